@@ -1,0 +1,1 @@
+"""Who may connect and what they may touch: users, passwords, mechanisms, permissions."""

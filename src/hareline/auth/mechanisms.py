@@ -1,0 +1,92 @@
+"""SASL mechanisms: the octets of a security response -> user name and password.
+
+``amqp.handshake`` offers ``MechanismRegistry.offered`` in connection.start and gives the response
+of start-ok to ``decode``. Nothing here knows whether a password is right (``auth.users`` does), and
+no error text repeats a response, because it holds one.
+
+=========  ==================================================================================
+PLAIN      ``authzid NUL authcid NUL password`` (RFC 4616); authcid is the user, authzid is
+           ignored
+AMQPLAIN   the fields of a field table, without its length in front, with the long strings
+           ``LOGIN`` and ``PASSWORD`` (what PLAIN meant in AMQP 0-8)
+=========  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from hareline.errors import CommandInvalid, MalformedFrame
+from hareline.wire.table import decode_table_body
+
+Credentials = tuple[str, str]
+"""User name and password; octets that are not UTF-8 are surrogates (``passwords`` knows)."""
+
+
+def decode_plain(response: bytes) -> Credentials:
+    """Credentials of a PLAIN response; MalformedFrame unless it has exactly two NULs."""
+    parts = response.split(b"\0")
+    if len(parts) != 3:
+        raise MalformedFrame("response <<...>> invalid")
+    return _text(parts[1]), _text(parts[2])
+
+
+def decode_amqplain(response: bytes) -> Credentials:
+    """Credentials of an AMQPLAIN response; MalformedFrame unless it has the two long strings."""
+    try:
+        table = decode_table_body(response)
+    except MalformedFrame:
+        # the text of the table codec would name keys, and garbage may hold a password there
+        raise MalformedFrame("response <<...>> invalid") from None
+    if "LOGIN" not in table or "PASSWORD" not in table:
+        raise MalformedFrame("AMQPLAIN auth info is missing LOGIN or PASSWORD field")
+    login, password = table["LOGIN"], table["PASSWORD"]
+    if not isinstance(login, str) or not isinstance(password, str):
+        raise MalformedFrame("AMQPLAIN auth info uses unsupported type for LOGIN or PASSWORD field")
+    return login, password
+
+
+MECHANISMS: Final[Mapping[str, Callable[[bytes], Credentials]]] = MappingProxyType(
+    {"PLAIN": decode_plain, "AMQPLAIN": decode_amqplain}
+)
+
+
+class MechanismRegistry:
+    """The mechanisms that are switched on, in the order they are offered in."""
+
+    __slots__ = ("_enabled",)
+
+    def __init__(self, enabled: Iterable[str] = tuple(MECHANISMS)) -> None:
+        """Raises ValueError for a name that is not in ``MECHANISMS``, or for none at all."""
+        self._enabled = tuple(dict.fromkeys(enabled))
+        if not self._enabled:
+            raise ValueError("no authentication mechanism is switched on")
+        for name in self._enabled:
+            if name not in MECHANISMS:
+                raise ValueError(
+                    f"unknown authentication mechanism '{name}' (known: {', '.join(MECHANISMS)})"
+                )
+
+    @property
+    def offered(self) -> str:
+        """The names as connection.start lists them, separated by spaces."""
+        return " ".join(self._enabled)
+
+    def decode(self, name: str, response: bytes) -> Credentials:
+        """Credentials of a response.
+
+        Raises CommandInvalid (503) for a mechanism that is unknown or switched off, MalformedFrame
+        (502) for a response of the wrong layout.
+        """
+        decode = MECHANISMS.get(name)
+        if decode is None:
+            raise CommandInvalid(f"unknown authentication mechanism '{name}'")
+        if name not in self._enabled:
+            raise CommandInvalid(f"invalid authentication mechanism '{name}'")
+        return decode(response)
+
+
+def _text(octets: bytes) -> str:
+    return octets.decode("utf-8", "surrogateescape")

@@ -1,0 +1,122 @@
+"""What a user may do in a virtual host: three patterns, and the checks made with them.
+
+``amqp`` makes one ``AccessChecker`` per connection when the virtual host is opened and asks it
+before each operation on an exchange or a queue; which operation needs which right is the table in
+docs/security.md. The rules and the refusal texts are RabbitMQ's (``rabbit_access_control``):
+
+- a right is a regular expression searched for in the name: unanchored, ``oo`` allows ``foobar``;
+- the empty pattern is ``^$``: it allows the empty name and nothing else;
+- the default exchange, whose name is empty, is shown and matched as ``amq.default``;
+- a user without a permissions record in a virtual host may not open it at all.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol
+
+from hareline.errors import AccessRefused, NotAllowed
+
+Right = Literal["configure", "write", "read"]
+Resource = Literal["queue", "exchange"]
+
+DECISIONS_MAX: Final = 256  # remembered grants per connection; names are the client's to choose
+DEFAULT_EXCHANGE_NAME: Final = "amq.default"
+_RIGHTS: Final[tuple[Right, ...]] = ("configure", "write", "read")
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """One user's patterns in one virtual host. Raises ValueError naming a pattern that is bad.
+
+    Patterns are Python's regular expressions with ASCII classes; of the PCRE that RabbitMQ takes,
+    possessive quantifiers and lookarounds work too, POSIX classes and ``\\Q...\\E`` do not.
+    """
+
+    configure: str
+    write: str
+    read: str
+    _compiled: Mapping[Right, re.Pattern[str]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        compiled: dict[Right, re.Pattern[str]] = {}
+        for right in _RIGHTS:
+            pattern: str = getattr(self, right)
+            try:
+                compiled[right] = compile_pattern(pattern)
+            except ValueError as problem:
+                raise ValueError(f"{right} pattern '{pattern}' {problem}") from None
+        object.__setattr__(self, "_compiled", compiled)
+
+    def allow(self, right: Right, name: str) -> bool:
+        """Whether the pattern of this right is found in the name."""
+        return self._compiled[right].search(name) is not None
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """A permission pattern to search with.
+
+    Raises ValueError ``is not a regular expression: ...``, also for what Python only warns of:
+    it would read ``[[:alpha:]]`` as something that nobody meant.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)
+            return re.compile(pattern or "^$", re.ASCII)
+    except (re.error, FutureWarning, RecursionError, OverflowError) as problem:
+        raise ValueError(f"is not a regular expression: {problem}") from None
+
+
+ALL_PERMISSIONS: Final = Permissions(".*", ".*", ".*")
+
+
+class Holder(Protocol):
+    """What is asked of a user here (``auth.users.User`` is one)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def permissions(self) -> Mapping[str, Permissions]: ...
+
+
+class AccessChecker:
+    """The rights of one user in one virtual host, as they were when it was made.
+
+    A change of permissions takes effect on the next connection, or when ``amqp`` makes a new
+    checker (update-secret), as in RabbitMQ. Raises NotAllowed (530) when made for a user who has
+    no permissions in that virtual host.
+    """
+
+    __slots__ = ("_granted", "_permissions", "user_name", "vhost_name")
+
+    def __init__(self, user: Holder, vhost_name: str) -> None:
+        permissions = user.permissions.get(vhost_name)
+        if permissions is None:
+            raise NotAllowed(f"access to vhost '{vhost_name}' refused for user '{user.name}'")
+        self.user_name = user.name
+        self.vhost_name = vhost_name
+        self._permissions = permissions
+        self._granted: set[tuple[Right, str]] = set()
+
+    def require(self, right: Right, resource: Resource, name: str) -> None:
+        """Raise AccessRefused (403) unless the user has this right on the resource."""
+        if not name and resource == "exchange":
+            name = DEFAULT_EXCHANGE_NAME
+        decision = (right, name)
+        if decision in self._granted:
+            return
+        if not self._permissions.allow(right, name):
+            raise AccessRefused(
+                f"{right} access to {resource} '{name}' in vhost '{self.vhost_name}'"
+                f" refused for user '{self.user_name}'"
+            )
+        if len(self._granted) >= DECISIONS_MAX:
+            self._granted.clear()
+        self._granted.add(decision)
+
+    def __repr__(self) -> str:
+        return f"<AccessChecker of {self.user_name!r} in {self.vhost_name!r}>"

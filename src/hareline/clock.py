@@ -1,0 +1,43 @@
+"""Wall and monotonic time, read once per turn; a test replaces it by a clock it moves by hand."""
+
+from __future__ import annotations
+
+import time
+
+
+class Clock:
+    """The time of the current turn.
+
+    ``now_ms`` is wall time in epoch milliseconds (what TTLs, timestamps and x-death carry);
+    ``monotonic_s`` is for intervals. Both stand still until ``refresh``, so that everything in one
+    turn happens at one instant and messages of a turn share one int object.
+    """
+
+    __slots__ = ("monotonic_s", "now_ms")
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.monotonic_s = 0.0
+        self.refresh()
+
+    def refresh(self) -> None:
+        self.now_ms = int(time.time() * 1000)
+        self.monotonic_s = time.monotonic()
+
+
+class ManualClock(Clock):
+    """A clock that only moves when told to; for tests."""
+
+    __slots__ = ()
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        super().__init__()
+        self.now_ms = now_ms
+        self.monotonic_s = 0.0
+
+    def refresh(self) -> None:
+        """Time stands still between calls of ``advance``."""
+
+    def advance(self, milliseconds: int) -> None:
+        self.now_ms += milliseconds
+        self.monotonic_s += milliseconds / 1000

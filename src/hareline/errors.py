@@ -1,0 +1,177 @@
+"""Every error the broker raises on purpose, and the AMQP reply it becomes.
+
+Raise anywhere, translate once: the model raises ``NotFound("no queue 'q' in vhost '/'")`` and
+``amqp.connection`` alone turns it into channel.close or connection.close; the CLI turns a
+``ConfigurationError`` into a message and an exit code.
+
+The tree::
+
+    HarelineError
+    +-- ConfigurationError            settings that do not validate (file, key, what was wrong)
+    +-- AmqpError                     has reply_code, reply_name, scope
+        +-- ChannelException          scope "channel": the channel closes, the connection goes on
+        |   +-- ContentTooLarge       311
+        |   +-- AccessRefused         403
+        |   +-- NotFound              404
+        |   +-- ResourceLocked        405
+        |   +-- PreconditionFailed    406
+        +-- ConnectionException       scope "connection": the connection closes
+            +-- ConnectionForced      320
+            +-- InvalidPath           402
+            +-- FrameError            501
+            +-- MalformedFrame        502 (SYNTAX_ERROR)
+            +-- CommandInvalid        503
+            +-- ChannelError          504
+            +-- UnexpectedFrame       505
+            +-- ResourceError         506
+            +-- NotAllowed            530
+            +-- NotImplementedMethod  540
+            +-- InternalError         541
+
+Codes and names: AMQP 0-9-1 section 1.2 ("Constants") with RabbitMQ's scopes.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+Scope = Literal["channel", "connection"]
+
+REPLY_TEXT_MAX_OCTETS = 255
+
+
+class HarelineError(Exception):
+    """Root of every error raised on purpose."""
+
+
+class ConfigurationError(HarelineError):
+    """Settings that cannot be used; ``problems`` holds one line for each, naming file and key."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class AmqpError(HarelineError):
+    """An error that the peer is told about.
+
+    ``class_id`` and ``method_id`` are left None to mean "the method being handled"; an error that
+    belongs to no method (authentication, forced close, frame errors) sets both to 0.
+    """
+
+    reply_code: ClassVar[int] = 541
+    reply_name: ClassVar[str] = "INTERNAL_ERROR"
+    scope: ClassVar[Scope] = "connection"
+
+    def __init__(
+        self, explanation: str, *, class_id: int | None = None, method_id: int | None = None
+    ) -> None:
+        super().__init__(explanation)
+        self.explanation = explanation
+        self.class_id = class_id
+        self.method_id = method_id
+
+    @property
+    def reply_text(self) -> str:
+        """``NAME - explanation``, cut to the 255 octets a short string holds."""
+        text = f"{self.reply_name} - {self.explanation}"
+        octets = text.encode("utf-8", "replace")
+        if len(octets) <= REPLY_TEXT_MAX_OCTETS:
+            return text
+        return octets[:REPLY_TEXT_MAX_OCTETS].decode("utf-8", "ignore")
+
+
+class ChannelException(AmqpError):
+    """Closes the channel it happened on (on channel 0: the connection)."""
+
+    scope = "channel"
+
+
+class ConnectionException(AmqpError):
+    """Closes the connection it happened on."""
+
+    scope = "connection"
+
+
+class ContentTooLarge(ChannelException):
+    reply_code = 311
+    reply_name = "CONTENT_TOO_LARGE"
+
+
+class AccessRefused(ChannelException):
+    reply_code = 403
+    reply_name = "ACCESS_REFUSED"
+
+
+class NotFound(ChannelException):
+    reply_code = 404
+    reply_name = "NOT_FOUND"
+
+
+class ResourceLocked(ChannelException):
+    reply_code = 405
+    reply_name = "RESOURCE_LOCKED"
+
+
+class PreconditionFailed(ChannelException):
+    reply_code = 406
+    reply_name = "PRECONDITION_FAILED"
+
+
+class ConnectionForced(ConnectionException):
+    reply_code = 320
+    reply_name = "CONNECTION_FORCED"
+
+
+class InvalidPath(ConnectionException):
+    reply_code = 402
+    reply_name = "INVALID_PATH"
+
+
+class FrameError(ConnectionException):
+    reply_code = 501
+    reply_name = "FRAME_ERROR"
+
+
+class MalformedFrame(ConnectionException):
+    """Arguments that cannot be decoded; the protocol's name for it is SYNTAX_ERROR."""
+
+    reply_code = 502
+    reply_name = "SYNTAX_ERROR"
+
+
+class CommandInvalid(ConnectionException):
+    reply_code = 503
+    reply_name = "COMMAND_INVALID"
+
+
+class ChannelError(ConnectionException):
+    """A method on a channel that is not in the state for it; closes the connection."""
+
+    reply_code = 504
+    reply_name = "CHANNEL_ERROR"
+
+
+class UnexpectedFrame(ConnectionException):
+    reply_code = 505
+    reply_name = "UNEXPECTED_FRAME"
+
+
+class ResourceError(ConnectionException):
+    reply_code = 506
+    reply_name = "RESOURCE_ERROR"
+
+
+class NotAllowed(ConnectionException):
+    reply_code = 530
+    reply_name = "NOT_ALLOWED"
+
+
+class NotImplementedMethod(ConnectionException):
+    reply_code = 540
+    reply_name = "NOT_IMPLEMENTED"
+
+
+class InternalError(ConnectionException):
+    reply_code = 541
+    reply_name = "INTERNAL_ERROR"

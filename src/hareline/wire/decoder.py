@@ -1,0 +1,278 @@
+"""Octets in, calls out: cuts the input stream into frames and decodes the per-message ones.
+
+``Decoder.feed`` is called by ``amqp.connection`` with whatever the socket gave. Two things are
+recognised in the stream itself, because they are most of it:
+
+- a whole publish (method, header and one body frame) whose method payload is a key of that
+  channel's route table: one call of ``PublishLane.publish``;
+- basic.ack: one call of ``SettleLane.ack``.
+
+Every other frame goes to the ``FrameSink``, one call each, with its payload cut out but not
+decoded. A channel that cannot take the short cut (closing, half-way through a content, in a
+transaction) has no lane here, so its frames all go to the sink.
+
+Invariant: the read position is moved past a frame before anything is called for it, so an error
+raised by a call never makes a frame be read twice.                                          [hot]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from struct import Struct
+from typing import Any, Final
+
+from hareline.errors import AmqpError, FrameError
+from hareline.wire.constants import (
+    BASIC_ACK,
+    BASIC_PUBLISH,
+    CLASS_BASIC,
+    FRAME_BODY,
+    FRAME_END,
+    FRAME_HEADER,
+    FRAME_HEARTBEAT,
+    FRAME_MAX_BEFORE_TUNE,
+    FRAME_METHOD,
+    FRAME_OVERHEAD,
+)
+
+_METHOD_HEAD: Final = Struct(">BHII")  # type, channel, payload size, class << 16 | method
+_METHOD_HEAD_SIZE: Final = 11
+_FRAME_HEAD: Final = Struct(">BHI")
+_FRAME_HEAD_SIZE: Final = 7
+_CONTENT_HEAD: Final = Struct(">BHIIQH")  # frame head, class << 16 | weight, body size, flags
+_CONTENT_HEAD_SIZE: Final = 21
+_CONTENT_PAYLOAD_MIN: Final = 14
+_BASIC_CONTENT: Final = CLASS_BASIC << 16
+_ACK_ARGUMENTS: Final = Struct(">QB")
+_ACK_PAYLOAD_SIZE: Final = 13
+_KNOWN_TYPES: Final = frozenset((FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT))
+
+
+class PublishLane(ABC):
+    """Where the publishes of one channel go.
+
+    ``routes`` maps method payloads that were seen before to whatever the lane wants back.
+    """
+
+    __slots__ = ("routes",)
+
+    def __init__(self) -> None:
+        self.routes: dict[bytes, Any] = {}
+
+    @abstractmethod
+    def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> None:
+        """A whole publish: ``content`` is the header frame and the body frame, if any."""
+
+
+class SettleLane(ABC):
+    """Where the acknowledgements of one channel go."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def ack(self, tag: int, multiple: int) -> None: ...
+
+
+class FrameSink(ABC):
+    """Takes the frames that have no lane, and the errors of all calls."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
+        """One well-formed frame of type ``kind`` on channel ``number``."""
+
+    @abstractmethod
+    def on_error(self, number: int, error: AmqpError) -> bool:
+        """A call for channel ``number`` raised; False when nothing more is to be decoded."""
+
+
+class Decoder:
+    """``frame_max`` bounds payloads; ``lane_body_max`` the bodies that may take a publish lane."""
+
+    __slots__ = (
+        "_chunks",
+        "_chunks_size",
+        "_is_discarding",
+        "_needed",
+        "_sink",
+        "frame_max",
+        "lane_body_max",
+        "publish_lanes",
+        "settle_lanes",
+    )
+
+    def __init__(self, sink: FrameSink) -> None:
+        self._sink = sink
+        self._chunks: list[bytes] = []
+        self._chunks_size = 0
+        self._needed = 0
+        self._is_discarding = False
+        self.frame_max = FRAME_MAX_BEFORE_TUNE
+        self.lane_body_max = 0
+        self.publish_lanes: dict[int, PublishLane] = {}
+        self.settle_lanes: dict[int, SettleLane] = {}
+
+    def discard(self) -> None:
+        """Ignore all further input; the stream is out of step or nobody listens any more."""
+        self._is_discarding = True
+        self._chunks = []
+        self._chunks_size = 0
+        self._needed = 0
+
+    def feed(self, data: bytes) -> None:
+        """Decode what is complete and keep the rest, which never exceeds one frame."""
+        if self._is_discarding:
+            return
+        if self._chunks:
+            self._chunks.append(data)
+            self._chunks_size += len(data)
+            if self._chunks_size < self._needed:
+                return
+            data = b"".join(self._chunks)
+            self._chunks = []
+        position = 0
+        while True:
+            try:
+                position = self._decode(data, position)
+            except _CallFailed as failure:
+                if not self._sink.on_error(failure.number, failure.error):
+                    self.discard()
+                if self._is_discarding:
+                    return
+                position = failure.position
+            else:
+                break
+        if position < len(data) and not self._is_discarding:
+            self._chunks = [data[position:]]
+            self._chunks_size = len(data) - position
+
+    def _decode(self, data: bytes, position: int) -> int:
+        """Decode from ``position``; returns where the first incomplete frame starts."""
+        end = len(data)
+        publish_lanes = self.publish_lanes
+        settle_lanes = self.settle_lanes
+        number = 0
+        try:
+            while end - position >= _METHOD_HEAD_SIZE + 1:
+                kind, number, size, method = _METHOD_HEAD.unpack_from(data, position)
+                frame_end = position + _FRAME_HEAD_SIZE + size
+                if kind == FRAME_METHOD and frame_end < end and data[frame_end] == FRAME_END:
+                    if method == BASIC_PUBLISH:
+                        lane = publish_lanes.get(number)
+                        start = frame_end + 1
+                        if lane is not None and end - start >= _CONTENT_HEAD_SIZE + 1:
+                            route = lane.routes.get(data[position + _FRAME_HEAD_SIZE : frame_end])
+                            content_kind, channel, header_payload, basic, body_size, flags = (
+                                _CONTENT_HEAD.unpack_from(data, start)
+                            )
+                            header_size = header_payload + FRAME_OVERHEAD
+                            body = start + header_size
+                            stop = body + FRAME_OVERHEAD + body_size if body_size else body
+                            if (
+                                route is not None
+                                and content_kind == FRAME_HEADER
+                                and channel == number
+                                and basic == _BASIC_CONTENT
+                                and _CONTENT_PAYLOAD_MIN <= header_payload <= self.frame_max
+                                and body_size <= self.lane_body_max
+                                and stop <= end
+                                and data[body - 1] == FRAME_END
+                                and data[stop - 1] == FRAME_END
+                                and (
+                                    body_size == 0
+                                    or _FRAME_HEAD.unpack_from(data, body)
+                                    == (FRAME_BODY, number, body_size)
+                                )
+                            ):
+                                position = stop
+                                lane.publish(route, flags, data[start:stop], header_size, body_size)
+                                continue
+                    elif method == BASIC_ACK and size == _ACK_PAYLOAD_SIZE:
+                        settle_lane = settle_lanes.get(number)
+                        if settle_lane is not None:
+                            tag, multiple = _ACK_ARGUMENTS.unpack_from(
+                                data, position + _METHOD_HEAD_SIZE
+                            )
+                            position = frame_end + 1
+                            settle_lane.ack(tag, multiple)
+                            continue
+                if size > self.frame_max:
+                    raise self._too_large(kind, size)
+                if frame_end >= end:
+                    self._needed = frame_end + 1 - position
+                    return position
+                if data[frame_end] != FRAME_END:
+                    raise self._bad_end(data, position, kind, size, frame_end)
+                payload = data[position + _FRAME_HEAD_SIZE : frame_end]
+                position = frame_end + 1
+                if kind not in _KNOWN_TYPES:
+                    raise _frame_error(kind, payload, "unknown_frame")
+                self._sink.on_frame(kind, number, payload)
+                if self._is_discarding:
+                    return end
+            return self._decode_short(data, position)
+        except AmqpError as error:
+            raise _CallFailed(number, position, error) from error
+
+    def _decode_short(self, data: bytes, position: int) -> int:
+        """The last octets: heartbeats and tiny bodies are shorter than any method frame."""
+        end = len(data)
+        number = 0
+        while end - position >= FRAME_OVERHEAD:
+            kind, number, size = _FRAME_HEAD.unpack_from(data, position)
+            if size > self.frame_max:
+                raise self._too_large(kind, size)
+            frame_end = position + _FRAME_HEAD_SIZE + size
+            if frame_end >= end:
+                self._needed = size + FRAME_OVERHEAD
+                return position
+            if data[frame_end] != FRAME_END:
+                raise self._bad_end(data, position, kind, size, frame_end)
+            payload = data[position + _FRAME_HEAD_SIZE : frame_end]
+            position = frame_end + 1
+            try:
+                if kind not in _KNOWN_TYPES:
+                    raise _frame_error(kind, payload, "unknown_frame")
+                self._sink.on_frame(kind, number, payload)
+            except AmqpError as error:
+                raise _CallFailed(number, position, error) from error
+            if self._is_discarding:
+                return end
+        self._needed = FRAME_OVERHEAD
+        return position
+
+    def _too_large(self, kind: int, size: int) -> FrameError:
+        self.discard()
+        return _frame_error(
+            kind, b"", f"{{frame_too_large,{size},{self.frame_max - FRAME_OVERHEAD}}}"
+        )
+
+    def _bad_end(
+        self, data: bytes, position: int, kind: int, size: int, frame_end: int
+    ) -> FrameError:
+        self.discard()
+        start = position + _FRAME_HEAD_SIZE
+        payload = data[start : start + size]
+        return _frame_error(kind, payload, f"{{invalid_frame_end_marker,{data[frame_end]}}}")
+
+
+class _CallFailed(Exception):
+    """Carries an AmqpError out of the loop together with where to go on."""
+
+    def __init__(self, number: int, position: int, error: AmqpError) -> None:
+        super().__init__(number, position, error)
+        self.number = number
+        self.position = position
+        self.error = error
+
+
+def _frame_error(kind: int, payload: bytes, reason: str) -> FrameError:
+    return FrameError(f"{frame_text(kind, payload)}: {reason}", class_id=0, method_id=0)
+
+
+def frame_text(kind: int, payload: bytes) -> str:
+    """``type 8, all octets = <<1,2>>``: how RabbitMQ names a frame in its reply texts."""
+    which = "all" if len(payload) <= 16 else "first 16"
+    octets = ",".join(str(octet) for octet in payload[:16])
+    return f"type {kind}, {which} octets = <<{octets}>>"

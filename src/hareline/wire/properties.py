@@ -1,0 +1,199 @@
+"""Message properties: the flags word of a content header and the values behind it.
+
+The octets of a message's properties travel from publish to deliver as they came; this module reads
+them when something needs a value, and edits one value while every other octet stays what it was.
+``message``, ``amqp.publishing``, ``amqp.consuming`` and dead-lettering call it. The octets always
+begin with the two octets of flags (AMQP 0-9-1 section 4.2.6.1); class id, weight and body size are
+not part of them.
+
+RabbitMQ's reading is followed: the two lowest flag bits (one of them announces a second flags word,
+which class basic does not have) are ignored, octets behind the last value are an error, and
+short strings need not be UTF-8 (they decode to surrogates and encode to what they were).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from hareline.errors import MalformedFrame
+from hareline.wire import constants
+from hareline.wire.table import Table, Timestamp, decode_table, encode_shortstr, encode_table
+
+NO_PROPERTIES: Final = b"\0\0"
+
+
+@dataclass(slots=True)
+class Properties:
+    """The properties of class basic; None is "not there". ``timestamp`` is in seconds."""
+
+    content_type: str | None = None
+    content_encoding: str | None = None
+    headers: Table | None = None
+    delivery_mode: int | None = None
+    priority: int | None = None
+    correlation_id: str | None = None
+    reply_to: str | None = None
+    expiration: str | None = None
+    message_id: str | None = None
+    timestamp: Timestamp | None = None
+    type: str | None = None
+    user_id: str | None = None
+    app_id: str | None = None
+    cluster_id: str | None = None
+
+
+Domain = Literal["shortstr", "octet", "table", "timestamp"]
+
+_FIELDS: Final[tuple[tuple[int, str, Domain], ...]] = (
+    (constants.FLAG_CONTENT_TYPE, "content_type", "shortstr"),
+    (constants.FLAG_CONTENT_ENCODING, "content_encoding", "shortstr"),
+    (constants.FLAG_HEADERS, "headers", "table"),
+    (constants.FLAG_DELIVERY_MODE, "delivery_mode", "octet"),
+    (constants.FLAG_PRIORITY, "priority", "octet"),
+    (constants.FLAG_CORRELATION_ID, "correlation_id", "shortstr"),
+    (constants.FLAG_REPLY_TO, "reply_to", "shortstr"),
+    (constants.FLAG_EXPIRATION, "expiration", "shortstr"),
+    (constants.FLAG_MESSAGE_ID, "message_id", "shortstr"),
+    (constants.FLAG_TIMESTAMP, "timestamp", "timestamp"),
+    (constants.FLAG_TYPE, "type", "shortstr"),
+    (constants.FLAG_USER_ID, "user_id", "shortstr"),
+    (constants.FLAG_APP_ID, "app_id", "shortstr"),
+    (constants.FLAG_CLUSTER_ID, "cluster_id", "shortstr"),
+)
+
+
+def decode_properties(octets: bytes) -> Properties:
+    """Every property. Raises MalformedFrame that names the one it cannot read."""
+    flags = _flags_of(octets)
+    properties = Properties()
+    position = 2
+    for flag, name, domain in _FIELDS:
+        if not flags & flag:
+            continue
+        end = _value_end(octets, position, name, domain)
+        value: object
+        if domain == "shortstr":
+            value = str(octets[position + 1 : end], "utf-8", "surrogateescape")
+        elif domain == "octet":
+            value = octets[position]
+        elif domain == "timestamp":
+            value = Timestamp.from_bytes(octets[position:end], "big")
+        else:
+            value = _decode_headers_at(octets, position)
+        setattr(properties, name, value)
+        position = end
+    if position != len(octets):
+        raise MalformedFrame(
+            f"cannot decode basic properties: {len(octets) - position} octets too many"
+        )
+    return properties
+
+
+def decode_headers(octets: bytes) -> Table:
+    """The headers table alone, empty when there is none; nothing behind it is looked at."""
+    flags = _flags_of(octets)
+    if not flags & constants.FLAG_HEADERS:
+        return Table()
+    return _decode_headers_at(octets, _position_of(octets, flags, constants.FLAG_HEADERS))
+
+
+def encode_properties(properties: Properties) -> bytes:
+    """Flags word and values. Raises ValueError for a value its field cannot hold."""
+    flags = 0
+    parts = [b""]
+    for flag, name, domain in _FIELDS:
+        value = getattr(properties, name)
+        if value is None:
+            continue
+        flags |= flag
+        try:
+            if domain == "shortstr":
+                parts.append(encode_shortstr(value))
+            elif domain == "octet":
+                parts.append(value.to_bytes(1, "big"))
+            elif domain == "timestamp":
+                parts.append(value.to_bytes(8, "big"))
+            else:
+                parts.append(encode_table(value))
+        except (ValueError, OverflowError) as problem:
+            raise ValueError(f"property {name}: {problem}") from None
+    parts[0] = flags.to_bytes(2, "big")
+    return b"".join(parts)
+
+
+def replace_headers(octets: bytes, headers: Table | None) -> bytes:
+    """The same properties with this headers table; with None, without one."""
+    value = None if headers is None else encode_table(headers)
+    return _replace(octets, constants.FLAG_HEADERS, value)
+
+
+def replace_reply_to(octets: bytes, reply_to: str) -> bytes:
+    """The same properties with this reply-to (direct reply-to rewrites it on publish)."""
+    return _replace(octets, constants.FLAG_REPLY_TO, encode_shortstr(reply_to))
+
+
+def without_expiration(octets: bytes) -> bytes:
+    """The same properties without an expiration (a dead-lettered message must not expire again)."""
+    if not _flags_of(octets) & constants.FLAG_EXPIRATION:
+        return octets
+    return _replace(octets, constants.FLAG_EXPIRATION, None)
+
+
+def _replace(octets: bytes, flag: int, value: bytes | None) -> bytes:
+    flags = _flags_of(octets)
+    start = _position_of(octets, flags, flag)
+    end = start
+    if flags & flag:
+        for candidate, name, domain in _FIELDS:
+            if candidate == flag:
+                end = _value_end(octets, start, name, domain)
+    flags = flags & ~flag if value is None else flags | flag
+    return b"".join((flags.to_bytes(2, "big"), octets[2:start], value or b"", octets[end:]))
+
+
+def _position_of(octets: bytes, flags: int, flag: int) -> int:
+    """Where the value of a property stands, or would stand."""
+    position = 2
+    for candidate, name, domain in _FIELDS:
+        if candidate == flag:
+            break
+        if flags & candidate:
+            position = _value_end(octets, position, name, domain)
+    return position
+
+
+def _flags_of(octets: bytes) -> int:
+    if len(octets) < 2:
+        raise MalformedFrame("cannot decode basic properties: the flags need 2 octets")
+    return octets[0] << 8 | octets[1]
+
+
+def _value_end(octets: bytes, position: int, name: str, domain: Domain) -> int:
+    """The position behind the value that starts at ``position``."""
+    if domain == "shortstr":
+        end = position + 1
+        if end <= len(octets):
+            end += octets[position]
+    elif domain == "octet":
+        end = position + 1
+    elif domain == "timestamp":
+        end = position + 8
+    else:
+        end = position + 4
+        if end <= len(octets):
+            end += int.from_bytes(octets[position:end], "big")
+    if end > len(octets):
+        raise MalformedFrame(
+            f"cannot decode basic properties: {name} runs past the end of the header"
+        )
+    return end
+
+
+def _decode_headers_at(octets: bytes, position: int) -> Table:
+    try:
+        return decode_table(octets, position)[0]
+    except MalformedFrame as problem:
+        raise MalformedFrame(
+            f"cannot decode basic properties: headers: {problem.explanation}"
+        ) from None

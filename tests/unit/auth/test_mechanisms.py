@@ -1,0 +1,128 @@
+"""Responses are taken apart exactly, and never repeated in an error."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hareline.auth.mechanisms import (
+    MECHANISMS,
+    MechanismRegistry,
+    decode_amqplain,
+    decode_plain,
+)
+from hareline.errors import CommandInvalid, MalformedFrame
+from hareline.wire.table import encode_table
+
+
+def amqplain(**fields: object) -> bytes:
+    return encode_table(fields)[4:]
+
+
+@pytest.mark.parametrize(
+    ("response", "credentials"),
+    [
+        (b"\0guest\0guest", ("guest", "guest")),
+        (b"\0\0", ("", "")),
+        (b"someone else\0guest\0p w", ("guest", "p w")),
+        ("\0größe\0pässword".encode(), ("größe", "pässword")),
+        (b"\0u\0\xff", ("u", "\udcff")),
+    ],
+)
+def test_plain_is_user_and_password_behind_an_identity(
+    response: bytes, credentials: tuple[str, str]
+) -> None:
+    assert decode_plain(response) == credentials
+
+
+@pytest.mark.parametrize(
+    "response", [b"", b"guest", b"\0guest", b"\0guest\0hunter2\0", b"\0a\0b\0c"]
+)
+def test_plain_of_another_layout_is_malformed(response: bytes) -> None:
+    with pytest.raises(MalformedFrame) as caught:
+        decode_plain(response)
+    assert caught.value.reply_text == "SYNTAX_ERROR - response <<...>> invalid"
+
+
+@pytest.mark.parametrize("fields", [{}, {"SOMETHING": {"else": [1]}}])
+def test_amqplain_is_a_table_with_login_and_password(fields: dict[str, object]) -> None:
+    response = amqplain(**fields, LOGIN="größe", PASSWORD="pä ss")
+    assert decode_amqplain(response) == ("größe", "pä ss")
+
+
+def test_amqplain_looks_as_clients_send_it() -> None:
+    response = b"\x05LOGINS\x00\x00\x00\x05guest\x08PASSWORDS\x00\x00\x00\x05guest"
+    assert decode_amqplain(response) == ("guest", "guest")
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        (amqplain(LOGIN="guest"), "AMQPLAIN auth info is missing LOGIN or PASSWORD field"),
+        (amqplain(PASSWORD="hunter2"), "AMQPLAIN auth info is missing LOGIN or PASSWORD field"),
+        (b"", "AMQPLAIN auth info is missing LOGIN or PASSWORD field"),
+        (
+            amqplain(LOGIN=1, PASSWORD="hunter2"),
+            "AMQPLAIN auth info uses unsupported type for LOGIN or PASSWORD field",
+        ),
+        (
+            amqplain(LOGIN="guest", PASSWORD=b"hunter2"),
+            "AMQPLAIN auth info uses unsupported type for LOGIN or PASSWORD field",
+        ),
+        (encode_table({"LOGIN": "g", "PASSWORD": "hunter2"}), "response <<...>> invalid"),
+        (b"\0guest\0hunter2", "response <<...>> invalid"),
+    ],
+)
+def test_amqplain_of_another_layout_is_malformed(response: bytes, text: str) -> None:
+    with pytest.raises(MalformedFrame) as caught:
+        decode_amqplain(response)
+    assert caught.value.explanation == text
+
+
+@given(st.binary(max_size=60), st.sampled_from(sorted(MECHANISMS)))
+def test_garbage_is_credentials_or_malformed_and_nothing_else(octets: bytes, name: str) -> None:
+    try:
+        user, password = MechanismRegistry().decode(name, octets)
+    except MalformedFrame:
+        return
+    assert isinstance(user, str)
+    assert isinstance(password, str)
+
+
+@given(st.binary(min_size=8, max_size=40).map(lambda octets: octets.hex().encode()))
+def test_no_error_repeats_a_part_of_the_response(secret: bytes) -> None:
+    for decode in MECHANISMS.values():
+        for response in (secret, b"\x08" + secret + b"z", b"\0" + secret):
+            with pytest.raises(MalformedFrame) as caught:
+                decode(response)
+            assert secret[:8].decode() not in caught.value.reply_text
+
+
+def test_the_mechanisms_are_offered_in_order() -> None:
+    assert MechanismRegistry().offered == "PLAIN AMQPLAIN"
+    assert MechanismRegistry(["AMQPLAIN", "PLAIN", "AMQPLAIN"]).offered == "AMQPLAIN PLAIN"
+    registry = MechanismRegistry()
+    assert registry.decode("PLAIN", b"\0u\0p") == ("u", "p")
+    assert registry.decode("AMQPLAIN", amqplain(LOGIN="u", PASSWORD="p")) == ("u", "p")
+
+
+@pytest.mark.parametrize("name", ["DIGEST-MD5", "plain", "", "EXTERNAL"])
+def test_an_unknown_mechanism_is_named(name: str) -> None:
+    with pytest.raises(CommandInvalid) as caught:
+        MechanismRegistry().decode(name, b"")
+    assert caught.value.explanation == f"unknown authentication mechanism '{name}'"
+
+
+def test_a_mechanism_that_is_switched_off_is_named() -> None:
+    registry = MechanismRegistry(["PLAIN"])
+    with pytest.raises(CommandInvalid) as caught:
+        registry.decode("AMQPLAIN", amqplain(LOGIN="u", PASSWORD="p"))
+    assert caught.value.explanation == "invalid authentication mechanism 'AMQPLAIN'"
+
+
+def test_a_mechanism_that_does_not_exist_cannot_be_switched_on() -> None:
+    with pytest.raises(ValueError, match="unknown authentication mechanism 'EXTERNAL'"):
+        MechanismRegistry(["PLAIN", "EXTERNAL"])
+    with pytest.raises(ValueError, match="no authentication mechanism is switched on"):
+        MechanismRegistry([])

@@ -1,0 +1,79 @@
+"""The bindings of a virtual host, indexed from both ends.
+
+An exchange holds what its matching needs; this table holds the facts: which bindings exist, so that
+repetitions are dropped, listings are complete and a vanished end takes its bindings along.
+
+A binding is identified by (source, destination, routing key, arguments); see AMQP 0-9-1 queue.bind
+and RabbitMQ's rule that each distinct set of arguments is a binding of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+DestinationKind = Literal["queue", "exchange"]
+ArgumentsKey = tuple[tuple[str, str, str], ...]
+
+
+def arguments_key(arguments: Mapping[str, object]) -> ArgumentsKey:
+    """A hashable identity of an arguments table: names, types and values, order left out."""
+    return tuple(
+        sorted((name, type(value).__name__, repr(value)) for name, value in arguments.items())
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """``source`` is an exchange's name, ``destination`` a queue's or an exchange's."""
+
+    source: str
+    kind: DestinationKind
+    destination: str
+    routing_key: str
+    key: ArgumentsKey
+    arguments: Mapping[str, object] = field(compare=False)
+
+
+class BindingTable:
+    def __init__(self) -> None:
+        self._by_source: dict[str, dict[Binding, Binding]] = {}
+        self._by_destination: dict[tuple[DestinationKind, str], dict[Binding, Binding]] = {}
+
+    def add(self, binding: Binding) -> bool:
+        """False when this very binding is there already."""
+        of_source = self._by_source.setdefault(binding.source, {})
+        if binding in of_source:
+            return False
+        of_source[binding] = binding
+        end = (binding.kind, binding.destination)
+        self._by_destination.setdefault(end, {})[binding] = binding
+        return True
+
+    def remove(self, binding: Binding) -> Binding | None:
+        """The stored binding equal to this one, now gone; None when there was none."""
+        of_source = self._by_source.get(binding.source)
+        stored = of_source.pop(binding, None) if of_source else None
+        if of_source is None or stored is None:
+            return None
+        if not of_source:
+            del self._by_source[binding.source]
+        end = (binding.kind, binding.destination)
+        of_destination = self._by_destination[end]
+        del of_destination[binding]
+        if not of_destination:
+            del self._by_destination[end]
+        return stored
+
+    def from_source(self, source: str) -> list[Binding]:
+        return list(self._by_source.get(source, ()))
+
+    def to_destination(self, kind: DestinationKind, destination: str) -> list[Binding]:
+        return list(self._by_destination.get((kind, destination), ()))
+
+    def has_source(self, source: str) -> bool:
+        return source in self._by_source
+
+    def __len__(self) -> int:
+        return sum(len(bindings) for bindings in self._by_source.values())

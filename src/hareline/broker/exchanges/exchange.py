@@ -1,0 +1,111 @@
+"""What every exchange is: a named thing with bindings that answers "who gets this routing key?".
+
+Each type supplies three methods (``bind``, ``unbind``, ``match``) and nothing else; the walk over
+exchange-to-exchange bindings, alternate exchanges, CC/BCC and the de-duplication of queues is
+``broker.vhost``'s, once for all types. The vhost calls ``match`` on a miss of a connection's route
+cache only, unless ``is_static`` is False; then it is called for every message.         [hot: match]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Protocol
+
+Arguments = Mapping[str, object]
+
+
+class Destination(Protocol):
+    """What a binding can lead to: a queue or another exchange."""
+
+    name: str
+
+
+class MessageProperties(Protocol):
+    """The properties that a routing decision may look at; None when the message has none such."""
+
+    @property
+    def correlation_id(self) -> object: ...
+
+    @property
+    def message_id(self) -> object: ...
+
+    @property
+    def timestamp(self) -> object: ...
+
+
+class Headers(Protocol):
+    """What a match may read of a message. Both are decoded on first use; headers may be empty."""
+
+    @property
+    def headers(self) -> Arguments: ...
+
+    @property
+    def properties(self) -> MessageProperties: ...
+
+
+class Exchange(ABC):
+    """One exchange of a virtual host.
+
+    ``type_name`` is the wire name ("direct"). ``is_static`` says that the result of ``match``
+    depends on the routing key and the bindings alone, so that it may be cached; some types know it
+    only from their arguments. ``matches_every_key``: a message with CC or BCC is matched with each
+    of its keys; where it is False, once, with the key it was published with (RabbitMQ hands the
+    message to those types as a whole, so that a random choice is made once).
+    """
+
+    type_name: ClassVar[str]
+    matches_every_key: ClassVar[bool] = True
+
+    __slots__ = (
+        "alternate_exchange",
+        "arguments",
+        "is_auto_delete",
+        "is_durable",
+        "is_internal",
+        "is_static",
+        "name",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        is_durable: bool = True,
+        is_auto_delete: bool = False,
+        is_internal: bool = False,
+        arguments: Arguments | None = None,
+    ) -> None:
+        self.name = name
+        self.is_durable = is_durable
+        self.is_auto_delete = is_auto_delete
+        self.is_internal = is_internal
+        self.is_static = True
+        self.arguments: Arguments = arguments or {}
+        alternate = self.arguments.get("alternate-exchange")
+        self.alternate_exchange = alternate if isinstance(alternate, str) else None
+
+    @classmethod  # noqa: B027 - most types take any arguments
+    def validate_arguments(cls, arguments: Arguments) -> None:
+        """Raise PreconditionFailed when this type cannot be declared with these arguments."""
+
+    @abstractmethod
+    def bind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
+        """Add a binding. The vhost has already dropped exact repetitions.
+
+        Raises PreconditionFailed when the arguments make no sense for this type.
+        """
+
+    @abstractmethod
+    def unbind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
+        """Remove exactly the binding that ``bind`` was given; it is known to exist."""
+
+    @abstractmethod
+    def match(self, routing_key: str, message: Headers) -> Iterable[Destination]:
+        """The destinations for a message.
+
+        Repetitions are allowed; the order depends on the bindings and their history alone.
+        """
+
+    def __repr__(self) -> str:
+        return f"<{self.type_name} exchange {self.name!r}>"

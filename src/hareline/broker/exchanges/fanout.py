@@ -1,0 +1,48 @@
+"""The fanout exchange: a message goes to every destination that is bound, whatever the keys.
+
+AMQP 0-9-1 section 3.1.3.2. Called by ``broker.vhost``.                              [hot: match]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from hareline.broker.exchanges.destinations import DestinationSet
+from hareline.broker.exchanges.exchange import Arguments, Destination, Exchange, Headers
+
+
+class FanoutExchange(Exchange):
+    """One set of destinations; routing keys only tell bindings apart."""
+
+    type_name: ClassVar[str] = "fanout"
+    matches_every_key: ClassVar[bool] = False
+
+    __slots__ = ("_destinations",)
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        is_durable: bool = True,
+        is_auto_delete: bool = False,
+        is_internal: bool = False,
+        arguments: Arguments | None = None,
+    ) -> None:
+        super().__init__(
+            name,
+            is_durable=is_durable,
+            is_auto_delete=is_auto_delete,
+            is_internal=is_internal,
+            arguments=arguments,
+        )
+        self._destinations = DestinationSet()
+
+    def match(self, routing_key: str, message: Headers) -> Iterable[Destination]:
+        return self._destinations.members()
+
+    def bind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
+        self._destinations.add(destination)
+
+    def unbind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
+        self._destinations.remove(destination)

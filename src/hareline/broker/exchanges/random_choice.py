@@ -1,0 +1,56 @@
+"""The ``x-random`` exchange: a message goes to one binding, chosen at random.
+
+As RabbitMQ's plugin: routing keys do not matter, every binding has the same chance (a queue bound
+twice has twice that of a queue bound once), and a message gets one choice, however many CC keys it
+has. Called by ``broker.vhost`` for every message.                                   [hot: match]
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+from hareline.broker.exchanges.exchange import Arguments, Destination, Exchange, Headers
+
+
+class RandomExchange(Exchange):
+    """``draw`` gives floats in [0, 1), evenly; tests put their own in."""
+
+    type_name: ClassVar[str] = "x-random"
+    matches_every_key: ClassVar[bool] = False
+
+    __slots__ = ("_bound", "_draw")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        is_durable: bool = True,
+        is_auto_delete: bool = False,
+        is_internal: bool = False,
+        arguments: Arguments | None = None,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        super().__init__(
+            name,
+            is_durable=is_durable,
+            is_auto_delete=is_auto_delete,
+            is_internal=is_internal,
+            arguments=arguments,
+        )
+        self.is_static = False
+        self._bound: list[Destination] = []  # one item per binding
+        self._draw = draw
+
+    def match(self, routing_key: str, message: Headers) -> Iterable[Destination]:
+        bound = self._bound
+        if not bound:
+            return ()
+        return (bound[int(self._draw() * len(bound))],)
+
+    def bind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
+        self._bound.append(destination)
+
+    def unbind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
+        self._bound.remove(destination)

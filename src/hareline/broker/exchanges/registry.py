@@ -1,0 +1,58 @@
+"""Which exchange types there are, by the name that exchange.declare uses.
+
+``broker.vhost`` calls ``create_exchange`` for a new exchange, from a client or from the definitions
+store. The default exchange is not here, because nobody declares it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hareline.broker.exchanges.consistent_hash import ConsistentHashExchange
+from hareline.broker.exchanges.direct import DirectExchange
+from hareline.broker.exchanges.exchange import Arguments, Exchange
+from hareline.broker.exchanges.fanout import FanoutExchange
+from hareline.broker.exchanges.headers import HeadersExchange
+from hareline.broker.exchanges.random_choice import RandomExchange
+from hareline.broker.exchanges.topic import TopicExchange
+from hareline.errors import PreconditionFailed
+
+EXCHANGE_TYPES: Final[Mapping[str, type[Exchange]]] = {
+    exchange_class.type_name: exchange_class
+    for exchange_class in (
+        DirectExchange,
+        FanoutExchange,
+        TopicExchange,
+        HeadersExchange,
+        ConsistentHashExchange,
+        RandomExchange,
+    )
+}
+
+
+def create_exchange(
+    type_name: str,
+    name: str,
+    *,
+    is_durable: bool = True,
+    is_auto_delete: bool = False,
+    is_internal: bool = False,
+    arguments: Arguments | None = None,
+) -> Exchange:
+    """A new exchange without bindings.
+
+    Raises PreconditionFailed for a type that is not known (text as RabbitMQ 4) and for arguments
+    that the type refuses.
+    """
+    exchange_class = EXCHANGE_TYPES.get(type_name)
+    if exchange_class is None:
+        raise PreconditionFailed(f"unknown exchange type '{type_name}'")
+    exchange_class.validate_arguments(arguments or {})
+    return exchange_class(
+        name,
+        is_durable=is_durable,
+        is_auto_delete=is_auto_delete,
+        is_internal=is_internal,
+        arguments=arguments,
+    )

@@ -1,0 +1,440 @@
+"""A virtual host: its exchanges, queues and bindings, and the walk from a publish to queues.
+
+Called by ``amqp.topology`` (declare, delete, bind ...), by ``amqp.publishing`` (route) and by
+``management``. It checks what the protocol asks of names, flags and arguments; permissions are the
+caller's business.
+
+Invariant: ``routing_version`` changes whenever the result of any ``route`` could have.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from hareline.broker.bindings import Binding, BindingTable, DestinationKind, arguments_key
+from hareline.broker.exchanges import erlang_terms
+from hareline.broker.exchanges.default import DefaultExchange
+from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.exchanges.registry import create_exchange
+from hareline.broker.queues.arguments import (
+    QueueArguments,
+    check_equivalent,
+    check_queue_type_properties,
+    parse_queue_arguments,
+)
+from hareline.broker.queues.consumer import Consumer
+from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.queue import Queue
+from hareline.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
+from hareline.message import Address, Message
+from hareline.turn import Turn
+
+RESERVED_PREFIX: Final = "amq."
+ADDRESSES_MAX: Final = 65_536  # interned addresses; dropping them costs only their reuse
+_DEFAULT_EXCHANGE_REFUSED: Final = "operation not permitted on the default exchange"
+
+PREDECLARED: Final = (
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.topic", "topic", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+)
+
+
+class Enqueueing(Protocol):
+    """Where a routed message ends: a queue, or a requester waiting for a direct reply."""
+
+    def enqueue(self, message: Message) -> None: ...
+
+
+def generated_name(prefix: str) -> str:
+    """``prefix`` and 22 characters of the URL-safe base64 alphabet, as RabbitMQ's names have."""
+    return prefix + secrets.token_urlsafe(16)
+
+
+class VirtualHost:
+    """``on_queue_deleted`` is told each deleted queue, with its consumers (already let go)."""
+
+    def __init__(self, name: str, turn: Turn, *, max_queues: int = 0) -> None:
+        self.name = name
+        self.max_queues = max_queues
+        self.routing_version = 0
+        self._turn = turn
+        self.queues: dict[str, Queue] = {}
+        self.queue_arguments: dict[str, QueueArguments] = {}
+        self.reply_queues: dict[str, Enqueueing] = {}
+        self.bindings = BindingTable()
+        self._addresses: dict[bytes, Address] = {}
+        self.exchanges: dict[str, Exchange] = {"": DefaultExchange(self.queues.get)}
+        for exchange_name, type_name, is_internal in PREDECLARED:
+            self.exchanges[exchange_name] = create_exchange(
+                type_name, exchange_name, is_internal=is_internal
+            )
+
+    # ------------------------------------------------------------ routing
+
+    def route(
+        self, exchange: Exchange, routing_keys: list[str], message: Message
+    ) -> tuple[tuple[Queue, ...], bool]:
+        """Queues for a publish to ``exchange``, each once, and whether that may be cached.
+
+        Follows exchange-to-exchange bindings, and an alternate exchange where an exchange matched
+        nothing; an exchange is visited once, so cycles end.
+        """
+        found: dict[Queue, None] = {}
+        visited = {exchange.name}
+        pending = [exchange]
+        is_static = True
+        for current in pending:
+            is_static = is_static and current.is_static
+            is_matched = False
+            for routing_key in routing_keys:
+                for destination in current.match(routing_key, message):
+                    is_matched = True
+                    if isinstance(destination, Queue):
+                        found[destination] = None
+                    elif isinstance(destination, Exchange) and destination.name not in visited:
+                        visited.add(destination.name)
+                        pending.append(destination)
+            if not is_matched and current.alternate_exchange is not None:
+                alternate = self.exchanges.get(current.alternate_exchange)
+                if alternate is not None and alternate.name not in visited:
+                    visited.add(alternate.name)
+                    pending.append(alternate)
+        return tuple(found), is_static
+
+    def address(self, exchange: str, routing_key: str, octets: bytes) -> Address:
+        """The one Address for these octets (short string exchange, short string routing key)."""
+        address = self._addresses.get(octets)
+        if address is None:
+            if len(self._addresses) >= ADDRESSES_MAX:
+                self._addresses.clear()
+            address = self._addresses[octets] = Address(exchange, routing_key, octets)
+        return address
+
+    # ----------------------------------------------------------- exchanges
+
+    def exchange(self, name: str) -> Exchange:
+        """Raises NotFound."""
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            raise NotFound(f"no exchange '{name}' in vhost '{self.name}'")
+        return exchange
+
+    def declare_exchange(
+        self,
+        name: str,
+        type_name: str,
+        *,
+        is_durable: bool,
+        is_auto_delete: bool,
+        is_internal: bool,
+        arguments: Mapping[str, object],
+    ) -> Exchange:
+        """Create the exchange, or check that the existing one is equivalent.
+
+        Raises AccessRefused for reserved names and PreconditionFailed for an unknown type, bad
+        arguments or an inequivalent redeclaration.
+        """
+        if name == "":
+            raise AccessRefused(_DEFAULT_EXCHANGE_REFUSED)
+        self._check_alternate_exchange(name, arguments)
+        existing = self.exchanges.get(name)
+        if existing is not None:
+            self._check_exchange_equivalent(
+                existing, type_name, is_durable, is_auto_delete, is_internal, arguments
+            )
+            return existing
+        if name.startswith(RESERVED_PREFIX):
+            raise AccessRefused(
+                f"exchange name '{name}' contains reserved prefix '{RESERVED_PREFIX}*'"
+            )
+        exchange = create_exchange(
+            type_name,
+            name,
+            is_durable=is_durable,
+            is_auto_delete=is_auto_delete,
+            is_internal=is_internal,
+            arguments=arguments,
+        )
+        self.exchanges[name] = exchange
+        self.routing_version += 1
+        return exchange
+
+    def _check_alternate_exchange(self, name: str, arguments: Mapping[str, object]) -> None:
+        alternate = arguments.get("alternate-exchange")
+        if alternate is not None and not isinstance(alternate, str):
+            raise PreconditionFailed(
+                f"invalid type '{erlang_terms.type_name(alternate)}' for arg "
+                f"'alternate-exchange' in exchange '{name}' in vhost '{self.name}'"
+            )
+
+    def _check_exchange_equivalent(
+        self,
+        exchange: Exchange,
+        type_name: str,
+        is_durable: bool,
+        is_auto_delete: bool,
+        is_internal: bool,
+        arguments: Mapping[str, object],
+    ) -> None:
+        alternate = arguments.get("alternate-exchange")
+        for label, received, current in (
+            ("type", type_name, exchange.type_name),
+            ("durable", is_durable, exchange.is_durable),
+            ("auto_delete", is_auto_delete, exchange.is_auto_delete),
+            ("internal", is_internal, exchange.is_internal),
+            ("alternate-exchange", alternate, exchange.alternate_exchange),
+        ):
+            if received != current:
+                raise PreconditionFailed(
+                    f"inequivalent arg '{label}' for exchange '{exchange.name}' in vhost "
+                    f"'{self.name}': received {_shown(received)} but current is {_shown(current)}"
+                )
+
+    def delete_exchange(self, name: str, *, if_unused: bool) -> None:
+        """Delete the exchange and its bindings; a missing one counts as deleted.
+
+        Raises AccessRefused for the predeclared ones, PreconditionFailed when it is in use.
+        """
+        if name == "":
+            raise AccessRefused(_DEFAULT_EXCHANGE_REFUSED)
+        if any(name == predeclared for predeclared, _, _ in PREDECLARED):
+            raise AccessRefused(
+                f"deletion of system exchange '{name}' in vhost '{self.name}' not allowed"
+            )
+        if name not in self.exchanges:
+            return
+        if if_unused and self.bindings.has_source(name):
+            raise PreconditionFailed(f"exchange '{name}' in vhost '{self.name}' in use")
+        self._remove_exchange(name)
+
+    def _remove_exchange(self, name: str) -> None:
+        exchange = self.exchanges.pop(name)
+        self.routing_version += 1
+        for binding in self.bindings.from_source(name):
+            self.bindings.remove(binding)
+        self._drop_bindings_to("exchange", name, exchange)
+
+    # -------------------------------------------------------------- queues
+
+    def queue(self, name: str, requester: object) -> Queue:
+        """Raises NotFound, or ResourceLocked when another connection owns it exclusively."""
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
+        if queue.owner is not None and queue.owner is not requester:
+            raise self._locked(name)
+        return queue
+
+    def _locked(self, name: str) -> ResourceLocked:
+        return ResourceLocked(
+            f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}'. "
+            "It could be originally declared on another connection or the exclusive property "
+            "value does not match that of the original declaration."
+        )
+
+    def declare_queue(
+        self,
+        name: str,
+        *,
+        is_server_named: bool = False,
+        is_durable: bool,
+        is_auto_delete: bool,
+        owner: object | None,
+        requester: object,
+        arguments: Mapping[str, object],
+    ) -> Queue:
+        """Create the queue, or check that the existing one is equivalent.
+
+        ``is_server_named``: the name was made by ``generated_name``, so it may be a reserved one.
+        ``owner`` is the requester for an exclusive queue, else None. Raises AccessRefused
+        (reserved name), ResourceLocked (somebody else's exclusive queue) and PreconditionFailed
+        (bad or inequivalent arguments).
+        """
+        existing = self.queues.get(name)
+        if existing is not None:
+            self._check_queue_equivalent(
+                existing, is_durable, is_auto_delete, owner, requester, arguments
+            )
+            return existing
+        if name.startswith(RESERVED_PREFIX) and not is_server_named:
+            raise AccessRefused(
+                f"queue name '{name}' contains reserved prefix '{RESERVED_PREFIX}*'"
+            )
+        parsed = parse_queue_arguments(arguments, queue=name, vhost=self.name)
+        check_queue_type_properties(
+            parsed,
+            queue=name,
+            vhost=self.name,
+            is_durable=is_durable,
+            is_exclusive=owner is not None,
+            is_auto_delete=is_auto_delete,
+            is_server_named=is_server_named,
+        )
+        if self.max_queues and len(self.queues) >= self.max_queues:
+            raise PreconditionFailed(
+                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' "
+                f"({self.max_queues}) is reached"
+            )
+        queue = Queue(
+            name,
+            FifoOrder(),
+            self._turn,
+            is_durable=is_durable,
+            is_auto_delete=is_auto_delete,
+            owner=owner,
+            arguments=arguments,
+            on_unused=self._on_unused if is_auto_delete else None,
+        )
+        self.queues[name] = queue
+        self.queue_arguments[name] = parsed
+        self.routing_version += 1
+        return queue
+
+    def _check_queue_equivalent(
+        self,
+        queue: Queue,
+        is_durable: bool,
+        is_auto_delete: bool,
+        owner: object | None,
+        requester: object,
+        arguments: Mapping[str, object],
+    ) -> None:
+        if queue.owner is not None and queue.owner is not requester:
+            raise self._locked(queue.name)
+        for label, received, current in (
+            ("durable", is_durable, queue.is_durable),
+            ("auto_delete", is_auto_delete, queue.is_auto_delete),
+        ):
+            if received != current:
+                raise PreconditionFailed(
+                    f"inequivalent arg '{label}' for queue '{queue.name}' in vhost "
+                    f"'{self.name}': received {_shown(received)} but current is {_shown(current)}"
+                )
+        if queue.owner is not owner:
+            raise self._locked(queue.name)
+        check_equivalent(
+            self.queue_arguments[queue.name], arguments, queue=queue.name, vhost=self.name
+        )
+
+    def delete_queue(
+        self, name: str, requester: object, *, if_unused: bool = False, if_empty: bool = False
+    ) -> int:
+        """Delete the queue; returns how many ready messages went with it, 0 for a missing queue.
+
+        Raises ResourceLocked, or PreconditionFailed when a condition is not met.
+        """
+        if name not in self.queues:
+            return 0
+        queue = self.queue(name, requester)
+        if if_unused and queue.consumers:
+            raise PreconditionFailed(f"queue '{name}' in vhost '{self.name}' in use")
+        if if_empty and queue.ready_count:
+            raise PreconditionFailed(f"queue '{name}' in vhost '{self.name}' not empty")
+        count = queue.ready_count
+        self._remove_queue(queue)
+        return count
+
+    def delete_queues_of(self, owner: object) -> None:
+        """Delete the exclusive queues of a connection that goes away."""
+        for queue in [queue for queue in self.queues.values() if queue.owner is owner]:
+            self._remove_queue(queue)
+
+    def _on_unused(self, queue: Queue) -> None:
+        if queue.is_auto_delete and not queue.is_deleted:
+            self._remove_queue(queue)
+
+    def _remove_queue(self, queue: Queue) -> None:
+        del self.queues[queue.name]
+        del self.queue_arguments[queue.name]
+        self.routing_version += 1
+        consumers: list[Consumer] = queue.on_deleted()
+        self._drop_bindings_to("queue", queue.name, queue)
+        for consumer in consumers:
+            consumer.on_queue_deleted()
+
+    # ------------------------------------------------------------ bindings
+
+    def bind(
+        self,
+        source: str,
+        kind: DestinationKind,
+        destination: Queue | Exchange,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> None:
+        """Bind; a repetition is no error. Raises NotFound, AccessRefused, PreconditionFailed."""
+        exchange = self._bindable(source, destination)
+        binding = Binding(
+            source, kind, destination.name, routing_key, arguments_key(arguments), arguments
+        )
+        if self.bindings.add(binding):
+            try:
+                exchange.bind(destination, routing_key, arguments)
+            except PreconditionFailed:
+                self.bindings.remove(binding)
+                raise
+            self.routing_version += 1
+
+    def unbind(
+        self,
+        source: str,
+        kind: DestinationKind,
+        destination: Queue | Exchange,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> None:
+        """Remove the binding if it is there. Raises NotFound, AccessRefused."""
+        exchange = self._bindable(source, destination)
+        stored = self.bindings.remove(
+            Binding(
+                source, kind, destination.name, routing_key, arguments_key(arguments), arguments
+            )
+        )
+        if stored is not None:
+            exchange.unbind(destination, routing_key, stored.arguments)
+            self.routing_version += 1
+            self._delete_if_unused(exchange)
+
+    def _bindable(self, source: str, destination: Queue | Exchange) -> Exchange:
+        if source == "" or destination.name == "":
+            raise AccessRefused(_DEFAULT_EXCHANGE_REFUSED)
+        return self.exchange(source)
+
+    def _drop_bindings_to(
+        self, kind: DestinationKind, name: str, destination: Queue | Exchange
+    ) -> None:
+        sources: dict[str, Exchange] = {}
+        for binding in self.bindings.to_destination(kind, name):
+            self.bindings.remove(binding)
+            source = self.exchanges.get(binding.source)
+            if source is not None:
+                source.unbind(destination, binding.routing_key, binding.arguments)
+                sources[binding.source] = source
+        for source in sources.values():
+            self._delete_if_unused(source)
+
+    def _delete_if_unused(self, exchange: Exchange) -> None:
+        """auto-delete: when the last binding goes of which this exchange is the source."""
+        if (
+            exchange.is_auto_delete
+            and exchange.name in self.exchanges
+            and not self.bindings.has_source(exchange.name)
+        ):
+            self._remove_exchange(exchange.name)
+
+    def __repr__(self) -> str:
+        return f"<VirtualHost {self.name!r}>"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "'true'" if value else "'false'"
+    return f"'{value}'"

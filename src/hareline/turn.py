@@ -1,0 +1,61 @@
+"""The end-of-turn routine: what happens after the reads of one loop turn, in a written order.
+
+Reads only *mark* work; ``finish`` then does it: every marked queue dispatches (bounded), then
+every marked connection writes once. ``schedule`` is injected (``loop.call_soon`` in the server,
+nothing in a unit test, which calls ``finish`` by hand), so there is no asyncio here.
+
+Invariant: whatever is marked is run by exactly one later ``finish``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Dispatching(Protocol):
+    def dispatch(self) -> bool:
+        """Deliver what can be delivered, within a budget; True when the budget cut it short."""
+
+
+class Draining(Protocol):
+    def finish_turn(self) -> None:
+        """Emit what was put off to the end of the turn, then hand all output to the socket."""
+
+
+class Turn:
+    __slots__ = ("_connections", "_is_armed", "_queues", "_schedule", "is_behind", "on_caught_up")
+
+    def __init__(self, schedule: Callable[[Callable[[], None]], object]) -> None:
+        self._schedule = schedule
+        self._queues: list[Dispatching] = []
+        self._connections: list[Draining] = []
+        self._is_armed = False
+        self.is_behind = False  # dispatch did not keep up: publishers should pause
+        self.on_caught_up: Callable[[], None] | None = None
+
+    def mark_queue(self, queue: Dispatching) -> None:
+        self._queues.append(queue)
+        self._arm()
+
+    def mark_connection(self, connection: Draining) -> None:
+        self._connections.append(connection)
+        self._arm()
+
+    def _arm(self) -> None:
+        if not self._is_armed:
+            self._is_armed = True
+            self._schedule(self.finish)
+
+    def finish(self) -> None:
+        self._is_armed = False
+        queues, self._queues = self._queues, []
+        unfinished = [queue for queue in queues if queue.dispatch()]
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.finish_turn()
+        if self.is_behind and not unfinished and self.on_caught_up is not None:
+            self.on_caught_up()
+        self.is_behind = bool(unfinished)
+        for queue in unfinished:
+            self.mark_queue(queue)

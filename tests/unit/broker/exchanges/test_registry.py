@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from hareline.broker.exchanges.registry import EXCHANGE_TYPES, create_exchange
+from hareline.errors import PreconditionFailed
+
+from .subjects import Place
+
+
+@pytest.mark.parametrize(
+    "type_name", ["direct", "fanout", "topic", "headers", "x-consistent-hash", "x-random"]
+)
+def test_exchange_of_each_type_is_created_with_what_was_declared(type_name: str) -> None:
+    arguments = {"alternate-exchange": "spare"}
+    exchange = create_exchange(
+        type_name,
+        "x",
+        is_durable=False,
+        is_auto_delete=True,
+        is_internal=True,
+        arguments=arguments,
+    )
+    assert exchange.type_name == type_name
+    assert exchange.name == "x"
+    assert not exchange.is_durable
+    assert exchange.is_auto_delete
+    assert exchange.is_internal
+    assert exchange.arguments == arguments
+    assert exchange.alternate_exchange == "spare"
+    assert repr(exchange) == f"<{type_name} exchange 'x'>"
+
+
+def test_there_are_six_types_and_each_is_listed_by_its_own_name() -> None:
+    assert len(EXCHANGE_TYPES) == 6
+    for type_name, exchange_class in EXCHANGE_TYPES.items():
+        assert exchange_class.type_name == type_name
+
+
+@pytest.mark.parametrize("type_name", ["", "Direct", "x-local-random", "nope"])
+def test_unknown_type_is_refused_by_name(type_name: str) -> None:
+    with pytest.raises(PreconditionFailed) as refusal:
+        create_exchange(type_name, "x")
+    assert refusal.value.explanation == f"unknown exchange type '{type_name}'"
+
+
+def test_arguments_that_the_type_refuses_are_refused() -> None:
+    with pytest.raises(PreconditionFailed):
+        create_exchange("x-consistent-hash", "x", arguments={"hash-property": "body"})
+
+
+@pytest.mark.parametrize("type_name", list(EXCHANGE_TYPES))
+def test_nothing_is_left_of_bindings_that_are_gone(type_name: str) -> None:
+    exchange = create_exchange(type_name, "x")
+    empty = pickle.dumps(exchange)
+    keys = [str(number) for number in range(1, 20)]
+    if type_name == "topic":
+        keys += [f"{a}.{b}.{c}" for a in "x*#" for b in "y*#" for c in "z*#"]
+    bindings: list[tuple[Place, str, dict[str, object]]] = []
+    for place in (Place("a"), Place("b")):
+        for key in keys:
+            bindings.append((place, key, {}))
+            bindings.append((place, key, {"b": key}))
+            bindings.append((place, key, {"x-match": "any", key: key, "a": None}))
+    for place, key, arguments in bindings:
+        exchange.bind(place, key, arguments)
+    assert len(pickle.dumps(exchange)) > len(empty)
+    for place, key, arguments in bindings:
+        exchange.unbind(place, key, arguments)
+    assert len(pickle.dumps(exchange)) == len(empty)

@@ -1,0 +1,52 @@
+"""Resource alarms: while one is on, connections that publish are blocked and told so.
+
+``net`` watches the resource and calls ``set`` and ``clear``; a connection asks for ``reason`` on
+the first publish after an alarm. Consumers are never affected (RabbitMQ's rule: memory is freed by
+consuming).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, Protocol
+
+Resource = Literal["memory", "disk"]
+
+
+class Blockable(Protocol):
+    def on_alarm(self) -> None: ...
+
+    def on_alarm_cleared(self) -> None: ...
+
+
+class Alarms:
+    def __init__(self, connections: Iterable[Blockable]) -> None:
+        self._connections = connections
+        self._resources: set[Resource] = set()
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self._resources)
+
+    @property
+    def resources(self) -> list[str]:
+        return sorted(self._resources)
+
+    @property
+    def reason(self) -> str:
+        """``low on memory & disk`` and the like; the text of connection.blocked."""
+        return "low on " + " & ".join(sorted(self._resources, reverse=True))
+
+    def set(self, resource: Resource) -> None:
+        was_on = self.is_on
+        self._resources.add(resource)
+        if not was_on:
+            for connection in list(self._connections):
+                connection.on_alarm()
+
+    def clear(self, resource: Resource) -> None:
+        was_on = self.is_on
+        self._resources.discard(resource)
+        if was_on and not self.is_on:
+            for connection in list(self._connections):
+                connection.on_alarm_cleared()

@@ -1,0 +1,326 @@
+"""One channel: its state, its dispatch table, and what its consumers and publishers share.
+
+=========  =====================================  ==========================================
+state      meaning                                leaves it by
+=========  =====================================  ==========================================
+OPEN       methods are handled                    client channel.close, or an error -> CLOSING
+CLOSING    we sent channel.close; everything but  channel.close-ok; the number is free then
+           close and close-ok is ignored
+=========  =====================================  ==========================================
+
+A channel that is gone simply is not in its connection's registry. Handlers live by subject in
+``topology``, ``consuming`` and below; each raises an AmqpError to refuse, and ``amqp.connection``
+turns that into a close frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from hareline.amqp import consuming, topology
+from hareline.amqp.confirms import Confirms
+from hareline.amqp.consuming import ChannelConsumer
+from hareline.amqp.content import ContentAssembler
+from hareline.amqp.publishing import Publishing
+from hareline.amqp.reply_to import ReplyQueue
+from hareline.amqp.settling import Settling
+from hareline.amqp.transactions import Transaction
+from hareline.broker.queues.arguments import server_named_prefix
+from hareline.broker.queues.credit import CreditWindow
+from hareline.broker.vhost import generated_name
+from hareline.errors import (
+    ChannelError,
+    CommandInvalid,
+    NotFound,
+    NotImplementedMethod,
+    PreconditionFailed,
+)
+from hareline.wire.constants import BASIC_PUBLISH, FRAME_HEADER, FRAME_METHOD
+from hareline.wire.methods import Access, Frame, commands, decode_method
+
+if TYPE_CHECKING:
+    from hareline.amqp.connection import Connection
+
+
+class Channel:
+    """``number`` is the wire's; ``next_tag`` the delivery tag of the next delivery."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self.connection = connection
+        self.number = number
+        self.vhost = connection.vhost
+        self.access = connection.access
+        self.is_closing = False
+        self.settling = Settling()
+        self.publishing = Publishing(self)
+        self.content = ContentAssembler(connection.context.limits.max_message_bytes)
+        self.consumers: dict[str, ChannelConsumer] = {}
+        self.reply_queue: ReplyQueue | None = None
+        self.next_tag = 1
+        self.prefetch_count = 0
+        self.prefetch_size = 0
+        self.window = CreditWindow()  # basic.qos global=true: shared by all consumers
+        self.last_queue_name = ""
+        self.is_flowing = True  # the client may stop deliveries by channel.flow
+        self._flow_waiters: list[Callable[[], None]] = []
+
+    # --------------------------------------------------------------- frames in
+
+    def on_frame(self, kind: int, payload: bytes) -> None:
+        """A method, header or body frame that did not take a lane of the decoder."""
+        if kind == FRAME_METHOD:
+            self._on_method(payload)
+            return
+        if self.is_closing:
+            return
+        content = self.content
+        is_complete = (
+            content.add_header(payload) if kind == FRAME_HEADER else content.add_body(payload)
+        )
+        if is_complete:
+            parts = content.take(self.number)
+            self.open_lane()
+            self.publishing.publish_first(content.method_payload, *parts)
+
+    def _on_method(self, payload: bytes) -> None:
+        index = int.from_bytes(payload[:4], "big")
+        if self.is_closing:
+            self._on_method_while_closing(index)
+            return
+        if index == BASIC_PUBLISH:
+            self.connection.before_publish()
+            self.content.begin(payload)
+            self.connection.close_publish_lane(self.number)
+            return
+        if self.content.is_open:
+            self.content.refuse_method()
+        method = decode_method(payload)
+        handler = HANDLERS.get(type(method))
+        if handler is None:  # class connection, or a method that only a server sends
+            raise CommandInvalid("unimplemented method")
+        handler(self, method)
+
+    def _on_method_while_closing(self, index: int) -> None:
+        if index == commands.Channel.CloseOk.index:
+            self.connection.forget_channel(self)
+        elif index == commands.Channel.Close.index:
+            self.reply(commands.Channel.CloseOk)
+
+    def open_lane(self) -> None:
+        if self.publishing.transaction is None:
+            self.connection.open_publish_lane(self.number, self.publishing)
+
+    # -------------------------------------------------------------- frames out
+
+    def reply(self, method_class: type[Frame], **fields: object) -> None:
+        self.connection.send(self.number, method_class, **fields)
+
+    def take_tag(self) -> int:
+        tag = self.next_tag
+        self.next_tag = tag + 1
+        return tag
+
+    # ------------------------------------------------------- shared by handlers
+
+    def queue_name(self, name: str) -> str:
+        """The name, or for an empty one the queue last declared on this channel."""
+        if name:
+            return name
+        if not self.last_queue_name:
+            raise NotFound("no previously declared queue")
+        return self.last_queue_name
+
+    def generated_queue_name(self, arguments: Mapping[str, object]) -> str:
+        """A server-given name; with x-name-prefix (RabbitMQ 4.3) one that starts so."""
+        name = generated_name(server_named_prefix(arguments) + "-")
+        self.access.require("configure", "queue", name)
+        return name
+
+    def reply_address(self) -> str:
+        """What ``amq.rabbitmq.reply-to`` stands for in a publish on this channel."""
+        if self.reply_queue is None:
+            raise PreconditionFailed("fast reply consumer does not exist")
+        return self.reply_queue.name
+
+    def close_reply_queue(self) -> None:
+        if self.reply_queue is not None:
+            self.reply_queue.close()
+            self.vhost.reply_queues.pop(self.reply_queue.name, None)
+            self.reply_queue = None
+
+    def windows_for_consumer(self) -> tuple[CreditWindow, ...]:
+        """Limits of a new consumer beyond its count: its octets, and the channel's window."""
+        windows: list[CreditWindow] = []
+        if self.prefetch_size:
+            windows.append(CreditWindow(0, self.prefetch_size))
+        if self.window.is_limited:
+            windows.append(self.window)
+        return tuple(windows)
+
+    def limit_all(self, limit_count: int, limit_bytes: int) -> None:
+        """basic.qos global=true: one limit over all consumers, in force at once.
+
+        Deliveries made before it count, so the window is filled from what is unacked.
+        """
+        window = self.window
+        if not window.is_limited and (limit_count or limit_bytes):
+            window.used_count = window.used_bytes = 0
+            members = {consumer for consumer in self.consumers.values() if consumer.acknowledges}
+            for entry in self.settling.unacked.entries.values():
+                if isinstance(entry.consumer, ChannelConsumer):
+                    members.add(entry.consumer)
+                    window.use(entry.message.size)
+            for consumer in members:
+                if window not in consumer.windows:
+                    consumer.windows = (*consumer.windows, window)
+        window.resize(limit_count, limit_bytes)
+        window.wake_waiting()
+
+    def when_flowing(self, callback: Callable[[], None]) -> None:
+        """Call once when the client lets deliveries go on."""
+        self._flow_waiters.append(callback)
+
+    def set_flow(self, is_flowing: bool) -> None:
+        self.is_flowing = is_flowing
+        if is_flowing:
+            waiters, self._flow_waiters = self._flow_waiters, []
+            for callback in waiters:
+                callback()
+
+    def on_consumer_cancelled(self, consumer: ChannelConsumer) -> None:
+        """The queue of this consumer was deleted."""
+        self.consumers.pop(consumer.tag, None)
+        if self.connection.takes_consumer_cancel and not self.is_closing:
+            self.reply(commands.Basic.Cancel, consumer_tag=consumer.tag, nowait=True)
+
+    # ------------------------------------------------------------------- the end
+
+    def terminate(self) -> None:
+        """Cancel consumers, drop what is half done, and release what is unacked, in order."""
+        self.is_closing = True
+        self.connection.close_lanes(self.number)
+        consumers = list(self.consumers.values())
+        self.consumers.clear()
+        for consumer in consumers:
+            consumer.queue.remove_consumer(consumer)
+        self.close_reply_queue()
+        self.content.close()
+        transaction = self.settling.transaction
+        if transaction is not None:
+            self.settling.unacked.put_back(transaction.rollback())
+        self.settling.release_all()
+
+    def __repr__(self) -> str:
+        return f"<Channel {self.number} of {self.connection!r}>"
+
+
+# ------------------------------------------------------------------- method handlers
+
+
+def open_again(channel: Channel, method: commands.Channel.Open) -> None:
+    raise ChannelError("second 'channel.open' seen")
+
+
+def close(channel: Channel, method: commands.Channel.Close) -> None:
+    channel.terminate()
+    channel.connection.forget_channel(channel)
+    channel.reply(commands.Channel.CloseOk)
+
+
+def flow(channel: Channel, method: commands.Channel.Flow) -> None:
+    """The client stops or restarts deliveries; RabbitMQ refuses to stop, Qpid's clients need it."""
+    channel.set_flow(bool(method.active))
+    channel.reply(commands.Channel.FlowOk, active=bool(method.active))
+
+
+def flow_ok(channel: Channel, method: commands.Channel.FlowOk) -> None:
+    """The answer to our own channel.flow; nothing waits for it."""
+
+
+def access_request(channel: Channel, method: Access.Request) -> None:
+    channel.reply(Access.RequestOk, ticket=1)
+
+
+def select_confirms(channel: Channel, method: commands.Confirm.Select) -> None:
+    if channel.publishing.transaction is not None:
+        raise PreconditionFailed("cannot switch from tx to confirm mode")
+    if channel.publishing.confirms is None:
+        channel.publishing.confirms = Confirms(channel.connection, channel.number)
+    if not method.nowait:
+        channel.reply(commands.Confirm.SelectOk)
+
+
+def select_transactions(channel: Channel, method: commands.Tx.Select) -> None:
+    if channel.publishing.confirms is not None:
+        raise PreconditionFailed("cannot switch from confirm to tx mode")
+    if channel.publishing.transaction is None:
+        transaction = Transaction()
+        channel.publishing.transaction = transaction
+        channel.settling.transaction = transaction
+        channel.connection.close_publish_lane(channel.number)
+    channel.reply(commands.Tx.SelectOk)
+
+
+def _transaction(channel: Channel) -> Transaction:
+    transaction = channel.publishing.transaction
+    if transaction is None:
+        raise PreconditionFailed("channel is not transactional")
+    return transaction
+
+
+def commit(channel: Channel, method: commands.Tx.Commit) -> None:
+    _transaction(channel).commit()
+    channel.reply(commands.Tx.CommitOk)
+
+
+def rollback(channel: Channel, method: commands.Tx.Rollback) -> None:
+    channel.settling.unacked.put_back(_transaction(channel).rollback())
+    channel.reply(commands.Tx.RollbackOk)
+
+
+def ack(channel: Channel, method: commands.Basic.Ack) -> None:
+    channel.settling.settle(method.delivery_tag or 0, bool(method.multiple))
+
+
+def nack(channel: Channel, method: commands.Basic.Nack) -> None:
+    if method.requeue:
+        channel.settling.requeue(method.delivery_tag or 0, bool(method.multiple))
+    else:
+        channel.settling.settle(method.delivery_tag or 0, bool(method.multiple))
+
+
+def reject(channel: Channel, method: commands.Basic.Reject) -> None:
+    if method.requeue:
+        channel.settling.requeue(method.delivery_tag or 0, is_multiple=False)
+    else:
+        channel.settling.settle(method.delivery_tag or 0, is_multiple=False)
+
+
+def recover(channel: Channel, method: commands.Basic.Recover | commands.Basic.RecoverAsync) -> None:
+    """Release what is unacked. Redelivery to the same consumer (requeue=0) is refused: 540."""
+    if not method.requeue:
+        raise NotImplementedMethod("requeue=false")
+    channel.settling.release_all()
+    if isinstance(method, commands.Basic.Recover):
+        channel.reply(commands.Basic.RecoverOk)
+
+
+HANDLERS: Final[Mapping[type[Frame], Callable[[Channel, Any], None]]] = {
+    commands.Channel.Open: open_again,
+    commands.Channel.Close: close,
+    commands.Channel.Flow: flow,
+    commands.Channel.FlowOk: flow_ok,
+    Access.Request: access_request,
+    commands.Confirm.Select: select_confirms,
+    commands.Tx.Select: select_transactions,
+    commands.Tx.Commit: commit,
+    commands.Tx.Rollback: rollback,
+    commands.Basic.Ack: ack,
+    commands.Basic.Nack: nack,
+    commands.Basic.Reject: reject,
+    commands.Basic.Recover: recover,
+    commands.Basic.RecoverAsync: recover,
+    **consuming.HANDLERS,
+    **topology.HANDLERS,
+}

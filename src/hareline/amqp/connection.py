@@ -1,0 +1,573 @@
+"""A server-side connection: octets in, octets out, channels in between; no socket, no asyncio.
+
+``net.shell`` calls ``receive`` with what it read and is written to through a ``Link``. Frames come
+back from the decoder as calls: the per-message ones straight to a channel's lanes, the others to
+``on_frame``. This is the ONE place that turns an AmqpError into channel.close or connection.close.
+
+=========  =======================================  ==============================================
+state      meaning                                  leaves it by
+=========  =======================================  ==============================================
+header     the 8 octets of the protocol header      the right ones -> handshake; others -> closed
+handshake  see ``amqp.handshake``                   connection.open -> running
+running    channels work                            close from either side -> closing or closed
+closing    we sent connection.close                 close-ok or a timeout -> closed
+closed     nothing is read or written any more
+=========  =======================================  ==============================================
+
+Output gathers in ``output`` during a turn and is written once by ``finish_turn``. While the socket
+is full, or a turn's output has reached its limit, ``is_full`` is set and consumers stay suspended
+until ``when_writable`` calls them back.                                        [hot: finish_turn]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from hareline import events
+from hareline.amqp.channel import Channel
+from hareline.amqp.confirms import Confirms
+from hareline.amqp.context import Context, Link, Timer
+from hareline.amqp.handshake import Handshake
+from hareline.amqp.heartbeat import HeartbeatMonitor
+from hareline.amqp.publishing import Publishing
+from hareline.auth.permissions import AccessChecker
+from hareline.broker.vhost import VirtualHost
+from hareline.errors import (
+    AmqpError,
+    ChannelError,
+    CommandInvalid,
+    ConnectionForced,
+    InternalError,
+    NotAllowed,
+    UnexpectedFrame,
+)
+from hareline.wire.constants import (
+    BASIC_PUBLISH,
+    FRAME_HEARTBEAT,
+    FRAME_MAX_BEFORE_TUNE,
+    FRAME_METHOD,
+    FRAME_OVERHEAD,
+    HEARTBEAT_FRAME,
+    PROTOCOL_HEADER,
+    PROTOCOL_HEADER_0_9,
+)
+from hareline.wire.decoder import Decoder, FrameSink
+from hareline.wire.methods import Frame, commands, decode_method, encode_method, method_name
+from hareline.wire.table import Table
+
+if TYPE_CHECKING:
+    from hareline.auth.users import User
+
+OUTPUT_TURN_MAX_BYTES: Final = 1_048_576  # a connection's deliveries in one turn, about 1 ms
+CLOSE_OK_TIMEOUT_S: Final = 10.0
+
+_CLOSE: Final = commands.Connection.Close.index
+_CLOSE_OK: Final = commands.Connection.CloseOk.index
+
+
+class Connection(FrameSink):
+    """``user``, ``vhost`` and ``access`` are set by the handshake and valid from then on."""
+
+    __slots__ = (
+        "_confirms",
+        "_current_method",
+        "_decoder",
+        "_handshake",
+        "_handshake_timer",
+        "_header",
+        "_is_marked",
+        "_is_socket_full",
+        "_output_size",
+        "_routing_version",
+        "_waiters",
+        "access",
+        "channel_max",
+        "channels",
+        "client_properties",
+        "connected_ms",
+        "context",
+        "frame_max",
+        "has_published",
+        "heartbeat",
+        "is_blocked",
+        "is_full",
+        "link",
+        "output",
+        "state",
+        "takes_consumer_cancel",
+        "user",
+        "vhost",
+    )
+
+    def __init__(self, context: Context, link: Link) -> None:
+        self.context = context
+        self.link = link
+        self.state = "header"
+        self.user: User
+        self.vhost: VirtualHost
+        self.access: AccessChecker
+        self.client_properties = Table()
+        self.takes_consumer_cancel = False
+        self.channels: dict[int, Channel] = {}
+        self.channel_max = context.limits.channel_max
+        self.frame_max = FRAME_MAX_BEFORE_TUNE
+        self.heartbeat: HeartbeatMonitor | None = None
+        self.connected_ms = context.clock.now_ms
+        self.has_published = False
+        self.is_blocked = False
+        self.is_full = False
+        self.output: list[bytes] = []
+        self._output_size = 0
+        self._is_socket_full = False
+        self._is_marked = False
+        self._waiters: list[Callable[[], None]] = []
+        self._confirms: list[Confirms] = []
+        self._header = b""
+        self._decoder = Decoder(self)
+        self._handshake = Handshake(self)
+        self._routing_version = -1
+        self._current_method = 0
+        context.connections[self] = None
+        self._handshake_timer: Timer | None = link.call_later(
+            context.limits.handshake_timeout_s, self._on_handshake_timeout
+        )
+
+    @property
+    def is_running(self) -> bool:
+        return self.state == "running"
+
+    # ------------------------------------------------------------------- octets in
+
+    def receive(self, data: bytes) -> None:
+        """What the socket gave, in pieces of any size."""
+        heartbeat = self.heartbeat
+        if heartbeat is not None:
+            heartbeat.has_received = True
+        if self.state == "header":
+            self._receive_header(data)
+            return
+        if self.state == "closed":
+            return
+        self.context.clock.refresh()
+        if self.state == "running":
+            self._drop_stale_routes()
+        self._decoder.feed(data)
+
+    def _receive_header(self, data: bytes) -> None:
+        header = self._header + data
+        length = len(PROTOCOL_HEADER)
+        if header[:length] in (PROTOCOL_HEADER, PROTOCOL_HEADER_0_9):
+            self.state = "handshake"
+            self._header = b""
+            self._handshake.start()
+            if len(header) > length:
+                self._decoder.feed(header[length:])
+        elif len(header) < length and PROTOCOL_HEADER.startswith(header[:4]):
+            self._header = header
+        else:
+            # AMQP 0-9-1 section 2.2.4: answer with the version that is spoken here, and close
+            self.context.report(
+                events.PEER_SPEAKS_OTHERWISE,
+                peer=self.link.peer,
+                protocol=protocol_of(header),
+            )
+            self.write(PROTOCOL_HEADER)
+            self._close_now()
+
+    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
+        if kind == FRAME_HEARTBEAT:
+            if number != 0 or payload:
+                raise UnexpectedFrame(f"heartbeat on channel {number}", class_id=0, method_id=0)
+            return
+        if kind == FRAME_METHOD:
+            self._current_method = int.from_bytes(payload[:4], "big")
+        else:
+            self._current_method = BASIC_PUBLISH
+        try:
+            if number == 0:
+                self._on_connection_frame(kind, payload)
+            elif self.state == "running":
+                self._on_channel_frame(kind, number, payload)
+            elif self.state == "handshake":
+                raise ChannelError(
+                    f"unexpected frame on channel {number} in connection state "
+                    f"{self._handshake.state}"
+                )
+        except AmqpError as error:
+            if error.class_id is None:
+                error.class_id = self._current_method >> 16
+                error.method_id = self._current_method & 0xFFFF
+            raise
+        finally:
+            self._current_method = 0
+        if self.state == "running":
+            self._drop_stale_routes()
+
+    def _on_channel_frame(self, kind: int, number: int, payload: bytes) -> None:
+        channel = self.channels.get(number)
+        if channel is not None:
+            channel.on_frame(kind, payload)
+        elif kind == FRAME_METHOD and self._current_method == commands.Channel.Open.index:
+            decode_method(payload)
+            self._open_channel(number)
+        elif self._current_method >> 16 == commands.Connection.frame_id:
+            raise CommandInvalid("unimplemented method")
+        elif self._current_method != commands.Channel.CloseOk.index:
+            raise ChannelError("expected 'channel.open'")
+
+    def _open_channel(self, number: int) -> None:
+        if len(self.channels) >= self.channel_max or number > self.channel_max:
+            raise NotAllowed(
+                f"number of channels opened ({len(self.channels)}) has reached the negotiated "
+                f"channel_max ({self.channel_max})"
+            )
+        channel = Channel(self, number)
+        self.channels[number] = channel
+        self._decoder.settle_lanes[number] = channel.settling
+        self.open_publish_lane(number, channel.publishing)
+        channel.reply(commands.Channel.OpenOk)
+
+    def _on_connection_frame(self, kind: int, payload: bytes) -> None:
+        if kind != FRAME_METHOD:
+            raise UnexpectedFrame("expected method frame, got non method frame instead")
+        index = self._current_method
+        if index == _CLOSE:
+            self._on_close()
+        elif self.state == "closing":
+            if index == _CLOSE_OK:
+                self._close_now()
+        elif self.state == "handshake":
+            self._handshake.on_method(payload)
+        elif self.state == "running":
+            method = decode_method(payload)
+            if isinstance(method, commands.Connection.UpdateSecret):
+                self._on_update_secret()
+            elif isinstance(method, commands.Connection.Blocked | commands.Connection.Unblocked):
+                return  # a client's own state; nothing here depends on it
+            else:
+                raise ChannelError(
+                    f"unexpected method {method_name(index)} in connection state running"
+                )
+
+    def _on_close(self) -> None:
+        """The client closes: exclusive queues must be gone before it reads close-ok."""
+        self._release_everything()
+        self.send(0, commands.Connection.CloseOk)
+        self._close_now()
+
+    def _on_update_secret(self) -> None:
+        """Internal users have no expiring secret; rights are looked up anew, as in RabbitMQ."""
+        user = self.context.users.lookup(self.user.name)
+        if user is None:
+            raise NotAllowed("New secret was refused by one of the backends")
+        self.user = user
+        self.access = AccessChecker(user, self.vhost.name)
+        for channel in self.channels.values():
+            channel.access = self.access
+            channel.publishing.routes.clear()
+        self.send(0, commands.Connection.UpdateSecretOk)
+
+    # ------------------------------------------------------- called by the handshake
+
+    def set_client_properties(self, properties: Table) -> None:
+        self.client_properties = properties
+        self.takes_consumer_cancel = self.has_capability("consumer_cancel_notify")
+
+    def has_capability(self, name: str) -> bool:
+        capabilities = self.client_properties.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(name) is True
+
+    def on_tuned(self, frame_max: int, channel_max: int, heartbeat_s: int) -> None:
+        self.frame_max = frame_max
+        self.channel_max = channel_max
+        self._decoder.frame_max = frame_max
+        self._decoder.lane_body_max = min(
+            frame_max - FRAME_OVERHEAD, self.context.limits.max_message_bytes
+        )
+        if heartbeat_s:
+            self.heartbeat = HeartbeatMonitor(heartbeat_s)
+            self.link.call_later(self.heartbeat.tick_s, self._on_heartbeat_tick)
+
+    def on_open(self) -> None:
+        self.state = "running"
+        self._cancel_handshake_timer()
+        self.context.report(
+            events.CONNECTION_OPENED,
+            peer=self.link.peer,
+            user=self.user.name,
+            vhost=self.vhost.name,
+            client=self.client_properties.get("product"),
+            name=self.client_properties.get("connection_name"),
+        )
+
+    def drop_after_delay(self) -> None:
+        """A refused login: RabbitMQ's clients tell it from a network fault by the delay."""
+        self._cancel_handshake_timer()
+        self.link.call_later(self.context.limits.authentication_failure_delay_s, self.link.abort)
+
+    def _on_handshake_timeout(self) -> None:
+        self._handshake_timer = None
+        if self.state in ("header", "handshake"):
+            self.context.report(events.HANDSHAKE_TIMED_OUT, peer=self.link.peer)
+            self.link.abort()
+
+    def _cancel_handshake_timer(self) -> None:
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+            self._handshake_timer = None
+
+    # --------------------------------------------------------- called by channels
+
+    def open_publish_lane(self, number: int, lane: Publishing) -> None:
+        if not self.context.alarms.is_on:
+            self._decoder.publish_lanes[number] = lane
+
+    def close_publish_lane(self, number: int) -> None:
+        self._decoder.publish_lanes.pop(number, None)
+
+    def close_lanes(self, number: int) -> None:
+        self._decoder.publish_lanes.pop(number, None)
+        self._decoder.settle_lanes.pop(number, None)
+
+    def forget_channel(self, channel: Channel) -> None:
+        """Its number is free again."""
+        self.channels.pop(channel.number, None)
+
+    def before_publish(self) -> None:
+        """A publish method arrived outside the lane; while an alarm is on they all do."""
+        self.has_published = True
+        if self.context.alarms.is_on and not self.is_blocked:
+            self._block()
+
+    def _drop_stale_routes(self) -> None:
+        version = self.vhost.routing_version
+        if version != self._routing_version:
+            self._routing_version = version
+            for channel in self.channels.values():
+                channel.publishing.routes.clear()
+
+    # ---------------------------------------------------------------------- alarms
+
+    def on_alarm(self) -> None:
+        """No lanes while an alarm is on, so that ``before_publish`` sees the first publish."""
+        self._decoder.publish_lanes.clear()
+
+    def on_alarm_cleared(self) -> None:
+        for channel in self.channels.values():
+            if not channel.is_closing and not channel.content.is_open:
+                channel.open_lane()
+        if self.is_blocked:
+            self.is_blocked = False
+            self.link.resume_reading()
+            self.context.report(events.CONNECTION_UNBLOCKED, peer=self.link.peer)
+            if self.has_capability("connection.blocked"):
+                self.send(0, commands.Connection.Unblocked)
+
+    def _block(self) -> None:
+        self.is_blocked = True
+        reason = self.context.alarms.reason
+        self.context.report(events.CONNECTION_BLOCKED, peer=self.link.peer, reason=reason)
+        if self.has_capability("connection.blocked"):
+            self.send(0, commands.Connection.Blocked, reason=reason)
+        self.link.pause_reading()
+
+    # ------------------------------------------------------------------ heartbeats
+
+    def _on_heartbeat_tick(self) -> None:
+        heartbeat = self.heartbeat
+        if heartbeat is None or self.state == "closed":
+            return
+        verdict = heartbeat.tick(is_reading=not self.is_blocked)
+        if verdict == "dead":
+            self.context.report(
+                events.HEARTBEAT_MISSED, peer=self.link.peer, interval_s=heartbeat.interval_s
+            )
+            self.link.abort()
+            return
+        if verdict == "send":
+            self.write(HEARTBEAT_FRAME)
+        self.link.call_later(heartbeat.tick_s, self._on_heartbeat_tick)
+
+    # ------------------------------------------------------------------ octets out
+
+    def send(self, number: int, method_class: type[Frame], **fields: object) -> None:
+        self.write(encode_method(number, method_class, **fields))
+
+    def write(self, *parts: bytes) -> None:
+        """Frames that are not subject to credit; they go out at the end of the turn."""
+        self.output += parts
+        if not self._is_marked:
+            self._mark()
+
+    @property
+    def output_room(self) -> int:
+        """Octets of deliveries that this turn may still write."""
+        return OUTPUT_TURN_MAX_BYTES - self._output_size
+
+    def mark_output(self, size: int) -> None:
+        """``size`` octets of deliveries were added to ``output``."""
+        self._output_size += size
+        if self._output_size > OUTPUT_TURN_MAX_BYTES:
+            self.is_full = True
+        if not self._is_marked:
+            self._mark()
+
+    def mark_confirms(self, confirms: Confirms) -> None:
+        self._confirms.append(confirms)
+        if not self._is_marked:
+            self._mark()
+
+    def when_writable(self, callback: Callable[[], None]) -> None:
+        """Call once when there is room for output again."""
+        self._waiters.append(callback)
+
+    def _mark(self) -> None:
+        self._is_marked = True
+        self.context.turn.mark_connection(self)
+
+    def finish_turn(self) -> None:
+        self._is_marked = False
+        if self._confirms:
+            confirms, self._confirms = self._confirms, []
+            for channel_confirms in confirms:
+                self.output.append(channel_confirms.release())
+        output, self.output = self.output, []
+        self._output_size = 0
+        if output:
+            if self.heartbeat is not None:
+                self.heartbeat.has_sent = True
+            self.link.write(b"".join(output))
+        if self.is_full and not self._is_socket_full:
+            self._resume_output()
+
+    def on_socket_full(self) -> None:
+        """The transport's buffer is above its high-water mark."""
+        self._is_socket_full = True
+        self.is_full = True
+
+    def on_socket_drained(self) -> None:
+        self._is_socket_full = False
+        self._resume_output()
+
+    def _resume_output(self) -> None:
+        self.is_full = False
+        waiters, self._waiters = self._waiters, []
+        for callback in waiters:
+            callback()
+
+    # -------------------------------------------------------------------- closing
+
+    def on_error(self, number: int, error: AmqpError) -> bool:
+        """The decoder's news of a failed call; False when nothing more is to be read."""
+        if error.class_id is None:  # out of a lane, where only publishes raise without ids
+            error.class_id = BASIC_PUBLISH >> 16
+            error.method_id = BASIC_PUBLISH & 0xFFFF
+        channel = self.channels.get(number)
+        if error.scope == "channel" and channel is not None and self.state == "running":
+            self._close_channel(channel, error)
+            return True
+        return self.close(error)
+
+    def _close_channel(self, channel: Channel, error: AmqpError) -> None:
+        self.context.report(
+            events.CHANNEL_ERROR,
+            peer=self.link.peer,
+            channel=channel.number,
+            reply_code=error.reply_code,
+            reply_text=error.reply_text,
+        )
+        channel.terminate()
+        channel.reply(
+            commands.Channel.Close,
+            reply_code=error.reply_code,
+            reply_text=error.reply_text,
+            class_id=error.class_id or 0,
+            method_id=error.method_id or 0,
+        )
+
+    def close(self, error: AmqpError) -> bool:
+        """Send connection.close for ``error`` and wait for close-ok; False when out of step."""
+        if self.state in ("closing", "closed"):
+            return self.state == "closing"
+        self.context.report(
+            events.CONNECTION_ERROR,
+            peer=self.link.peer,
+            reply_code=error.reply_code,
+            reply_text=error.reply_text,
+        )
+        self._release_everything()
+        if self.state == "header":
+            self._close_now()
+            return False
+        self.state = "closing"
+        self.send(
+            0,
+            commands.Connection.Close,
+            reply_code=error.reply_code,
+            reply_text=error.reply_text,
+            class_id=error.class_id or 0,
+            method_id=error.method_id or 0,
+        )
+        self._cancel_handshake_timer()
+        self.link.call_later(CLOSE_OK_TIMEOUT_S, self._on_close_timeout)
+        return not isinstance(error, InternalError)
+
+    def force_close(self, explanation: str) -> None:
+        """connection.close 320, for an operator or a shutdown; drops what never got that far."""
+        if self.state in ("running", "closing"):
+            self.close(ConnectionForced(explanation, class_id=0, method_id=0))
+        else:
+            self.link.abort()
+
+    def _on_close_timeout(self) -> None:
+        if self.state == "closing":
+            self.link.abort()
+
+    def _close_now(self) -> None:
+        """Everything is said: write it and close the socket."""
+        self.state = "closed"
+        self._decoder.discard()
+        self.finish_turn()
+        self.link.close()
+
+    def on_link_lost(self, reason: str) -> None:
+        """The socket is gone; called exactly once. ``reason`` is empty for an orderly end."""
+        was_running = self.state == "running"
+        self._release_everything()
+        self.state = "closed"
+        self._cancel_handshake_timer()
+        self._decoder.discard()
+        self.context.forget(self)
+        if was_running:
+            self.context.report(
+                events.CONNECTION_LOST,
+                peer=self.link.peer,
+                reason=reason or "the client closed the socket without connection.close",
+            )
+        else:
+            self.context.report(events.CONNECTION_CLOSED, peer=self.link.peer)
+
+    def _release_everything(self) -> None:
+        """End all channels and delete the exclusive queues."""
+        channels = list(self.channels.values())
+        self.channels.clear()
+        for channel in channels:
+            channel.terminate()
+        self._waiters.clear()
+        if self.state == "running":
+            self.vhost.delete_queues_of(self)
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.link.peer}, {self.state}>"
+
+
+def protocol_of(header: bytes) -> str:
+    """What a peer that does not speak AMQP 0-9-1 seems to speak, for the log."""
+    if header[:2] == b"\x16\x03":
+        return "TLS"
+    if header[:4] in (b"GET ", b"POST", b"HEAD", b"PUT "):
+        return "HTTP"
+    if header[:4] == b"AMQP" and len(header) >= 8:
+        return f"AMQP version {header[4]}-{header[5]}-{header[6]}-{header[7]}"
+    return repr(header[:8])

@@ -1,0 +1,259 @@
+"""basic.consume, cancel, get and qos, and the deliveries of a consumer.
+
+``ChannelConsumer.deliver`` is called by the queue's dispatcher with a run of entries. The frames of
+a delivery are joined from parts that are constant for a consumer and an address, and the content as
+it was received; only content for another channel number or above frame_max is built anew.   [hot]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from hareline.amqp.reply_to import REPLY_TO_NAME, ReplyQueue
+from hareline.broker.queues.consumer import Consumer
+from hareline.broker.queues.credit import CreditWindow
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.queue import Queue
+from hareline.broker.vhost import generated_name
+from hareline.errors import AccessRefused, NotAllowed, PreconditionFailed
+from hareline.message import Address
+from hareline.wire.constants import FRAME_OVERHEAD
+from hareline.wire.encoder import (
+    TAG_AND_FLAG,
+    content_frames,
+    deliver_prefix,
+    deliver_suffix,
+    get_ok_frame,
+    short_string,
+)
+from hareline.wire.methods import Frame, commands
+
+if TYPE_CHECKING:
+    from hareline.amqp.channel import Channel
+
+ENVELOPES_MAX: Final = 1024  # addresses whose frame parts a consumer keeps
+
+
+class ChannelConsumer(Consumer):
+    """A consumer of a channel; ``_envelopes`` keeps prefix and suffix by address."""
+
+    __slots__ = ("_channel", "_envelopes", "_tag_octets", "arguments")
+
+    def __init__(
+        self,
+        channel: Channel,
+        tag: str,
+        queue: Queue,
+        *,
+        acknowledges: bool,
+        is_exclusive: bool,
+        priority: int,
+        prefetch_count: int,
+        windows: tuple[CreditWindow, ...],
+        arguments: Mapping[str, object],
+    ) -> None:
+        super().__init__(
+            tag,
+            queue,
+            acknowledges=acknowledges,
+            is_exclusive=is_exclusive,
+            priority=priority,
+            prefetch_count=prefetch_count,
+            windows=windows,
+        )
+        self._channel = channel
+        self._tag_octets = short_string(tag)
+        self._envelopes: dict[Address, tuple[bytes, bytes]] = {}
+        self.arguments = arguments
+
+    def deliver(self, entries: list[QueueEntry]) -> int:
+        channel = self._channel
+        connection = channel.connection
+        number = channel.number
+        unacked = channel.settling.unacked.entries if self.acknowledges else None
+        body_max = connection.frame_max - FRAME_OVERHEAD
+        envelopes = self._envelopes
+        pack = TAG_AND_FLAG.pack
+        output = connection.output
+        tag = channel.next_tag
+        first_tag = tag
+        size = 0
+        last_address = None
+        prefix = suffix = b""
+        for entry in entries:
+            message = entry.message
+            address = message.address
+            if address is not last_address:
+                last_address = address
+                envelope = envelopes.get(address)
+                if envelope is None:
+                    envelope = self._envelope(address)
+                prefix, suffix = envelope
+            if unacked is not None:
+                unacked[tag] = entry
+                entry.consumer = self
+            if message.channel == number and message.size <= body_max:
+                content = message.content
+                size += len(content)
+                output += (prefix, pack(tag, entry.delivery_count > 0), suffix, content)
+            else:
+                output += (prefix, pack(tag, entry.delivery_count > 0), suffix)
+                output += content_frames(message, number, connection.frame_max)
+                size += len(message.content)
+            tag += 1
+            if size > connection.output_room:
+                break
+        channel.next_tag = tag
+        connection.mark_output(size)
+        return tag - first_tag
+
+    def _envelope(self, address: Address) -> tuple[bytes, bytes]:
+        if len(self._envelopes) >= ENVELOPES_MAX:
+            self._envelopes.clear()
+        envelope = (
+            deliver_prefix(self._channel.number, self._tag_octets, address.octets),
+            deliver_suffix(address.octets),
+        )
+        self._envelopes[address] = envelope
+        return envelope
+
+    def suspend_if_full(self) -> bool:
+        connection = self._channel.connection
+        if connection.is_full:
+            connection.when_writable(self._resume)
+            return True
+        if not self._channel.is_flowing:
+            self._channel.when_flowing(self._resume)
+            return True
+        return False
+
+    def _resume(self) -> None:
+        self.queue.activate(self)
+
+    def on_queue_deleted(self) -> None:
+        self._channel.on_consumer_cancelled(self)
+
+
+# --------------------------------------------------------------------------- methods
+
+
+def consume(channel: Channel, method: commands.Basic.Consume) -> None:
+    queue_name = channel.queue_name(method.queue)
+    tag = method.consumer_tag or generated_name("amq.ctag-")
+    if tag in channel.consumers or (channel.reply_queue and channel.reply_queue.tag == tag):
+        raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+    if queue_name == REPLY_TO_NAME:
+        _consume_replies(channel, method, tag)
+        return
+    channel.access.require("read", "queue", queue_name)
+    queue = channel.vhost.queue(queue_name, channel.connection)
+    limit = channel.connection.context.limits.max_consumers_per_channel
+    if limit and len(channel.consumers) >= limit:
+        raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
+    if queue.is_exclusively_consumed or (method.exclusive and queue.consumers):
+        raise AccessRefused(
+            f"queue '{queue_name}' in vhost '{channel.vhost.name}' in exclusive use"
+        )
+    arguments: Mapping[str, object] = method.arguments or {}
+    consumer = ChannelConsumer(
+        channel,
+        tag,
+        queue,
+        acknowledges=not method.no_ack,
+        is_exclusive=bool(method.exclusive),
+        priority=_priority(arguments),
+        prefetch_count=channel.prefetch_count,
+        windows=channel.windows_for_consumer(),
+        arguments=arguments,
+    )
+    channel.consumers[tag] = consumer
+    if not method.nowait:
+        channel.reply(commands.Basic.ConsumeOk, consumer_tag=tag)
+    queue.add_consumer(consumer)
+
+
+def _priority(arguments: Mapping[str, object]) -> int:
+    """x-priority, RabbitMQ's consumer priority; any integer, 0 when absent."""
+    priority = arguments.get("x-priority", 0)
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise PreconditionFailed("invalid arg 'x-priority' for basic.consume: expected integer")
+    return int(priority)
+
+
+def _consume_replies(channel: Channel, method: commands.Basic.Consume, tag: str) -> None:
+    if not method.no_ack:
+        raise PreconditionFailed("reply consumer cannot acknowledge")
+    if channel.reply_queue is not None:
+        raise PreconditionFailed("reply consumer already set")
+    reply_queue = ReplyQueue(channel, tag)
+    channel.reply_queue = reply_queue
+    channel.vhost.reply_queues[reply_queue.name] = reply_queue
+    if not method.nowait:
+        channel.reply(commands.Basic.ConsumeOk, consumer_tag=tag)
+
+
+def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
+    """An unknown tag is no error. Deliveries stay unacked; none follow cancel-ok."""
+    tag = method.consumer_tag or ""
+    consumer = channel.consumers.pop(tag, None)
+    if consumer is not None:
+        consumer.queue.remove_consumer(consumer)
+    elif channel.reply_queue is not None and channel.reply_queue.tag == tag:
+        channel.close_reply_queue()
+    if not method.nowait:
+        channel.reply(commands.Basic.CancelOk, consumer_tag=tag)
+
+
+def get(channel: Channel, method: commands.Basic.Get) -> None:
+    queue_name = channel.queue_name(method.queue)
+    channel.access.require("read", "queue", queue_name)
+    queue = channel.vhost.queue(queue_name, channel.connection)
+    if queue.is_exclusively_consumed:
+        raise AccessRefused(
+            f"queue '{queue_name}' in vhost '{channel.vhost.name}' in exclusive use"
+        )
+    entries = queue.acquire(1)
+    if not entries:
+        channel.reply(commands.Basic.GetEmpty)
+        return
+    entry = entries[0]
+    tag = channel.take_tag()
+    if method.no_ack:
+        queue.settle(entry)
+    else:
+        channel.settling.unacked.entries[tag] = entry
+    message = entry.message
+    channel.connection.write(
+        get_ok_frame(
+            channel.number,
+            tag,
+            entry.delivery_count > 0,
+            message.address.octets,
+            queue.ready_count,
+        ),
+        *content_frames(message, channel.number, channel.connection.frame_max),
+    )
+
+
+def qos(channel: Channel, method: commands.Basic.Qos) -> None:
+    """AMQP 0-9-1 basic.qos with RabbitMQ's meaning of ``global``.
+
+    global = false: for consumers started later on this channel, each on its own. global = true:
+    one limit shared by all consumers of the channel, in force at once. Octets are limited too,
+    which RabbitMQ refuses (540).
+    """
+    if method.global_:
+        channel.limit_all(method.prefetch_count, method.prefetch_size)
+    else:
+        channel.prefetch_count = method.prefetch_count
+        channel.prefetch_size = method.prefetch_size
+    channel.reply(commands.Basic.QosOk)
+
+
+HANDLERS: Final[Mapping[type[Frame], Callable[[Channel, Any], None]]] = {
+    commands.Basic.Consume: consume,
+    commands.Basic.Cancel: cancel,
+    commands.Basic.Get: get,
+    commands.Basic.Qos: qos,
+}

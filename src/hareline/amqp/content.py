@@ -1,0 +1,122 @@
+"""A message that arrives frame by frame: basic.publish, then its header, then its bodies.
+
+The channel feeds it whatever could not take the publish lane (see ``wire.decoder``); the
+half-received message lives here and nowhere else. Texts of the errors are RabbitMQ's.
+
+Invariant: ``is_open`` from the publish method until the last octet of the body; never holds more
+octets than the header announced.                                                           [hot]
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from hareline.errors import FrameError, MalformedFrame, PreconditionFailed, UnexpectedFrame
+from hareline.wire.constants import BODY_SIZE_MAX, CLASS_BASIC, FRAME_END_OCTET
+from hareline.wire.encoder import body_frame_head, header_frame
+
+_HEADER: Final = Struct(">HHQH")  # class, weight, body size, property flags
+_PROPERTIES_START: Final = 12
+
+
+class ContentAssembler:
+    """``max_message_bytes`` bounds bodies; a larger one is refused when it is announced."""
+
+    __slots__ = (
+        "_chunks",
+        "_flags",
+        "_properties",
+        "_remaining",
+        "_size",
+        "is_open",
+        "max_message_bytes",
+        "method_payload",
+    )
+
+    def __init__(self, max_message_bytes: int) -> None:
+        self.max_message_bytes = max_message_bytes
+        self.is_open = False
+        self.method_payload = b""
+        self._properties: bytes | None = None  # octets from the flags on, once the header is here
+        self._flags = 0
+        self._size = 0
+        self._remaining = 0
+        self._chunks: list[bytes] = []
+
+    def begin(self, method_payload: bytes) -> None:
+        """A basic.publish method arrived; its payload is kept for the publisher."""
+        if self.is_open:
+            self.refuse_method()
+        self.is_open = True
+        self.method_payload = method_payload
+
+    def refuse_method(self) -> None:
+        """A method frame arrived in the middle of a content."""
+        if self._properties is None:
+            raise UnexpectedFrame(
+                "expected content header for class 60, got non content header frame instead"
+            )
+        raise UnexpectedFrame("expected content body, got non content body frame instead")
+
+    def add_header(self, payload: bytes) -> bool:
+        """A header frame; True when the content is complete with it."""
+        if not self.is_open:
+            raise UnexpectedFrame("expected method frame, got non method frame instead")
+        if self._properties is not None:
+            raise UnexpectedFrame("expected content body, got non content body frame instead")
+        if len(payload) < _HEADER.size:
+            raise MalformedFrame(f"content header of {len(payload)} octets is too short")
+        class_id, _, size, flags = _HEADER.unpack_from(payload)
+        if class_id != CLASS_BASIC:
+            raise UnexpectedFrame(
+                f"expected content header for class 60, got one for class {class_id} instead"
+            )
+        if size > BODY_SIZE_MAX:
+            raise FrameError(
+                f"content body size {size} exceeds maximum allowed size {BODY_SIZE_MAX}"
+            )
+        if size > self.max_message_bytes:
+            self.close()
+            raise PreconditionFailed(
+                f"message size {size} is larger than configured max size {self.max_message_bytes}"
+            )
+        self._properties = payload[_PROPERTIES_START:]
+        self._flags = flags
+        self._size = self._remaining = size
+        return bool(size == 0)
+
+    def add_body(self, payload: bytes) -> bool:
+        """A body frame; True when the content is complete with it."""
+        if not self.is_open:
+            raise UnexpectedFrame("expected method frame, got non method frame instead")
+        if self._properties is None:
+            raise UnexpectedFrame(
+                "expected content header for class 60, got non content header frame instead"
+            )
+        self._remaining -= len(payload)
+        if self._remaining < 0:
+            raise FrameError("content body frame exceeds remaining content size")
+        self._chunks.append(payload)
+        return self._remaining == 0
+
+    def take(self, channel_number: int) -> tuple[int, bytes, int, int]:
+        """The complete content: property flags, content octets, header frame size, body size.
+
+        The octets are as ``hareline.message.Message`` keeps them.
+        """
+        assert self._properties is not None
+        header = header_frame(channel_number, self._properties, self._size)
+        result = self._flags, header, len(header), self._size
+        if self._size:
+            head = body_frame_head(channel_number, self._size)
+            content = b"".join((header, head, *self._chunks, FRAME_END_OCTET))
+            result = self._flags, content, len(header), self._size
+        self.close()
+        return result
+
+    def close(self) -> None:
+        """Forget the content; the next publish may begin."""
+        self.is_open = False
+        self._properties = None
+        self._chunks = []

@@ -1,0 +1,126 @@
+"""What every connection is given: the broker's parts and the values it needs of the settings.
+
+``server`` builds one Context; nothing in ``amqp`` fetches anything from anywhere else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from hareline.amqp.alarms import Alarms
+from hareline.auth.mechanisms import MechanismRegistry
+from hareline.auth.users import UserRegistry
+from hareline.broker.vhost import VirtualHost
+from hareline.clock import Clock
+from hareline.events import Event
+from hareline.turn import Turn
+
+if TYPE_CHECKING:
+    from hareline.amqp.connection import Connection
+
+
+class Report(Protocol):
+    """Takes the operational events of the protocol side; ``server`` makes log messages of them."""
+
+    def __call__(self, event: Event, **fields: object) -> None: ...
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Link(ABC):
+    """The socket side of a connection, as the protocol side sees it."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def peer(self) -> str:
+        """``host:port`` of the client."""
+
+    @property
+    @abstractmethod
+    def is_loopback(self) -> bool: ...
+
+    @abstractmethod
+    def write(self, octets: bytes) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close once what was written has gone out."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Drop the socket at once."""
+
+    @abstractmethod
+    def pause_reading(self) -> None: ...
+
+    @abstractmethod
+    def resume_reading(self) -> None: ...
+
+    @abstractmethod
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What connection.start tells of the broker."""
+
+    product: str
+    version: str
+    cluster_name: str
+    platform: str
+    brand: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """0 means "no limit" for the last two; the others are always in force."""
+
+    frame_max_bytes: int = 131_072
+    channel_max: int = 2047
+    heartbeat_s: int = 60
+    handshake_timeout_s: float = 10.0
+    authentication_failure_delay_s: float = 3.0
+    max_message_bytes: int = 134_217_728
+    max_connections: int = 0
+    max_consumers_per_channel: int = 0
+
+
+class Context:
+    """``limits``, ``users`` and ``mechanisms`` may be replaced while running (reload)."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        turn: Turn,
+        users: UserRegistry,
+        mechanisms: MechanismRegistry,
+        identity: Identity,
+        limits: Limits,
+        report: Report,
+    ) -> None:
+        self.clock = clock
+        self.turn = turn
+        self.users = users
+        self.mechanisms = mechanisms
+        self.identity = identity
+        self.limits = limits
+        self.report = report
+        self.vhosts: dict[str, VirtualHost] = {}
+        self.vhost_connection_limits: dict[str, int] = {}
+        self.connections: dict[Connection, None] = {}  # in the order in which they came
+        self.alarms = Alarms(self.connections)
+        self.on_last_connection_gone: Callable[[], None] | None = None
+
+    def forget(self, connection: Connection) -> None:
+        """The connection has ended."""
+        self.connections.pop(connection, None)
+        if not self.connections and self.on_last_connection_gone is not None:
+            self.on_last_connection_gone()

@@ -1,0 +1,43 @@
+"""When to send a heartbeat and when to give the peer up; a clockwork without a clock.
+
+``net.timers`` calls ``tick`` every half interval of a connection. Any octets count as a sign of
+life. A peer silent for more than two whole intervals is dead (AMQP 0-9-1 section 4.2.7: after two
+missed heartbeats; the half-interval ticks make the real delay between 2 and 2.5 intervals).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+Verdict = Literal["nothing", "send", "dead"]
+
+_SILENT_TICKS_MAX: Final = 4  # half intervals
+
+
+class HeartbeatMonitor:
+    """``interval_s`` is the negotiated one, above 0."""
+
+    __slots__ = ("_silent_ticks", "has_received", "has_sent", "interval_s")
+
+    def __init__(self, interval_s: int) -> None:
+        self.interval_s = interval_s
+        self.has_received = False
+        self.has_sent = False
+        self._silent_ticks = 0
+
+    @property
+    def tick_s(self) -> float:
+        return self.interval_s / 2
+
+    def tick(self, is_reading: bool) -> Verdict:
+        """Half an interval has passed. ``is_reading`` False: we are not listening to the peer."""
+        if self.has_received or not is_reading:
+            self._silent_ticks = 0
+        else:
+            self._silent_ticks += 1
+        self.has_received = False
+        if self._silent_ticks > _SILENT_TICKS_MAX:
+            return "dead"
+        must_send = not self.has_sent
+        self.has_sent = False
+        return "send" if must_send else "nothing"

@@ -1,0 +1,72 @@
+"""Direct reply-to: replies without a reply queue (RabbitMQ's ``amq.rabbitmq.reply-to``).
+
+A requester consumes from the pseudo-queue ``amq.rabbitmq.reply-to`` (no-ack) and publishes requests
+with that name as reply-to; the broker rewrites it to ``amq.rabbitmq.reply-to.<opaque>``. A publish
+to the default exchange with that routing key is written straight to the requester's channel. The
+guarantee is at most once: replies to a channel that is gone are dropped.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from hareline.message import Message
+from hareline.wire.encoder import (
+    TAG_AND_FLAG,
+    content_frames,
+    deliver_prefix,
+    deliver_suffix,
+    short_string,
+)
+
+if TYPE_CHECKING:
+    from hareline.amqp.channel import Channel
+
+REPLY_TO_NAME: Final = "amq.rabbitmq.reply-to"
+REPLY_TO_PREFIX: Final = "amq.rabbitmq.reply-to."
+WAITING_MAX: Final = 10_000  # replies kept for a requester whose socket is full; more are dropped
+
+
+class ReplyQueue:
+    """Where the replies to one channel go; lives as long as its consumer.
+
+    ``name`` is the opaque routing key, ``tag`` the consumer tag.
+    """
+
+    def __init__(self, channel: Channel, tag: str) -> None:
+        self.name = REPLY_TO_PREFIX + secrets.token_urlsafe(24)
+        self.tag = tag
+        self._tag_octets = short_string(tag)
+        self._channel: Channel | None = channel
+        self._waiting: deque[Message] = deque()
+
+    def enqueue(self, message: Message) -> None:
+        channel = self._channel
+        if channel is None:
+            return
+        if not channel.connection.is_full and not self._waiting:
+            self._deliver(channel, message)
+        elif len(self._waiting) < WAITING_MAX:
+            if not self._waiting:
+                channel.connection.when_writable(self._deliver_waiting)
+            self._waiting.append(message)
+
+    def close(self) -> None:
+        self._channel = None
+        self._waiting.clear()
+
+    def _deliver_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for message in waiting:
+            self.enqueue(message)
+
+    def _deliver(self, channel: Channel, message: Message) -> None:
+        octets = message.address.octets
+        channel.connection.write(
+            deliver_prefix(channel.number, self._tag_octets, octets),
+            TAG_AND_FLAG.pack(channel.take_tag(), False),
+            deliver_suffix(octets),
+            *content_frames(message, channel.number, channel.connection.frame_max),
+        )

@@ -1,0 +1,126 @@
+"""basic.ack, nack, reject and recover of one channel.
+
+``ack`` is a lane of the decoder; nack, reject and recover come through the channel's dispatch
+table. In a transaction the same settlements are kept until tx.commit (``amqp.transactions``).
+
+Invariant: every entry taken from ``unacked`` is settled or released exactly once, and its consumer
+gets its credit back.                                                                       [hot]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hareline.amqp.unacked import UnackedDeliveries
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.queue import Queue
+from hareline.errors import PreconditionFailed
+from hareline.wire.constants import BASIC_ACK
+from hareline.wire.decoder import SettleLane
+
+if TYPE_CHECKING:
+    from hareline.amqp.transactions import Transaction
+
+_BASIC_CLASS = BASIC_ACK >> 16
+_ACK_METHOD = BASIC_ACK & 0xFFFF
+
+
+class Settling(SettleLane):
+    """``unacked`` is the channel's; ``transaction`` is None outside of tx mode."""
+
+    __slots__ = ("transaction", "unacked")
+
+    def __init__(self) -> None:
+        self.unacked = UnackedDeliveries()
+        self.transaction: Transaction | None = None
+
+    def ack(self, tag: int, multiple: int) -> None:
+        if multiple & 1 or self.transaction is not None:
+            try:
+                self.settle(tag, multiple & 1 == 1)
+            except PreconditionFailed as error:
+                raise _in_ack(error) from None
+            return
+        entry = self.unacked.take(tag)
+        if entry is None:
+            raise _in_ack(unknown_tag(tag))
+        entry.queue.settle(entry)
+        consumer = entry.consumer
+        if consumer is not None:
+            consumer.restore_credit(entry.message.size)
+
+    def settle(self, tag: int, is_multiple: bool) -> None:
+        """Accept, or reject without requeue: the entries leave their queues.
+
+        Raises PreconditionFailed for a tag that was never given out or is settled already, with
+        multiple too; tag 0 with multiple means all there are.
+        """
+        if self.transaction is not None:
+            self.transaction.settle(self._take_deliveries(tag, is_multiple))
+        else:
+            settle_entries(self._take(tag, is_multiple))
+
+    def requeue(self, tag: int, is_multiple: bool) -> None:
+        """The entries go back to their own places in their queues, as redelivered."""
+        if self.transaction is not None:
+            self.transaction.requeue(self._take_deliveries(tag, is_multiple))
+        else:
+            release_entries(self._take(tag, is_multiple))
+
+    def _take(self, tag: int, is_multiple: bool) -> list[QueueEntry]:
+        unacked = self.unacked
+        if is_multiple and tag == 0:
+            return unacked.take_all()
+        if tag not in unacked:
+            raise unknown_tag(tag)
+        if is_multiple:
+            return unacked.take_up_to(tag)
+        return [unacked.entries.pop(tag)]
+
+    def _take_deliveries(self, tag: int, is_multiple: bool) -> list[tuple[int, QueueEntry]]:
+        """As ``_take``, with the tags, which a rollback needs."""
+        entries = self.unacked.entries
+        if not is_multiple:
+            tags = [tag]
+        elif tag == 0:
+            tags = list(entries)
+        else:
+            tags = [lower for lower in entries if lower <= tag]
+        if tag not in entries and not (tag == 0 and is_multiple):
+            raise unknown_tag(tag)
+        return [(lower, entries.pop(lower)) for lower in tags]
+
+    def release_all(self) -> None:
+        """basic.recover, and the end of the channel: everything unacked becomes ready again."""
+        release_entries(self.unacked.take_all())
+
+
+def unknown_tag(tag: int) -> PreconditionFailed:
+    return PreconditionFailed(f"unknown delivery tag {tag}")
+
+
+def _in_ack(error: PreconditionFailed) -> PreconditionFailed:
+    """The lane has no method being handled; say which one it was."""
+    error.class_id = _BASIC_CLASS
+    error.method_id = _ACK_METHOD
+    return error
+
+
+def settle_entries(entries: list[QueueEntry]) -> None:
+    for entry in entries:
+        entry.queue.settle(entry)
+        consumer = entry.consumer
+        if consumer is not None:
+            consumer.restore_credit(entry.message.size)
+
+
+def release_entries(entries: list[QueueEntry]) -> None:
+    """Release entries of any number of queues, one call for each queue."""
+    by_queue: dict[Queue, list[QueueEntry]] = {}
+    for entry in entries:
+        consumer = entry.consumer
+        if consumer is not None:
+            consumer.restore_credit(entry.message.size)
+        by_queue.setdefault(entry.queue, []).append(entry)
+    for queue, released in by_queue.items():
+        queue.release(released)

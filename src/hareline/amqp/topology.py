@@ -1,0 +1,241 @@
+"""exchange.* and queue.*: what the methods ask of the virtual host, and what they may.
+
+Permissions are checked here (docs/security.md has the table); everything else about names, flags
+and arguments is the virtual host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
+from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.queues.queue import Queue
+from hareline.errors import AccessRefused, NotFound
+from hareline.wire.methods import Exchange as ExchangeMethods
+from hareline.wire.methods import Frame, commands
+
+if TYPE_CHECKING:
+    from hareline.amqp.channel import Channel
+
+
+def _clean_name(name: str) -> str:
+    """CR and LF are stripped from declared names, as RabbitMQ does."""
+    return name.replace("\r", "").replace("\n", "")
+
+
+def _require_dead_letter_rights(
+    channel: Channel, arguments: Mapping[str, object], name: str
+) -> None:
+    """Naming a dead letter exchange needs read on the queue and write on the exchange."""
+    dead_letter_exchange = arguments.get("x-dead-letter-exchange")
+    if isinstance(dead_letter_exchange, str):
+        channel.access.require("read", "queue", name)
+        channel.access.require("write", "exchange", dead_letter_exchange)
+
+
+# ------------------------------------------------------------------------- exchange
+
+
+def declare_exchange(channel: Channel, method: commands.Exchange.Declare) -> None:
+    name = _clean_name(method.exchange)
+    if method.passive:
+        channel.vhost.exchange(name)
+    else:
+        channel.access.require("configure", "exchange", name)
+        arguments: Mapping[str, object] = method.arguments or {}
+        alternate = arguments.get("alternate-exchange")
+        if isinstance(alternate, str):
+            channel.access.require("read", "exchange", name)
+            channel.access.require("write", "exchange", alternate)
+        channel.vhost.declare_exchange(
+            name,
+            method.exchange_type,
+            is_durable=bool(method.durable),
+            is_auto_delete=bool(method.auto_delete),
+            is_internal=bool(method.internal),
+            arguments=arguments,
+        )
+    if not method.nowait:
+        channel.reply(commands.Exchange.DeclareOk)
+
+
+def delete_exchange(channel: Channel, method: commands.Exchange.Delete) -> None:
+    channel.access.require("configure", "exchange", method.exchange)
+    channel.vhost.delete_exchange(method.exchange, if_unused=bool(method.if_unused))
+    if not method.nowait:
+        channel.reply(commands.Exchange.DeleteOk)
+
+
+def _exchange_ends(
+    channel: Channel, method: commands.Exchange.Bind | commands.Exchange.Unbind
+) -> Exchange:
+    channel.access.require("write", "exchange", method.destination)
+    channel.access.require("read", "exchange", method.source)
+    channel.vhost.exchange(method.source)
+    return channel.vhost.exchange(method.destination)
+
+
+def bind_exchange(channel: Channel, method: commands.Exchange.Bind) -> None:
+    destination = _exchange_ends(channel, method)
+    channel.vhost.bind(
+        method.source, "exchange", destination, method.routing_key, method.arguments or {}
+    )
+    if not method.nowait:
+        channel.reply(commands.Exchange.BindOk)
+
+
+def unbind_exchange(channel: Channel, method: commands.Exchange.Unbind) -> None:
+    destination = _exchange_ends(channel, method)
+    channel.vhost.unbind(
+        method.source, "exchange", destination, method.routing_key, method.arguments or {}
+    )
+    if not method.nowait:
+        channel.reply(commands.Exchange.UnbindOk)
+
+
+# exchange.bound reply codes, Qpid's extension of class exchange (method 22)
+_BOUND, _NO_EXCHANGE, _NO_QUEUE, _NO_BINDINGS, _NOT_BOUND, _NO_KEY, _NOT_WITH_KEY = range(7)
+
+
+def exchange_bound(channel: Channel, method: ExchangeMethods.Bound) -> None:
+    """Is there a binding of this exchange to this queue, with this routing key? Empty = any."""
+    code, text = _bound(channel, method.exchange, method.queue, method.routing_key)
+    channel.reply(ExchangeMethods.BoundOk, reply_code=code, reply_text=text)
+
+
+def _bound(channel: Channel, exchange: str, queue: str, routing_key: str) -> tuple[int, str]:
+    vhost = channel.vhost
+    if exchange not in vhost.exchanges:
+        return _NO_EXCHANGE, f"Exchange '{exchange}' not found"
+    if queue and queue not in vhost.queues:
+        return _NO_QUEUE, f"Queue '{queue}' not found"
+    if exchange == "":  # every queue is bound to the default exchange by its name
+        keys = {(name, name) for name in vhost.queues}
+    else:
+        keys = {
+            (binding.destination, binding.routing_key)
+            for binding in vhost.bindings.from_source(exchange)
+            if binding.kind == "queue"
+        }
+    if not queue and not routing_key:
+        return (_BOUND, "") if keys else (_NO_BINDINGS, f"No bindings of '{exchange}'")
+    if not routing_key:
+        is_bound = any(name == queue for name, _ in keys)
+        return (_BOUND, "") if is_bound else (_NOT_BOUND, f"Queue '{queue}' is not bound")
+    if not queue:
+        is_bound = any(key == routing_key for _, key in keys)
+        return (_BOUND, "") if is_bound else (_NO_KEY, f"No queue bound with '{routing_key}'")
+    is_bound = (queue, routing_key) in keys
+    return (
+        (_BOUND, "") if is_bound else (_NOT_WITH_KEY, f"'{queue}' not bound with '{routing_key}'")
+    )
+
+
+# ---------------------------------------------------------------------------- queue
+
+
+def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
+    name = _clean_name(method.queue)
+    if method.passive:
+        name = channel.queue_name(name)
+        if name.startswith(REPLY_TO_PREFIX):
+            _declare_reply_queue(channel, method, name)
+            return
+        queue = channel.vhost.queue(name, channel.connection)
+    else:
+        arguments: Mapping[str, object] = method.arguments or {}
+        if name:
+            channel.access.require("configure", "queue", name)
+        else:
+            name = channel.generated_queue_name(arguments)
+        _require_dead_letter_rights(channel, arguments, name)
+        queue = channel.vhost.declare_queue(
+            name,
+            is_server_named=not method.queue,
+            is_durable=bool(method.durable) and not method.exclusive,
+            is_auto_delete=bool(method.auto_delete),
+            owner=channel.connection if method.exclusive else None,
+            requester=channel.connection,
+            arguments=arguments,
+        )
+    channel.last_queue_name = queue.name
+    if not method.nowait:
+        channel.reply(
+            commands.Queue.DeclareOk,
+            queue=queue.name,
+            message_count=queue.ready_count,
+            consumer_count=len(queue.consumers),
+        )
+
+
+def _declare_reply_queue(channel: Channel, method: commands.Queue.Declare, name: str) -> None:
+    """A passive declare of a reply address asks whether the requester is still there."""
+    if name not in channel.vhost.reply_queues:
+        raise NotFound(f"no queue '{name}' in vhost '{channel.vhost.name}'")
+    if not method.nowait:
+        channel.reply(commands.Queue.DeclareOk, queue=name, message_count=0, consumer_count=1)
+
+
+def delete_queue(channel: Channel, method: commands.Queue.Delete) -> None:
+    name = channel.queue_name(method.queue)
+    channel.access.require("configure", "queue", name)
+    count = channel.vhost.delete_queue(
+        name,
+        channel.connection,
+        if_unused=bool(method.if_unused),
+        if_empty=bool(method.if_empty),
+    )
+    if not method.nowait:
+        channel.reply(commands.Queue.DeleteOk, message_count=count)
+
+
+def purge_queue(channel: Channel, method: commands.Queue.Purge) -> None:
+    name = channel.queue_name(method.queue)
+    channel.access.require("read", "queue", name)
+    count = channel.vhost.queue(name, channel.connection).purge()
+    if not method.nowait:
+        channel.reply(commands.Queue.PurgeOk, message_count=count)
+
+
+def _queue_ends(
+    channel: Channel, method: commands.Queue.Bind | commands.Queue.Unbind
+) -> tuple[Queue, str]:
+    """The queue and the routing key, with the protocol's defaults filled in (queue.bind)."""
+    name = channel.queue_name(method.queue)
+    routing_key = method.routing_key
+    if not method.queue and not routing_key:
+        routing_key = name
+    if name == REPLY_TO_NAME or name.startswith(REPLY_TO_PREFIX):
+        raise AccessRefused("cannot bind or unbind to a volatile (direct reply-to) queue")
+    channel.access.require("write", "queue", name)
+    channel.access.require("read", "exchange", method.exchange)
+    return channel.vhost.queue(name, channel.connection), routing_key
+
+
+def bind_queue(channel: Channel, method: commands.Queue.Bind) -> None:
+    queue, routing_key = _queue_ends(channel, method)
+    channel.vhost.bind(method.exchange, "queue", queue, routing_key, method.arguments or {})
+    if not method.nowait:
+        channel.reply(commands.Queue.BindOk)
+
+
+def unbind_queue(channel: Channel, method: commands.Queue.Unbind) -> None:
+    queue, routing_key = _queue_ends(channel, method)
+    channel.vhost.unbind(method.exchange, "queue", queue, routing_key, method.arguments or {})
+    channel.reply(commands.Queue.UnbindOk)
+
+
+HANDLERS: Final[Mapping[type[Frame], Callable[[Channel, Any], None]]] = {
+    commands.Exchange.Declare: declare_exchange,
+    commands.Exchange.Delete: delete_exchange,
+    commands.Exchange.Bind: bind_exchange,
+    commands.Exchange.Unbind: unbind_exchange,
+    ExchangeMethods.Bound: exchange_bound,
+    commands.Queue.Declare: declare_queue,
+    commands.Queue.Delete: delete_queue,
+    commands.Queue.Purge: purge_queue,
+    commands.Queue.Bind: bind_queue,
+    commands.Queue.Unbind: unbind_queue,
+}

@@ -1,0 +1,51 @@
+"""Deliveries of one channel that wait for an acknowledgement: tag -> entry.
+
+Tags only grow, so the dict is in tag order by itself. ``_lowest`` is a tag below which nothing is
+left; a multiple ack walks up from there, so every tag is stepped over once in a channel's life and
+acks of any kind cost amortised O(1).                                                       [hot]
+"""
+
+from __future__ import annotations
+
+from hareline.broker.queues.entry import QueueEntry
+
+
+class UnackedDeliveries:
+    """``entries`` may be written by consuming (``entries[tag] = entry``), and by nobody else."""
+
+    __slots__ = ("_lowest", "entries")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, QueueEntry] = {}
+        self._lowest = 1
+
+    def take(self, tag: int) -> QueueEntry | None:
+        return self.entries.pop(tag, None)
+
+    def take_up_to(self, tag: int) -> list[QueueEntry]:
+        """All entries with this or a lower tag, in tag order. ``tag`` must have been used."""
+        pop = self.entries.pop
+        taken = [pop(lower, None) for lower in range(self._lowest, tag + 1)]
+        self._lowest = tag + 1
+        return [entry for entry in taken if entry is not None]
+
+    def take_all(self) -> list[QueueEntry]:
+        taken = list(self.entries.values())
+        if self.entries:
+            self._lowest = next(reversed(self.entries)) + 1
+        self.entries.clear()
+        return taken
+
+    def put_back(self, deliveries: list[tuple[int, QueueEntry]]) -> None:
+        """Undo takes (a transaction was rolled back); rare, so it may cost a sort."""
+        if not deliveries:
+            return
+        self.entries.update(deliveries)
+        self.entries = dict(sorted(self.entries.items()))
+        self._lowest = min(self._lowest, *(tag for tag, _ in deliveries))
+
+    def __contains__(self, tag: int) -> bool:
+        return tag in self.entries
+
+    def __len__(self) -> int:
+        return len(self.entries)

@@ -1,0 +1,70 @@
+"""What the operational log can say: one event for each kind of message, with a code that stays.
+
+``net``, ``server``, ``management`` and ``cli`` log them: ``log.info(events.CONNECTION_OPENED,
+peer=..., user=..., vhost=...)``. Codes are for alerts and searches, so they are never given to
+another meaning; the text may be improved. Invariant: every event is logged somewhere, with all of
+its fields (kept by tests/unit/test_logs.py). Nothing is logged once per message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One kind of log message. ``text`` may quote its fields as ``{field}``."""
+
+    code: str
+    text: str
+    fields: tuple[str, ...] = ()
+
+
+BROKER_STARTING: Final = Event("BRK-1001", "starting", ("version", "pid", "data_dir"))
+BROKER_LISTENING: Final = Event("BRK-1002", "listening on {url}", ("url",))
+BROKER_STOPPING: Final = Event("BRK-1003", "stopping: {reason}", ("reason",))
+BROKER_READY: Final = Event("BRK-1004", "ready", ("startup_ms",))
+BROKER_STOPPED: Final = Event("BRK-1005", "stopped")
+BROKER_DEADLINE_PASSED: Final = Event(
+    "BRK-1006", "shutdown deadline passed, dropping connections", ("connections",)
+)
+BROKER_FAILED: Final = Event("BRK-1007", "unexpected error", ("where",))
+
+CONNECTION_OPENED: Final = Event("CON-1001", "connection opened", ("peer", "user", "vhost"))
+CONNECTION_CLOSED: Final = Event("CON-1002", "connection closed", ("peer",))
+CONNECTION_REFUSED: Final = Event("CON-1003", "connection refused: {reason}", ("peer", "reason"))
+CONNECTION_LOST: Final = Event("CON-1004", "connection lost: {reason}", ("peer", "reason"))
+CONNECTION_ERROR: Final = Event(
+    "CON-1005", "connection error: {reply_text}", ("peer", "reply_code", "reply_text")
+)
+HANDSHAKE_TIMED_OUT: Final = Event("CON-1006", "handshake timed out", ("peer",))
+HEARTBEAT_MISSED: Final = Event("CON-1007", "heartbeats missed", ("peer", "interval_s"))
+PEER_SPEAKS_OTHERWISE: Final = Event(
+    "CON-1008", "peer speaks {protocol} on the AMQP port", ("peer", "protocol")
+)
+CONNECTION_BLOCKED: Final = Event("CON-1009", "publishing blocked: {reason}", ("peer", "reason"))
+CONNECTION_UNBLOCKED: Final = Event("CON-1010", "publishing unblocked", ("peer",))
+
+CHANNEL_ERROR: Final = Event(
+    "CHN-1003", "channel error: {reply_text}", ("peer", "channel", "reply_code", "reply_text")
+)
+
+MEMORY_ALARM_SET: Final = Event(
+    "MEM-1001", "memory above the watermark, publishers blocked", ("used_bytes", "watermark_bytes")
+)
+MEMORY_ALARM_CLEARED: Final = Event(
+    "MEM-1002", "memory below the watermark, publishers go on", ("used_bytes", "watermark_bytes")
+)
+
+CONFIGURATION_RELOADED: Final = Event("CFG-1001", "configuration reloaded", ("changed",))
+CONFIGURATION_NEEDS_RESTART: Final = Event(
+    "CFG-1002", "changed, but in force only after a restart: {options}", ("options",)
+)
+CONFIGURATION_REFUSED: Final = Event(
+    "CFG-1003", "configuration not reloaded: {problem}", ("problem",)
+)
+
+ALL: Final[tuple[Event, ...]] = tuple(
+    value for value in list(globals().values()) if isinstance(value, Event)
+)

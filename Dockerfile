@@ -1,0 +1,33 @@
+ARG PYTHON_VERSION=3.11
+
+FROM python:${PYTHON_VERSION}-slim AS build
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE ./
+COPY src ./src
+RUN pip wheel --no-cache-dir --wheel-dir /wheels .
+
+FROM python:${PYTHON_VERSION}-slim
+RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
+    pip install --no-cache-dir --no-index --find-links=/wheels hareline
+RUN useradd --system --uid 999 --user-group --home-dir /var/lib/hareline --create-home hareline
+
+# All addresses, because nothing outside the container reaches its loopback; and guest from anywhere,
+# because to the broker every client outside the container comes from elsewhere. docs/configuration.md
+# says what to mind. A variable given to `docker run` outweighs each of these.
+ENV PYTHONUNBUFFERED=1 \
+    HARELINE_LISTENER__BIND=0.0.0.0 \
+    HARELINE_MANAGEMENT__BIND=0.0.0.0 \
+    HARELINE_AUTH__LOOPBACK_USERS= \
+    HARELINE_DATA_DIR=/var/lib/hareline
+
+USER hareline
+WORKDIR /var/lib/hareline
+VOLUME /var/lib/hareline
+EXPOSE 5672 15672
+
+HEALTHCHECK --interval=10s --timeout=5s --start-period=5s --retries=3 CMD ["python", "-c", "\
+import os, urllib.request; \
+port = os.environ.get('HARELINE_MANAGEMENT__PORT', '15672'); \
+urllib.request.urlopen(f'http://127.0.0.1:{port}/api/health', timeout=4)"]
+
+ENTRYPOINT ["hareline", "serve"]

@@ -1,0 +1,55 @@
+#!/bin/sh
+# make_venv.sh DIRECTORY: a virtual environment there, with this package and its extra "dev" in it.
+#
+# `make install` runs it. It looks for a Python of at least 3.11 (or takes the one that $PYTHON
+# names). Debian and Ubuntu ship Python without ensurepip: root gets the missing package installed,
+# anyone else is told its name.
+set -eu
+
+directory=$1
+cd "$(dirname "$0")/.."
+
+is_usable() {
+    command -v "$1" >/dev/null 2>&1 &&
+        "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+}
+
+find_python() {
+    for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+        if is_usable "$candidate"; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "make install: no Python 3.11 or newer among: ${PYTHON:-python3 python3.13 python3.12 python3.11}" >&2
+    echo "Install one, or name one: make install PYTHON=/path/to/python3" >&2
+    exit 1
+}
+
+can_make_environments() {
+    "$1" -m ensurepip --version >/dev/null 2>&1 && "$1" -c 'import venv' >/dev/null 2>&1
+}
+
+provide_ensurepip() {
+    package=$("$1" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+    if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "Installing $package, which $1 needs to make environments" >&2
+        apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package"
+    fi
+    if ! can_make_environments "$1"; then
+        echo "make install: $1 cannot make virtual environments (the module ensurepip is missing)." >&2
+        echo "On Debian and Ubuntu: sudo apt-get install $package" >&2
+        exit 1
+    fi
+}
+
+python=$(find_python)
+can_make_environments "$python" || provide_ensurepip "$python"
+
+# What was begun with another Python, or broken off, is begun anew.
+if ! "$directory/bin/python" -m pip --version >/dev/null 2>&1; then
+    "$python" -m venv --clear "$directory"
+fi
+echo "Installing into $directory" >&2
+"$directory/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'

@@ -1,0 +1,48 @@
+"""Write the files that are generated from the code: the sample file and two pages of docs/.
+
+`make reference` runs it; tests/test_reference.py fails while a file is not what it would write.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hareline.events import ALL
+from hareline.settings.reference import sample, with_tables
+
+ROOT = Path(__file__).resolve().parent.parent
+
+EVENTS_BEGIN = "<!-- events: written by `make reference` -->"
+EVENTS_END = "<!-- end of events -->"
+
+
+def event_table() -> str:
+    """The Markdown table of operational log messages, markers included."""
+    lines = [EVENTS_BEGIN, "", "| Code | Message | Fields |", "|---|---|---|"]
+    for event in ALL:
+        fields = ", ".join(f"`{field}`" for field in event.fields)
+        lines.append(f"| {event.code} | {event.text} | {fields} |")
+    return "\n".join([*lines, "", EVENTS_END])
+
+
+def generated_files() -> dict[Path, str]:
+    """What each file should hold, by its path."""
+    configuration = ROOT / "docs" / "configuration.md"
+    messages = ROOT / "docs" / "log-messages.md"
+    page = messages.read_text(encoding="utf-8")
+    begin, end = page.index(EVENTS_BEGIN), page.index(EVENTS_END) + len(EVENTS_END)
+    return {
+        ROOT / "config" / "hareline.toml": sample(),
+        configuration: with_tables(configuration.read_text(encoding="utf-8")),
+        messages: page[:begin] + event_table() + page[end:],
+    }
+
+
+def main() -> None:
+    """Bring every generated file up to date."""
+    for path, text in generated_files().items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

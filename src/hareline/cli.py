@@ -1,0 +1,183 @@
+"""The ``hareline`` command: arguments to settings, settings to the server, errors to sentences.
+
+Each command is one function below. Invariant: what is wrong with a file, a variable, a flag or the
+machine ends in a message on standard error and exit status 1 (2 for a command line that cannot be
+parsed), never in a traceback; standard output holds only what was asked for.
+
+Everything that is not needed to parse the command line is imported where it is used, so that
+``hareline --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final, NoReturn, TextIO
+
+import typer
+from rich.console import Console
+
+from hareline import __version__
+from hareline.errors import ConfigurationError
+from hareline.settings import Flag, Settings, config_path, load_settings
+from hareline.settings.reference import option_help, sample
+from hareline.settings.values import HashingAlgorithm, LogLevel
+
+EXIT_FAILURE: Final = 1
+
+app = typer.Typer(
+    name="hareline",
+    help="An AMQP 0-9-1 message broker.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """The console script."""
+    app()
+
+
+@app.command()
+def serve(
+    bind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR",
+            help=f"{option_help('listener.bind')} For HTTP as well.",
+        ),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", help=option_help("listener.port"))
+    ] = None,
+    management_port: Annotated[
+        int | None, typer.Option(metavar="N", help=option_help("management.port"))
+    ] = None,
+    data_dir: Annotated[
+        str | None, typer.Option(metavar="DIR", help=option_help("data_dir"))
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file with settings; see `hareline config-sample`."),
+    ] = None,
+    log_level: Annotated[LogLevel | None, typer.Option(help=option_help("log.level"))] = None,
+) -> None:
+    """Run the broker until SIGTERM or SIGINT; SIGHUP reads the settings again.
+
+    A flag outweighs the environment (HARELINE_LISTENER__PORT=5673), which outweighs the file.
+    """
+    flags = [
+        Flag(name, option, value)
+        for name, option, value in (
+            ("--bind", "listener.bind", bind),
+            ("--bind", "management.bind", bind),
+            ("--port", "listener.port", port),
+            ("--management-port", "management.port", management_port),
+            ("--data-dir", "data_dir", data_dir),
+            ("--log-level", "log.level", log_level),
+        )
+        if value is not None
+    ]
+
+    def load() -> Settings:
+        return load_settings(config_path(config, os.environ), os.environ, flags)
+
+    try:
+        settings = load()
+        status = _run(settings, load)
+    except ConfigurationError as error:
+        _fail(error.problems)
+    except OSError as error:
+        _fail([f"hareline: {_reason(error)}"])
+    raise typer.Exit(status)
+
+
+@app.command()
+def check_config(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="TOML file; without it, what HARELINE_CONFIG names."),
+    ] = None,
+) -> None:
+    """Say what is wrong with the settings: file and environment, as `serve` would read them."""
+    path = config_path(file, os.environ)
+    try:
+        load_settings(path, os.environ)
+    except ConfigurationError as error:
+        _fail(error.problems)
+    _print(f"{path}: ok" if path is not None else "no file; environment and defaults: ok")
+
+
+@app.command()
+def config_sample() -> None:
+    """Print a file with every option, its default and what it means."""
+    _print(sample(), end="")
+
+
+@app.command()
+def hash_password(
+    algorithm: Annotated[
+        HashingAlgorithm, typer.Option(help="Digest; goes into the user's option `hashing`.")
+    ] = "sha256",
+) -> None:
+    """Print the value for `password_hash` of a user.
+
+    The password is asked for on a terminal, and otherwise is the first line of standard input.
+    """
+    from hareline.auth.passwords import hash_password as hash_of
+
+    _print(hash_of(_read_password(), algorithm))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    _print(f"hareline {__version__}")
+
+
+def _run(settings: Settings, load: Callable[[], Settings]) -> int:
+    from hareline import logs
+    from hareline.server import serve as run_server
+
+    logs.configure(settings.log.level, settings.log.format)
+    return run_server(settings, load)
+
+
+def _read_password() -> str:
+    if _is_terminal(sys.stdin):
+        password = getpass.getpass("Password: ")
+        if getpass.getpass("Again: ") != password:
+            _fail(["hareline: the two passwords differ"])
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        _fail(["hareline: a password should not be empty"])
+    return password
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return stream.isatty()
+
+
+def _reason(error: OSError) -> str:
+    """What the system refused, without the errno: for people, not for programs."""
+    if error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return error.strerror or str(error)
+
+
+def _print(text: str, end: str = "\n") -> None:
+    Console(highlight=False, markup=False, emoji=False, soft_wrap=True).print(text, end=end)
+
+
+def _fail(problems: list[str]) -> NoReturn:
+    # No markup: "users[0]" is a place in a file here, not a style.
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    for problem in problems:
+        console.print(problem, style="red")
+    raise typer.Exit(EXIT_FAILURE)

@@ -1,0 +1,158 @@
+"""The asyncio side of one connection: a Protocol that feeds ``amqp.Connection`` and drains it.
+
+Back-pressure in both directions ends here. Out: when the transport's buffer passes its high-water
+mark the connection is told, and its consumers stop until it has drained. In: reading pauses while
+any reason for it stands (an alarm blocks the connection; the broker's dispatch is behind and this
+connection publishes; the client does not read what it asked for).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
+
+from hareline import events
+from hareline.amqp.connection import Connection
+from hareline.amqp.context import Context, Link
+from hareline.errors import InternalError
+
+if TYPE_CHECKING:
+    from hareline.net.listener import Pacing
+
+# Replies, returns and confirms are not subject to credit. A client that asks for more of them than
+# this without reading any is not read from until it does.
+UNREAD_OUTPUT_MAX: Final = 16
+
+
+class ConnectionShell(asyncio.Protocol, Link):
+    """``write_high_bytes``: when the transport counts as full."""
+
+    __slots__ = (
+        "_connection",
+        "_context",
+        "_is_alarmed",
+        "_is_behind",
+        "_is_choked",
+        "_is_reading",
+        "_loop",
+        "_pacing",
+        "_peer",
+        "_transport",
+        "_write_high_bytes",
+        "received_bytes",
+        "sent_bytes",
+    )
+
+    def __init__(self, context: Context, pacing: Pacing, write_high_bytes: int) -> None:
+        self._context = context
+        self._pacing = pacing
+        self._write_high_bytes = write_high_bytes
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._peer: tuple[str, int] = ("", 0)
+        self._is_reading = True
+        self._is_alarmed = False
+        self._is_behind = False
+        self._is_choked = False
+        self.received_bytes = 0
+        self.sent_bytes = 0
+
+    # ------------------------------------------------------------ from asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast("asyncio.Transport", transport)
+        self._peer = (transport.get_extra_info("peername") or ("", 0))[:2]
+        transport.set_write_buffer_limits(high=self._write_high_bytes)
+        self._connection = Connection(self._context, self)
+
+    def data_received(self, data: bytes) -> None:
+        self.received_bytes += len(data)
+        try:
+            self._connection.receive(data)
+        except Exception as error:  # a bug of ours must not take other connections along
+            self._context.report(events.BROKER_FAILED, where=self.peer, exc_info=error)
+            self._connection.close(InternalError("internal error", class_id=0, method_id=0))
+        if self._context.turn.is_behind and self._connection.has_published:
+            self._pacing.pause(self)
+
+    def pause_writing(self) -> None:
+        self._connection.on_socket_full()
+
+    def resume_writing(self) -> None:
+        if self._is_choked:
+            self._is_choked = False
+            self._update_reading()
+        self._connection.on_socket_drained()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._pacing.forget(self)
+        self._transport = None
+        self._connection.on_link_lost(str(exc) if exc is not None else "")
+
+    # --------------------------------------------------- from the protocol side
+
+    @property
+    def peer(self) -> str:
+        host, port = self._peer
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        try:
+            address = ipaddress.ip_address(self._peer[0].partition("%")[0])
+        except ValueError:  # the peer was gone before it could be asked for
+            return False
+        mapped = getattr(address, "ipv4_mapped", None)
+        return (mapped or address).is_loopback
+
+    def write(self, octets: bytes) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        self.sent_bytes += len(octets)
+        transport.write(octets)
+        if (
+            not self._is_choked
+            and transport.get_write_buffer_size() > UNREAD_OUTPUT_MAX * self._write_high_bytes
+        ):
+            self._is_choked = True
+            self._update_reading()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause_reading(self) -> None:
+        self._is_alarmed = True
+        self._update_reading()
+
+    def resume_reading(self) -> None:
+        self._is_alarmed = False
+        self._update_reading()
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        return self._loop.call_later(delay_s, callback)
+
+    # ----------------------------------------------------------------- pacing
+
+    def set_behind(self, is_behind: bool) -> None:
+        """The broker's dispatch is behind: publishers wait at their sockets."""
+        self._is_behind = is_behind
+        self._update_reading()
+
+    def _update_reading(self) -> None:
+        transport = self._transport
+        should_read = not (self._is_alarmed or self._is_behind or self._is_choked)
+        if transport is None or transport.is_closing() or should_read == self._is_reading:
+            return
+        self._is_reading = should_read
+        if should_read:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()

@@ -1,0 +1,460 @@
+"""Every option of the broker, declared once: name, type, bounds, default, description, reload.
+
+``settings.sources`` builds a ``Settings`` from file, environment and flags; the sample file, the
+help texts and docs/configuration.md are written from the same declarations by
+``settings.reference``. Values are handed down to the layers below, which never import this.
+Invariant: a ``Settings`` that exists is usable as it stands (names unique, patterns compile, hashes
+have the right length), and never changes; a reload builds another one and compares.
+
+Units are the last part of a name. Zero means "no limit" where a description says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import socket
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from hareline.settings.values import (
+    HashingAlgorithm,
+    HomeRelativePath,
+    LogFormat,
+    LogLevel,
+    Mechanisms,
+    Octets,
+    PermissionPattern,
+    Port,
+    ShortString,
+    Watermark,
+)
+
+Reload = Literal["live", "restart"]
+
+FRAME_MIN_BYTES: Final = 4096
+MESSAGE_MAX_BYTES: Final = 536_870_912
+PASSWORD_SALT_OCTETS: Final = 4
+
+
+def option(default: Any, description: str, *, reload: Reload = "restart", **bounds: Any) -> Any:
+    """One option: what it defaults to, what it means, and whether SIGHUP can change it.
+
+    ``reload`` is "live" when a running broker takes the new value over, "restart" when it must be
+    started again. ``bounds`` are pydantic's: ``ge``, ``le``, ``gt``, ``min_length``, ``pattern``.
+    """
+    return Field(default, description=description, json_schema_extra={"reload": reload}, **bounds)
+
+
+class Section(BaseModel):
+    """What every table of the file has in common: unknown keys are errors, values are final."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
+    )
+
+
+class Listener(Section):
+    """Where AMQP clients connect."""
+
+    bind: str = option(
+        "127.0.0.1",
+        "Address to listen on. Loopback alone unless told otherwise; 0.0.0.0 for every IPv4 "
+        "interface, :: for every interface.",
+        min_length=1,
+    )
+    port: Port = option(5672, "TCP port for AMQP. 0 lets the system choose; the choice is logged.")
+    backlog: int = option(
+        1024, "Connections the system may hold ready for us to accept.", ge=1, le=65535
+    )
+
+
+class Management(Section):
+    """Where the HTTP interface listens."""
+
+    enabled: bool = option(True, "Whether the HTTP interface is started at all.")
+    bind: str = option("127.0.0.1", "Address to listen on.", min_length=1)
+    port: Port = option(15672, "TCP port for HTTP. 0 lets the system choose; the choice is logged.")
+
+
+class Identity(Section):
+    """What the broker says it is.
+
+    Clients decide by product and version which features they use, so the defaults name the
+    RabbitMQ release whose behaviour this broker follows. Its own name goes into further properties.
+    """
+
+    product: ShortString = option("RabbitMQ", "Server property `product`.")
+    version: str = option(
+        "4.2.0",
+        "Server property `version`. Clients parse it as a semantic version.",
+        pattern=r"^\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$",
+    )
+    cluster_name: ShortString = option(
+        "hareline@{hostname}",
+        "Server property `cluster_name`. `{hostname}` stands for this machine's short name.",
+    )
+
+    @field_validator("cluster_name")
+    @classmethod
+    def _with_the_host_name(cls, value: str) -> str:
+        return value.replace("{hostname}", socket.gethostname().partition(".")[0])
+
+
+class Limits(Section):
+    """What one peer may ask of the broker."""
+
+    frame_max_bytes: Octets = option(
+        131_072,
+        "Largest frame that is offered to a client, header and end octet included.",
+        reload="live",
+        ge=FRAME_MIN_BYTES,
+        le=134_217_728,
+    )
+    channel_max: int = option(
+        2047, "Channels a connection may open.", reload="live", ge=1, le=65535
+    )
+    heartbeat_s: int = option(
+        60,
+        "Heartbeat interval that is offered to a client; the client decides. 0 offers none.",
+        reload="live",
+        ge=0,
+        le=65535,
+    )
+    handshake_timeout_s: float = option(
+        10.0,
+        "A connection that is not open after this time is dropped.",
+        reload="live",
+        gt=0,
+        le=3600,
+    )
+    max_message_bytes: Octets = option(
+        134_217_728,
+        "Largest message body; a larger one closes its channel.",
+        reload="live",
+        ge=1,
+        le=MESSAGE_MAX_BYTES,
+    )
+    max_connections: int = option(
+        0, "Open connections of the whole broker; 0 means no limit.", reload="live", ge=0
+    )
+    max_consumers_per_channel: int = option(
+        0, "Consumers on one channel; 0 means no limit.", reload="live", ge=0
+    )
+    write_buffer_high_bytes: Octets = option(
+        262_144,
+        "Octets that may wait for a client's socket before deliveries to it are suspended.",
+        reload="live",
+        ge=FRAME_MIN_BYTES,
+    )
+
+
+class Auth(Section):
+    """How clients prove who they are. Users themselves are listed under [[users]]."""
+
+    mechanisms: Mechanisms = option(
+        ("PLAIN", "AMQPLAIN"), "SASL mechanisms that are offered, in this order."
+    )
+    loopback_users: tuple[str, ...] = option(
+        ("guest",), "Users who may only connect from this machine.", reload="live"
+    )
+    failure_delay_s: float = option(
+        3.0,
+        "How long a refused connection is kept before its socket is dropped; slows guessing.",
+        reload="live",
+        ge=0,
+        le=60,
+    )
+
+
+class Memory(Section):
+    """When publishers are blocked because memory runs short."""
+
+    watermark: Watermark = option(
+        0.6,
+        "Above it, connections that publish are blocked. Up to 1 it is a share of the memory this "
+        "process may use (the cgroup's limit, if there is one); otherwise an amount, as a number "
+        'of bytes or with a unit: "4GiB".',
+        reload="live",
+    )
+    check_interval_s: float = option(
+        1.0, "How often memory use is looked at.", reload="live", gt=0, le=60
+    )
+
+    def watermark_bytes(self, total_bytes: int) -> int:
+        """The watermark in bytes, where ``total_bytes`` is what this process may use at most."""
+        if isinstance(self.watermark, float):
+            return int(self.watermark * total_bytes)
+        return self.watermark
+
+
+class Shutdown(Section):
+    """How the broker stops."""
+
+    deadline_s: float = option(
+        10.0,
+        "After SIGTERM, connections have this long to take what was sent to them and to close.",
+        reload="live",
+        ge=0,
+        le=3600,
+    )
+
+
+class Log(Section):
+    """Operational log, on standard error."""
+
+    level: LogLevel = option("info", "Least severity that is written.", reload="live")
+    format: LogFormat = option(
+        "auto", "Lines for people, JSON for programs; `auto` means people on a terminal only."
+    )
+
+
+class VirtualHost(Section):
+    """A name space of exchanges and queues, with its own permissions."""
+
+    name: ShortString = option(..., "Name, as clients give it when they connect.", reload="live")
+    max_connections: int = option(
+        0, "Open connections of this virtual host; 0 means no limit.", reload="live", ge=0
+    )
+    max_queues: int = option(
+        0, "Queues of this virtual host; 0 means no limit.", reload="live", ge=0
+    )
+
+
+class Permission(Section):
+    """What a user may do in one virtual host.
+
+    The patterns are searched for anywhere in a resource's name, so `^` and `$` matter; an empty
+    one permits nothing.
+    """
+
+    vhost: str = option(..., "Name of the virtual host.", reload="live")
+    configure: PermissionPattern = option(
+        "", "Names that may be declared and deleted.", reload="live"
+    )
+    write: PermissionPattern = option(
+        "", "Names that may be published to and bound.", reload="live"
+    )
+    read: PermissionPattern = option(
+        "", "Names that may be consumed from and bound to.", reload="live"
+    )
+
+
+class User(Section):
+    """Someone who may connect. Exactly one of `password` and `password_hash` is given."""
+
+    name: ShortString = option(..., "Name to log in with.", reload="live")
+    password: SecretStr | None = option(None, "The password itself.", reload="live")
+    password_hash: str | None = option(
+        None,
+        "Salt and digest in base64, as `hareline hash-password` prints.",
+        reload="live",
+        repr=False,
+    )
+    hashing: HashingAlgorithm = option(
+        "sha256", "Digest that `password_hash` was made with.", reload="live"
+    )
+    tags: tuple[str, ...] = option(
+        (),
+        "Roles: `impersonator` may publish under any user-id, the others matter to HTTP.",
+        reload="live",
+    )
+    permissions: tuple[Permission, ...] = option(
+        (), "Rights, one table per virtual host.", reload="live"
+    )
+
+    @field_validator("password")
+    @classmethod
+    def _is_not_empty(cls, value: SecretStr | None) -> SecretStr | None:
+        # An empty password would let in whoever knows the name; RabbitMQ refuses it as well.
+        if value is not None and not value.get_secret_value():
+            raise PydanticCustomError("empty_password", "Password should not be empty")
+        return value
+
+    @model_validator(mode="after")
+    def _proves_itself_in_one_way(self) -> Self:
+        if (self.password is None) == (self.password_hash is None):
+            raise PydanticCustomError(
+                "password", "Exactly one of password and password_hash should be given"
+            )
+        if self.password_hash is not None:
+            _refuse(_hash_problems(self.password_hash, self.hashing))
+        return self
+
+
+def _guest(validated: dict[str, Any]) -> tuple[User, ...]:
+    """The user of a broker that lists none; ``validated`` holds the options declared before."""
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    vhosts: tuple[VirtualHost, ...] = validated.get("vhosts", ())
+    return (
+        User(
+            name="guest",
+            password=SecretStr("guest"),
+            tags=("administrator",),
+            permissions=tuple(Permission(vhost=vhost.name, **everything) for vhost in vhosts),
+        ),
+    )
+
+
+class Settings(Section):
+    """All options of one broker."""
+
+    data_dir: HomeRelativePath = option(
+        "~/.local/state/hareline",
+        "Directory for all that outlives a restart; made when the broker starts. A leading ~ is "
+        "the home directory.",
+    )
+    listener: Listener = Listener()
+    management: Management = Management()
+    identity: Identity = Identity()
+    limits: Limits = Limits()
+    auth: Auth = Auth()
+    memory: Memory = Memory()
+    shutdown: Shutdown = Shutdown()
+    log: Log = Log()
+    vhosts: tuple[VirtualHost, ...] = option(
+        (VirtualHost(name="/"),),
+        "Virtual hosts. A running broker adds new ones; it never removes one.",
+        reload="live",
+    )
+    users: tuple[User, ...] = Field(
+        default_factory=_guest,
+        description="Users. Giving any replaces the default one: guest with the password guest, "
+        "who may do everything in every virtual host, but from this machine only.",
+        json_schema_extra={"reload": "live"},
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        _refuse(
+            [
+                *_no_vhost_problems(self.vhosts),
+                *_repetitions("vhosts", self.vhosts),
+                *_repetitions("users", self.users),
+                *_permission_problems(self.users, {vhost.name for vhost in self.vhosts}),
+                *_port_problems(self.listener, self.management),
+            ]
+        )
+        return self
+
+
+def leaf_options() -> Iterator[tuple[str, FieldInfo]]:
+    """Every option by its dotted name (``listener.port``), in the order of the file.
+
+    Lists of tables (``users``) count as one option.
+    """
+    for name, field in Settings.model_fields.items():
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, Section):
+            for key, inner in section.model_fields.items():
+                yield f"{name}.{key}", inner
+        else:
+            yield name, field
+
+
+def reload_of(field: FieldInfo) -> Reload:
+    """Whether a running broker takes a new value of this option over."""
+    extra = field.json_schema_extra
+    assert isinstance(extra, dict), "options are declared with option()"
+    return "live" if extra["reload"] == "live" else "restart"
+
+
+def changed_options(old: Settings, new: Settings) -> list[str]:
+    """Dotted names of the options that differ, in the order of the file."""
+    return [name for name, _ in leaf_options() if value_of(old, name) != value_of(new, name)]
+
+
+def restart_options(old: Settings, new: Settings) -> list[str]:
+    """What differs and a running broker cannot take over, as it is to be named to the operator.
+
+    A virtual host that is no longer listed is one of them: removing it would drop its queues.
+    """
+    names = [
+        name
+        for name, field in leaf_options()
+        if reload_of(field) == "restart" and value_of(old, name) != value_of(new, name)
+    ]
+    kept = {vhost.name for vhost in new.vhosts}
+    return names + [f"vhosts: {vhost.name}" for vhost in old.vhosts if vhost.name not in kept]
+
+
+def value_of(settings: Settings, name: str) -> object:
+    """The value of an option by its dotted name."""
+    value: object = settings
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _refuse(problems: list[InitErrorDetails]) -> None:
+    """Raise all problems at once, each at its own place below the model that is validated."""
+    if problems:
+        raise ValidationError.from_exception_data("settings", problems)
+
+
+def _problem(place: tuple[str | int, ...], message: str, **values: object) -> InitErrorDetails:
+    return InitErrorDetails(
+        type=PydanticCustomError("inconsistent", message, values), loc=place, input=None
+    )
+
+
+def _hash_problems(text: str, hashing: HashingAlgorithm) -> list[InitErrorDetails]:
+    """The layout is RabbitMQ's: base64 of a 4-octet salt and the digest of salt and password."""
+    try:
+        length = len(base64.b64decode(text, validate=True))
+    except binascii.Error:
+        return [_problem(("password_hash",), "Input should be base64")]
+    expected = PASSWORD_SALT_OCTETS + hashlib.new(hashing).digest_size
+    if length == expected:
+        return []
+    message = "Input should hold {expected} octets for {hashing}, not {length}"
+    values = {"expected": expected, "hashing": hashing, "length": length}
+    return [_problem(("password_hash",), message, **values)]
+
+
+def _no_vhost_problems(vhosts: Sequence[VirtualHost]) -> Iterator[InitErrorDetails]:
+    if not vhosts:
+        yield _problem(("vhosts",), "at least one virtual host should be listed")
+
+
+def _repetitions(key: str, tables: Sequence[VirtualHost | User]) -> Iterator[InitErrorDetails]:
+    seen: set[str] = set()
+    for index, table in enumerate(tables):
+        if table.name in seen:
+            message = "'{name}' is already the name of another entry"
+            yield _problem((key, index, "name"), message, name=table.name)
+        seen.add(table.name)
+
+
+def _permission_problems(
+    users: Sequence[User], vhost_names: Collection[str]
+) -> Iterator[InitErrorDetails]:
+    for index, user in enumerate(users):
+        seen: set[str] = set()
+        for position, permission in enumerate(user.permissions):
+            place = ("users", index, "permissions", position, "vhost")
+            if permission.vhost not in vhost_names:
+                yield _problem(place, "no virtual host '{name}' is listed", name=permission.vhost)
+            elif permission.vhost in seen:
+                yield _problem(place, "'{name}' already has an entry", name=permission.vhost)
+            seen.add(permission.vhost)
+
+
+def _port_problems(listener: Listener, management: Management) -> Iterator[InitErrorDetails]:
+    is_one_address = (listener.bind, listener.port) == (management.bind, management.port)
+    if management.enabled and is_one_address and listener.port != 0:
+        message = "Input should differ from listener.port, which is {port} too"
+        yield _problem(("management", "port"), message, port=listener.port)

@@ -1,0 +1,111 @@
+"""The types of option values: how text in a file becomes a size, a share, a name, a pattern.
+
+``settings.options`` alone uses them. Each raises with a sentence that completes
+"listener.port: ...", as pydantic's own messages do; none depends on another option.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, PlainValidator, TypeAdapter
+from pydantic_core import PydanticCustomError
+
+HashingAlgorithm = Literal["sha256", "sha512", "md5"]
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+LogFormat = Literal["auto", "console", "json"]
+MechanismName = Literal["PLAIN", "AMQPLAIN"]
+
+SHORTSTR_MAX_OCTETS: Final = 255
+
+_BYTE_SIZE: Final = TypeAdapter(ByteSize)
+
+
+@dataclass(frozen=True, slots=True)
+class InWords:
+    """What may be given, for the reference, where the bare type would say it badly."""
+
+    text: str
+
+
+def _octets(value: object) -> object:
+    """A size as text with a unit ("64KiB") becomes a plain int; anything else is left to pydantic.
+
+    Plain, because some of these numbers are compared for each frame, where a subclass of int
+    costs more.
+    """
+    return int(_BYTE_SIZE.validate_python(value)) if isinstance(value, str) else value
+
+
+def _watermark(value: object) -> float | int:
+    """A share of the machine's memory stays a float; an amount becomes an int of bytes."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            value = int(_BYTE_SIZE.validate_python(value))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PydanticCustomError(
+            "watermark_type", "Input should be a share such as 0.6 or a size such as '4GiB'"
+        )
+    if 0 < value <= 1:
+        return float(value)
+    if value > 1 and value == int(value):
+        return int(value)
+    raise PydanticCustomError(
+        "watermark_range", "Input should be above 0; up to 1 it is a share, above 1 whole bytes"
+    )
+
+
+def _short_string(value: str) -> str:
+    if len(value.encode()) > SHORTSTR_MAX_OCTETS:
+        raise PydanticCustomError(
+            "shortstr_too_long",
+            "Input should be at most {limit} octets of UTF-8",
+            {"limit": SHORTSTR_MAX_OCTETS},
+        )
+    return value
+
+
+def _permission_pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise PydanticCustomError(
+            "pattern", "Input should be a regular expression: {reason}", {"reason": str(error)}
+        ) from None
+    return value
+
+
+def _home_expanded(value: Path) -> Path:
+    try:
+        return value.expanduser()
+    except RuntimeError:
+        raise PydanticCustomError(
+            "no_home", "'~' cannot be expanded: no home directory is known"
+        ) from None
+
+
+def _some_without_repetition(values: tuple[str, ...]) -> tuple[str, ...]:
+    if not values:
+        raise PydanticCustomError("nothing_named", "Input should name at least one")
+    for value in values:
+        if values.count(value) > 1:
+            raise PydanticCustomError("repeated", "'{value}' is named twice", {"value": value})
+    return values
+
+
+Octets = Annotated[int, BeforeValidator(_octets), InWords('bytes or a size such as "64KiB"')]
+Watermark = Annotated[
+    float | int,
+    PlainValidator(_watermark),
+    InWords('share such as 0.6, bytes, or a size such as "4GiB"'),
+]
+ShortString = Annotated[str, Field(min_length=1), AfterValidator(_short_string)]
+PermissionPattern = Annotated[str, AfterValidator(_permission_pattern)]
+HomeRelativePath = Annotated[Path, AfterValidator(_home_expanded)]
+Mechanisms = Annotated[tuple[MechanismName, ...], AfterValidator(_some_without_repetition)]
+Port = Annotated[int, Field(ge=0, le=65535)]

@@ -1,0 +1,85 @@
+"""An in-memory broker inside any test suite: ``with running_broker() as url: ...``.
+
+The broker runs in a thread of its own, on a port that the system chooses, and is gone when the
+block ends. ``hareline.pytest_plugin`` makes a pytest fixture of it, ``amqp_broker``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from hareline.server import Broker, loop_factory
+from hareline.settings import Listener, Management, Settings
+
+__all__ = ["running_broker"]
+
+START_TIMEOUT_S: Final = 30.0
+STOP_DEADLINE_S: Final = 2.0
+
+
+@contextmanager
+def running_broker(settings: Settings | None = None) -> Iterator[str]:
+    """A broker for the time of the block; yields its URL, ``amqp://guest:guest@127.0.0.1:PORT/``.
+
+    ``settings`` may give users, virtual hosts or limits; by default there is the user guest, who
+    may do everything. Listener and management settings are overridden: loopback, a free port, no
+    HTTP. Connections that are still open when the block ends are closed with 320.
+    """
+    settings = (settings or Settings()).model_copy(
+        update={
+            "listener": Listener(bind="127.0.0.1", port=0),
+            "management": Management(enabled=False),
+        }
+    )
+    thread = _BrokerThread(settings)
+    thread.start()
+    try:
+        yield thread.wait_until_ready()
+    finally:
+        thread.stop()
+
+
+class _BrokerThread(threading.Thread):
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(name="hareline-broker", daemon=True)
+        self._settings = settings
+        self._is_ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._address = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+
+    def run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(self._serve())
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._is_ready.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        broker = Broker(self._settings)
+        await broker.start()
+        self._address = broker.url.removeprefix("amqp://")
+        self._is_ready.set()
+        await self._stopping.wait()
+        await broker.stop(STOP_DEADLINE_S)
+
+    def wait_until_ready(self) -> str:
+        if not self._is_ready.wait(START_TIMEOUT_S) or not self._address:
+            raise RuntimeError("the broker did not start") from self._failure
+        return f"amqp://guest:guest@{self._address}/"
+
+    def stop(self) -> None:
+        if self._loop is not None and self._stopping is not None and self.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self.join()
+        if self._failure is not None and self._address:
+            raise RuntimeError("the broker failed while it ran") from self._failure

@@ -1,0 +1,256 @@
+"""Who may import whom, as docs/architecture.md says under that heading; every import counts.
+
+An import counts wherever it stands: at the top, inside a function, or under TYPE_CHECKING. A new
+top-level module has no rights until it gets a row here and in the document.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "hareline"
+
+EVERYTHING = ("*",)
+
+# Importer (the longest name that fits counts) -> what of ours it may import.
+OURS: dict[str, tuple[str, ...]] = {
+    "__init__": (),
+    "errors": (),
+    "clock": (),
+    "turn": (),
+    "events": (),
+    "message": ("wire.properties", "wire.table"),
+    "logs": ("events",),
+    "settings": ("settings", "errors"),
+    "wire": ("wire", "errors"),
+    "auth": ("auth", "wire.table", "errors"),
+    "broker": ("broker", "errors", "clock", "message", "turn", "storage.store"),
+    "storage": ("storage", "message", "errors"),
+    "storage.recovery": ("storage", "broker", "message", "errors"),
+    "storage.journal": ("storage.journal", "errors"),
+    "amqp": ("amqp", "wire", "broker", "auth", "turn", "clock", "message", "errors", "events"),
+    "net": ("net", "amqp", "auth", "settings", "errors", "events", "logs"),
+    "management": ("management", "broker", "auth", "settings", "errors", "events", "logs"),
+    "spark": ("spark", "wire", "errors"),
+    "server": EVERYTHING,
+    "cli": EVERYTHING,
+    "testing": EVERYTHING,
+    "pytest_plugin": ("testing",),
+    "__main__": ("cli",),
+}
+
+# Importer -> what it may import of other distributions; who has no row here, nothing.
+THEIRS: dict[str, tuple[str, ...]] = {
+    "logs": ("structlog",),
+    "settings": ("pydantic", "pydantic_core", "annotated_types"),
+    "wire": ("pamqp",),
+    "broker.queues.arguments": ("pydantic",),
+    "management": ("fastapi", "starlette", "uvicorn", "pydantic", "prometheus_client"),
+    "spark": ("pyspark", "pyarrow"),
+    "server": ("uvloop",),
+    "cli": ("typer", "rich"),
+    "pytest_plugin": ("pytest",),
+}
+
+MAY_USE_ASYNCIO = ("net", "management", "server", "testing")
+
+# Bytes in, bytes out: nothing of these in what must run without sockets and threads.
+WITHOUT_IO = ("errors", "clock", "turn", "message", "events", "wire", "auth", "broker", "amqp")
+IO_MODULES = ("socket", "selectors", "select", "ssl", "subprocess", "threading", "multiprocessing")
+
+# On the path of every message. What checks arguments of a declaration is not.
+HOT = (
+    "message",
+    "wire.decoder",
+    "wire.encoder",
+    "amqp.content",
+    "amqp.publishing",
+    "amqp.confirms",
+    "amqp.consuming",
+    "amqp.settling",
+    "amqp.unacked",
+    "broker.queues.*",
+    "broker.exchanges.*",
+)
+NOT_HOT = ("broker.queues.argument*",)
+NOT_IN_HOT = ("asyncio", "pydantic", "logging", "structlog")
+
+
+def _modules() -> dict[str, Path]:
+    """Every module of the package by its name without the leading ``hareline.``."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        if parts[-1] == "__init__" and len(parts) > 1:
+            parts = parts[:-1]
+        found[".".join(parts)] = path
+    return found
+
+
+MODULES = _modules()
+PACKAGES = {name for name, path in MODULES.items() if path.name == "__init__.py"}
+
+
+def _imports(module: str, tree: ast.AST, *, is_package: bool = False) -> Iterator[tuple[int, str]]:
+    """Line and full dotted name of everything that is imported, relative names resolved."""
+    parts = ["hareline", *(part for part in module.split(".") if part != "__init__")]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                for alias in names:
+                    yield node.lineno, alias.name
+            case ast.ImportFrom(module=source, names=names, level=level):
+                start = parts[: len(parts) - level + is_package] if level else []
+                base = [*start, *([source] if source else [])]
+                for alias in names:
+                    yield node.lineno, ".".join([*base, alias.name])
+            case (
+                ast.Call(func=ast.Name(id="__import__" | "import_module"))
+                | ast.Call(func=ast.Attribute(attr="import_module"))
+            ):
+                yield node.lineno, "importlib.import_module"
+
+
+def _is_within(name: str, prefixes: tuple[str, ...]) -> bool:
+    return any(name == each or name.startswith(f"{each}.") for each in prefixes)
+
+
+def _rights(module: str, table: dict[str, tuple[str, ...]]) -> tuple[str, ...] | None:
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        row = table.get(".".join(parts[:length]))
+        if row is not None:
+            return row
+    return None
+
+
+def _is_hot(module: str) -> bool:
+    return any(fnmatch(module, pattern) for pattern in HOT) and not any(
+        fnmatch(module, pattern) for pattern in NOT_HOT
+    )
+
+
+def _objection(module: str, imported: str) -> str | None:
+    """Why this module may not import that name, or None."""
+    ours = _rights(module, OURS)
+    assert ours is not None, f"hareline.{module} has no row in OURS"
+    top, _, rest = imported.partition(".")
+    if _is_hot(module) and top in NOT_IN_HOT:
+        return f"{top} on the path of every message"
+    if top == "hareline":
+        allowed = ours == EVERYTHING or rest == "__version__" or _is_within(rest, ours)
+        return None if allowed else "above it or beside it"
+    if top == "asyncio":
+        return None if _is_within(module, MAY_USE_ASYNCIO) else "asyncio has its place"
+    if top in IO_MODULES and _is_within(module, WITHOUT_IO):
+        return "this layer does no I/O"
+    if imported == "importlib.import_module" and ours != EVERYTHING:
+        return "an import that nobody can see"
+    if top in sys.stdlib_module_names or top in (_rights(module, THEIRS) or ()):
+        return None
+    return "not one of its libraries"
+
+
+def _objections(module: str, source: str, *, is_package: bool = False) -> list[str]:
+    lines = []
+    for line, imported in _imports(module, ast.parse(source), is_package=is_package):
+        why = _objection(module, imported)
+        if why is not None:
+            lines.append(f"hareline.{module}:{line} imports {imported}: {why}")
+    return lines
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_module_imports_only_what_its_layer_may(module: str) -> None:
+    source = MODULES[module].read_text(encoding="utf-8")
+    objections = _objections(module, source, is_package=module in PACKAGES)
+    assert not objections, "\n".join(objections)
+
+
+def test_the_package_was_found() -> None:
+    assert {"cli", "server", "wire.decoder", "amqp.connection", "broker.vhost"} <= set(MODULES)
+
+
+def test_every_hot_module_exists() -> None:
+    for pattern in HOT:
+        assert any(fnmatch(module, pattern) for module in MODULES), pattern
+    assert sum(map(_is_hot, MODULES)) >= 15
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("errors", "import hareline.clock"),
+        ("errors", "import pydantic"),
+        ("message", "from hareline.wire.methods import Method"),
+        ("wire.decoder", "from hareline.amqp.channel import Channel"),
+        ("wire.decoder", "from hareline import message"),
+        ("wire.decoder", "import hareline.server"),
+        ("wire.decoder", "from ..amqp import channel"),
+        ("wire.decoder", "def f():\n    from hareline.broker.vhost import VirtualHost"),
+        ("wire.decoder", "if TYPE_CHECKING:\n    from hareline.broker import vhost"),
+        ("wire.decoder", "import importlib\nimportlib.import_module('hareline.server')"),
+        ("wire.methods", "import socket"),
+        ("wire.methods", "import pydantic.fields"),
+        ("broker.vhost", "from hareline.wire.table import Table"),
+        ("broker.vhost", "from hareline.storage.durable import DurableStore"),
+        ("broker.vhost", "from hareline.amqp.channel import Channel"),
+        ("broker.vhost", "import asyncio"),
+        ("broker.vhost", "from threading import Lock"),
+        ("broker.vhost", "import pydantic"),
+        ("broker.queues.queue", "import logging"),
+        ("broker.queues.queue", "import structlog"),
+        ("amqp.channel", "import asyncio.transports"),
+        ("amqp.channel", "from hareline.net.shell import ConnectionShell"),
+        ("amqp.channel", "from hareline.settings import Settings"),
+        ("amqp.channel", "from hareline.logs import get_logger"),
+        ("amqp.publishing", "import logging"),
+        ("net.shell", "from hareline.broker.vhost import VirtualHost"),
+        ("net.shell", "import fastapi"),
+        ("management.app", "from hareline.amqp.connection import Connection"),
+        ("storage.journal.writer", "from hareline.message import Message"),
+        ("storage.durable", "from hareline.broker.vhost import VirtualHost"),
+        ("spark.source", "from hareline.message import Message"),
+        ("settings.options", "from hareline.auth.passwords import hash_password"),
+        ("settings.options", "import asyncio"),
+        ("logs", "from hareline.settings import Settings"),
+    ],
+)
+def test_an_import_across_the_layers_is_noticed(module: str, source: str) -> None:
+    assert len(_objections(module, source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("amqp.channel", "from hareline.wire import methods, table"),
+        ("amqp.channel", "from . import connection"),
+        ("amqp.channel", "from ..errors import NotFound"),
+        ("broker.vhost", "from hareline.storage.store import MessageStore"),
+        ("broker.queues.arguments", "from pydantic import BaseModel"),
+        ("message", "from hareline.wire import properties"),
+        ("management.app", "from hareline import __version__"),
+        ("storage.recovery", "from hareline.broker.vhost import VirtualHost"),
+        ("net.shell", "import asyncio"),
+        ("server", "from hareline.net.listener import Listener"),
+        ("errors", "import enum, typing"),
+    ],
+)
+def test_an_import_down_the_layers_is_allowed(module: str, source: str) -> None:
+    assert _objections(module, source) == []
+
+
+def test_a_package_s_own_relative_imports_are_resolved() -> None:
+    imported = list(_imports("settings", ast.parse("from .options import x"), is_package=True))
+    assert imported == [(1, "hareline.settings.options.x")]
+
+
+def test_a_module_without_a_row_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="no row"):
+        _objections("newcomer", "import os")

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.macro import machine
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def test_memory_and_processor_time_of_this_process_are_read() -> None:
+    ballast = bytearray(os.urandom(1 << 20))
+    assert machine.rss_bytes(os.getpid()) > len(ballast)
+    assert machine.processor_seconds(os.getpid()) == pytest.approx(sum(os.times()[:2]), abs=0.5)
+    assert machine.busy_seconds() > machine.processor_seconds(os.getpid())
+
+
+def readings(*values: int) -> Iterator[int]:
+    yield from values
+
+
+@pytest.mark.parametrize(
+    ("values", "settled"),
+    [((1000, 1000, 5), 1000), ((1000, 2000, 3000, 3001, 5), 3001), ((9000, 5000, 4999, 1), 4999)],
+)
+def test_memory_is_settled_when_two_readings_agree(values: tuple[int, ...], settled: int) -> None:
+    source = readings(*values)
+    pauses: list[float] = []
+    found = machine.settled_rss_bytes(1, 60.0, read=lambda _: next(source), pause=pauses.append)
+    assert found == settled
+
+
+def test_memory_that_never_settles_is_read_for_the_limit_only() -> None:
+    source = iter(range(1000, 100_000, 1000))
+    pauses: list[float] = []
+    machine.settled_rss_bytes(1, 2.0, read=lambda _: next(source), pause=pauses.append)
+    assert sum(pauses) == pytest.approx(2.0)
+
+
+def test_the_description_names_what_numbers_depend_on() -> None:
+    described = machine.describe_machine()
+    assert {"processor", "cores", "memory_gib", "kernel", "python", "uvloop", "commit"} == set(
+        described
+    )
+    assert described["python"] == f"CPython {sys.version.split()[0]}" or described["python"]

@@ -1,0 +1,82 @@
+"""The command line where it runs nothing: choosing, listing and refusing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.macro import scenarios
+from benchmarks.macro.__main__ import main
+from benchmarks.macro.report import BEGIN, END
+
+
+def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert main(["--list", *arguments]) == 0
+    return [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_names_are_unique_and_carry_their_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    names = listed(capsys)
+    assert len(set(names)) == len(names) == len(scenarios.full())
+    assert {"confirm_window_5000_100B", "idle_connections_2000", "deep_queue_1000000_100B"} <= set(
+        names
+    )
+
+
+def test_quick_scenarios_of_another_size_have_another_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert {"idle_connections_200", "deep_queue_100000_100B"} <= set(listed(capsys, "--quick"))
+
+
+def test_scenarios_are_chosen_by_part_and_by_pattern(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = listed(capsys, "--scenario", "fanout", "autoack_*iB", "--scenario", "1MiB")
+    assert chosen == [
+        "fanout_1_to_10_100B",
+        "autoack_1x1_1KiB",
+        "autoack_1x1_16KiB",
+        "autoack_1x1_1MiB",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--scenario", "nothing_like_it"], "no scenario is called 'nothing_like_it'"),
+        (["--name", "x"], "belong to a --url"),
+        (["--url", "amqp://a", "--url", "amqp://b", "--name", "x"], "as many --name and --pid"),
+        (["--url", "amqp://a", "--url", "amqp://b", "--name", "x", "--name", "x"], "of its own"),
+        (["--rounds", "0"], "0 is not above 0"),
+        (["--seconds", "-1"], "-1 is not above 0"),
+    ],
+)
+def test_a_wrong_call_is_refused_with_its_reason(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_page_is_written_again_from_an_earlier_run(tmp_path: Path) -> None:
+    run = tmp_path / "run.json"
+    run.write_text(
+        """{"schema": 1, "started": "2026-01-02T03:04:05+00:00", "finished": "", "machine": {},
+        "options": {"rounds": 1, "seconds": 1.0}, "brokers": [{"name": "a", "version": "1"}],
+        "scenarios": [{"name": "one", "summary": "", "details": {}, "cores": {}, "errors": {},
+        "skipped": null, "metrics": [{"name": "rate", "unit": "msg/s", "better": "higher",
+        "target": null, "runs": {"a": [12345.0]}}]}]}"""
+    )
+    page = tmp_path / "page.md"
+    assert main(["--render", str(run), "--report", str(page)]) == 0
+    text = page.read_text()
+    assert "| `one` | rate, msg/s | 12,345 |" in text
+    assert text.index(BEGIN) < text.index("12,345") < text.index(END)
+
+
+def test_a_broker_that_is_not_there_is_told_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    # port 1 on loopback: nobody may listen there unprivileged, so the connection is refused
+    assert main(["--url", "amqp://127.0.0.1:1/", "--scenario", "get_polling"]) == 1
+    assert "is not reachable" in capsys.readouterr().err

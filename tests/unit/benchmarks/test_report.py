@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.macro import plot, report
+from benchmarks.macro.results import BrokerFacts, MetricResult, Results, ScenarioResult
+from benchmarks.macro.scenario import Better, Metric, Of, Target
+
+RATE = Metric("deliveries", "msg/s", Better.HIGHER, Target(Of.RATIO, 4.0))
+P50 = Metric("p50", "ms", Better.LOWER)
+P99 = Metric("p99", "ms", Better.LOWER, Target(Of.RATIO, 1.0))
+MEMORY = Metric("RSS", "KB", Better.LOWER, Target(Of.VALUE, 40.0))
+
+
+def results(*scenarios: ScenarioResult, peer: bool = True) -> Results:
+    brokers = [BrokerFacts("hareline", "RabbitMQ 4.2.0")]
+    if peer:
+        brokers.append(BrokerFacts("rabbitmq", "RabbitMQ 3.10.8"))
+    return Results(
+        started="2026-01-02T03:04:05+00:00",
+        finished="2026-01-02T03:14:05+00:00",
+        machine={
+            "processor": "Some CPU",
+            "cores": 2,
+            "memory_gib": 7.8,
+            "kernel": "6.1",
+            "python": "CPython 3.11.7",
+            "uvloop": "0.21.0",
+            "commit": "abc1234",
+        },
+        options={"rounds": 3, "seconds": 5.0},
+        brokers=brokers,
+        scenarios=list(scenarios),
+    )
+
+
+def speed(ours: float = 500_000.0, theirs: float = 100_000.0) -> ScenarioResult:
+    return ScenarioResult(
+        "autoack_1x1_100B",
+        "text",
+        [MetricResult(RATE, {"hareline": [ours], "rabbitmq": [theirs]})],
+        cores={
+            "generator": {"hareline": [0.1], "rabbitmq": [0.08]},
+            "broker": {"hareline": [1.0], "rabbitmq": [1.6]},
+        },
+    )
+
+
+def latency() -> ScenarioResult:
+    return ScenarioResult(
+        "latency_5000_per_s_100B",
+        "text",
+        [
+            MetricResult(P50, {"hareline": [0.1], "rabbitmq": [0.2]}),
+            MetricResult(P99, {"hareline": [3.0], "rabbitmq": [1.5]}),
+        ],
+    )
+
+
+def rows_of(text: str, name: str) -> list[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith(f"| `{name}`")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+class TestRender:
+    def test_a_row_has_both_numbers_their_ratio_and_the_verdict(self) -> None:
+        text = report.render(results(speed()), "benchmarks.svg")
+        assert rows_of(text, "autoack_1x1_100B")[0] == [
+            "`autoack_1x1_100B`",
+            "deliveries, msg/s",
+            "500,000",
+            "100,000",
+            "5.00",
+            "ratio ≥ 4",
+            "met",
+        ]
+
+    def test_a_missed_target_is_named_with_the_number_it_missed_by(self) -> None:
+        text = report.render(results(speed(), latency()), None)
+        assert "1 of 2 targets met." in text
+        assert "- missed: `latency_5000_per_s_100B`, p99: 2 where the target is ratio ≤ 1" in text
+
+    def test_every_table_has_as_many_cells_in_each_row_as_in_its_head(self) -> None:
+        text = report.render(results(speed(), latency()), None)
+        tables = [part.splitlines() for part in text.split("\n\n") if part.startswith("|")]
+        assert len(tables) == 2
+        for lines in tables:
+            assert len({line.count("|") for line in lines}) == 1
+
+    def test_work_done_per_core_second_is_told_for_rates(self) -> None:
+        row = rows_of(report.render(results(speed()), None), "autoack_1x1_100B")[1]
+        assert row[1:] == ["1.00", "0.10", "1.60", "0.08", "500,000", "62,500"]
+
+    def test_without_a_peer_there_is_no_ratio_and_values_are_still_judged(self) -> None:
+        scenario = ScenarioResult("idle", "text", [MetricResult(MEMORY, {"hareline": [41.0]})])
+        text = report.render(results(scenario, peer=False), None)
+        assert rows_of(text, "idle")[0][1:] == ["RSS, KB", "41", "≤ 40 KB", "**missed**"]
+        assert "Ratio" not in text
+
+    def test_failures_skips_and_disturbances_are_told(self) -> None:
+        failed = speed()
+        failed.errors = {"rabbitmq": ["lost one\nand more"]}
+        failed.cores["others"] = {"hareline": [0.9], "rabbitmq": [0.01]}
+        skipped = ScenarioResult("idle", "text", [MetricResult(MEMORY)], skipped="no process")
+        text = report.render(results(failed, skipped), None)
+        assert "- `autoack_1x1_100B` failed 1 x on RabbitMQ: lost one" in text
+        assert "- `idle` was skipped: no process." in text
+        assert "other programs used processor time meanwhile (cores, Hareline 0.90)" in text
+
+    def test_machine_and_commit_stand_above_the_numbers(self) -> None:
+        first_line = report.render(results(speed()), None).splitlines()[0]
+        assert "commit abc1234" in first_line
+        assert "Some CPU, 2 cores, 7.8 GiB" in first_line
+        assert "3 alternating rounds of 5 s" in first_line
+
+
+class TestPage:
+    def test_what_is_written_by_hand_stays(self, tmp_path: Path) -> None:
+        page = tmp_path / "page.md"
+        page.write_text(f"# Mine\n\n{report.BEGIN}\nold\n{report.END}\n\n## Profile\n\nmine too\n")
+        report.write_into(page, results(speed()), "page.svg")
+        text = page.read_text()
+        assert text.startswith("# Mine\n")
+        assert text.endswith(f"{report.END}\n\n## Profile\n\nmine too\n")
+        assert "old" not in text
+        assert "](page.svg)" in text
+
+    def test_writing_twice_changes_nothing(self, tmp_path: Path) -> None:
+        page = tmp_path / "docs" / "page.md"
+        report.write_into(page, results(speed()), None)
+        once = page.read_text()
+        report.write_into(page, results(speed()), None)
+        assert page.read_text() == once
+        assert once.count(report.BEGIN) == 1
+
+    @pytest.mark.parametrize(
+        "text", ["", f"{report.BEGIN}\n", f"{report.END}\n{report.BEGIN}\n", report.BEGIN * 2]
+    )
+    def test_a_page_without_its_markers_is_left_alone(self, tmp_path: Path, text: str) -> None:
+        page = tmp_path / "page.md"
+        page.write_text(text)
+        with pytest.raises(ValueError, match="the page needs"):
+            report.write_into(page, results(speed()), None)
+        assert page.read_text() == text
+
+
+class TestBars:
+    def test_a_bar_for_each_comparable_number_better_to_the_right(self) -> None:
+        lonely = ScenarioResult("idle", "text", [MetricResult(MEMORY, {"hareline": [41.0]})])
+        assert plot.bars(results(speed(), latency(), lonely)) == [
+            plot.Bar("autoack_1x1_100B", 5.0, 4.0),
+            plot.Bar("latency_5000_per_s_100B: p50", 2.0, None),
+            plot.Bar("latency_5000_per_s_100B: p99", 0.5, 1.0),
+        ]
+
+    def test_nothing_is_drawn_without_a_peer(self, tmp_path: Path) -> None:
+        scenario = ScenarioResult("idle", "text", [MetricResult(MEMORY, {"hareline": [41.0]})])
+        assert not plot.draw(results(scenario, peer=False), tmp_path / "plot.svg")
+        assert not (tmp_path / "plot.svg").exists()

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.macro import results
+from benchmarks.macro.results import BrokerFacts, MetricResult, Results, ScenarioResult
+from benchmarks.macro.scenario import Better, Metric, Of, Outcome, Target
+
+RATE = Metric("deliveries", "msg/s", Better.HIGHER, Target(Of.RATIO, 4.0))
+LATENCY = Metric("p99", "ms", Better.LOWER, Target(Of.RATIO, 1.0))
+MEMORY = Metric("RSS", "bytes", Better.LOWER, Target(Of.VALUE, 700.0))
+
+
+def measured(metric: Metric, ours: list[float], theirs: list[float] | None = None) -> MetricResult:
+    runs = {"hareline": ours}
+    if theirs is not None:
+        runs["rabbitmq"] = theirs
+    return MetricResult(metric, runs)
+
+
+def one_run(
+    scenario: ScenarioResult, brokers: tuple[str, ...] = ("hareline", "rabbitmq")
+) -> Results:
+    return Results(
+        started="2026-01-02T03:04:05+00:00",
+        finished="2026-01-02T03:14:05+00:00",
+        machine={"cores": 2, "commit": "abc1234"},
+        options={"rounds": 3, "seconds": 5.0},
+        brokers=[BrokerFacts(name, "1.0") for name in brokers],
+        scenarios=[scenario],
+    )
+
+
+class TestMetricResult:
+    def test_medians_make_the_ratio(self) -> None:
+        result = measured(RATE, [100.0, 900.0, 400.0], [90.0, 100.0, 10_000.0])
+        assert result.ratio("hareline", "rabbitmq") == pytest.approx(4.0)
+
+    @pytest.mark.parametrize(
+        ("metric", "ours", "theirs", "is_met"),
+        [
+            (RATE, 400.0, 100.0, True),
+            (RATE, 399.0, 100.0, False),
+            (LATENCY, 1.0, 1.0, True),
+            (LATENCY, 1.1, 1.0, False),
+            (MEMORY, 700.0, 10.0, True),
+            (MEMORY, 701.0, 1e9, False),
+        ],
+    )
+    def test_a_target_is_judged_in_its_direction(
+        self, metric: Metric, ours: float, theirs: float, is_met: bool
+    ) -> None:
+        assert measured(metric, [ours], [theirs]).is_met("hareline", "rabbitmq") is is_met
+
+    def test_without_a_peer_ratios_are_not_judged_but_values_are(self) -> None:
+        assert measured(RATE, [1.0]).is_met("hareline", None) is None
+        assert measured(MEMORY, [1.0]).is_met("hareline", None) is True
+
+    def test_without_a_target_there_is_no_verdict(self) -> None:
+        metric = Metric("p50", "ms", Better.LOWER)
+        assert measured(metric, [1.0], [2.0]).is_met("hareline", "rabbitmq") is None
+
+    def test_an_advantage_is_above_one_when_better_in_either_direction(self) -> None:
+        assert measured(RATE, [200.0], [100.0]).advantage("hareline", "rabbitmq") == 2.0
+        assert measured(LATENCY, [1.0], [2.0]).advantage("hareline", "rabbitmq") == 2.0
+
+    def test_a_peer_that_measured_nothing_gives_no_ratio(self) -> None:
+        assert measured(RATE, [1.0], [0.0]).ratio("hareline", "rabbitmq") is None
+        assert measured(RATE, [1.0]).ratio("hareline", "rabbitmq") is None
+
+
+class TestScenarioResult:
+    def test_rounds_add_up_by_broker(self) -> None:
+        scenario = ScenarioResult("one", "text", [MetricResult(RATE)])
+        scenario.add("hareline", Outcome({"deliveries": 1.0}, {"fill": 5.0}, {"broker": 0.9}))
+        scenario.add("hareline", Outcome({"deliveries": 3.0}, {"fill": 7.0}, {"broker": 1.0}))
+        scenario.add("rabbitmq", Outcome({"deliveries": 2.0}))
+        assert scenario.metrics[0].runs == {"hareline": [1.0, 3.0], "rabbitmq": [2.0]}
+        assert scenario.details == {"fill": {"hareline": [5.0, 7.0]}}
+        assert scenario.cores == {"broker": {"hareline": [0.9, 1.0]}}
+
+    def test_an_outcome_without_a_promised_number_is_a_mistake(self) -> None:
+        scenario = ScenarioResult("one", "text", [MetricResult(RATE)])
+        with pytest.raises(KeyError):
+            scenario.add("hareline", Outcome({"something else": 1.0}))
+
+
+class TestJson:
+    def test_what_is_saved_is_loaded_again(self, tmp_path: Path) -> None:
+        scenario = ScenarioResult(
+            "one",
+            "text",
+            [measured(RATE, [412.5], [100.0]), measured(MEMORY, [650.0], [2000.0])],
+            details={"fill": {"hareline": [5.0]}},
+            cores={"broker": {"hareline": [0.9]}},
+            errors={"rabbitmq": ["lost one"]},
+        )
+        saved = one_run(scenario)
+        file = tmp_path / "deep" / "run.json"
+        saved.save(file)
+        assert results.load(file) == saved
+
+    def test_ratio_and_verdict_stand_in_the_file_for_other_readers(self, tmp_path: Path) -> None:
+        one_run(ScenarioResult("one", "text", [measured(RATE, [350.0], [100.0])])).save(
+            tmp_path / "run.json"
+        )
+        metric = json.loads((tmp_path / "run.json").read_text())["scenarios"][0]["metrics"][0]
+        assert (metric["ratio"], metric["met"]) == (3.5, False)
+        assert metric["median"] == {"hareline": 350.0, "rabbitmq": 100.0}
+
+    def test_another_schema_is_refused(self, tmp_path: Path) -> None:
+        file = tmp_path / "run.json"
+        file.write_text('{"schema": 0}')
+        with pytest.raises(ValueError, match="schema 0"):
+            results.load(file)

@@ -1,0 +1,266 @@
+"""Settings that exist are usable: whatever does not fit together is refused, at its own place."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from hareline.settings import (
+    Identity,
+    Listener,
+    Log,
+    Management,
+    Memory,
+    Settings,
+    User,
+    VirtualHost,
+    changed_options,
+    leaf_options,
+    reload_of,
+    restart_options,
+    value_of,
+)
+
+GOOD_USER: dict[str, Any] = {"name": "ann", "password": "secret"}
+
+
+def _problems(**values: Any) -> list[tuple[str, str]]:
+    """Where and what, for settings that must be refused."""
+    with pytest.raises(ValidationError) as caught:
+        Settings.model_validate(values)
+    return [
+        (".".join(map(str, detail["loc"])), detail["msg"])
+        for detail in caught.value.errors(include_url=False)
+        # Follows from another error, and sources drops it too.
+        if detail["type"] != "default_factory_not_called"
+    ]
+
+
+def _hash(digest_octets: int) -> str:
+    return base64.b64encode(b"s" * (4 + digest_octets)).decode()
+
+
+def test_defaults_are_a_broker_on_loopback_with_one_user() -> None:
+    settings = Settings()
+    assert settings.listener.bind == settings.management.bind == "127.0.0.1"
+    assert [vhost.name for vhost in settings.vhosts] == ["/"]
+    (guest,) = settings.users
+    assert guest.password is not None
+    assert (guest.name, guest.password.get_secret_value()) == ("guest", "guest")
+    assert settings.auth.loopback_users == ("guest",)
+
+
+def test_every_option_has_a_description_and_says_how_it_is_changed() -> None:
+    options = dict(leaf_options())
+    assert len(options) > 20
+    for name, field in options.items():
+        assert field.description, name
+        assert field.description.endswith("."), name
+        assert reload_of(field) in {"live", "restart"}, name
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().listener.port = 1
+
+
+def test_a_password_is_not_shown() -> None:
+    user = User(name="ann", password="s3cret")  # type: ignore[arg-type]
+    hashed = User(name="bob", password_hash=_hash(32))
+    assert "s3cret" not in f"{user!r} {user}"
+    assert _hash(32) not in f"{hashed!r} {hashed}"
+
+
+def test_the_home_directory_and_the_host_name_are_filled_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setattr(socket, "gethostname", lambda: "hare.example.com")
+    assert Settings().data_dir == Path("/home/ann/.local/state/hareline")
+    assert Identity().cluster_name == "hareline@hare"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (0.4, 0.4),
+        (1, 1.0),
+        ("0.4", 0.4),
+        (2, 2),
+        ("4GiB", 4 * 1024**3),
+        ("1.5 MB", 1_500_000),
+        (1e9, 1_000_000_000),
+    ],
+)
+def test_a_watermark_is_a_share_or_an_amount(given: object, kept: float) -> None:
+    watermark = Memory.model_validate({"watermark": given}).watermark
+    assert watermark == kept
+    assert type(watermark) is type(kept)
+
+
+@pytest.mark.parametrize("given", [0, -1, 1.5, True, "many", "5 parsecs", [], None, "nan"])
+def test_a_watermark_that_is_neither_is_refused(given: object) -> None:
+    with pytest.raises(ValidationError):
+        Memory.model_validate({"watermark": given})
+
+
+def test_a_share_of_memory_is_taken_of_what_there_is() -> None:
+    assert Memory(watermark=0.25).watermark_bytes(1000) == 250
+    assert Memory(watermark=700).watermark_bytes(1000) == 700
+
+
+def test_sizes_may_have_units_and_become_plain_numbers() -> None:
+    limits = Settings.model_validate({"limits": {"frame_max_bytes": "64KiB"}}).limits
+    assert limits.frame_max_bytes == 65536
+    assert type(limits.frame_max_bytes) is int
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("listener", "port", -1),
+        ("listener", "port", 65536),
+        ("listener", "bind", ""),
+        ("listener", "backlog", 0),
+        ("limits", "frame_max_bytes", 0),
+        ("limits", "frame_max_bytes", 4095),
+        ("limits", "channel_max", 0),
+        ("limits", "channel_max", 65536),
+        ("limits", "heartbeat_s", -1),
+        ("limits", "handshake_timeout_s", 0),
+        ("limits", "handshake_timeout_s", float("nan")),
+        ("limits", "max_message_bytes", 536_870_913),
+        ("identity", "version", "4"),
+        ("identity", "product", "x" * 256),
+        ("auth", "mechanisms", []),
+        ("auth", "mechanisms", ["PLAIN", "PLAIN"]),
+        ("auth", "mechanisms", ["EXTERNAL"]),
+        ("auth", "failure_delay_s", 61),
+        ("memory", "check_interval_s", 0),
+        ("shutdown", "deadline_s", -1),
+        ("log", "level", "loud"),
+    ],
+)
+def test_a_value_out_of_bounds_is_refused_at_its_option(
+    section: str, key: str, value: object
+) -> None:
+    places = [place for place, _ in _problems(**{section: {key: value}})]
+    assert places in ([f"{section}.{key}"], [f"{section}.{key}.0"])
+
+
+def test_limits_hold_at_their_edges() -> None:
+    limits = {"frame_max_bytes": 4096, "channel_max": 65535, "max_message_bytes": 536_870_912}
+    settings = Settings.model_validate({"limits": limits, "listener": {"port": 65535}})
+    assert settings.limits.frame_max_bytes == 4096
+    assert settings.limits.channel_max == 65535
+
+
+def test_two_entries_of_one_name_are_refused() -> None:
+    vhosts = [{"name": "/"}, {"name": "a"}, {"name": "a"}]
+    assert _problems(vhosts=vhosts, users=[GOOD_USER, GOOD_USER]) == [
+        ("vhosts.2.name", "'a' is already the name of another entry"),
+        ("users.1.name", "'ann' is already the name of another entry"),
+    ]
+
+
+def test_a_permission_names_a_virtual_host_that_is_listed_and_only_once() -> None:
+    user = {**GOOD_USER, "permissions": [{"vhost": "/"}, {"vhost": "x"}, {"vhost": "/"}]}
+    assert _problems(users=[user]) == [
+        ("users.0.permissions.1.vhost", "no virtual host 'x' is listed"),
+        ("users.0.permissions.2.vhost", "'/' already has an entry"),
+    ]
+
+
+@pytest.mark.parametrize("key", ["configure", "write", "read"])
+def test_a_pattern_that_does_not_compile_is_refused(key: str) -> None:
+    user = {**GOOD_USER, "permissions": [{"vhost": "/", key: "("}]}
+    ((place, message),) = _problems(users=[user])
+    assert place == f"users.0.permissions.0.{key}"
+    assert "regular expression" in message
+
+
+@pytest.mark.parametrize(
+    "credentials", [{}, {"password": "x", "password_hash": _hash(32)}, {"password": ""}]
+)
+def test_a_user_proves_itself_in_exactly_one_way(credentials: dict[str, str]) -> None:
+    ((place, message),) = _problems(users=[{"name": "ann", **credentials}])
+    assert place.startswith("users.0")
+    assert "assword" in message
+
+
+@pytest.mark.parametrize("hashing", ["sha256", "sha512", "md5"])
+def test_a_hash_has_the_length_of_its_digest(hashing: str) -> None:
+    octets = hashlib.new(hashing).digest_size
+    user = {"name": "ann", "hashing": hashing}
+    accepted = Settings.model_validate({"users": [{**user, "password_hash": _hash(octets)}]})
+    assert accepted.users[0].password_hash == _hash(octets)
+    for wrong in (_hash(octets + 1), _hash(octets)[:-1] + "!"):
+        ((place, _),) = _problems(users=[{**user, "password_hash": wrong}])
+        assert place == "users.0.password_hash"
+
+
+def test_there_is_at_least_one_virtual_host() -> None:
+    assert ("vhosts", "at least one virtual host should be listed") in _problems(vhosts=[])
+
+
+def test_the_default_user_may_use_every_virtual_host_that_is_listed() -> None:
+    settings = Settings(vhosts=(VirtualHost(name="a"), VirtualHost(name="b")))
+    (guest,) = settings.users
+    assert [permission.vhost for permission in guest.permissions] == ["a", "b"]
+
+
+def test_the_two_listeners_cannot_share_a_port() -> None:
+    ((place, _),) = _problems(listener={"port": 15672})
+    assert place == "management.port"
+
+
+@pytest.mark.parametrize(
+    ("listener", "management"),
+    [
+        (Listener(port=0), Management(port=0)),
+        (Listener(port=80), Management(port=80, enabled=False)),
+        (Listener(port=80, bind="10.0.0.1"), Management(port=80)),
+    ],
+)
+def test_ports_that_do_not_meet_may_be_equal(listener: Listener, management: Management) -> None:
+    settings = Settings(listener=listener, management=management)
+    assert settings.listener.port == settings.management.port
+
+
+def test_nothing_changed_between_equal_settings() -> None:
+    assert changed_options(Settings(), Settings()) == []
+    assert restart_options(Settings(), Settings()) == []
+
+
+def test_what_changed_is_named_in_the_order_of_the_file() -> None:
+    new = Settings(
+        log=Log(level="debug"),
+        listener=Listener(port=1),
+        users=(User.model_validate(GOOD_USER),),
+    )
+    assert changed_options(Settings(), new) == ["listener.port", "log.level", "users"]
+    assert restart_options(Settings(), new) == ["listener.port"]
+
+
+def test_a_password_that_changed_is_a_change() -> None:
+    old = Settings.model_validate({"users": [GOOD_USER]})
+    new = Settings.model_validate({"users": [{**GOOD_USER, "password": "other"}]})
+    assert changed_options(old, new) == ["users"]
+
+
+def test_a_virtual_host_is_added_live_and_removed_by_a_restart() -> None:
+    one = Settings(vhosts=(VirtualHost(name="a"),))
+    two = Settings(vhosts=(VirtualHost(name="a"), VirtualHost(name="b")))
+    assert restart_options(one, two) == []
+    assert restart_options(two, one) == ["vhosts: b"]
+
+
+def test_a_value_is_found_by_its_name() -> None:
+    assert value_of(Settings(), "listener.port") == 5672
+    assert value_of(Settings(), "vhosts") == Settings().vhosts

@@ -1,0 +1,285 @@
+"""File < environment < flags, and a problem names the place it comes from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hareline.errors import ConfigurationError
+from hareline.settings import (
+    Flag,
+    Settings,
+    config_path,
+    leaf_options,
+    load_settings,
+    variable_of,
+)
+
+
+def _file(directory: Path, text: str) -> Path:
+    path = directory / "hareline.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _refusal(
+    path: Path | None, environ: dict[str, str] | None = None, flags: list[Flag] | None = None
+) -> list[str]:
+    """The problems, with the file's name instead of its path."""
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(path, environ or {}, flags or [])
+    directory = f"{path.parent}{os.sep}" if path is not None else ""
+    return [problem.removeprefix(directory) for problem in caught.value.problems]
+
+
+def test_without_file_environment_and_flags_the_defaults_hold() -> None:
+    assert load_settings(None, {}) == Settings()
+
+
+def test_a_flag_outweighs_a_variable_which_outweighs_the_file(tmp_path: Path) -> None:
+    path = _file(tmp_path, "[listener]\nport = 1\nbacklog = 1\nbind = '::1'\n")
+    environ = {"HARELINE_LISTENER__PORT": "2", "HARELINE_LISTENER__BACKLOG": "2"}
+    listener = load_settings(path, environ, [Flag("--port", "listener.port", 3)]).listener
+    assert (listener.port, listener.backlog, listener.bind) == (3, 2, "::1")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "[listener]\nport = 70000",
+            "hareline.toml: listener.port: Input should be less than or equal to 65535"
+            " (given: 70000)",
+        ),
+        (
+            '[listener]\nport = "5672"',
+            'hareline.toml: listener.port: Input should be a valid integer (given: "5672")',
+        ),
+        (
+            "[listener]\nport = true",
+            "hareline.toml: listener.port: Input should be a valid integer (given: true)",
+        ),
+        (
+            "[listener]\nprot = 1",
+            "hareline.toml: listener.prot: unknown option; did you mean port?",
+        ),
+        ("colour = 1", "hareline.toml: colour: unknown option"),
+        ("[listner]", "hareline.toml: listner: unknown option; did you mean listener?"),
+        ("listener = 1", "hareline.toml: listener: Input should be a table (given: 1)"),
+        ("users = 1", "hareline.toml: users: Input should be a list"),
+        (
+            "[[vhosts]]\nnmae = 'a'\nname = 'b'",
+            "hareline.toml: vhosts[0].nmae: unknown option; did you mean name?",
+        ),
+        ("[[vhosts]]", "hareline.toml: vhosts[0].name: this option should be given"),
+        (
+            "[log]\nlevel = 2026-01-01",
+            "hareline.toml: log.level: Input should be 'debug', 'info', 'warning', 'error' or"
+            " 'critical' (given: \"2026-01-01\")",
+        ),
+    ],
+)
+def test_a_problem_names_file_and_option(tmp_path: Path, text: str, problem: str) -> None:
+    assert _refusal(_file(tmp_path, text)) == [problem]
+
+
+def test_every_problem_is_named(tmp_path: Path) -> None:
+    path = _file(tmp_path, "[listener]\nport = -1\n[log]\nlevel = 'loud'\n")
+    problems = _refusal(path, {"HARELINE_TYPO": "1", "HARELINE_MEMORY__WATERMARK": "0"})
+    assert [problem.split(": ")[:2] for problem in problems] == [
+        ["HARELINE_MEMORY__WATERMARK", "memory.watermark"],
+        ["HARELINE_TYPO", "no option has this variable"],
+        ["hareline.toml", "listener.port"],
+        ["hareline.toml", "log.level"],
+    ]
+
+
+def test_what_is_wrong_with_a_user_is_said_without_its_password(tmp_path: Path) -> None:
+    path = _file(tmp_path, "[[users]]\nname = 'ann'\npassword = 815\n[[users]]\nname = 's3cret'\n")
+    problems = _refusal(path)
+    assert [problem.split(": ")[1] for problem in problems] == ["users[0].password", "users[1]"]
+    assert "815" not in "".join(problems)
+
+
+def test_a_broken_variable_with_users_is_not_repeated() -> None:
+    (problem,) = _refusal(None, {"HARELINE_USERS": '[{"name": "ann", "password": "s3cret"'})
+    assert problem.startswith("HARELINE_USERS: users: Invalid JSON")
+    assert "s3cret" not in problem
+
+
+def test_a_file_that_is_not_toml_is_refused_with_the_position(tmp_path: Path) -> None:
+    (problem,) = _refusal(_file(tmp_path, "[listener]\nport = = 1\n"))
+    assert problem.startswith("hareline.toml: line 2, column 8: not TOML: ")
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "hareline.toml"
+    path.write_bytes(b"# \xff\n")
+    assert _refusal(path) == ["hareline.toml: not UTF-8 at octet 2"]
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    assert _refusal(tmp_path / "nope.toml") == [
+        "nope.toml: cannot be read: No such file or directory"
+    ]
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        load_settings(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "option", "value"),
+    [
+        ("HARELINE_LISTENER__PORT", "5673", "listener.port", 5673),
+        ("HARELINE_MANAGEMENT__ENABLED", "false", "management.enabled", False),
+        ("HARELINE_MANAGEMENT__ENABLED", "1", "management.enabled", True),
+        ("HARELINE_IDENTITY__VERSION", "3.13.7", "identity.version", "3.13.7"),
+        ("HARELINE_IDENTITY__PRODUCT", "42", "identity.product", "42"),
+        ("HARELINE_DATA_DIR", "/srv/mq", "data_dir", Path("/srv/mq")),
+        ("HARELINE_LIMITS__FRAME_MAX_BYTES", "64KiB", "limits.frame_max_bytes", 65536),
+        ("HARELINE_MEMORY__WATERMARK", "0.4", "memory.watermark", 0.4),
+        ("HARELINE_MEMORY__WATERMARK", "2GiB", "memory.watermark", 2 * 1024**3),
+        ("HARELINE_AUTH__LOOPBACK_USERS", "", "auth.loopback_users", ()),
+        ("HARELINE_AUTH__LOOPBACK_USERS", "ann, bob", "auth.loopback_users", ("ann", "bob")),
+        ("HARELINE_AUTH__MECHANISMS", '["AMQPLAIN"]', "auth.mechanisms", ("AMQPLAIN",)),
+    ],
+)
+def test_a_variable_is_read_as_its_option_is_declared(
+    variable: str, text: str, option: str, value: object
+) -> None:
+    settings = load_settings(None, {variable: text})
+    section, _, key = option.rpartition(".")
+    holder = getattr(settings, section) if section else settings
+    assert getattr(holder, key) == value
+
+
+def test_users_and_virtual_hosts_may_come_from_the_environment() -> None:
+    settings = load_settings(
+        None,
+        {
+            "HARELINE_VHOSTS": '[{"name": "shop"}]',
+            "HARELINE_USERS": '[{"name": "ann", "password": "x", "permissions":'
+            ' [{"vhost": "shop", "write": ".*"}]}]',
+        },
+    )
+    assert settings.vhosts[0].name == "shop"
+    assert settings.users[0].permissions[0].write == ".*"
+
+
+@pytest.mark.parametrize(
+    ("environ", "problem"),
+    [
+        (
+            {"HARELINE_LISTENER__PORT": "amqp"},
+            "HARELINE_LISTENER__PORT: listener.port: Input should be a valid integer, unable to"
+            ' parse string as an integer (given: "amqp")',
+        ),
+        (
+            {"HARELINE_LISTENER__PORT": "70000"},
+            "HARELINE_LISTENER__PORT: listener.port: Input should be less than or equal to 65535"
+            ' (given: "70000")',
+        ),
+        (
+            {"HARELINE_LISTENER__PROT": "1"},
+            "HARELINE_LISTENER__PROT: no option has this variable;"
+            " did you mean HARELINE_LISTENER__PORT?",
+        ),
+        ({"HARELINE_PORT": "5673"}, "HARELINE_PORT: no option has this variable"),
+        (
+            {"HARELINE_AUTH__MECHANISMS": "PLAIN,MAGIC"},
+            "HARELINE_AUTH__MECHANISMS: auth.mechanisms[1]: Input should be 'PLAIN' or 'AMQPLAIN'"
+            ' (given: "MAGIC")',
+        ),
+        (
+            {"HARELINE_USERS": '[{"name": "a", "password": "x", "permissions": [{"vhost": "z"}]}]'},
+            "HARELINE_USERS: users[0].permissions[0].vhost: no virtual host 'z' is listed",
+        ),
+    ],
+)
+def test_a_problem_names_the_variable(environ: dict[str, str], problem: str) -> None:
+    (said,) = _refusal(None, environ)
+    assert said.replace(" (given: 70000)", ' (given: "70000")') == problem
+
+
+def test_a_problem_names_the_flag() -> None:
+    assert _refusal(None, {}, [Flag("--port", "listener.port", 70000)]) == [
+        "--port: listener.port: Input should be less than or equal to 65535 (given: 70000)"
+    ]
+
+
+def test_what_kubernetes_says_about_a_service_of_our_name_is_passed_over() -> None:
+    environ = {
+        "HARELINE_SERVICE_HOST": "10.0.0.7",
+        "HARELINE_SERVICE_PORT": "5672",
+        "HARELINE_SERVICE_PORT_AMQP": "5672",
+        "HARELINE_PORT": "tcp://10.0.0.7:5672",
+        "HARELINE_PORT_5672_TCP": "tcp://10.0.0.7:5672",
+        "HARELINE_PORT_5672_TCP_PROTO": "tcp",
+        "HARELINE_PORT_5672_TCP_PORT": "5672",
+        "HARELINE_PORT_5672_TCP_ADDR": "10.0.0.7",
+        "HARELINE_MAIN_SERVICE_HOST": "10.0.0.8",
+        "HARELINE_MAIN_PORT": "tcp://10.0.0.8:5672",
+    }
+    assert load_settings(None, environ) == Settings()
+
+
+def test_other_programs_variables_are_not_ours() -> None:
+    assert load_settings(None, {"PATH": "/bin", "HARELINES": "1"}) == Settings()
+
+
+def test_every_option_has_a_variable_of_its_own() -> None:
+    variables = [variable_of(name) for name, _ in leaf_options()]
+    assert len(set(variables)) == len(variables)
+    assert "HARELINE_LISTENER__PORT" in variables
+
+
+def test_the_file_is_the_one_given_else_the_one_the_environment_names() -> None:
+    environ = {"HARELINE_CONFIG": "/etc/hareline.toml"}
+    assert config_path(Path("mine.toml"), environ) == Path("mine.toml")
+    assert config_path(None, environ) == Path("/etc/hareline.toml")
+    assert config_path(None, {"HARELINE_CONFIG": ""}) is None
+    assert config_path(None, {}) is None
+    assert load_settings(None, environ) == Settings()
+
+
+_NAMES = st.sampled_from(
+    ["listener", "port", "users", "vhosts", "name", "log", "level", "password", "x", "memory"]
+)
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def _attempt(environ: dict[str, str], flags: list[Flag]) -> list[str]:
+    """The problems, if there are any; anything but `ConfigurationError` fails the test."""
+    try:
+        load_settings(None, environ, flags)
+    except ConfigurationError as error:
+        return error.problems or ["refused without a reason"]
+    return []
+
+
+@given(name=_NAMES | st.sampled_from([n for n, _ in leaf_options()]), value=_VALUES)
+def test_any_value_anywhere_is_taken_or_refused_with_a_sentence(name: str, value: object) -> None:
+    for problem in _attempt({}, [Flag("--flag", name, value)]):
+        place, _, sentence = problem.partition(": ")
+        assert place in {"--flag", "settings"}
+        assert sentence
+
+
+@given(
+    option=st.sampled_from([name for name, _ in leaf_options()]),
+    text=st.text(max_size=20) | st.sampled_from(["[]", "[1]", "[{}]", '["a"]', "{}", "null"]),
+)
+def test_any_text_in_a_variable_is_taken_or_refused_with_its_name(option: str, text: str) -> None:
+    variable = variable_of(option)
+    problems = _attempt({variable: text}, [])
+    assert all(problem.startswith(f"{variable}: {option}") for problem in problems)

@@ -1,0 +1,267 @@
+"""The commands: what they print, where, and with which exit status; never a traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from hareline import __version__, logs
+from hareline.auth.passwords import verify_password
+from hareline.cli import app
+from hareline.errors import ConfigurationError
+from hareline.settings import Settings
+from hareline.settings.reference import sample
+
+Serve = Callable[[Settings, Callable[[], Settings]], int]
+
+
+@pytest.fixture(autouse=True)
+def _only_the_environment_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in list(os.environ):
+        if variable.startswith("HARELINE_"):
+            monkeypatch.delenv(variable)
+
+
+@pytest.fixture
+def replace_server(monkeypatch: pytest.MonkeyPatch) -> Callable[[Serve], None]:
+    """The broker itself is the server's; here it is enough to see what it is given."""
+    monkeypatch.setattr(logs, "configure", lambda *_: None)
+
+    def replace(serve: Serve) -> None:
+        module = types.ModuleType("hareline.server")
+        module.serve = serve  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "hareline.server", module)
+
+    return replace
+
+
+def _run(*arguments: str, text: str | None = None, **environ: str) -> Result:
+    return CliRunner().invoke(app, arguments, input=text, env=environ)
+
+
+def _file(directory: Path, text: str) -> str:
+    path = directory / "hareline.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_version_is_the_package_s() -> None:
+    result = _run("version")
+    assert (result.exit_code, result.stdout) == (0, f"hareline {__version__}\n")
+
+
+def test_config_sample_prints_the_sample_and_nothing_else() -> None:
+    result = _run("config-sample")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, sample(), "")
+
+
+def test_check_config_says_ok_for_a_good_file(tmp_path: Path) -> None:
+    path = _file(tmp_path, "[listener]\nport = 5673\n")
+    result = _run("check-config", path)
+    assert (result.exit_code, result.stdout) == (0, f"{path}: ok\n")
+
+
+def test_check_config_without_a_file_checks_the_environment() -> None:
+    assert _run("check-config").exit_code == 0
+    result = _run("check-config", HARELINE_LISTENER__PORT="amqp")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("HARELINE_LISTENER__PORT: listener.port: ")
+
+
+def test_check_config_reads_the_file_that_the_environment_names(tmp_path: Path) -> None:
+    path = _file(tmp_path, "")
+    assert _run("check-config", HARELINE_CONFIG=path).stdout == f"{path}: ok\n"
+
+
+def test_check_config_names_every_problem_with_file_and_key(tmp_path: Path) -> None:
+    path = _file(tmp_path, "[listener]\nprot = 1\n[[users]]\nname = 'ann'\n")
+    result = _run("check-config", path)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        f"{path}: listener.prot: unknown option; did you mean port?",
+        f"{path}: users[0]: Exactly one of password and password_hash should be given",
+    ]
+
+
+def test_a_long_problem_stays_on_one_line(tmp_path: Path) -> None:
+    directory = tmp_path / ("d" * 100)
+    directory.mkdir()
+    result = _run("check-config", _file(directory, "[log]\nlevel = 'loud'\n"), COLUMNS="40")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "sha512", "md5"])
+def test_hash_password_reads_a_line_and_prints_what_verifies(algorithm: str) -> None:
+    result = _run("hash-password", "--algorithm", algorithm, text="pässword \nnext line\n")
+    assert result.exit_code == 0
+    (stored,) = result.stdout.splitlines()
+    assert verify_password("pässword ", stored, algorithm)
+
+
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_an_empty_password_is_refused(text: str) -> None:
+    result = _run("hash-password", text=text)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "empty" in result.stderr
+
+
+def test_on_a_terminal_the_password_is_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(["secret", "secret", "secret", "other"])
+    monkeypatch.setattr("getpass.getpass", lambda _prompt: next(answers))
+    monkeypatch.setattr("hareline.cli._is_terminal", lambda _stream: True)
+    agreed = _run("hash-password")
+    assert verify_password("secret", agreed.stdout.strip())
+    differing = _run("hash-password")
+    assert (differing.exit_code, differing.stdout) == (1, "")
+    assert "differ" in differing.stderr
+
+
+def test_serve_hands_the_settings_to_the_server_and_ends_with_its_status(
+    replace_server: Callable[[Serve], None], tmp_path: Path
+) -> None:
+    seen: list[Settings] = []
+
+    def serve(settings: Settings, _load: Callable[[], Settings]) -> int:
+        seen.append(settings)
+        return 3
+
+    replace_server(serve)
+    path = _file(tmp_path, "[listener]\nport = 1\nbacklog = 7\n[log]\nlevel = 'error'\n")
+    flags = ["--bind", "::1", "--port", "2", "--management-port", "0", "--data-dir", "/srv/mq"]
+    result = _run("serve", "--config", path, *flags, "--log-level", "debug")
+    assert result.exit_code == 3
+    (settings,) = seen
+    assert settings.listener.bind == settings.management.bind == "::1"
+    assert (settings.listener.port, settings.management.port) == (2, 0)
+    assert settings.listener.backlog == 7
+    assert settings.data_dir == Path("/srv/mq")
+    assert settings.log.level == "debug"
+
+
+def test_serve_needs_neither_file_nor_flags(replace_server: Callable[[Serve], None]) -> None:
+    seen: list[Settings] = []
+
+    def serve(settings: Settings, _load: Callable[[], Settings]) -> int:
+        seen.append(settings)
+        return 0
+
+    replace_server(serve)
+    assert _run("serve").exit_code == 0
+    assert seen == [Settings()]
+
+
+def test_a_reload_reads_the_file_again_under_the_same_flags(
+    replace_server: Callable[[Serve], None], tmp_path: Path
+) -> None:
+    path = _file(tmp_path, "[limits]\nheartbeat_s = 1\n")
+    seen: list[tuple[int, int]] = []
+
+    def serve(settings: Settings, load: Callable[[], Settings]) -> int:
+        seen.append((settings.limits.heartbeat_s, settings.listener.port))
+        _file(tmp_path, "[limits]\nheartbeat_s = 2\n[listener]\nport = 1\n")
+        again = load()
+        seen.append((again.limits.heartbeat_s, again.listener.port))
+        _file(tmp_path, "[limits]\nheartbeat_s = -1\n")
+        with pytest.raises(ConfigurationError, match=r"limits\.heartbeat_s"):
+            load()
+        return 0
+
+    replace_server(serve)
+    assert _run("serve", "--config", path, "--port", "9").exit_code == 0
+    assert seen == [(1, 9), (2, 9)]
+
+
+def test_serve_refuses_bad_settings_before_it_starts(
+    replace_server: Callable[[Serve], None],
+) -> None:
+    def serve(_settings: Settings, _load: Callable[[], Settings]) -> int:
+        raise AssertionError("started in spite of bad settings")
+
+    replace_server(serve)
+    result = _run("serve", "--port", "70000")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("--port: listener.port: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            OSError(errno.EADDRINUSE, "cannot listen on 127.0.0.1:5672: address already in use"),
+            "hareline: cannot listen on 127.0.0.1:5672: address already in use\n",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/srv/mq"),
+            "hareline: /srv/mq: Permission denied\n",
+        ),
+        (OSError("no reason given"), "hareline: no reason given\n"),
+    ],
+)
+def test_what_the_system_refuses_is_said_in_a_line(
+    replace_server: Callable[[Serve], None], error: OSError, message: str
+) -> None:
+    def serve(_settings: Settings, _load: Callable[[], Settings]) -> int:
+        raise error
+
+    replace_server(serve)
+    result = _run("serve")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", message)
+
+
+@pytest.mark.parametrize("arguments", [["serve", "--port", "amqp"], ["sreve"], ["serve", "x"]])
+def test_a_command_line_that_cannot_be_parsed_ends_with_2(arguments: list[str]) -> None:
+    result = _run(*arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """``python -m hareline`` in a process of its own."""
+    package = Path(__file__).resolve().parents[2] / "src"
+    return subprocess.run(
+        [sys.executable, "-m", "hareline", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(package)},
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_module_is_the_command() -> None:
+    assert _command("version").stdout == f"hareline {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("taken", "free"), [("--port", "--management-port"), ("--management-port", "--port")]
+)
+def test_a_port_in_use_ends_with_a_message(taken: str, free: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = str(occupied.getsockname()[1])
+        done = _command("serve", taken, port, free, "0", "--data-dir", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    message = done.stderr.splitlines()[-1]
+    assert message.startswith("hareline: ")
+    assert "in use" in message.lower()
+
+
+def test_a_data_directory_that_cannot_be_made_ends_with_a_message(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    done = _command(
+        "serve", "--port", "0", "--management-port", "0", "--data-dir", str(file / "data")
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"hareline: {file / 'data'}: Not a directory"

@@ -1,0 +1,191 @@
+"""One message is one line, for people or for programs, and its event names code and fields."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import logging
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from hareline import events, logs
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "hareline"
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    logging.captureWarnings(capture=False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def _json_lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_json_has_code_text_and_fields() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+    logs.get_logger("x").info(events.BROKER_LISTENING, url="amqp://127.0.0.1:5672")
+    (entry,) = _json_lines(stream)
+    assert list(entry)[:4] == ["timestamp", "level", "code", "event"]
+    assert entry["level"] == "info"
+    assert entry["code"] == "BRK-1002"
+    assert entry["event"] == "listening on amqp://127.0.0.1:5672"
+    assert entry["url"] == "amqp://127.0.0.1:5672"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", entry["timestamp"])
+
+
+def test_people_get_one_line_with_code_and_fields() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "console", stream)
+    logs.get_logger("x").info(events.CONNECTION_OPENED, peer="[::1]:4", user="ann", vhost="/")
+    (line,) = stream.getvalue().splitlines()
+    assert "CON-1001 connection opened" in line
+    assert "user=ann" in line
+    assert "\x1b" not in line
+
+
+@pytest.mark.parametrize(("stream", "is_json"), [(io.StringIO(), True), (Terminal(), False)])
+def test_auto_means_people_on_a_terminal_and_json_elsewhere(
+    stream: io.StringIO, is_json: bool
+) -> None:
+    logs.configure("info", "auto", stream)
+    logs.get_logger("x").info(events.BROKER_STOPPED)
+    assert stream.getvalue().startswith("{") is is_json
+    assert "BRK-1005" in stream.getvalue()
+
+
+@pytest.mark.parametrize("line_format", ["console", "json"])
+def test_what_a_peer_chose_cannot_break_the_line_or_reach_the_terminal(
+    line_format: logs.Format,
+) -> None:
+    stream = io.StringIO()
+    logs.configure("info", line_format, stream)
+    user = "ann\r\n2026-01-01 forged\x1b[2J\x9b31m\u2028\u202e\x00"
+    logs.get_logger("x").info(events.CONNECTION_OPENED, peer="p", user=user, vhost="/")
+    text = stream.getvalue()
+    assert text.endswith("\n")
+    assert not set(text[:-1]) & set("\r\n\x1b\x9b\u2028\u202e\x00")
+    assert "forged" in text
+
+
+def test_the_level_filters_and_can_be_changed_at_once() -> None:
+    stream = io.StringIO()
+    logs.configure("warning", "json", stream)
+    log = logs.get_logger("x")
+    log.info("too little")
+    log.warning("enough")
+    logs.set_level("debug")
+    log.debug("everything")
+    assert [entry["event"] for entry in _json_lines(stream)] == ["enough", "everything"]
+
+
+def test_what_libraries_log_takes_the_same_way() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+    logging.getLogger("asyncio").warning("slow %s", "callback")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("soon gone", DeprecationWarning, stacklevel=1)
+    slow, gone = _json_lines(stream)
+    assert (slow["event"], slow["logger"], slow["level"]) == ("slow callback", "asyncio", "warning")
+    assert gone["logger"] == "py.warnings"
+    assert "soon gone" in gone["event"]
+
+
+def test_the_http_library_is_heard_from_warnings_on_only() -> None:
+    stream = io.StringIO()
+    logs.configure("debug", "json", stream)
+    logging.getLogger("uvicorn.error").info("Started server process")
+    logging.getLogger("uvicorn.error").warning("port taken")
+    assert [entry["event"] for entry in _json_lines(stream)] == ["port taken"]
+
+
+@pytest.mark.parametrize("line_format", ["console", "json"])
+def test_a_bug_is_logged_with_its_traceback_and_without_local_values(
+    line_format: logs.Format,
+) -> None:
+    stream = io.StringIO()
+    logs.configure("info", line_format, stream)
+    secret = "s3" + "cret"
+    try:
+        raise LookupError(str(len(secret)))
+    except LookupError:
+        logs.get_logger("x").exception(events.BROKER_FAILED, where="test")
+    text = stream.getvalue()
+    assert "Traceback (most recent call last)" in text
+    assert "BRK-1007" in text
+    assert "s3cret" not in text
+
+
+def test_configuring_again_replaces_the_first_set_up() -> None:
+    first, second = io.StringIO(), io.StringIO()
+    logs.configure("info", "json", first)
+    log = logs.get_logger("x")
+    logs.configure("info", "json", second)
+    log.info("where?")
+    assert first.getvalue() == ""
+    assert len(_json_lines(second)) == 1
+
+
+def test_a_forgotten_field_does_not_cost_the_message() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+    logs.get_logger("x").info(events.BROKER_LISTENING)
+    assert _json_lines(stream)[0]["event"] == "listening on ?"
+
+
+def test_codes_are_unique_and_of_one_form() -> None:
+    codes = [event.code for event in events.ALL]
+    assert len(codes) > 15
+    assert len(set(codes)) == len(codes)
+    assert all(re.fullmatch(r"[A-Z]{3}-\d{4}", code) for code in codes)
+
+
+def test_a_text_quotes_only_fields_of_its_event() -> None:
+    for event in events.ALL:
+        assert set(re.findall(r"{(\w+)}", event.text)) <= set(event.fields), event.code
+
+
+def _logged_events() -> Iterator[tuple[str, str, set[str]]]:
+    """(place, event name, keywords) of every call in the package that is given `events.NAME`."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(args=[ast.Attribute(value=ast.Name(id="events"), attr=name), *_]):
+                    keywords = {word.arg for word in node.keywords if word.arg is not None}
+                    yield f"{path.relative_to(SOURCE)}:{node.lineno}", name, keywords
+
+
+def test_every_call_names_the_fields_of_its_event() -> None:
+    calls = list(_logged_events())
+    assert len(calls) >= 10
+    for place, name, keywords in calls:
+        event = getattr(events, name)
+        missing = set(event.fields) - keywords
+        assert not missing, f"{place}: {event.code} wants {sorted(missing)}"
+
+
+def test_every_event_is_logged_somewhere() -> None:
+    logged = {getattr(events, name).code for _, name, _ in _logged_events()}
+    assert {event.code for event in events.ALL} == logged

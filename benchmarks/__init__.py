@@ -1,0 +1,1 @@
+"""Benchmarks of the whole broker (`macro`) and of single hot modules (`micro`)."""

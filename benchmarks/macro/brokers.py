@@ -1,0 +1,360 @@
+"""Starting and stopping the brokers under test, each in a directory and on ports of its own.
+
+Used by the runner. A `Broker` is stopped by the process ids it started, whatever happens in
+between, and `renew` gives it a new process where a scenario wants one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, ClassVar, Final
+
+from benchmarks.macro.client import Client
+from benchmarks.macro.errors import BenchmarkError
+from benchmarks.macro.machine import PROJECT_ROOT
+
+START_TIMEOUT_S: Final = 90.0
+STOP_TIMEOUT_S: Final = 30.0
+RABBITMQ_SERVER: Final = (
+    "/usr/lib/rabbitmq/bin/rabbitmq-server",  # the script itself: the one on PATH changes user
+    "rabbitmq-server",
+)
+POLICY_RC_D: Final = Path("/usr/sbin/policy-rc.d")  # Debian policy manual, section 9.3.3
+
+_URL_IN_OUTPUT: Final = re.compile(r"amqp://([\w.\-\[\]:]+?):(\d+)")
+_POLL_S: Final = 0.05
+
+
+class Broker(ABC):
+    """A broker that scenarios run against. Use it in a ``with`` statement."""
+
+    is_renewable: ClassVar[bool] = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.version = ""
+
+    @property
+    @abstractmethod
+    def url(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def pid(self) -> int | None:
+        """The process whose memory and processor time count; None if it is not known."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Return when clients can connect. :raises BenchmarkError: they cannot."""
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+    def renew(self) -> None:
+        """Restart, so that the process has done nothing yet, if it is ours to restart."""
+        if self.is_renewable:
+            self.stop()
+            self.start()
+
+    def is_alive(self) -> bool:
+        return True
+
+    def __enter__(self) -> Broker:
+        try:
+            self.start()
+            with Client(self.url) as client:
+                product = client.server_properties.get("product", "unknown product")
+                self.version = f"{product} {client.server_properties.get('version', '')}".strip()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class RemoteBroker(Broker):
+    """A broker that somebody else runs, known by URL and perhaps by process id."""
+
+    def __init__(self, name: str, url: str, pid: int | None = None) -> None:
+        super().__init__(name)
+        self._url = url
+        self._pid = pid
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    @property
+    def pid(self) -> int | None:
+        return self._pid
+
+    def start(self) -> None:
+        try:
+            Client(self._url).close()
+        except OSError as error:
+            raise BenchmarkError(f"{self.name} at {self._url} is not reachable: {error}") from error
+
+    def stop(self) -> None:
+        """It is not ours to stop."""
+
+
+class OwnBroker(Broker):
+    """A broker that is a child of this process, with a temporary directory for all it writes."""
+
+    is_renewable: ClassVar[bool] = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._url = ""
+        self._pid: int | None = None
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._log: IO[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    @property
+    def pid(self) -> int | None:
+        return self._pid
+
+    def start(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix=f"bench-{self.name}-")
+        directory = Path(self._directory.name)
+        self._log = (directory / "output.log").open("wb")
+        self.launch(directory)
+
+    @abstractmethod
+    def launch(self, directory: Path) -> None:
+        """Start the process and set `_url` and `_pid` once clients can connect."""
+
+    def stop(self) -> None:
+        """End what was started, the latest first; it may be called at any time, also twice."""
+        with _interrupts_later():
+            while self._children:
+                _end(self._children.pop())
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        if self._directory is not None:
+            self._directory.cleanup()
+            self._directory = None
+        self._url, self._pid = "", None
+
+    def is_alive(self) -> bool:
+        return bool(self._children) and self._children[-1].poll() is None
+
+    def spawn(
+        self, command: list[str], environment: Mapping[str, str], directory: Path
+    ) -> subprocess.Popen[bytes]:
+        """Start a process in a session of its own, so that Ctrl-C reaches it only through us."""
+        child = subprocess.Popen(
+            command,
+            env={**os.environ, **environment},
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._children.append(child)
+        return child
+
+    def output(self) -> str:
+        """What the broker has printed so far."""
+        assert self._directory is not None
+        log = Path(self._directory.name) / "output.log"
+        return log.read_text(encoding="utf-8", errors="replace")
+
+    def failure(self, what: str) -> BenchmarkError:
+        last_lines = "\n".join(self.output().splitlines()[-15:])
+        return BenchmarkError(f"{self.name} {what}; its last output:\n{last_lines}")
+
+
+class Hareline(OwnBroker):
+    """This tree's broker, run by the interpreter that runs the benchmark."""
+
+    def __init__(self) -> None:
+        super().__init__("hareline")
+
+    def launch(self, directory: Path) -> None:
+        data = directory / "data"
+        command = [sys.executable, "-m", "hareline", "serve", "--bind", "127.0.0.1"]
+        command += ["--port", "0", "--management-port", "0", "--data-dir", str(data)]
+        sources = os.pathsep.join(
+            filter(None, [str(PROJECT_ROOT / "src"), os.environ.get("PYTHONPATH")])
+        )
+        child = self.spawn(command, {"PYTHONPATH": sources, "PYTHONUNBUFFERED": "1"}, directory)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while (found := _URL_IN_OUTPUT.search(self.output())) is None:
+            if child.poll() is not None:
+                raise self.failure(f"ended with status {child.returncode} before it was ready")
+            if time.monotonic() > deadline:
+                raise self.failure(f"printed no amqp:// address within {START_TIMEOUT_S:.0f} s")
+            time.sleep(_POLL_S)
+        self._url = f"amqp://guest:guest@{found[1]}:{found[2]}/"
+        self._pid = child.pid
+
+
+class RabbitMQ(OwnBroker):
+    """Debian's rabbitmq-server with its defaults and no plugins, as a node of its own.
+
+    Node directory, ports, cookie and name service are its own too, all on loopback, so that a
+    RabbitMQ that already runs on the machine neither notices nor disturbs it.
+    """
+
+    def __init__(self, program: str) -> None:
+        super().__init__("rabbitmq")
+        self._program = program
+
+    def launch(self, directory: Path) -> None:
+        port, distribution_port, epmd_port = _free_ports(3)
+        (directory / "enabled_plugins").write_text("[].\n")
+        (directory / "advanced.config").write_text("[].\n")
+        (directory / "rabbitmq.conf").touch()
+        (directory / "home").mkdir()
+        pid_file = directory / "pid"
+        environment = {
+            "HOME": str(directory / "home"),
+            "ERL_EPMD_PORT": str(epmd_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": f"bench{os.getpid()}p{port}@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(port),
+            "RABBITMQ_DIST_PORT": str(distribution_port),
+            "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(directory / "log"),
+            "RABBITMQ_PID_FILE": str(pid_file),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "enabled_plugins"),
+            "RABBITMQ_CONF_ENV_FILE": str(directory / "rabbitmq-env.conf"),
+            "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(directory / "advanced.config"),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": ("-kernel inet_dist_use_interface {127,0,0,1}"),
+        }
+        epmd = _epmd_program()
+        if epmd is not None:  # else the node starts one, which outlives it
+            command = [epmd, "-port", str(epmd_port), "-address", "127.0.0.1"]
+            self.spawn(command, environment, directory)
+            _wait_for_listener(epmd_port)
+        node = self.spawn([self._program], environment, directory)
+        self._url = f"amqp://guest:guest@127.0.0.1:{port}/"
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not _accepts_clients(self._url):
+            if node.poll() is not None:
+                raise self.failure(f"ended with status {node.returncode} before it was ready")
+            if time.monotonic() > deadline:
+                raise self.failure(f"accepted no client within {START_TIMEOUT_S:.0f} s")
+            time.sleep(_POLL_S)
+        self._pid = int(pid_file.read_text())
+
+
+def find_rabbitmq(*, may_install: bool = True) -> str | None:
+    """The rabbitmq-server program; installs Debian's where it is missing and that is possible."""
+    found = _rabbitmq_program()
+    if found is None and may_install and os.geteuid() == 0 and shutil.which("apt-get"):
+        _install_rabbitmq()
+        found = _rabbitmq_program()
+    return found
+
+
+def _rabbitmq_program() -> str | None:
+    return next((path for name in RABBITMQ_SERVER if (path := shutil.which(name))), None)
+
+
+def _install_rabbitmq() -> None:
+    """Install the package without letting it start its service; a failure is told by apt itself."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "install", "-y", "--no-install-recommends", "rabbitmq-server"]
+    with _no_services_started():
+        for command in (["apt-get", "update"], install):
+            subprocess.run(command, env=environment, check=False, stdout=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def _no_services_started(policy: Path = POLICY_RC_D) -> Iterator[None]:
+    """Forbid service starts while packages are installed, in the way Debian documents."""
+    if policy.exists():
+        yield
+        return
+    policy.write_text("#!/bin/sh\nexit 101\n")
+    policy.chmod(0o755)
+    try:
+        yield
+    finally:
+        policy.unlink()
+
+
+def _epmd_program() -> str | None:
+    bundled = sorted(Path("/usr/lib/erlang").glob("erts-*/bin/epmd"))
+    return shutil.which("epmd") or (str(bundled[-1]) if bundled else None)
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def _wait_for_listener(port: int) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
+
+
+def _accepts_clients(url: str) -> bool:
+    try:
+        Client(url).close()
+    except (OSError, BenchmarkError):
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Put Ctrl-C off: a second one must not leave a process behind that is being stopped."""
+    signals = {signal.SIGINT, signal.SIGTERM}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        child.terminate()
+        try:
+            child.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            # its own session, so its own group: nothing that we did not start is in it
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()

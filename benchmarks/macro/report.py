@@ -1,0 +1,223 @@
+"""The part of docs/benchmarks.md that is generated: tables between two markers.
+
+What stands outside the markers is written by hand and is never touched.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.macro.results import MetricResult, Results, Runs, ScenarioResult
+from benchmarks.macro.scenario import Better, Of
+
+BEGIN: Final = "<!-- benchmarks:begin (written by `make bench`; edit outside these markers) -->"
+END: Final = "<!-- benchmarks:end -->"
+DISTURBED_CORES: Final = 0.15
+NO_NUMBER: Final = "-"
+
+_NEW_PAGE: Final = f"""# Benchmarks
+
+How the numbers are made, and how to make them again: `benchmarks/README.md`.
+
+{BEGIN}
+{END}
+"""
+
+_NAMES: Final = {"hareline": "Hareline", "rabbitmq": "RabbitMQ", "lavinmq": "LavinMQ"}
+
+
+def write_into(page: Path, results: Results, plot: str | None) -> None:
+    """Replace what stands between the markers of a page; a page that is missing is begun.
+
+    `plot` is the plot's file name relative to the page, or None if there is none.
+
+    :raises ValueError: the page has not exactly one pair of markers.
+    """
+    text = page.read_text(encoding="utf-8") if page.exists() else _NEW_PAGE
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(replace_block(text, render(results, plot)), encoding="utf-8")
+
+
+def replace_block(text: str, block: str) -> str:
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(END) < text.index(BEGIN):
+        raise ValueError(f"the page needs one line {BEGIN!r} and after it one line {END!r}")
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    return f"{before}{BEGIN}\n{block.strip()}\n{END}{after}"
+
+
+def render(results: Results, plot: str | None) -> str:
+    """The whole block as Markdown."""
+    parts = [_facts(results), "## Results", _result_table(results), _verdict_text(results)]
+    if plot is not None:
+        parts.append(f"![Times better than {_name(results.peer)}, by scenario]({plot})")
+    parts += _notes(results)
+    parts += ["## Processor time", _cores_table(results)]
+    details = _details_table(results)
+    if details:
+        parts += ["## Also measured", details]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _facts(results: Results) -> str:
+    machine = results.machine
+    brokers = " against ".join(f"{_name(b.name)} ({b.version})" for b in results.brokers)
+    return (
+        f"{brokers}, {results.started[:10]}, commit {machine.get('commit') or 'unknown'}. "
+        f"{machine.get('processor')}, {machine.get('cores')} cores, "
+        f"{machine.get('memory_gib')} GiB, Linux {machine.get('kernel')}, {machine.get('python')}, "
+        f"uvloop {machine.get('uvloop') or 'not installed'}. "
+        f"Medians of {results.options.get('rounds')} alternating rounds of "
+        f"{results.options.get('seconds'):g} s."
+    )
+
+
+def _result_table(results: Results) -> str:
+    subject, peer = results.subject, results.peer
+    head = ["Scenario", "Measured", _name(subject)]
+    if peer:
+        head += [_name(peer), "Ratio"]
+    head += ["Target", "Met"]
+    rows = []
+    for scenario in results.scenarios:
+        for result in scenario.metrics:
+            row = [
+                f"`{scenario.name}`",
+                f"{result.metric.name}, {result.metric.unit}",
+                _number(result.median(subject)),
+            ]
+            if peer:
+                ratio = result.ratio(subject, peer)
+                row += [
+                    _number(result.median(peer)),
+                    NO_NUMBER if ratio is None else f"{ratio:.2f}",
+                ]
+            met = result.is_met(subject, peer)
+            row += [target_text(result), {None: "", True: "met", False: "**missed**"}[met]]
+            rows.append(row)
+    return _table(head, rows, left=2)
+
+
+def target_text(result: MetricResult) -> str:
+    """``ratio ≥ 4`` or ``≤ 700 bytes``; empty without a target."""
+    target = result.metric.target
+    if target is None:
+        return ""
+    sign = "≥" if result.metric.better is Better.HIGHER else "≤"
+    if target.of is Of.RATIO:
+        return f"ratio {sign} {target.bound:g}"
+    return f"{sign} {target.bound:g} {result.metric.unit}"
+
+
+def _verdict_text(results: Results) -> str:
+    verdicts = results.verdicts()
+    if not verdicts:
+        return ""
+    met = sum(is_met for _, _, is_met in verdicts)
+    lines = [f"{met} of {len(verdicts)} targets met."]
+    lines += [
+        f"- missed: `{scenario.name}`, {result.metric.name}: {_miss(result, results)}"
+        for scenario, result, is_met in verdicts
+        if not is_met
+    ]
+    return "\n".join([lines[0], "", *lines[1:]]).strip()
+
+
+def _miss(result: MetricResult, results: Results) -> str:
+    target = result.metric.target
+    assert target is not None
+    if target.of is Of.RATIO:
+        number = result.ratio(results.subject, results.peer)
+    else:
+        number = result.median(results.subject)
+    return f"{_number(number)} where the target is {target_text(result)}"
+
+
+def _notes(results: Results) -> list[str]:
+    notes = []
+    for scenario in results.scenarios:
+        if scenario.skipped:
+            notes.append(f"- `{scenario.name}` was skipped: {scenario.skipped}.")
+        for broker, errors in scenario.errors.items():
+            first = errors[0].splitlines()[0]
+            notes.append(f"- `{scenario.name}` failed {len(errors)} x on {_name(broker)}: {first}")
+        disturbed = [
+            f"{_name(broker)} {share:.2f}"
+            for broker, share in _medians(scenario.cores.get("others", {})).items()
+            if share > DISTURBED_CORES
+        ]
+        if disturbed:
+            notes.append(
+                f"- `{scenario.name}`: other programs used processor time meanwhile "
+                f"(cores, {', '.join(disturbed)})."
+            )
+    return ["\n".join(notes)] if notes else []
+
+
+def _cores_table(results: Results) -> str:
+    """Cores in use while measuring, and what each broker did per second of its own core time."""
+    brokers = [broker.name for broker in results.brokers]
+    head = ["Scenario"]
+    for name in brokers:
+        head += [f"{_name(name)} cores", f"generator cores ({_name(name)})"]
+    head += [f"{_name(name)} msg per core-second" for name in brokers]
+    rows = []
+    for scenario in results.scenarios:
+        broker_cores = _medians(scenario.cores.get("broker", {}))
+        generator_cores = _medians(scenario.cores.get("generator", {}))
+        if not generator_cores:
+            continue
+        row = [f"`{scenario.name}`"]
+        for name in brokers:
+            row += [_two_places(broker_cores.get(name)), _two_places(generator_cores.get(name))]
+        row += [_number(_per_core(scenario, name, broker_cores.get(name))) for name in brokers]
+        rows.append(row)
+    return _table(head, rows, left=1)
+
+
+def _per_core(scenario: ScenarioResult, broker: str, cores: float | None) -> float | None:
+    rate = scenario.metrics[0]
+    median = rate.median(broker)
+    if rate.metric.unit != "msg/s" or not cores or median is None:
+        return None
+    return median / cores
+
+
+def _details_table(results: Results) -> str:
+    brokers = [broker.name for broker in results.brokers]
+    rows = [
+        [f"`{scenario.name}`", name, *(_number(_medians(runs).get(broker)) for broker in brokers)]
+        for scenario in results.scenarios
+        for name, runs in scenario.details.items()
+    ]
+    return _table(["Scenario", "What", *(_name(b) for b in brokers)], rows, left=2) if rows else ""
+
+
+def _medians(runs: Runs) -> dict[str, float]:
+    return {broker: statistics.median(values) for broker, values in runs.items() if values}
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int) -> str:
+    """A Markdown table; the first `left` columns are text, the others are set to the right."""
+    rule = ["---" if column < left else "--:" for column in range(len(head))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
+
+
+def _number(value: float | None) -> str:
+    """Three or more significant digits, thousands set apart."""
+    if value is None:
+        return NO_NUMBER
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _two_places(value: float | None) -> str:
+    return NO_NUMBER if value is None else f"{value:.2f}"
+
+
+def _name(broker: str | None) -> str:
+    return _NAMES.get(broker, broker) if broker else "nothing"

@@ -1,0 +1,210 @@
+"""What the runs add up to: medians, ratios and verdicts, and the JSON they are kept in.
+
+The runner fills a `Results`, `report` and `plot` read it. The first broker is the subject; where
+there is a second one it is the peer that ratios and targets refer to.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.macro.scenario import Better, Metric, Of, Outcome, Scenario, Target
+
+SCHEMA: Final = 1
+
+Runs = dict[str, list[float]]  # a number per round, by broker
+
+
+@dataclass
+class MetricResult:
+    """One metric over all rounds."""
+
+    metric: Metric
+    runs: Runs = field(default_factory=dict)
+
+    def median(self, broker: str | None) -> float | None:
+        runs = self.runs.get(broker) if broker else None
+        return statistics.median(runs) if runs else None
+
+    def ratio(self, subject: str, peer: str | None) -> float | None:
+        """The subject's median by the peer's, whichever direction is better."""
+        ours, theirs = self.median(subject), self.median(peer)
+        if ours is None or not theirs:
+            return None
+        return ours / theirs
+
+    def advantage(self, subject: str, peer: str | None) -> float | None:
+        """How many times better the subject is: above 1 is better for every metric."""
+        ratio = self.ratio(subject, peer)
+        if not ratio or ratio < 0:
+            return None
+        return ratio if self.metric.better is Better.HIGHER else 1 / ratio
+
+    def is_met(self, subject: str, peer: str | None) -> bool | None:
+        """Whether the target is reached; None without a target or without the numbers for it."""
+        target = self.metric.target
+        if target is None:
+            return None
+        number = self.ratio(subject, peer) if target.of is Of.RATIO else self.median(subject)
+        if number is None:
+            return None
+        return (
+            number >= target.bound
+            if self.metric.better is Better.HIGHER
+            else number <= target.bound
+        )
+
+
+@dataclass
+class ScenarioResult:
+    """All metrics of one scenario; `cores` and `details` are by name, then by broker and round."""
+
+    name: str
+    summary: str
+    metrics: list[MetricResult]
+    details: dict[str, Runs] = field(default_factory=dict)
+    cores: dict[str, Runs] = field(default_factory=dict)
+    errors: dict[str, list[str]] = field(default_factory=dict)
+    skipped: str | None = None
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> ScenarioResult:
+        return cls(scenario.name, scenario.summary, [MetricResult(m) for m in scenario.metrics])
+
+    def add(self, broker: str, outcome: Outcome) -> None:
+        for result in self.metrics:
+            result.runs.setdefault(broker, []).append(outcome.values[result.metric.name])
+        for table, found in ((self.details, outcome.details), (self.cores, outcome.cores)):
+            for name, value in found.items():
+                table.setdefault(name, {}).setdefault(broker, []).append(value)
+
+
+@dataclass
+class BrokerFacts:
+    name: str
+    version: str
+
+
+@dataclass
+class Results:
+    """One run of the runner. `started` is UTC in ISO 8601; `options` is what it was asked for."""
+
+    started: str
+    finished: str
+    machine: Mapping[str, object]
+    options: Mapping[str, object]
+    brokers: list[BrokerFacts]
+    scenarios: list[ScenarioResult]
+
+    @property
+    def subject(self) -> str:
+        return self.brokers[0].name
+
+    @property
+    def peer(self) -> str | None:
+        return self.brokers[1].name if len(self.brokers) > 1 else None
+
+    def verdicts(self) -> list[tuple[ScenarioResult, MetricResult, bool]]:
+        """Every target that can be judged, and whether it is met."""
+        return [
+            (scenario, result, met)
+            for scenario in self.scenarios
+            for result in scenario.metrics
+            if (met := result.is_met(self.subject, self.peer)) is not None
+        ]
+
+    def save(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(self.to_json(), indent=1) + "\n")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "started": self.started,
+            "finished": self.finished,
+            "machine": dict(self.machine),
+            "options": dict(self.options),
+            "brokers": [vars(broker) for broker in self.brokers],
+            "scenarios": [self._scenario_to_json(scenario) for scenario in self.scenarios],
+        }
+
+    def _scenario_to_json(self, scenario: ScenarioResult) -> dict[str, Any]:
+        return {
+            "name": scenario.name,
+            "summary": scenario.summary,
+            "metrics": [self._metric_to_json(result) for result in scenario.metrics],
+            "details": _rounded_runs(scenario.details),
+            "cores": _rounded_runs(scenario.cores),
+            "errors": scenario.errors,
+            "skipped": scenario.skipped,
+        }
+
+    def _metric_to_json(self, result: MetricResult) -> dict[str, Any]:
+        metric, target = result.metric, result.metric.target
+        return {
+            "name": metric.name,
+            "unit": metric.unit,
+            "better": metric.better.value,
+            "target": target and {"of": target.of.value, "bound": target.bound},
+            "runs": _rounded(result.runs),
+            "median": {name: _round(result.median(name) or 0.0) for name in result.runs},
+            "ratio": _round(result.ratio(self.subject, self.peer)),
+            "met": result.is_met(self.subject, self.peer),
+        }
+
+
+def load(file: Path) -> Results:
+    """Read what `Results.save` wrote. :raises ValueError: it is of another schema."""
+    data = json.loads(file.read_text())
+    if data.get("schema") != SCHEMA:
+        raise ValueError(f"{file.name} has schema {data.get('schema')!r}, not {SCHEMA}")
+    return Results(
+        started=data["started"],
+        finished=data["finished"],
+        machine=data["machine"],
+        options=data["options"],
+        brokers=[BrokerFacts(**broker) for broker in data["brokers"]],
+        scenarios=[
+            ScenarioResult(
+                name=scenario["name"],
+                summary=scenario["summary"],
+                metrics=[_load_metric(metric) for metric in scenario["metrics"]],
+                details=scenario["details"],
+                cores=scenario["cores"],
+                errors=scenario["errors"],
+                skipped=scenario["skipped"],
+            )
+            for scenario in data["scenarios"]
+        ],
+    )
+
+
+def _load_metric(data: Mapping[str, Any]) -> MetricResult:
+    target = data["target"]
+    return MetricResult(
+        Metric(
+            data["name"],
+            data["unit"],
+            Better(data["better"]),
+            target and Target(Of(target["of"]), target["bound"]),
+        ),
+        data["runs"],
+    )
+
+
+def _round(value: float | None) -> float | None:
+    """Six significant digits: more is noise."""
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _rounded(runs: Mapping[str, Sequence[float]]) -> dict[str, list[float | None]]:
+    return {broker: [_round(value) for value in values] for broker, values in runs.items()}
+
+
+def _rounded_runs(table: Mapping[str, Runs]) -> dict[str, dict[str, list[float | None]]]:
+    return {name: _rounded(runs) for name, runs in table.items()}

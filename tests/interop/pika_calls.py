@@ -1,0 +1,65 @@
+"""What the pika tests say often: publish, take everything, wait for deliveries.
+
+Used by the ``test_pika*.py`` files. Invariant: every wait ends at a deadline, and names what was
+missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .waiting import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pika
+    from pika.adapters.blocking_connection import BlockingChannel
+
+DELIVERY_DEADLINE_S = 10.0
+
+
+def publish(channel: BlockingChannel, queue: str, *bodies: bytes) -> None:
+    for body in bodies:
+        channel.basic_publish("", queue, body)
+
+
+def get_all(channel: BlockingChannel, queue: str) -> list[bytes]:
+    """Every ready message's body, taken with basic.get and no acks."""
+    bodies: list[bytes] = []
+    while True:
+        method, _, body = channel.basic_get(queue, auto_ack=True)
+        if method is None:
+            return bodies
+        bodies.append(body)
+
+
+def receive(
+    channel: BlockingChannel, queue: str, count: int, **options: Any
+) -> list[tuple[Any, pika.BasicProperties, bytes]]:
+    """The next ``count`` deliveries of a new consumer, which stays; fails at the deadline."""
+    received: list[tuple[Any, pika.BasicProperties, bytes]] = []
+    for method, properties, body in channel.consume(
+        queue, inactivity_timeout=DELIVERY_DEADLINE_S, **options
+    ):
+        assert method is not None, f"{len(received)} of {count} deliveries, then silence"
+        received.append((method, properties, body))
+        if len(received) == count:
+            break
+    return received
+
+
+def ready_count(channel: BlockingChannel, queue: str) -> int:
+    return int(channel.queue_declare(queue, passive=True).method.message_count)
+
+
+def serve_until(
+    connection: pika.BlockingConnection, condition: Callable[[], object], what: str
+) -> None:
+    """Process the connection's events until ``condition`` holds; fails naming ``what``."""
+
+    def served() -> bool:
+        connection.process_data_events(0.05)
+        return bool(condition())
+
+    wait_for(served, DELIVERY_DEADLINE_S, what)

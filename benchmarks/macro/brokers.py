@@ -284,15 +284,16 @@ def _rabbitmq_program() -> str | None:
 
 def _install_rabbitmq() -> None:
     """Install the package without letting it start its service; a failure is told by apt itself."""
+    print("no rabbitmq-server here: installing Debian's", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "-y", "--no-install-recommends", "rabbitmq-server"]
-    with _no_services_started():
+    with no_services_started():
         for command in (["apt-get", "update"], install):
             subprocess.run(command, env=environment, check=False, stdout=subprocess.DEVNULL)
 
 
 @contextlib.contextmanager
-def _no_services_started(policy: Path = POLICY_RC_D) -> Iterator[None]:
+def no_services_started(policy: Path = POLICY_RC_D) -> Iterator[None]:
     """Forbid service starts while packages are installed, in the way Debian documents."""
     if policy.exists():
         yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -94,7 +94,7 @@ def consume_until(broker: BrokerUnderTest, queue: str, ledger: Ledger, restless:
     connection.close()
 
 
-def run_all(tasks: list[Callable[[], None]]) -> None:
+def run_all(tasks: Sequence[Callable[[], None]]) -> None:
     """Run each task in a thread of its own, and raise what any of them raised."""
     with ThreadPoolExecutor(max_workers=len(tasks)) as pool:
         for future in [pool.submit(task) for task in tasks]:

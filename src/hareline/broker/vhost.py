@@ -92,7 +92,8 @@ class VirtualHost:
         for current in pending:
             is_static = is_static and current.is_static
             is_matched = False
-            for routing_key in routing_keys:
+            keys = routing_keys if current.matches_every_key else routing_keys[:1]
+            for routing_key in keys:
                 for destination in current.match(routing_key, message):
                     is_matched = True
                     if isinstance(destination, Queue):

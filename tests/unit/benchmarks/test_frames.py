@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -166,7 +168,7 @@ class TestDeliveryMeter:
     def test_deliveries_are_counted_however_the_stream_is_cut(self, cuts: list[int]) -> None:
         meter = DeliveryMeter(SHAPE, first_tag=2, tape_count=TAPE_COUNT)
         edges = sorted({0, *cuts, len(STREAM)})
-        for start, stop in zip(edges, edges[1:], strict=False):
+        for start, stop in itertools.pairwise(edges):
             assert meter.feed(memoryview(STREAM[start:stop])) == stop // DELIVERY_SIZE
         assert meter.count == 20
 
@@ -181,8 +183,7 @@ class TestDeliveryMeter:
         ],
         ids=["octet lost", "octet added", "first lost", "one lost", "first twice"],
     )
-    def test_a_damaged_stream_is_noticed(self, damage: object) -> None:
-        assert callable(damage)
+    def test_a_damaged_stream_is_noticed(self, damage: Callable[[bytes], bytes]) -> None:
         meter = DeliveryMeter(SHAPE, first_tag=2, tape_count=TAPE_COUNT)
         with pytest.raises(BenchmarkError, match="is not the one expected"):
             feed_in_chunks(meter, damage(STREAM), DELIVERY_SIZE)

@@ -1,3 +1,5 @@
+"""The nearest-rank percentile, by example and by its definition."""
+
 from __future__ import annotations
 
 import pytest

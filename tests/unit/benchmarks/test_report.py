@@ -1,3 +1,5 @@
+"""The generated tables, the page they are written into, and the bars of the plot."""
+
 from __future__ import annotations
 
 from pathlib import Path

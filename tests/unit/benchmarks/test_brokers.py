@@ -1,0 +1,111 @@
+"""Starting, watching and stopping a child process, with small programs in place of a broker."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.macro import brokers
+from benchmarks.macro.brokers import OwnBroker
+from benchmarks.macro.errors import BenchmarkError
+
+
+class Program(OwnBroker):
+    """Runs some Python in place of a broker; ready when it has printed "ready"."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__("program")
+        self._source = source
+        self.directory: Path | None = None
+
+    def launch(self, directory: Path) -> None:
+        self.directory = directory
+        child = self.spawn([sys.executable, "-u", "-c", self._source], {}, directory)
+        while "ready" not in self.output():
+            if child.poll() is not None:
+                raise self.failure("ended")
+        self._pid = child.pid
+
+
+WAITS = "import signal; print('ready'); signal.pause()"
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    started = Program(WAITS)
+    started.start()
+    yield started
+    started.stop()
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_stopped_broker_leaves_no_process_and_no_directory(program: Program) -> None:
+    pid, directory = program.pid, program.directory
+    assert pid is not None
+    assert directory is not None
+    assert is_running(pid)
+    program.stop()
+    assert not is_running(pid)
+    assert not directory.exists()
+    assert not program.is_alive()
+
+
+def test_stopping_twice_is_allowed(program: Program) -> None:
+    program.stop()
+    program.stop()
+    assert program.pid is None
+
+
+def test_a_renewed_broker_is_another_process(program: Program) -> None:
+    before = program.pid
+    program.renew()
+    assert before is not None
+    assert not is_running(before)
+    assert program.pid not in (None, before)
+    assert program.is_alive()
+
+
+def test_a_broker_that_ends_at_once_is_told_with_its_last_words() -> None:
+    program = Program("import sys; sys.exit('cannot bind')")
+    with pytest.raises(BenchmarkError, match="cannot bind"), program:
+        raise AssertionError("it must not be entered")
+    assert not program.is_alive()
+
+
+def test_no_service_starts_while_a_package_is_installed(tmp_path: Path) -> None:
+    policy = tmp_path / "policy-rc.d"
+    with brokers.no_services_started(policy):
+        assert "exit 101" in policy.read_text()
+        assert os.access(policy, os.X_OK)
+    assert not policy.exists()
+
+
+def test_a_policy_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
+    policy = tmp_path / "policy-rc.d"
+    policy.write_text("mine")
+    with brokers.no_services_started(policy):
+        assert policy.read_text() == "mine"
+    assert policy.read_text() == "mine"
+
+
+def test_nothing_is_installed_when_the_program_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "RABBITMQ_SERVER", (sys.executable,))
+    assert brokers.find_rabbitmq() == sys.executable
+
+
+def test_without_leave_to_install_a_missing_program_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(brokers, "RABBITMQ_SERVER", ("no-such-program-anywhere",))
+    assert brokers.find_rabbitmq(may_install=False) is None

@@ -1,0 +1,173 @@
+"""Publishers and consumers over a socket pair, whose other end the test plays by hand."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from benchmarks.macro.client import Client
+from benchmarks.macro.errors import BenchmarkError
+from benchmarks.macro.frames import BASIC_DELIVER, Address, DeliveryShape, Tape, ack_octets
+from benchmarks.macro.traffic import AckMode, Consumer, Publisher
+
+FRAME_MAX = 131_072
+TAPE_COUNT = 4
+# a stand-in for a delivery: frame head, method, tag, stamp and end octet are all a meter reads
+SHAPE = DeliveryShape(BASIC_DELIVER, size=28, tag_offset=11, body_offset=19)
+
+
+def deliveries(first: int, count: int) -> bytes:
+    return b"".join(
+        b"\x01\x00\x01\x00\x00\x00\x00"
+        + BASIC_DELIVER
+        + struct.pack(">QII", 1 + n, n % TAPE_COUNT, n // TAPE_COUNT)
+        + b"\xce"
+        for n in range(first, first + count)
+    )
+
+
+class Endpoint:
+    """The little of a `Client` that traffic uses."""
+
+    def __init__(self, sock: socket.socket, unread: bytes = b"") -> None:
+        self.sock = sock
+        self._unread = unread
+
+    def take_unread(self) -> bytes:
+        return self._unread
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.settimeout(10)
+        yield ours, theirs
+
+
+Pair = tuple[socket.socket, socket.socket]
+
+
+def consumer_on(sock: socket.socket, mode: AckMode, unread: bytes = b"") -> Consumer:
+    endpoint = cast("Client", Endpoint(sock, unread))
+    return Consumer(endpoint, SHAPE, TAPE_COUNT, mode, first_tag=1)
+
+
+def publisher_on(
+    sock: socket.socket, consumers: tuple[Consumer, ...] = (), *, confirms: bool = False
+) -> Publisher:
+    tape = Tape([Address("q")], 100, FRAME_MAX, count=TAPE_COUNT)
+    return Publisher(cast("Client", Endpoint(sock)), tape, consumers, confirms=confirms)
+
+
+def tags_in(acks: bytes) -> list[tuple[int, bool]]:
+    return [(tag, bool(bits)) for *_, tag, bits, _ in struct.iter_unpack(">BHIIQBB", acks)]
+
+
+class TestConsumer:
+    def test_octets_read_before_it_began_are_counted(self, pair: Pair) -> None:
+        consumer = consumer_on(pair[0], AckMode.AUTO, deliveries(0, 2)[:-5])
+        assert consumer.received == 1
+
+    def test_each_delivery_is_acked_by_itself(self, pair: Pair) -> None:
+        ours, theirs = pair
+        consumer = consumer_on(ours, AckMode.SINGLE)
+        theirs.sendall(deliveries(0, 5)[:-1])
+        consumer.receive()
+        assert tags_in(theirs.recv(1 << 16)) == [(tag, False) for tag in (1, 2, 3, 4)]
+
+    def test_a_multiple_ack_follows_each_full_hundred(self, pair: Pair) -> None:
+        ours, theirs = pair
+        consumer = consumer_on(ours, AckMode.EVERY_100)
+        for first, count in ((0, 99), (99, 152)):
+            theirs.sendall(deliveries(first, count))
+            consumer.receive()
+        assert consumer.received == 251
+        assert tags_in(theirs.recv(1 << 16)) == [(100, True), (200, True)]
+
+    def test_acks_that_the_socket_does_not_take_are_sent_later(self, pair: Pair) -> None:
+        ours, theirs = pair
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        consumer = consumer_on(ours, AckMode.SINGLE)
+        count = 60_000
+        consumer.settle(count)
+        assert not consumer.send_rest()
+        received = b""
+        while len(received) < count * 21:
+            received += theirs.recv(1 << 20)
+            consumer.send_rest()
+        assert tags_in(received) == [(tag, False) for tag in range(1, count + 1)]
+
+    def test_a_closed_connection_is_an_error(self, pair: Pair) -> None:
+        consumer = consumer_on(pair[0], AckMode.AUTO)
+        pair[1].close()
+        with pytest.raises(BenchmarkError, match="closed"):
+            consumer.receive()
+
+
+class TestPublisher:
+    def test_laps_follow_each_other_in_the_stream(self, pair: Pair) -> None:
+        ours, theirs = pair
+        publisher = publisher_on(ours)
+        for count in (3, 4, 9):
+            publisher.publish_up_to(count)
+        size = publisher.tape.frame_size
+        octets = theirs.recv(1 << 16)
+        assert len(octets) == 9 * size
+        stamps = [struct.unpack_from(">II", octets, n * size - 101) for n in range(1, 10)]
+        assert stamps == [(n % TAPE_COUNT, n // TAPE_COUNT) for n in range(9)]
+
+    def test_a_full_socket_blocks_it_until_there_is_room(self, pair: Pair) -> None:
+        ours, theirs = pair
+        publisher = publisher_on(ours)
+        publisher.publish_up_to(50_000)
+        states = [publisher.is_blocked]
+        received = 0
+        while received < 50_000 * publisher.tape.frame_size:
+            received += len(theirs.recv(1 << 20))
+            publisher.publish_up_to(50_000)
+            states.append(publisher.is_blocked)
+        assert states[0]
+        assert not states[-1]
+        assert publisher.published == 50_000
+
+    def test_its_slowest_consumer_and_its_confirms_limit_it(self, pair: Pair) -> None:
+        ours, theirs = pair
+        other, _far = socket.socketpair()
+        with other, _far:
+            consumers = (
+                consumer_on(other, AckMode.AUTO, deliveries(0, 7)),
+                consumer_on(other, AckMode.AUTO, deliveries(0, 5)),
+            )
+            publisher = publisher_on(ours, consumers, confirms=True)
+            theirs.sendall(ack_octets(2, is_multiple=True))
+            publisher.receive()
+            assert publisher.allowed(in_flight_max=10, unconfirmed_max=1000) == 15
+            assert publisher.allowed(in_flight_max=10, unconfirmed_max=3) == 5
+
+    @pytest.mark.parametrize(("delivered", "is_right"), [(2, False), (3, True), (4, False)])
+    def test_it_ends_well_only_when_as_much_came_as_was_published(
+        self, pair: Pair, delivered: int, is_right: bool
+    ) -> None:
+        other, far = socket.socketpair()
+        with other, far:
+            consumer = consumer_on(other, AckMode.AUTO, deliveries(0, delivered))
+            publisher = publisher_on(pair[0], (consumer,))
+            publisher.publish_up_to(3)
+            assert publisher.is_complete is (delivered >= 3)
+            if is_right:
+                publisher.verify_end()
+            else:
+                with pytest.raises(BenchmarkError, match="3 published"):
+                    publisher.verify_end()
+
+    def test_an_answer_it_did_not_ask_for_is_an_error(self, pair: Pair) -> None:
+        ours, theirs = pair
+        publisher = publisher_on(ours)
+        theirs.sendall(ack_octets(1))
+        with pytest.raises(BenchmarkError, match="answered a publisher"):
+            publisher.receive()

@@ -76,8 +76,7 @@ class Broker(ABC):
         try:
             self.start()
             with Client(self.url) as client:
-                product = client.server_properties.get("product", "unknown product")
-                self.version = f"{product} {client.server_properties.get('version', '')}".strip()
+                self.version = _version_of(client.server_properties)
         except BaseException:
             self.stop()
             raise
@@ -317,6 +316,12 @@ def _free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [int(each.getsockname()[1]) for each in sockets]
+
+
+def _version_of(properties: Mapping[str, object]) -> str:
+    """Name and version as the broker gives them; `brand` is for brokers that claim to be others."""
+    product = f"{properties.get('product', 'unknown product')} {properties.get('version', '')}"
+    return str(properties.get("brand") or product.strip())
 
 
 def _wait_for_listener(port: int) -> None:

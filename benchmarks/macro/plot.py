@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.macro.report import display_name
 from benchmarks.macro.results import Results
 from benchmarks.macro.scenario import Better, Of
 
@@ -96,7 +97,7 @@ def draw(results: Results, file: Path) -> bool:
     axes.axvline(1, color=TARGET, linewidth=0.8)
     axes.set_yticks(places, [bar.label for bar in drawn])
     axes.invert_yaxis()
-    axes.set_xlabel(f"times better than {results.peer} (logarithmic)")
+    axes.set_xlabel(f"times better than {display_name(results.peer)} (logarithmic)")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(file, format="svg", metadata={"Date": None})
     pyplot.close(figure)

@@ -51,9 +51,10 @@ def replace_block(text: str, block: str) -> str:
 
 def render(results: Results, plot: str | None) -> str:
     """The whole block as Markdown."""
-    parts = [_facts(results), "## Results", _result_table(results), _verdict_text(results)]
+    parts = [_facts(results), "## Results", _result_table(results)]
+    parts += [_verdict_text(results), _disturbance(results)]
     if plot is not None:
-        parts.append(f"![Times better than {_name(results.peer)}, by scenario]({plot})")
+        parts.append(f"![Times better than {display_name(results.peer)}, by scenario]({plot})")
     parts += _notes(results)
     parts += ["## Processor time", _cores_table(results)]
     details = _details_table(results)
@@ -64,7 +65,10 @@ def render(results: Results, plot: str | None) -> str:
 
 def _facts(results: Results) -> str:
     machine = results.machine
-    brokers = " against ".join(f"{_name(b.name)} ({b.version})" for b in results.brokers)
+    brokers = " against ".join(
+        b.version if display_name(b.name) in b.version else f"{b.name} ({b.version})"
+        for b in results.brokers
+    )
     return (
         f"{brokers}, {results.started[:10]}, commit {machine.get('commit') or 'unknown'}. "
         f"{machine.get('processor')}, {machine.get('cores')} cores, "
@@ -77,9 +81,9 @@ def _facts(results: Results) -> str:
 
 def _result_table(results: Results) -> str:
     subject, peer = results.subject, results.peer
-    head = ["Scenario", "Measured", _name(subject)]
+    head = ["Scenario", "Measured", display_name(subject)]
     if peer:
-        head += [_name(peer), "Ratio"]
+        head += [display_name(peer), "Ratio"]
     head += ["Target", "Met"]
     rows = []
     for scenario in results.scenarios:
@@ -136,6 +140,24 @@ def _miss(result: MetricResult, results: Results) -> str:
     return f"{_number(number)} where the target is {target_text(result)}"
 
 
+def _disturbance(results: Results) -> str:
+    """A warning where the machine was not quiet; it favours whoever needs fewer cores."""
+    disturbed = {
+        scenario.name: max(_medians(scenario.cores["others"]).values())
+        for scenario in results.scenarios
+        if scenario.cores.get("others")
+    }
+    disturbed = {name: cores for name, cores in disturbed.items() if cores > DISTURBED_CORES}
+    if not disturbed:
+        return ""
+    listed = ", ".join(f"`{name}` {cores:.2f}" for name, cores in disturbed.items())
+    return (
+        "**The machine was not quiet**, so these ratios are not to be relied on: other programs "
+        "took processor time, which costs a broker that uses several cores more than one that "
+        f"uses one. Cores they took: {listed}."
+    )
+
+
 def _notes(results: Results) -> list[str]:
     notes = []
     for scenario in results.scenarios:
@@ -143,16 +165,8 @@ def _notes(results: Results) -> list[str]:
             notes.append(f"- `{scenario.name}` was skipped: {scenario.skipped}.")
         for broker, errors in scenario.errors.items():
             first = errors[0].splitlines()[0]
-            notes.append(f"- `{scenario.name}` failed {len(errors)} x on {_name(broker)}: {first}")
-        disturbed = [
-            f"{_name(broker)} {share:.2f}"
-            for broker, share in _medians(scenario.cores.get("others", {})).items()
-            if share > DISTURBED_CORES
-        ]
-        if disturbed:
             notes.append(
-                f"- `{scenario.name}`: other programs used processor time meanwhile "
-                f"(cores, {', '.join(disturbed)})."
+                f"- `{scenario.name}` failed {len(errors)} x on {display_name(broker)}: {first}"
             )
     return ["\n".join(notes)] if notes else []
 
@@ -162,8 +176,8 @@ def _cores_table(results: Results) -> str:
     brokers = [broker.name for broker in results.brokers]
     head = ["Scenario"]
     for name in brokers:
-        head += [f"{_name(name)} cores", f"generator cores ({_name(name)})"]
-    head += [f"{_name(name)} msg per core-second" for name in brokers]
+        head += [f"{display_name(name)} cores", f"generator cores ({display_name(name)})"]
+    head += [f"{display_name(name)} msg per core-second" for name in brokers]
     rows = []
     for scenario in results.scenarios:
         broker_cores = _medians(scenario.cores.get("broker", {}))
@@ -193,7 +207,11 @@ def _details_table(results: Results) -> str:
         for scenario in results.scenarios
         for name, runs in scenario.details.items()
     ]
-    return _table(["Scenario", "What", *(_name(b) for b in brokers)], rows, left=2) if rows else ""
+    return (
+        _table(["Scenario", "What", *(display_name(b) for b in brokers)], rows, left=2)
+        if rows
+        else ""
+    )
 
 
 def _medians(runs: Runs) -> dict[str, float]:
@@ -219,5 +237,6 @@ def _two_places(value: float | None) -> str:
     return NO_NUMBER if value is None else f"{value:.2f}"
 
 
-def _name(broker: str | None) -> str:
+def display_name(broker: str | None) -> str:
+    """A broker's name as it is written in text."""
     return _NAMES.get(broker, broker) if broker else "nothing"

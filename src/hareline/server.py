@@ -25,6 +25,7 @@ from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.errors import ConfigurationError
 from hareline.logs import get_logger, set_level
+from hareline.net.allocator import keep_freed_memory
 from hareline.net.collector import IdleCollector
 from hareline.net.listener import Listener
 from hareline.net.memory import MemoryWatch, available_bytes
@@ -210,6 +211,7 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
         pid=os.getpid(),
         data_dir=str(settings.data_dir),
     )
+    keep_freed_memory()
     broker = Broker(settings)
     stopping: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     _install_signal_handlers(broker, load, stopping)

@@ -36,26 +36,31 @@ class Turn:
 
     def mark_queue(self, queue: Dispatching) -> None:
         self._queues.append(queue)
-        self._arm()
+        self.arm()
 
     def mark_connection(self, connection: Draining) -> None:
         self._connections.append(connection)
-        self._arm()
+        self.arm()
 
-    def _arm(self) -> None:
+    def arm(self) -> None:
+        """See to it that ``finish`` runs, though nothing may be marked."""
         if not self._is_armed:
             self._is_armed = True
             self._schedule(self.finish)
 
     def finish(self) -> None:
-        self._is_armed = False
-        queues, self._queues = self._queues, []
-        unfinished = [queue for queue in queues if queue.dispatch()]
-        connections, self._connections = self._connections, []
-        for connection in connections:
-            connection.finish_turn()
-        if self.is_behind and not unfinished and self.on_caught_up is not None:
-            self.on_caught_up()
-        self.is_behind = bool(unfinished)
-        for queue in unfinished:
-            self.mark_queue(queue)
+        try:
+            queues, self._queues = self._queues, []
+            unfinished = [queue for queue in queues if queue.dispatch()]
+            connections, self._connections = self._connections, []
+            for connection in connections:
+                connection.finish_turn()
+            self.is_behind = bool(unfinished)
+            if not unfinished and self.on_caught_up is not None:
+                self.on_caught_up()
+            self._queues += unfinished
+        finally:
+            # only now, so that what dispatch marks for this very turn does not ask for another one
+            self._is_armed = False
+            if self._queues or self._connections:
+                self.arm()

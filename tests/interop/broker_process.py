@@ -179,6 +179,12 @@ class BrokerProcess(BrokerUnderTest):
         self.stop()
         self.start()
 
+    def reload(self, config_toml: str) -> None:
+        """Replace the configuration file and have the daemon read it again (SIGHUP)."""
+        assert self.process is not None
+        self.config_path.write_text(config_toml, encoding="utf-8")
+        self.process.send_signal(signal.SIGHUP)
+
     @property
     def management_port(self) -> int | None:
         """The port of the HTTP API, as the daemon printed it."""

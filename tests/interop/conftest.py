@@ -30,8 +30,8 @@ URL_VARIABLE = "AMQP_URL_UNDER_TEST"
 USERS_CONFIG = """
 [auth]
 failure_delay_s = 0.5
-[shutdown]
-deadline_s = 3
+[shutdown]  # clients that block outside their library never answer connection.close
+deadline_s = 1
 [[vhosts]]
 name = "/"
 [[vhosts]]

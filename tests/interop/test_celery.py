@@ -63,7 +63,11 @@ class Worker:
             )
         self.client = Celery("client", broker=broker_url, backend=results)
         self.client.conf.task_default_queue = self.queue
-        wait_for(lambda: "ready." in self.log(), DEADLINE_S, "the worker to be ready")
+        try:
+            wait_for(lambda: "ready." in self.log(), DEADLINE_S, "the worker to be ready")
+        except AssertionError:
+            self.kill()
+            raise
 
     def log(self) -> str:
         text = self.log_path.read_text(errors="replace")
@@ -81,6 +85,10 @@ class Worker:
     def inspect(self) -> Any:
         return self.client.control.inspect(destination=[self.node], timeout=DEADLINE_S, limit=1)
 
+    def queues(self) -> list[str]:
+        """The queues that the worker consumes from, as it says."""
+        return [queue["name"] for queue in self.inspect().active_queues()[self.node]]
+
     def ready_messages(self, queue: str | None = None) -> int:
         """Messages in the queue that no worker holds."""
         with self.client.connection_for_read() as connection:
@@ -89,7 +97,8 @@ class Worker:
 
     def kill(self) -> None:
         """SIGKILL to the worker and its pool, as when a machine dies."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> None:
@@ -254,8 +263,7 @@ def test_inspect_tells_what_the_worker_does(worker: Worker, tmp_path: Path) -> N
     [active] = worker.inspect().active()[worker.node]
     assert (active["id"], active["name"]) == (result.id, "interop.hold")
     assert "interop.add" in worker.inspect().registered()[worker.node]
-    [queue] = worker.inspect().active_queues()[worker.node]
-    assert queue["name"] == worker.queue
+    assert worker.queues() == [worker.queue]
     assert worker.inspect().stats()[worker.node]["pool"]["max-concurrency"] == 2
     (tmp_path / "go").touch()
     assert result.get(timeout=DEADLINE_S) == "first"
@@ -267,6 +275,8 @@ def test_worker_takes_up_and_leaves_a_queue_when_told(worker: Worker, name: str)
     assert "ok" in control.add_consumer(name, **told)[0][worker.node]
     assert worker.run("add", 2, 2, queue=name) == 4
     assert "ok" in control.cancel_consumer(name, **told)[0][worker.node]
+    # Celery answers first and cancels then.
+    wait_for(lambda: worker.queues() == [worker.queue], DEADLINE_S, "it to leave the queue")
     late = worker.task("add", 3, 3, queue=name).apply_async()
     assert worker.run("add", 1, 1) == 2
     assert worker.ready_messages(name) == 1

@@ -25,7 +25,7 @@ from pika.exceptions import (
 )
 
 from .broker_process import BrokerUnderTest
-from .conftest import PikaConnect
+from .conftest import PikaConnect, StartBroker
 from .pika_calls import get_all, publish, ready_count, receive, serve_until
 
 pytestmark = pytest.mark.timeout(60)
@@ -400,6 +400,20 @@ def test_acking_twice_is_an_unknown_tag(channel: BlockingChannel, queue: str) ->
     channel.basic_ack(method.delivery_tag)
     code, text = closed_channel(lambda: act_ack(method.delivery_tag)(channel, queue))
     assert (code, text) == (406, "PRECONDITION_FAILED - unknown delivery tag 1")
+
+
+def test_message_above_the_limit_closes_its_channel(start_broker: StartBroker, name: str) -> None:
+    daemon = start_broker("[limits]\nmax_message_bytes = 200000\n")
+    with pika.BlockingConnection(pika.URLParameters(daemon.url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare(name)
+        channel.confirm_delivery()
+        channel.basic_publish("", name, b"x" * 200_000)
+        assert closed_channel(lambda: channel.basic_publish("", name, b"x" * 200_001)) == (
+            406,
+            "PRECONDITION_FAILED - message size 200001 is larger than configured max size 200000",
+        )
+        assert len(get_all(connection.channel(), name)) == 1
 
 
 def test_channel_error_requeues_what_the_channel_held(

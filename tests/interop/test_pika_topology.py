@@ -137,6 +137,28 @@ def test_alternate_exchange_takes_what_nothing_else_matched(
     assert (get_all(channel, matched), get_all(channel, queue)) == ([b"1"], [b"2"])
 
 
+@pytest.mark.parametrize("kind", ["x-consistent-hash", "x-random"])
+def test_spreading_exchange_gives_each_message_to_one_queue(
+    channel: BlockingChannel, name: str, broker: BrokerUnderTest, kind: str
+) -> None:
+    try:
+        channel.exchange_declare(name, kind, auto_delete=True)
+    except (ChannelClosedByBroker, pika.exceptions.ConnectionClosedByBroker):
+        if not broker.is_foreign:
+            raise
+        pytest.skip(f"the broker that AMQP_URL_UNDER_TEST names has no plugin for {kind}")
+    queues = [channel.queue_declare("", exclusive=True).method.queue for _ in range(3)]
+    for queue in queues:
+        channel.queue_bind(queue, name, "10")
+    for n in range(300):
+        channel.basic_publish(name, f"key-{n % 100}", f"key-{n % 100}".encode())
+    shares = [get_all(channel, queue) for queue in queues]
+    assert sum(map(len, shares)) == 300
+    assert min(map(len, shares)) >= 30
+    if kind == "x-consistent-hash":  # one key, one queue
+        assert sum(len(set(share)) for share in shares) == 100
+
+
 def test_cc_and_bcc_route_and_only_cc_is_seen(channel: BlockingChannel) -> None:
     queues = [channel.queue_declare("", exclusive=True).method.queue for _ in range(3)]
     headers = {"CC": [queues[1]], "BCC": [queues[2]], "other": 1}

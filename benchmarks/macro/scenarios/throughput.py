@@ -55,7 +55,12 @@ Declare = Callable[[Client], Topology]
 
 
 class Throughput(Scenario):
-    """`prefetch` 0 and `confirm_window` 0 mean that there is none."""
+    """`prefetch` 0 and `confirm_window` 0 mean that there is none.
+
+    A publisher stays at most `in_flight_max` messages ahead of its consumers, so that a run
+    measures the whole way of a message; one without that limit measures what consumers get while
+    the queue grows.
+    """
 
     def __init__(
         self,
@@ -67,6 +72,7 @@ class Throughput(Scenario):
         mode: AckMode = AckMode.AUTO,
         prefetch: int = 0,
         confirm_window: int = 0,
+        in_flight_max: int = IN_FLIGHT_MAX,
         target: float | None = None,
     ) -> None:
         bound = None if target is None else Target(Of.RATIO, target)
@@ -76,6 +82,7 @@ class Throughput(Scenario):
         self._mode = mode
         self._prefetch = prefetch
         self._confirm_window = confirm_window
+        self._in_flight_max = in_flight_max
 
     def run(self, bench: Bench) -> Outcome:
         with bench.control() as control:
@@ -94,15 +101,20 @@ class Throughput(Scenario):
                 publishers.append(publisher)
                 consumers += publisher.consumers
             limits = Limits(
-                in_flight_max=max(8, min(IN_FLIGHT_MAX, IN_FLIGHT_OCTETS_MAX // self._body_size)),
+                in_flight_max=_within_octets(self._in_flight_max, self._body_size),
                 unconfirmed_max=self._confirm_window or NO_LIMIT,
             )
             loop = TrafficLoop(publishers, consumers, limits)
             stack.callback(loop.close)
             watch = Stopwatch(bench.pid)
             with collector_off():
-                rate = loop.measure(bench.warm_up_s, bench.seconds, watch)
-        return watch.outcome({"deliveries": rate}, {"MB/s of bodies": rate * self._body_size / 1e6})
+                delivered, published = loop.measure(bench.warm_up_s, bench.seconds, watch)
+        details = {}
+        if self._body_size >= 1024:
+            details["MB/s of bodies"] = delivered * self._body_size / 1e6
+        if self._in_flight_max == NO_LIMIT:
+            details["publishes in msg/s"] = published
+        return watch.outcome({"deliveries": delivered}, details)
 
     def _connect(self, flow: Flow, url: str, stack: contextlib.ExitStack) -> Publisher:
         """Connect a publisher and its consumers, and learn from one message what deliveries are."""
@@ -129,6 +141,13 @@ class Throughput(Scenario):
         if self._mode is not AckMode.AUTO:
             client.send(commands.Basic.Ack(delivery_tag=content.method.delivery_tag or 0))
         return content.shape
+
+
+def _within_octets(in_flight_max: int, body_size: int) -> int:
+    """Fewer messages where bodies are large, unless there is to be no limit at all."""
+    if in_flight_max == NO_LIMIT:
+        return NO_LIMIT
+    return max(8, min(in_flight_max, IN_FLIGHT_OCTETS_MAX // body_size))
 
 
 def _undeclare(control: Client, topology: Topology) -> None:
@@ -223,6 +242,14 @@ def scenarios() -> list[Scenario]:
             mode=AckMode.EVERY_100,
             prefetch=1000,
             target=3.0,
+        ),
+        Throughput(
+            "flood_ack_every_100_prefetch_1000_100B",
+            "the same with a publisher that never waits: what the consumer gets meanwhile",
+            declare=one,
+            mode=AckMode.EVERY_100,
+            prefetch=1000,
+            in_flight_max=NO_LIMIT,
         ),
         Throughput(
             "ack_single_prefetch_1000_100B",

@@ -199,6 +199,9 @@ class Channel:
     def terminate(self) -> None:
         """Cancel consumers, drop what is half done, and release what is unacked, in order."""
         self.is_closing = True
+        confirms = self.publishing.confirms
+        if confirms is not None and confirms.is_marked:  # nothing may follow a close
+            self.connection.write(confirms.release())
         self.connection.close_lanes(self.number)
         consumers = list(self.consumers.values())
         self.consumers.clear()

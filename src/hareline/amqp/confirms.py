@@ -32,7 +32,7 @@ class Confirms:
         self._connection.mark_confirms(self)
 
     def release(self) -> bytes:
-        """The frame that confirms what is not confirmed yet."""
+        """The frame that confirms what is not confirmed yet; only while ``is_marked``."""
         self.is_marked = False
         count = self.sequence - self._released
         self._released = self.sequence

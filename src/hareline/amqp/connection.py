@@ -52,8 +52,8 @@ from hareline.wire.constants import (
     PROTOCOL_HEADER,
     PROTOCOL_HEADER_0_9,
 )
-from hareline.wire.decoder import Decoder, FrameSink
-from hareline.wire.methods import Frame, commands, decode_method, encode_method, method_name
+from hareline.wire.decoder import Decoder, FrameSink, frame_error, frame_text
+from hareline.wire.methods import Frame, commands, decode_method, encode_method
 from hareline.wire.table import Table
 
 if TYPE_CHECKING:
@@ -134,6 +134,11 @@ class Connection(FrameSink):
         )
 
     @property
+    def missing_bytes(self) -> int:
+        """What the frame that is half received still lacks; 0 when none is."""
+        return self._decoder.missing_bytes
+
+    @property
     def is_running(self) -> bool:
         return self.state == "running"
 
@@ -177,8 +182,10 @@ class Connection(FrameSink):
 
     def on_frame(self, kind: int, number: int, payload: bytes) -> None:
         if kind == FRAME_HEARTBEAT:
-            if number != 0 or payload:
-                raise UnexpectedFrame(f"heartbeat on channel {number}", class_id=0, method_id=0)
+            if payload:
+                raise frame_error(kind, payload, "unknown_frame")
+            if number != 0:
+                raise UnexpectedFrame(frame_text(kind, payload), class_id=0, method_id=0)
             return
         if kind == FRAME_METHOD:
             self._current_method = int.from_bytes(payload[:4], "big")
@@ -220,7 +227,9 @@ class Connection(FrameSink):
         if len(self.channels) >= self.channel_max or number > self.channel_max:
             raise NotAllowed(
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
-                f"channel_max ({self.channel_max})"
+                f"channel_max ({self.channel_max})",
+                class_id=0,
+                method_id=0,
             )
         channel = Channel(self, number)
         self.channels[number] = channel
@@ -230,7 +239,7 @@ class Connection(FrameSink):
 
     def _on_connection_frame(self, kind: int, payload: bytes) -> None:
         if kind != FRAME_METHOD:
-            raise UnexpectedFrame("expected method frame, got non method frame instead")
+            raise UnexpectedFrame(frame_text(kind, payload), class_id=0, method_id=0)
         index = self._current_method
         if index == _CLOSE:
             self._on_close()
@@ -246,9 +255,7 @@ class Connection(FrameSink):
             elif isinstance(method, commands.Connection.Blocked | commands.Connection.Unblocked):
                 return  # a client's own state; nothing here depends on it
             else:
-                raise ChannelError(
-                    f"unexpected method {method_name(index)} in connection state running"
-                )
+                raise ChannelError("unexpected method in connection state running")
 
     def _on_close(self) -> None:
         """The client closes: exclusive queues must be gone before it reads close-ok."""
@@ -431,7 +438,8 @@ class Connection(FrameSink):
         if self._confirms:
             confirms, self._confirms = self._confirms, []
             for channel_confirms in confirms:
-                self.output.append(channel_confirms.release())
+                if channel_confirms.is_marked:
+                    self.output.append(channel_confirms.release())
         output, self.output = self.output, []
         self._output_size = 0
         if output:

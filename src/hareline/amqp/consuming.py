@@ -28,6 +28,7 @@ from hareline.wire.encoder import (
     short_string,
 )
 from hareline.wire.methods import Frame, commands
+from hareline.wire.table import kind_of, type_name
 
 if TYPE_CHECKING:
     from hareline.amqp.channel import Channel
@@ -118,6 +119,10 @@ class ChannelConsumer(Consumer):
         self._envelopes[address] = envelope
         return envelope
 
+    @property
+    def room_bytes(self) -> int:
+        return self._channel.connection.output_room
+
     def suspend_if_full(self) -> bool:
         connection = self._channel.connection
         if connection.is_full:
@@ -148,6 +153,8 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
         return
     channel.access.require("read", "queue", queue_name)
     queue = channel.vhost.queue(queue_name, channel.connection)
+    arguments: Mapping[str, object] = method.arguments or {}
+    priority = _priority(arguments, queue_name, channel.vhost.name)
     limit = channel.connection.context.limits.max_consumers_per_channel
     if limit and len(channel.consumers) >= limit:
         raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
@@ -155,14 +162,13 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
         raise AccessRefused(
             f"queue '{queue_name}' in vhost '{channel.vhost.name}' in exclusive use"
         )
-    arguments: Mapping[str, object] = method.arguments or {}
     consumer = ChannelConsumer(
         channel,
         tag,
         queue,
         acknowledges=not method.no_ack,
         is_exclusive=bool(method.exclusive),
-        priority=_priority(arguments),
+        priority=priority,
         prefetch_count=channel.prefetch_count,
         windows=channel.windows_for_consumer(),
         arguments=arguments,
@@ -173,11 +179,14 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     queue.add_consumer(consumer)
 
 
-def _priority(arguments: Mapping[str, object]) -> int:
+def _priority(arguments: Mapping[str, object], queue_name: str, vhost_name: str) -> int:
     """x-priority, RabbitMQ's consumer priority; any integer, 0 when absent."""
     priority = arguments.get("x-priority", 0)
     if isinstance(priority, bool) or not isinstance(priority, int):
-        raise PreconditionFailed("invalid arg 'x-priority' for basic.consume: expected integer")
+        raise PreconditionFailed(
+            f"invalid arg 'x-priority' for queue '{queue_name}' in vhost '{vhost_name}': "
+            f'"expected integer, got {type_name(kind_of(priority))}"'
+        )
     return int(priority)
 
 
@@ -209,10 +218,6 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     queue_name = channel.queue_name(method.queue)
     channel.access.require("read", "queue", queue_name)
     queue = channel.vhost.queue(queue_name, channel.connection)
-    if queue.is_exclusively_consumed:
-        raise AccessRefused(
-            f"queue '{queue_name}' in vhost '{channel.vhost.name}' in exclusive use"
-        )
     entries = queue.acquire(1)
     if not entries:
         channel.reply(commands.Basic.GetEmpty)

@@ -12,12 +12,20 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from hareline.errors import FrameError, MalformedFrame, PreconditionFailed, UnexpectedFrame
-from hareline.wire.constants import BODY_SIZE_MAX, CLASS_BASIC, FRAME_END_OCTET
+from hareline.errors import FrameError, PreconditionFailed, UnexpectedFrame
+from hareline.wire.constants import (
+    BASIC_PUBLISH,
+    BODY_SIZE_MAX,
+    CLASS_BASIC,
+    FRAME_END_OCTET,
+    FRAME_HEADER,
+)
+from hareline.wire.decoder import frame_error
 from hareline.wire.encoder import body_frame_head, header_frame
 
 _HEADER: Final = Struct(">HHQH")  # class, weight, body size, property flags
 _PROPERTIES_START: Final = 12
+_PUBLISH_METHOD: Final = BASIC_PUBLISH & 0xFFFF
 
 
 class ContentAssembler:
@@ -53,21 +61,19 @@ class ContentAssembler:
 
     def refuse_method(self) -> None:
         """A method frame arrived in the middle of a content."""
-        if self._properties is None:
-            raise UnexpectedFrame(
-                "expected content header for class 60, got non content header frame instead"
-            )
-        raise UnexpectedFrame("expected content body, got non content body frame instead")
+        raise _expected_header() if self._properties is None else _expected_body()
 
     def add_header(self, payload: bytes) -> bool:
         """A header frame; True when the content is complete with it."""
-        if not self.is_open:
-            raise UnexpectedFrame("expected method frame, got non method frame instead")
-        if self._properties is not None:
-            raise UnexpectedFrame("expected content body, got non content body frame instead")
         if len(payload) < _HEADER.size:
-            raise MalformedFrame(f"content header of {len(payload)} octets is too short")
-        class_id, _, size, flags = _HEADER.unpack_from(payload)
+            raise frame_error(FRAME_HEADER, payload, "unknown_frame")
+        if not self.is_open:
+            raise _expected_method()
+        if self._properties is not None:
+            raise _expected_body()
+        class_id, weight, size, flags = _HEADER.unpack_from(payload)
+        if weight != 0:  # AMQP 0-9-1 section 4.2.6.1: unused, must be zero
+            raise _expected_header()
         if class_id != CLASS_BASIC:
             raise UnexpectedFrame(
                 f"expected content header for class 60, got one for class {class_id} instead"
@@ -89,11 +95,9 @@ class ContentAssembler:
     def add_body(self, payload: bytes) -> bool:
         """A body frame; True when the content is complete with it."""
         if not self.is_open:
-            raise UnexpectedFrame("expected method frame, got non method frame instead")
+            raise _expected_method()
         if self._properties is None:
-            raise UnexpectedFrame(
-                "expected content header for class 60, got non content header frame instead"
-            )
+            raise _expected_header()
         self._remaining -= len(payload)
         if self._remaining < 0:
             raise FrameError("content body frame exceeds remaining content size")
@@ -120,3 +124,25 @@ class ContentAssembler:
         self.is_open = False
         self._properties = None
         self._chunks = []
+
+
+def _expected_method() -> UnexpectedFrame:
+    return UnexpectedFrame(
+        "expected method frame, got non method frame instead", class_id=0, method_id=0
+    )
+
+
+def _expected_header() -> UnexpectedFrame:
+    return UnexpectedFrame(
+        "expected content header for class 60, got non content header frame instead",
+        class_id=CLASS_BASIC,
+        method_id=_PUBLISH_METHOD,
+    )
+
+
+def _expected_body() -> UnexpectedFrame:
+    return UnexpectedFrame(
+        "expected content body, got non content body frame instead",
+        class_id=CLASS_BASIC,
+        method_id=_PUBLISH_METHOD,
+    )

@@ -22,7 +22,7 @@ from hareline import events
 from hareline.auth.permissions import AccessChecker
 from hareline.errors import AccessRefused, ChannelError, NotAllowed
 from hareline.wire.constants import FRAME_MIN_SIZE
-from hareline.wire.methods import Frame, commands, decode_method, method_name
+from hareline.wire.methods import Frame, commands, decode_method
 from hareline.wire.table import Table, text_octets
 
 if TYPE_CHECKING:
@@ -81,13 +81,10 @@ class Handshake:
     def on_method(self, payload: bytes) -> None:
         if self.state == REFUSED:
             return
-        index = int.from_bytes(payload[:4], "big")
         method = decode_method(payload)
         step = _STEPS.get((self.state, type(method)))
         if step is None:
-            raise ChannelError(
-                f"unexpected method {method_name(index)} in connection state {self.state}"
-            )
+            raise ChannelError(f"unexpected method in connection state {self.state}")
         step(self, method)
 
     def _start_ok(self, method: commands.Connection.StartOk) -> None:

@@ -33,6 +33,7 @@ ROUTES_MAX: Final = 16_384  # publish keys remembered per channel
 PLAIN_PROPERTIES_MAX: Final = 4096  # property sets remembered per channel
 
 _PROPERTIES_START: Final = 19
+_HEADER_SIZE_BARE: Final = 22  # of a header frame with no properties at all
 _ADDRESS_START: Final = 6  # class, method, ticket
 _NO_ROUTE: Final = 312
 
@@ -77,16 +78,25 @@ class Publishing(PublishLane):
 
     def publish(
         self, route: Route, flags: int, content: bytes, header_size: int, size: int
-    ) -> None:
+    ) -> bool:
+        if (
+            (flags or header_size != _HEADER_SIZE_BARE)
+            and content[_PROPERTIES_START : header_size - 1] not in self._plain
+        ) or route.is_dynamic:
+            message = Message(
+                route.address, content, header_size, size, self._number, self._clock.now_ms
+            )
+            message, extra_keys = self._inspect(message, flags)
+            self._deliver(route, message, extra_keys)
+            return False
+        self.publish_plain(route, content, header_size, size)
+        return True
+
+    def publish_plain(self, route: Route, content: bytes, header_size: int, size: int) -> None:
+        """A publish to fixed queues whose properties ask for nothing."""
         message = Message(
             route.address, content, header_size, size, self._number, self._clock.now_ms
         )
-        if (
-            flags and content[_PROPERTIES_START : header_size - 1] not in self._plain
-        ) or route.is_dynamic:
-            message, extra_keys = self._inspect(message, flags)
-            self._deliver(route, message, extra_keys)
-            return
         if route.queues:
             for queue in route.queues:
                 queue.enqueue(message)
@@ -130,11 +140,11 @@ class Publishing(PublishLane):
         exchange_name, routing_key = str(method.exchange), str(method.routing_key)
         address = vhost.address(exchange_name, routing_key, octets)
         is_mandatory = bool(method.mandatory)
+        channel.access.require("write", "exchange", exchange_name)
         if exchange_name == "" and routing_key.startswith(REPLY_TO_PREFIX):
             # not cached: a vanished requester must not be kept alive by a route
             waiting = vhost.reply_queues.get(routing_key)
             return Route(address, None, () if waiting is None else (waiting,), False, False)
-        channel.access.require("write", "exchange", exchange_name)
         exchange = vhost.exchange(exchange_name)
         if exchange.is_internal:
             raise AccessRefused(
@@ -184,7 +194,7 @@ class Publishing(PublishLane):
         Raises MalformedFrame for octets that are no properties, PreconditionFailed for values that
         are refused.
         """
-        if not flags:
+        if not flags and message.header_size == _HEADER_SIZE_BARE:
             return message, []
         properties = message.properties
         is_plain = properties.user_id is None
@@ -256,7 +266,7 @@ def check_expiration(expiration: str) -> None:
 
 
 def sender_selected_keys(headers: Table) -> list[str]:
-    """Routing keys of the CC and BCC headers; both must be arrays of strings."""
+    """Routing keys of the CC and BCC headers; both must be arrays, what is no string is skipped."""
     keys: list[str] = []
     for name in ("CC", "BCC"):
         if name not in headers:
@@ -264,10 +274,7 @@ def sender_selected_keys(headers: Table) -> list[str]:
         value = headers[name]
         if not isinstance(value, list):
             raise _unacceptable(name, value)
-        for key in value:
-            if not isinstance(key, str):
-                raise _unacceptable(name, key)
-            keys.append(key)
+        keys += [key for key in value if isinstance(key, str)]
     return keys
 
 

@@ -7,11 +7,10 @@ and arguments is the virtual host's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
-from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.queue import Queue
 from hareline.errors import AccessRefused, NotFound
 from hareline.wire.methods import Exchange as ExchangeMethods
 from hareline.wire.methods import Frame, commands
@@ -21,8 +20,13 @@ if TYPE_CHECKING:
 
 
 def _clean_name(name: str) -> str:
-    """CR and LF are stripped from declared names, as RabbitMQ does."""
+    """CR and LF are stripped where names are declared, deleted or bound, as RabbitMQ does."""
     return name.replace("\r", "").replace("\n", "")
+
+
+def _refuse_default_exchange(*names: str) -> None:
+    if "" in names:
+        raise AccessRefused("operation not permitted on the default exchange")
 
 
 def _require_dead_letter_rights(
@@ -40,6 +44,7 @@ def _require_dead_letter_rights(
 
 def declare_exchange(channel: Channel, method: commands.Exchange.Declare) -> None:
     name = _clean_name(method.exchange)
+    _refuse_default_exchange(name)
     if method.passive:
         channel.vhost.exchange(name)
     else:
@@ -62,35 +67,41 @@ def declare_exchange(channel: Channel, method: commands.Exchange.Declare) -> Non
 
 
 def delete_exchange(channel: Channel, method: commands.Exchange.Delete) -> None:
-    channel.access.require("configure", "exchange", method.exchange)
-    channel.vhost.delete_exchange(method.exchange, if_unused=bool(method.if_unused))
+    name = _clean_name(method.exchange)
+    _refuse_default_exchange(name)
+    channel.access.require("configure", "exchange", name)
+    channel.vhost.delete_exchange(name, if_unused=bool(method.if_unused))
     if not method.nowait:
         channel.reply(commands.Exchange.DeleteOk)
 
 
 def _exchange_ends(
     channel: Channel, method: commands.Exchange.Bind | commands.Exchange.Unbind
-) -> Exchange:
-    channel.access.require("write", "exchange", method.destination)
-    channel.access.require("read", "exchange", method.source)
-    channel.vhost.exchange(method.source)
-    return channel.vhost.exchange(method.destination)
+) -> tuple[str, str]:
+    """The names of source and destination."""
+    source, destination = _clean_name(method.source), _clean_name(method.destination)
+    _refuse_default_exchange(source, destination)
+    channel.access.require("write", "exchange", destination)
+    channel.access.require("read", "exchange", source)
+    return source, destination
 
 
 def bind_exchange(channel: Channel, method: commands.Exchange.Bind) -> None:
-    destination = _exchange_ends(channel, method)
-    channel.vhost.bind(
-        method.source, "exchange", destination, method.routing_key, method.arguments or {}
-    )
+    source, name = _exchange_ends(channel, method)
+    channel.vhost.exchange(source)  # where both are missing, RabbitMQ names this one
+    destination = channel.vhost.exchange(name)
+    channel.vhost.bind(source, "exchange", destination, method.routing_key, method.arguments or {})
     if not method.nowait:
         channel.reply(commands.Exchange.BindOk)
 
 
 def unbind_exchange(channel: Channel, method: commands.Exchange.Unbind) -> None:
-    destination = _exchange_ends(channel, method)
-    channel.vhost.unbind(
-        method.source, "exchange", destination, method.routing_key, method.arguments or {}
-    )
+    source, name = _exchange_ends(channel, method)
+    with suppress(NotFound):  # with an end the binding is gone too, which is no error in RabbitMQ
+        destination = channel.vhost.exchange(name)
+        channel.vhost.unbind(
+            source, "exchange", destination, method.routing_key, method.arguments or {}
+        )
     if not method.nowait:
         channel.reply(commands.Exchange.UnbindOk)
 
@@ -138,22 +149,22 @@ def _bound(channel: Channel, exchange: str, queue: str, routing_key: str) -> tup
 
 def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
     name = _clean_name(method.queue)
+    if name == REPLY_TO_NAME or name.startswith(REPLY_TO_PREFIX):
+        _declare_reply_queue(channel, method, name)
+        return
     if method.passive:
-        name = channel.queue_name(name)
-        if name.startswith(REPLY_TO_PREFIX):
-            _declare_reply_queue(channel, method, name)
-            return
         queue = channel.vhost.queue(name, channel.connection)
     else:
         arguments: Mapping[str, object] = method.arguments or {}
-        if name:
-            channel.access.require("configure", "queue", name)
-        else:
+        is_server_named = not name
+        if is_server_named:
             name = channel.generated_queue_name(arguments)
+        else:
+            channel.access.require("configure", "queue", name)
         _require_dead_letter_rights(channel, arguments, name)
         queue = channel.vhost.declare_queue(
             name,
-            is_server_named=not method.queue,
+            is_server_named=is_server_named,
             is_durable=bool(method.durable) and not method.exclusive,
             is_auto_delete=bool(method.auto_delete),
             owner=channel.connection if method.exclusive else None,
@@ -171,15 +182,15 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
 
 
 def _declare_reply_queue(channel: Channel, method: commands.Queue.Declare, name: str) -> None:
-    """A passive declare of a reply address asks whether the requester is still there."""
-    if name not in channel.vhost.reply_queues:
+    """A declare of a reply address, passive or not, asks whether the requester is still there."""
+    if name != REPLY_TO_NAME and name not in channel.vhost.reply_queues:
         raise NotFound(f"no queue '{name}' in vhost '{channel.vhost.name}'")
     if not method.nowait:
         channel.reply(commands.Queue.DeclareOk, queue=name, message_count=0, consumer_count=1)
 
 
 def delete_queue(channel: Channel, method: commands.Queue.Delete) -> None:
-    name = channel.queue_name(method.queue)
+    name = channel.queue_name(_clean_name(method.queue))
     channel.access.require("configure", "queue", name)
     count = channel.vhost.delete_queue(
         name,
@@ -201,29 +212,34 @@ def purge_queue(channel: Channel, method: commands.Queue.Purge) -> None:
 
 def _queue_ends(
     channel: Channel, method: commands.Queue.Bind | commands.Queue.Unbind
-) -> tuple[Queue, str]:
-    """The queue and the routing key, with the protocol's defaults filled in (queue.bind)."""
-    name = channel.queue_name(method.queue)
+) -> tuple[str, str, str]:
+    """Exchange, queue and routing key, with the protocol's defaults filled in (queue.bind)."""
+    name, exchange = channel.queue_name(_clean_name(method.queue)), _clean_name(method.exchange)
     routing_key = method.routing_key
     if not method.queue and not routing_key:
         routing_key = name
     if name == REPLY_TO_NAME or name.startswith(REPLY_TO_PREFIX):
         raise AccessRefused("cannot bind or unbind to a volatile (direct reply-to) queue")
+    _refuse_default_exchange(exchange)
     channel.access.require("write", "queue", name)
-    channel.access.require("read", "exchange", method.exchange)
-    return channel.vhost.queue(name, channel.connection), routing_key
+    channel.access.require("read", "exchange", exchange)
+    return exchange, name, routing_key
 
 
 def bind_queue(channel: Channel, method: commands.Queue.Bind) -> None:
-    queue, routing_key = _queue_ends(channel, method)
-    channel.vhost.bind(method.exchange, "queue", queue, routing_key, method.arguments or {})
+    exchange, name, routing_key = _queue_ends(channel, method)
+    channel.vhost.exchange(exchange)  # where both are missing, RabbitMQ names this one
+    queue = channel.vhost.queue(name, channel.connection)
+    channel.vhost.bind(exchange, "queue", queue, routing_key, method.arguments or {})
     if not method.nowait:
         channel.reply(commands.Queue.BindOk)
 
 
 def unbind_queue(channel: Channel, method: commands.Queue.Unbind) -> None:
-    queue, routing_key = _queue_ends(channel, method)
-    channel.vhost.unbind(method.exchange, "queue", queue, routing_key, method.arguments or {})
+    exchange, name, routing_key = _queue_ends(channel, method)
+    with suppress(NotFound):
+        queue = channel.vhost.queue(name, channel.connection)
+        channel.vhost.unbind(exchange, "queue", queue, routing_key, method.arguments or {})
     channel.reply(commands.Queue.UnbindOk)
 
 

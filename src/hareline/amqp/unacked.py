@@ -1,8 +1,8 @@
 """Deliveries of one channel that wait for an acknowledgement: tag -> entry.
 
 Tags only grow, so the dict is in tag order by itself. ``_lowest`` is a tag below which nothing is
-left; a multiple ack walks up from there, so every tag is stepped over once in a channel's life and
-acks of any kind cost amortised O(1).                                                       [hot]
+left; a multiple ack walks up from there or over what is unacked, whichever is shorter, so every tag
+is stepped over once at most in a channel's life and acks of any kind cost amortised O(1).   [hot]
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ class UnackedDeliveries:
 
     def take_up_to(self, tag: int) -> list[QueueEntry]:
         """All entries with this or a lower tag, in tag order. ``tag`` must have been used."""
-        pop = self.entries.pop
-        taken = [pop(lower, None) for lower in range(self._lowest, tag + 1)]
-        self._lowest = tag + 1
+        entries = self.entries
+        pop = entries.pop
+        lowest, self._lowest = self._lowest, tag + 1
+        if tag - lowest > 2 * len(entries):  # long gaps, from single acks: walk the dict instead
+            return [pop(lower) for lower in [used for used in entries if used <= tag]]
+        taken = [pop(lower, None) for lower in range(lowest, tag + 1)]
         return [entry for entry in taken if entry is not None]
 
     def take_all(self) -> list[QueueEntry]:

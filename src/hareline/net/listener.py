@@ -3,32 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from hareline.amqp.context import Context
 from hareline.net.shell import ConnectionShell
 
+# About 0.5 ms of publishes, and small enough for what it turns into to stay in the cache.
+READ_BUFFER_BYTES: Final = 65_536
+LARGE_BUFFER_BYTES: Final = 524_288  # for bodies of many frames, whose cost is copying
+
 
 class Pacing:
-    """Connections that publish wait while the dispatch of the last turn is unfinished.
+    """How much one connection may bring in at a time, so that nobody waits for a flood.
 
-    Without this a fast publisher fills a queue whose consumers could take everything, because each
-    turn reads more than it delivers.
+    A connection that fills the read buffer is not read again before the turn is over; the event
+    loop would otherwise go on reading it as long as it has more. Connections that publish also wait
+    while the dispatch of a turn is unfinished: a fast publisher would fill a queue whose consumers
+    could take everything, because each turn would read more than it delivers.
+
+    The read buffers are shared by all connections: one is filled and emptied in one call each.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._paused: dict[ConnectionShell, None] = {}
+        self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
+        self.large_buffer = memoryview(bytearray(LARGE_BUFFER_BYTES))
 
     def pause(self, shell: ConnectionShell) -> None:
+        """Not read before the next turn that ends with nothing left to dispatch."""
         if shell not in self._paused:
             self._paused[shell] = None
             shell.set_behind(True)
+            self._context.turn.arm()
 
     def forget(self, shell: ConnectionShell) -> None:
         self._paused.pop(shell, None)
 
     def on_caught_up(self) -> None:
-        """Dispatch is level with the input again."""
+        """Dispatch is level with the input."""
+        if not self._paused:
+            return
         paused, self._paused = self._paused, {}
         for shell in paused:
             shell.set_behind(False)

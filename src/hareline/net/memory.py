@@ -16,6 +16,7 @@ from typing import Final
 from hareline import events
 from hareline.amqp.alarms import Alarms
 from hareline.amqp.context import Report
+from hareline.net.allocator import release_freed_memory
 
 _CGROUP_LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),  # version 2
@@ -69,7 +70,11 @@ class MemoryWatch:
             self._timer = None
 
     def _tick(self) -> None:
-        self.check(used_bytes())
+        used = used_bytes()
+        if used > self.watermark_bytes * CLEAR_SHARE:
+            release_freed_memory()
+            used = used_bytes()
+        self.check(used)
         self.start()
 
     def check(self, used: int) -> None:

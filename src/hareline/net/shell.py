@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 # Replies, returns and confirms are not subject to credit. A client that asks for more of them than
 # this without reading any is not read from until it does.
 UNREAD_OUTPUT_MAX: Final = 16
+# With more than this missing of a frame, a message comes that the large read buffer is for.
+LARGE_FRAME_BYTES: Final = 32_768
 
 
-class ConnectionShell(asyncio.Protocol, Link):
+class ConnectionShell(asyncio.BufferedProtocol, Link):
     """``write_high_bytes``: when the transport counts as full."""
 
     __slots__ = (
+        "_buffer",
         "_connection",
         "_context",
         "_is_alarmed",
@@ -52,6 +55,7 @@ class ConnectionShell(asyncio.Protocol, Link):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._peer: tuple[str, int] = ("", 0)
+        self._buffer = pacing.read_buffer
         self._is_reading = True
         self._is_alarmed = False
         self._is_behind = False
@@ -67,14 +71,25 @@ class ConnectionShell(asyncio.Protocol, Link):
         transport.set_write_buffer_limits(high=self._write_high_bytes)
         self._connection = Connection(self._context, self)
 
-    def data_received(self, data: bytes) -> None:
-        self.received_bytes += len(data)
+    def get_buffer(self, sizehint: int) -> memoryview:
+        pacing = self._pacing
+        if self._connection.missing_bytes > LARGE_FRAME_BYTES:
+            self._buffer = pacing.large_buffer
+        else:
+            self._buffer = pacing.read_buffer
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        buffer = self._buffer
+        self.received_bytes += nbytes
         try:
-            self._connection.receive(data)
+            self._connection.receive(bytes(buffer[:nbytes]))
         except Exception as error:  # a bug of ours must not take other connections along
             self._context.report(events.BROKER_FAILED, where=self.peer, exc_info=error)
             self._connection.close(InternalError("internal error", class_id=0, method_id=0))
-        if self._context.turn.is_behind and self._connection.has_published:
+        if nbytes == len(buffer) or (
+            self._context.turn.is_behind and self._connection.has_published
+        ):
             self._pacing.pause(self)
 
     def pause_writing(self) -> None:

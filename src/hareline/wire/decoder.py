@@ -4,7 +4,8 @@
 recognised in the stream itself, because they are most of it:
 
 - a whole publish (method, header and one body frame) whose method payload is a key of that
-  channel's route table: one call of ``PublishLane.publish``;
+  channel's route table: one call of ``PublishLane.publish``, or of ``publish_plain`` while one
+  publish after the other differs in nothing but the body's octets;
 - basic.ack: one call of ``SettleLane.ack``.
 
 Every other frame goes to the ``FrameSink``, one call each, with its payload cut out but not
@@ -60,8 +61,15 @@ class PublishLane(ABC):
         self.routes: dict[bytes, Any] = {}
 
     @abstractmethod
-    def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> None:
-        """A whole publish: ``content`` is the header frame and the body frame, if any."""
+    def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> bool:
+        """A whole publish: ``content`` is the header frame and the body frame, if any.
+
+        True when another publish with the same route and properties may take ``publish_plain``.
+        """
+
+    @abstractmethod
+    def publish_plain(self, route: Any, content: bytes, header_size: int, size: int) -> None:
+        """A publish that repeats one for which ``publish`` returned True."""
 
 
 class SettleLane(ABC):
@@ -120,6 +128,15 @@ class Decoder:
         self._chunks_size = 0
         self._needed = 0
 
+    def has_ended(self) -> bool:
+        """Whether ``discard`` was called; a call made for a frame may have done so."""
+        return self._is_discarding
+
+    @property
+    def missing_bytes(self) -> int:
+        """What the frame that is half here still lacks; 0 when none is."""
+        return self._needed - self._chunks_size if self._chunks else 0
+
     def feed(self, data: bytes) -> None:
         """Decode what is complete and keep the rest, which never exceeds one frame."""
         if self._is_discarding:
@@ -138,23 +155,44 @@ class Decoder:
             except _CallFailed as failure:
                 if not self._sink.on_error(failure.number, failure.error):
                     self.discard()
-                if self._is_discarding:
                     return
                 position = failure.position
             else:
                 break
-        if position < len(data) and not self._is_discarding:
+        if position < len(data):
             self._chunks = [data[position:]]
             self._chunks_size = len(data) - position
 
     def _decode(self, data: bytes, position: int) -> int:
         """Decode from ``position``; returns where the first incomplete frame starts."""
         end = len(data)
+        if self.has_ended():
+            return end
         publish_lanes = self.publish_lanes
         settle_lanes = self.settle_lanes
         number = 0
+        # The octets that a run of alike publishes shares, from the method frame to where the body
+        # begins; a publish that starts with them needs no decoding (benchmarks/micro, decoder).
+        # Only frames that go to the sink can change lanes and routes, and they end a run.
+        shared = b""
+        shared_size = method_size = header_size = body_size = last_size = 0
+        lane: Any = None
+        route: Any = None
+        last_route: Any = None
         try:
             while end - position >= _METHOD_HEAD_SIZE + 1:
+                if shared:
+                    stop = position + shared_size
+                    if (
+                        stop <= end
+                        and data.startswith(shared, position)
+                        and data[stop - 1] == FRAME_END
+                    ):
+                        start = position + method_size
+                        position = stop
+                        lane.publish_plain(route, data[start:stop], header_size, body_size)
+                        continue
+                    shared = b""
                 kind, number, size, method = _METHOD_HEAD.unpack_from(data, position)
                 frame_end = position + _FRAME_HEAD_SIZE + size
                 if kind == FRAME_METHOD and frame_end < end and data[frame_end] == FRAME_END:
@@ -185,8 +223,21 @@ class Decoder:
                                     == (FRAME_BODY, number, body_size)
                                 )
                             ):
+                                first = position
                                 position = stop
-                                lane.publish(route, flags, data[start:stop], header_size, body_size)
+                                if (
+                                    lane.publish(
+                                        route, flags, data[start:stop], header_size, body_size
+                                    )
+                                    and route is last_route
+                                    and body_size == last_size
+                                ):
+                                    body_head = _FRAME_HEAD_SIZE if body_size else 0
+                                    shared = data[first : body + body_head]
+                                    shared_size = stop - first
+                                    method_size = start - first
+                                last_route = route
+                                last_size = body_size
                                 continue
                     elif method == BASIC_ACK and size == _ACK_PAYLOAD_SIZE:
                         settle_lane = settle_lanes.get(number)
@@ -207,13 +258,15 @@ class Decoder:
                 payload = data[position + _FRAME_HEAD_SIZE : frame_end]
                 position = frame_end + 1
                 if kind not in _KNOWN_TYPES:
-                    raise _frame_error(kind, payload, "unknown_frame")
+                    raise frame_error(kind, payload, "unknown_frame")
+                last_route = None
                 self._sink.on_frame(kind, number, payload)
-                if self._is_discarding:
+                if self.has_ended():
                     return end
             return self._decode_short(data, position)
         except AmqpError as error:
-            raise _CallFailed(number, position, error) from error
+            # out of step: nothing behind this frame can be read
+            raise _CallFailed(number, end if self._is_discarding else position, error) from error
 
     def _decode_short(self, data: bytes, position: int) -> int:
         """The last octets: heartbeats and tiny bodies are shorter than any method frame."""
@@ -233,18 +286,18 @@ class Decoder:
             position = frame_end + 1
             try:
                 if kind not in _KNOWN_TYPES:
-                    raise _frame_error(kind, payload, "unknown_frame")
+                    raise frame_error(kind, payload, "unknown_frame")
                 self._sink.on_frame(kind, number, payload)
             except AmqpError as error:
                 raise _CallFailed(number, position, error) from error
-            if self._is_discarding:
+            if self.has_ended():
                 return end
         self._needed = FRAME_OVERHEAD
         return position
 
     def _too_large(self, kind: int, size: int) -> FrameError:
         self.discard()
-        return _frame_error(
+        return frame_error(
             kind, b"", f"{{frame_too_large,{size},{self.frame_max - FRAME_OVERHEAD}}}"
         )
 
@@ -254,7 +307,7 @@ class Decoder:
         self.discard()
         start = position + _FRAME_HEAD_SIZE
         payload = data[start : start + size]
-        return _frame_error(kind, payload, f"{{invalid_frame_end_marker,{data[frame_end]}}}")
+        return frame_error(kind, payload, f"{{invalid_frame_end_marker,{data[frame_end]}}}")
 
 
 class _CallFailed(Exception):
@@ -267,12 +320,18 @@ class _CallFailed(Exception):
         self.error = error
 
 
-def _frame_error(kind: int, payload: bytes, reason: str) -> FrameError:
+def frame_error(kind: int, payload: bytes, reason: str) -> FrameError:
+    """A frame that is wrong in itself, whatever the connection expects."""
     return FrameError(f"{frame_text(kind, payload)}: {reason}", class_id=0, method_id=0)
 
 
 def frame_text(kind: int, payload: bytes) -> str:
     """``type 8, all octets = <<1,2>>``: how RabbitMQ names a frame in its reply texts."""
     which = "all" if len(payload) <= 16 else "first 16"
-    octets = ",".join(str(octet) for octet in payload[:16])
+    snippet = payload[:16]
+    if snippet.isascii() and snippet.decode("ascii").isprintable():
+        text = snippet.decode("ascii").replace("\\", "\\\\").replace('"', '\\"')
+        octets = f'"{text}"' if text else ""
+    else:
+        octets = ",".join(map(str, snippet))
     return f"type {kind}, {which} octets = <<{octets}>>"

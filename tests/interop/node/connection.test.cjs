@@ -170,6 +170,23 @@ test('a connection error closes everything with its code, and a new connection w
   assert.equal(message.content.toString(), 'back');
 });
 
+test('close-ok arrives although the client had more to say after its close', async (t) => {
+  const connection = await connect(t);
+  await channel(t, connection);
+  const { stream } = connection.connection;
+  stream.on('error', () => {}); // what the network says after close-ok is of no interest
+  // Much more than one read of the server's, right behind connection.close: a server that closes
+  // its socket over unread octets resets the connection, and the client may never see close-ok.
+  const heartbeats = Buffer.alloc(4_000_000, Buffer.from([8, 0, 0, 0, 0, 0, 0, 0xce]));
+  const { write } = stream;
+  stream.write = function writeOnceMore(...chunk) {
+    stream.write = write;
+    write.apply(stream, chunk);
+    return write.call(stream, heartbeats);
+  };
+  await within(connection.close(), 'close-ok');
+});
+
 test('a lost socket returns what was unacked and deletes exclusive queues', async (t) => {
   const watcher = await confirmChannel(t);
   const { queue } = await watcher.assertQueue(uniqueName('shared'), { durable: false });

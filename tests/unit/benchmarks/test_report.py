@@ -17,7 +17,7 @@ MEMORY = Metric("RSS", "KB", Better.LOWER, Target(Of.VALUE, 40.0))
 
 
 def results(*scenarios: ScenarioResult, peer: bool = True) -> Results:
-    brokers = [BrokerFacts("hareline", "RabbitMQ 4.2.0")]
+    brokers = [BrokerFacts("hareline", "Hareline 0.1.0")]
     if peer:
         brokers.append(BrokerFacts("rabbitmq", "RabbitMQ 3.10.8"))
     return Results(
@@ -109,10 +109,17 @@ class TestRender:
         text = report.render(results(failed, skipped), None)
         assert "- `autoack_1x1_100B` failed 1 x on RabbitMQ: lost one" in text
         assert "- `idle` was skipped: no process." in text
-        assert "other programs used processor time meanwhile (cores, Hareline 0.90)" in text
+        assert "**The machine was not quiet**" in text
+        assert "Cores they took: `autoack_1x1_100B` 0.90." in text
+
+    def test_a_quiet_machine_is_not_remarked_on(self) -> None:
+        quiet = speed()
+        quiet.cores["others"] = {"hareline": [0.02, 0.9, 0.03], "rabbitmq": [0.01]}
+        assert "not quiet" not in report.render(results(quiet), None)
 
     def test_machine_and_commit_stand_above_the_numbers(self) -> None:
         first_line = report.render(results(speed()), None).splitlines()[0]
+        assert first_line.startswith("Hareline 0.1.0 against RabbitMQ 3.10.8, 2026-01-02,")
         assert "commit abc1234" in first_line
         assert "Some CPU, 2 cores, 7.8 GiB" in first_line
         assert "3 alternating rounds of 5 s" in first_line

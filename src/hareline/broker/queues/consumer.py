@@ -62,11 +62,17 @@ class Consumer(ABC):
 
     @abstractmethod
     def deliver(self, entries: list[QueueEntry]) -> int:
-        """Hand over the entries, in order; returns how many were taken.
+        """Hand over the entries, in order; returns how many were taken, at least one.
 
-        The rest (the connection's output is full) stays with the caller. Credit is the
-        dispatcher's business, not this method's.
+        The rest (the connection's output is full) stays with the caller; there is none if the
+        entries' content is no more than ``room_bytes``. Credit is the dispatcher's business, not
+        this method's.
         """
+
+    @property
+    @abstractmethod
+    def room_bytes(self) -> int:
+        """Octets of content that ``deliver`` takes for certain."""
 
     @abstractmethod
     def suspend_if_full(self) -> bool:

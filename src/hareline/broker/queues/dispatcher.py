@@ -10,10 +10,13 @@ A consumer leaves its ring when its credit is used up or its socket is full, and
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from hareline.broker.queues.consumer import Consumer
+from hareline.broker.queues.credit import UNLIMITED
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.order import EntryOrder
 
@@ -113,19 +116,43 @@ class Dispatcher:
         count = len(ring)
         if limit < 2 * count:
             return self._serve_next(ring)
-        rounds = limit // count
-        for consumer in list(ring):
-            if consumer.windows or consumer.suspend_if_full():
-                return self._serve_next(ring)
-            rounds = min(rounds, consumer.credit)
-        entries = self._queue.acquire(rounds * count)
         consumers = list(ring)
+        rounds = limit // count
+        room = UNLIMITED
+        for consumer in consumers:
+            if consumer.windows:
+                return self._serve_next(ring)
+            if consumer.suspend_if_full():
+                ring.remove(consumer)
+                consumer.is_active = False
+                return 0
+            rounds = min(rounds, consumer.credit)
+            room = min(room, consumer.room_bytes)
+        if room < count * self._queue.ready_bytes // len(self._order):
+            return self._serve_next(ring)  # not even one round is likely to fit
+        entries = self._fitting(self._queue.acquire(rounds * count), room, count)
+        if not entries:
+            return self._serve_next(ring)
+        rounds = len(entries) // count
         for index, consumer in enumerate(consumers):
             if consumer.credit <= rounds:
                 ring.remove(consumer)
                 consumer.is_active = False
             self._hand_over(consumer, entries[index::count])
         return len(entries)
+
+    def _fitting(self, entries: list[QueueEntry], room: int, count: int) -> list[QueueEntry]:
+        """The first whole rounds of ``count`` that fit into ``room``; the rest is put back.
+
+        If one consumer of a round took less than its part, the others would have got entries
+        behind those that it left.
+        """
+        sizes = [len(entry.message.content) for entry in entries]
+        if sum(sizes) <= room:
+            return entries
+        fitting = bisect_right(list(accumulate(sizes)), room) // count * count
+        self._queue.restore(entries[fitting:])
+        return entries[:fitting]
 
     def _serve_next(self, ring: deque[Consumer]) -> int:
         consumer = ring.popleft()

@@ -99,11 +99,13 @@ class Queue:
 
     def dispatch(self) -> bool:
         """The turn's call; True when entries and willing consumers are left."""
-        self._is_marked = False
-        if self._dispatcher.run():
-            self._is_marked = True
-            return True
-        return False
+        is_unfinished = False
+        try:
+            is_unfinished = self._dispatcher.run()
+        finally:
+            # only now, so that what is put back on the way does not ask for one more dispatch
+            self._is_marked = is_unfinished
+        return is_unfinished
 
     # --------------------------------------------------------------- out
 
@@ -139,10 +141,14 @@ class Queue:
         for entry in entries:
             entry.delivery_count += 1
         self.released_count += len(entries)
-        self.restore(entries)
+        self._put_back(entries)
 
     def restore(self, entries: list[QueueEntry]) -> None:
         """Acquired entries that were never delivered go back as they were."""
+        self.delivered_count -= len(entries)
+        self._put_back(entries)
+
+    def _put_back(self, entries: list[QueueEntry]) -> None:
         for entry in entries:
             assert entry.state == ACQUIRED, entry
             entry.state = READY

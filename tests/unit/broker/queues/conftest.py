@@ -1,0 +1,35 @@
+"""A real queue with a turn that the test finishes by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.queue import Queue
+from tests.support.messages import make_message
+from tests.support.turns import ManualTurn
+
+Publish = Callable[..., None]
+
+
+@pytest.fixture
+def turn() -> ManualTurn:
+    return ManualTurn()
+
+
+@pytest.fixture
+def queue(turn: ManualTurn) -> Queue:
+    return Queue("q", FifoOrder(), turn)
+
+
+@pytest.fixture
+def publish(queue: Queue) -> Publish:
+    """``publish(b"one", b"two")`` enqueues one message for each body."""
+
+    def enqueue_all(*bodies: bytes) -> None:
+        for body in bodies:
+            queue.enqueue(make_message(body, routing_key="q"))
+
+    return enqueue_all

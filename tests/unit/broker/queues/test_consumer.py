@@ -1,0 +1,105 @@
+"""What a queue knows of a consumer: its credit, and when it may receive again."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from hareline.broker.queues.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.queue import Queue
+from tests.support.consumers import RecordingConsumer
+from tests.support.turns import ManualTurn
+
+from .conftest import Publish
+
+
+def test_no_prefetch_count_is_unlimited_credit(queue: Queue) -> None:
+    assert RecordingConsumer(queue).credit == UNLIMITED
+
+
+def test_the_prefetch_count_is_the_first_credit(queue: Queue) -> None:
+    assert RecordingConsumer(queue, prefetch_count=7).credit == 7
+
+
+def test_limits_do_not_apply_to_a_consumer_that_does_not_acknowledge(queue: Queue) -> None:
+    """RabbitMQ: a no-ack consumer ignores qos, for it never gives credit back."""
+    window = CreditWindow(limit_count=1)
+    consumer = RecordingConsumer(queue, acknowledges=False, prefetch_count=7, windows=(window,))
+    assert consumer.credit == UNLIMITED
+    assert consumer.windows == ()
+
+
+def test_credit_that_comes_back_to_an_exhausted_consumer_makes_it_active(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumer = RecordingConsumer(queue, prefetch_count=1)
+    queue.add_consumer(consumer)
+    publish(b"1", b"2")
+    turn.run()
+    assert queue._dispatcher._rings == [(0, deque())]
+    consumer.ack()
+    assert consumer.is_active
+    turn.run()
+    assert consumer.bodies == [b"1", b"2"]
+
+
+def test_credit_that_comes_back_is_added_to_what_is_left(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumer = RecordingConsumer(queue, prefetch_count=5)
+    queue.add_consumer(consumer)
+    publish(b"1", b"2", b"3")
+    turn.run()
+    assert consumer.credit == 2
+    consumer.ack(2)
+    assert consumer.credit == 4
+
+
+def test_credit_that_comes_back_is_given_to_every_window(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    octets, shared = CreditWindow(0, 1000), CreditWindow(10)
+    consumer = RecordingConsumer(queue, windows=(octets, shared))
+    queue.add_consumer(consumer)
+    publish(b"four", b"more")
+    turn.run()
+    assert (octets.used_bytes, shared.used_count) == (8, 2)
+    consumer.ack(1)
+    assert (octets.used_bytes, octets.used_count) == (4, 1)
+    assert (shared.used_bytes, shared.used_count) == (4, 1)
+
+
+def test_a_cancelled_consumer_is_not_activated_by_its_last_acks(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumer = RecordingConsumer(queue, prefetch_count=1)
+    queue.add_consumer(consumer)
+    publish(b"1", b"2")
+    turn.run()
+    queue.remove_consumer(consumer)
+    consumer.ack()
+    turn.run()
+    assert not consumer.is_active
+    assert consumer.bodies == [b"1"]
+    assert queue.ready_count == 1
+
+
+@pytest.mark.parametrize("room", [-1, UNLIMITED])
+def test_a_consumer_in_a_ring_has_credit(
+    queue: Queue, turn: ManualTurn, publish: Publish, room: int
+) -> None:
+    consumer = RecordingConsumer(queue, prefetch_count=2)
+    consumer.room = room
+    queue.add_consumer(consumer)
+    for _ in range(3):
+        assert not consumer.is_active or consumer.credit > 0
+        publish(b"x")
+        turn.run()
+    assert consumer.credit == (2 if room < 0 else 0)
+
+
+def test_its_repr_names_tag_queue_and_credit(queue: Queue) -> None:
+    assert repr(RecordingConsumer(queue, "tag", prefetch_count=3)) == (
+        "<Consumer 'tag' of 'q', credit 3>"
+    )

@@ -1,0 +1,152 @@
+"""The end-of-turn routine: what is marked is run once, in the written order."""
+
+from __future__ import annotations
+
+import pytest
+
+from hareline.turn import Turn
+from tests.support.turns import ManualTurn
+
+
+class Work:
+    """A queue and a connection in one; writes down when it is called."""
+
+    def __init__(self, log: list[str], name: str, unfinished: int = 0) -> None:
+        self._log = log
+        self._name = name
+        self._unfinished = unfinished
+
+    def dispatch(self) -> bool:
+        self._log.append(f"dispatch {self._name}")
+        self._unfinished -= 1
+        return self._unfinished >= 0
+
+    def finish_turn(self) -> None:
+        self._log.append(f"finish {self._name}")
+
+
+def test_queues_dispatch_before_connections_write() -> None:
+    log: list[str] = []
+    turn = ManualTurn()
+    turn.mark_connection(Work(log, "c1"))
+    turn.mark_queue(Work(log, "q1"))
+    turn.mark_connection(Work(log, "c2"))
+    turn.mark_queue(Work(log, "q2"))
+    turn.step()
+    assert log == ["dispatch q1", "dispatch q2", "finish c1", "finish c2"]
+
+
+def test_a_turn_is_scheduled_at_the_first_mark_alone() -> None:
+    turn = ManualTurn()
+    assert not turn.is_armed
+    for _ in range(3):
+        turn.mark_queue(Work([], "q"))
+        turn.mark_connection(Work([], "c"))
+    assert len(turn.scheduled) == 1
+
+
+def test_what_is_marked_is_run_once() -> None:
+    log: list[str] = []
+    turn = ManualTurn()
+    turn.mark_queue(Work(log, "q"))
+    turn.mark_connection(Work(log, "c"))
+    assert turn.run() == 1
+    turn.mark_connection(Work(log, "later"))
+    turn.run()
+    assert log == ["dispatch q", "finish c", "finish later"]
+
+
+def test_a_queue_cut_short_by_its_share_is_dispatched_again_in_the_next_turn() -> None:
+    log: list[str] = []
+    turn = ManualTurn()
+    turn.mark_queue(Work(log, "long", unfinished=2))
+    turn.mark_queue(Work(log, "short"))
+    was_behind: list[bool] = []
+    while turn.is_armed:
+        turn.step()
+        was_behind.append(turn.is_behind)
+    assert was_behind == [True, True, False]
+    assert log == ["dispatch long", "dispatch short", "dispatch long", "dispatch long"]
+
+
+def test_deliveries_of_a_turn_are_written_in_the_same_turn() -> None:
+    """A dispatch marks the connections that it delivers to."""
+    log: list[str] = []
+    turn = ManualTurn()
+    connection = Work(log, "c")
+
+    class Delivering(Work):
+        def dispatch(self) -> bool:
+            turn.mark_connection(connection)
+            return super().dispatch()
+
+    turn.mark_queue(Delivering(log, "q"))
+    assert turn.run() == 1
+    assert log == ["dispatch q", "finish c"]
+
+
+def test_what_a_connection_marks_while_it_writes_waits_for_the_next_turn() -> None:
+    """An output that is empty again makes its consumers ask for more; others come first."""
+    log: list[str] = []
+    turn = ManualTurn()
+
+    class Resuming(Work):
+        def finish_turn(self) -> None:
+            super().finish_turn()
+            turn.mark_queue(Work(log, "q"))
+
+    turn.mark_connection(Resuming(log, "c1"))
+    turn.mark_connection(Work(log, "c2"))
+    turn.step()
+    assert log == ["finish c1", "finish c2"]
+    turn.step()
+    assert log[2:] == ["dispatch q"]
+
+
+def test_a_turn_that_ends_with_nothing_left_to_dispatch_says_so() -> None:
+    log: list[str] = []
+    turn = ManualTurn()
+    turn.on_caught_up = lambda: log.append("caught up")
+    turn.mark_queue(Work(log, "q", unfinished=2))
+    turn.mark_connection(Work(log, "c"))
+    turn.run()
+    assert log == ["dispatch q", "finish c", "dispatch q", "dispatch q", "caught up"]
+
+
+def test_a_turn_may_be_asked_for_with_nothing_marked() -> None:
+    log: list[str] = []
+    turn = ManualTurn()
+    turn.on_caught_up = lambda: log.append("caught up")
+    turn.arm()
+    turn.arm()
+    assert turn.run() == 1
+    assert log == ["caught up"]
+
+
+def test_a_bug_in_one_dispatch_does_not_end_the_turning() -> None:
+    log: list[str] = []
+    turn = ManualTurn()
+
+    class Broken(Work):
+        def dispatch(self) -> bool:
+            raise ZeroDivisionError
+
+    turn.mark_queue(Broken(log, "broken"))
+    with pytest.raises(ZeroDivisionError):
+        turn.step()
+    turn.mark_queue(Work(log, "q"))
+    turn.run()
+    assert log == ["dispatch q"]
+
+
+def test_nobody_needs_to_be_told() -> None:
+    turn = ManualTurn()
+    turn.mark_queue(Work([], "q", unfinished=1))
+    assert turn.run() == 2
+
+
+def test_the_schedule_function_is_given_finish_itself() -> None:
+    scheduled: list[object] = []
+    turn = Turn(scheduled.append)
+    turn.mark_queue(Work([], "q"))
+    assert scheduled == [turn.finish]

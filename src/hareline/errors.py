@@ -73,12 +73,12 @@ class AmqpError(HarelineError):
 
     @property
     def reply_text(self) -> str:
-        """``NAME - explanation``, cut to the 255 octets a short string holds."""
+        """``NAME - explanation``; what exceeds a short string ends in ``...``, as in RabbitMQ."""
         text = f"{self.reply_name} - {self.explanation}"
         octets = text.encode("utf-8", "replace")
         if len(octets) <= REPLY_TEXT_MAX_OCTETS:
             return text
-        return octets[:REPLY_TEXT_MAX_OCTETS].decode("utf-8", "ignore")
+        return octets[: REPLY_TEXT_MAX_OCTETS - 3].decode("utf-8", "ignore") + "..."
 
 
 class ChannelException(AmqpError):

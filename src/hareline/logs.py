@@ -1,9 +1,10 @@
-"""How log lines are written: structlog set up once, for people or for programs.
+"""How log lines are written: for people or for programs.
 
-The CLI calls ``configure`` before anything is logged; whoever logs asks ``get_logger`` for a logger
-and names an event of ``hareline.events``. What libraries log through the standard ``logging``
-module takes the same way out. Invariants: one log message is one line, whatever a peer put into
-its fields, but for the traceback of a bug; the path of a message through the broker logs nothing.
+Whoever logs asks ``get_logger`` for a logger and names an event of ``hareline.events``. Records go
+through the standard ``logging`` module, as those of libraries do; the CLI calls ``configure`` to
+have all of them written by structlog. Where nobody does, as in a test suite that embeds a broker,
+they go wherever that program sends its own. Invariants: one log message is one line, whatever a
+peer put into its fields, but for the traceback of a bug; the path of a message logs nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from hareline.events import Event
 
 Format = Literal["auto", "console", "json"]
 
+# Under one name, because the fields' own names may be those of a record.
+_RECORD_ATTRIBUTE: Final = "hareline_fields"
 _LEADING_KEYS: Final = ("timestamp", "level", "code", "event")
 
 # A terminal acts upon these, and a line break would let a client write a line of its own.
@@ -26,6 +29,10 @@ _CONTROL_CHARACTERS: Final = {
     code: repr(chr(code))[1:-1]
     for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F))
 }
+
+
+# Inside somebody else's program (`hareline.testing`) the records are theirs to show or not.
+logging.getLogger("hareline").addHandler(logging.NullHandler())
 
 
 class Logger(Protocol):
@@ -51,32 +58,18 @@ def configure(level: str, line_format: Format, stream: TextIO | None = None) -> 
     output = sys.stderr if stream is None else stream
     is_for_people = line_format == "console" or (line_format == "auto" and output.isatty())
     stamp = "%Y-%m-%d %H:%M:%S" if is_for_people else "iso"
-    shared: list[Processor] = [
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt=stamp, utc=not is_for_people),
-    ]
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            _spell_event,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        # A cached logger would keep the set-up it was made under.
-        cache_logger_on_first_use=False,
-    )
-    last_steps = _for_people(output.isatty()) if is_for_people else _for_programs()
     handler = logging.StreamHandler(output)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last_steps],
+            processors=[
+                _take_fields,
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.TimeStamper(fmt=stamp, utc=not is_for_people),
+                *(_for_people(output.isatty()) if is_for_people else _for_programs()),
+            ],
         )
     )
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
+    logging.getLogger().handlers[:] = [handler]
     logging.captureWarnings(capture=True)
     # Its start and stop are told by events of ours.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
@@ -90,7 +83,12 @@ def set_level(level: str) -> None:
 
 def get_logger(name: str) -> Logger:
     """The logger of a module: ``log = get_logger(__name__)``."""
-    return cast("Logger", structlog.stdlib.get_logger(name))
+    logger = structlog.wrap_logger(
+        logging.getLogger(name),
+        processors=[structlog.stdlib.filter_by_level, _to_record],
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    return cast("Logger", logger)
 
 
 class _Fields(dict[str, object]):
@@ -100,12 +98,27 @@ class _Fields(dict[str, object]):
         return "?"
 
 
-def _spell_event(_logger: WrappedLogger, _method: str, entry: EventDict) -> EventDict:
-    """An `Event` becomes its code and its text with the fields filled in."""
-    event = entry["event"]
+def _to_record(
+    _logger: WrappedLogger, _method: str, entry: EventDict
+) -> tuple[tuple[str], dict[str, object]]:
+    """What `logging` is given: the text as its message, code and fields beside it."""
+    event = entry.pop("event")
+    exc_info = entry.pop("exc_info", None)
     if isinstance(event, Event):
         entry["code"] = event.code
-        entry["event"] = event.text.format_map(_Fields(entry))
+        event = event.text.format_map(_Fields(entry))
+    return (event,), {"exc_info": exc_info, "extra": {_RECORD_ATTRIBUTE: entry}}
+
+
+def _take_fields(_logger: WrappedLogger, _method: str, entry: EventDict) -> EventDict:
+    """Level and fields of a record of ours, level and logger of anybody else's."""
+    record: logging.LogRecord = entry["_record"]
+    entry["level"] = record.levelname.lower()
+    fields = getattr(record, _RECORD_ATTRIBUTE, None)
+    if fields is None:
+        entry["logger"] = record.name
+    else:
+        entry.update(fields)
     return entry
 
 

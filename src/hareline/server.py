@@ -95,6 +95,7 @@ class Broker:
         settings = self.settings
         if settings.management.enabled:
             await self._start_management()
+        self._memory_watch.start()
         listener = settings.listener
         try:
             host, port = await self._listener.start(
@@ -104,10 +105,10 @@ class Broker:
                 write_high_bytes=settings.limits.write_buffer_high_bytes,
             )
         except OSError:
+            self._memory_watch.stop()
             await self._close_management()
             raise
         self.url = _url("amqp", host, port)
-        self._memory_watch.start()
 
     async def _start_management(self) -> None:
         from hareline.management.app import Health, create_app

@@ -92,6 +92,7 @@ class OrderModel(RuleBasedStateMachine):
             assert self.order.take(len(self.ready) + 1) == self.ready
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("chosen", ORDERINGS, ids=str)
 def test_an_ordering_behaves_like_a_sorted_list(chosen: Ordering) -> None:
     class Machine(OrderModel):

@@ -6,6 +6,8 @@ left waiting, and the books are right at every moment.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -54,9 +56,10 @@ class QueueModel(RuleBasedStateMachine):
         self.queue = Queue("q", self.ordering.make(), self.turn)
         self.shared = CreditWindow()
         self.ready: list[bytes] = []
-        self.places: dict[bytes, object] = {}
+        self.places: dict[bytes, Any] = {}
         self.releases: dict[bytes, int] = {}
         self.consumers: list[RecordingConsumer] = []
+        self.limits: dict[RecordingConsumer, int] = {}
         self.cancelled: list[RecordingConsumer] = []
         self.got: list[QueueEntry] = []
         self.gone = 0
@@ -137,6 +140,7 @@ class QueueModel(RuleBasedStateMachine):
             windows=(*windows, self.shared) if is_sharing else windows,
         )
         consumer.room = room
+        self.limits[consumer] = prefetch if acknowledges else 0
         self.consumers.append(consumer)
         self.queue.add_consumer(consumer)
 
@@ -247,9 +251,16 @@ class QueueModel(RuleBasedStateMachine):
     @invariant()
     def limits_are_kept(self) -> None:
         for consumer in self.consumers:
-            assert consumer.credit >= 0
-            if consumer.acknowledges and consumer.credit < UNLIMITED // 2:
-                assert not consumer.is_active or consumer.credit > 0
+            limit = self.limits[consumer]
+            if limit:
+                assert consumer.credit == limit - len(consumer.unacked)
+                assert consumer.credit >= 0
+            assert not consumer.is_active or consumer.credit > 0
+            for window in consumer.windows:
+                if window is not self.shared:
+                    sizes = [entry.message.size for entry in consumer.unacked]
+                    assert window.used_bytes == sum(sizes)
+                    assert len(sizes) <= 1 or sum(sizes) <= window.limit_bytes
         sharing = [
             entry
             for one in self.consumers + self.cancelled
@@ -294,10 +305,11 @@ class QueueModel(RuleBasedStateMachine):
         self.ready += bodies
         self.ready.sort(key=self._place)
 
-    def _place(self, body: bytes) -> object:
+    def _place(self, body: bytes) -> Any:
         return self.places[body]
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("chosen", ORDERINGS, ids=str)
 def test_a_queue_behaves_like_a_list_and_its_readers(chosen: Ordering) -> None:
     class Machine(QueueModel):

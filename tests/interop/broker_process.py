@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,14 +119,22 @@ class ForeignBroker(BrokerUnderTest):
 
 
 class BrokerProcess(BrokerUnderTest):
-    """``python -m hareline serve`` with its own data directory, configuration and log file."""
+    """``python -m hareline serve`` with its own data directory, configuration and log file.
 
-    def __init__(self, directory: Path, config_toml: str = "") -> None:
+    ``config_toml`` None starts it without a file; ``flags`` are further flags of the command.
+    """
+
+    def __init__(
+        self, directory: Path, config_toml: str | None = "", flags: Sequence[str] = ()
+    ) -> None:
         super().__init__("127.0.0.1", 0)
+        self._flags = list(flags)
         self.data_dir = directory / "data"
         self.config_path = directory / "hareline.toml"
         self.log_path: Path = directory / "broker.log"
-        self.config_path.write_text(config_toml, encoding="utf-8")
+        if config_toml is not None:
+            self.config_path.write_text(config_toml, encoding="utf-8")
+            self._flags += ["--config", str(self.config_path)]
         self._management_port = 0
         self._started_at_offset = 0
         self._checked_to_offset = 0
@@ -135,7 +143,7 @@ class BrokerProcess(BrokerUnderTest):
         """Start the daemon and return when it accepts connections; raises `BrokerFailed`."""
         command = [sys.executable, "-m", "hareline", "serve", "--bind", self.host]
         command += ["--port", str(self.port), "--management-port", str(self._management_port)]
-        command += ["--data-dir", str(self.data_dir), "--config", str(self.config_path)]
+        command += ["--data-dir", str(self.data_dir), *self._flags]
         with self.log_path.open("ab") as log:
             self._started_at_offset = log.tell()
             self.process = subprocess.Popen(

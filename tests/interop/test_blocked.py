@@ -20,13 +20,16 @@ pytestmark = pytest.mark.timeout(60)
 
 DEADLINE_S = 10.0
 ALARM = '[memory]\nwatermark = "1MiB"\ncheck_interval_s = 0.05\n'
+ALARM_CODE = "MEM-1001"
 NO_ALARM = ALARM.replace('"1MiB"', "1.0")
 
 
 @pytest.fixture
 def alarmed(start_broker: StartBroker) -> BrokerProcess:
-    """A daemon that is short of memory."""
-    return start_broker(ALARM)
+    """A daemon that is short of memory, and knows it."""
+    daemon = start_broker(ALARM)
+    wait_for(lambda: ALARM_CODE in daemon.log_tail(), DEADLINE_S, f"{ALARM_CODE} in its log")
+    return daemon
 
 
 def end_the_alarm(daemon: BrokerProcess) -> None:

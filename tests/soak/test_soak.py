@@ -69,10 +69,12 @@ class Worker(threading.Thread):
         channel = connection.channel()
         channel.confirm_delivery()
         queue = channel.queue_declare("", exclusive=True).method.queue
-        channel.queue_bind(queue, EXCHANGE, f"{queue}.#")
+        # Few keys, over and over: caches by routing key are bounded, but large.
+        key = f"{self.name}.{self.rounds % 10}"
+        channel.queue_bind(queue, EXCHANGE, f"{key}.#")
         bodies = [self._body(number) for number in range(MESSAGES_A_ROUND)]
         for body in bodies:
-            channel.basic_publish(EXCHANGE, f"{queue}.x.y", body, mandatory=True)
+            channel.basic_publish(EXCHANGE, f"{key}.x", body, mandatory=True)
         assert self._consume(channel, queue) == bodies
         assert channel.queue_declare(queue, passive=True).method.message_count == 0
         self._provoke_channel_error(connection)

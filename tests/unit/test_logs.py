@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
 from hareline import events, logs
 
@@ -35,7 +34,6 @@ def _logging_as_it_was() -> Iterator[None]:
     logging.captureWarnings(capture=False)
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
 
 
 def _json_lines(stream: io.StringIO) -> list[dict[str, Any]]:
@@ -153,6 +151,17 @@ def test_a_forgotten_field_does_not_cost_the_message() -> None:
     logs.configure("info", "json", stream)
     logs.get_logger("x").info(events.BROKER_LISTENING)
     assert _json_lines(stream)[0]["event"] == "listening on ?"
+
+
+def test_without_a_set_up_records_are_the_embedding_program_s(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level("INFO"):
+        logs.get_logger("hareline.x").info(events.BROKER_LISTENING, url="amqp://h:1", name="n")
+    assert caplog.messages == ["listening on amqp://h:1"]
+    logging.getLogger().handlers[:] = []
+    logs.get_logger("hareline.x").error(events.BROKER_LISTENING, url="amqp://h:1")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_codes_are_unique_and_of_one_form() -> None:

@@ -80,7 +80,7 @@ class Channel:
         )
         if is_complete:
             parts = content.take(self.number)
-            self.open_lane()
+            self.open_lanes()
             self.publishing.publish_first(content.method_payload, *parts)
 
     def _on_method(self, payload: bytes) -> None:
@@ -91,7 +91,7 @@ class Channel:
         if index == BASIC_PUBLISH:
             self.connection.before_publish()
             self.content.begin(payload)
-            self.connection.close_publish_lane(self.number)
+            self.connection.close_lanes(self.number)
             return
         if self.content.is_open:
             self.content.refuse_method()
@@ -107,7 +107,8 @@ class Channel:
         elif index == commands.Channel.Close.index:
             self.reply(commands.Channel.CloseOk)
 
-    def open_lane(self) -> None:
+    def open_lanes(self) -> None:
+        self.connection.open_settle_lane(self.number, self.settling)
         if self.publishing.transaction is None:
             self.connection.open_publish_lane(self.number, self.publishing)
 

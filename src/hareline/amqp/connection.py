@@ -31,6 +31,7 @@ from hareline.amqp.context import Context, Link, Timer
 from hareline.amqp.handshake import Handshake
 from hareline.amqp.heartbeat import HeartbeatMonitor
 from hareline.amqp.publishing import Publishing
+from hareline.amqp.settling import Settling
 from hareline.auth.permissions import AccessChecker
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import (
@@ -233,8 +234,7 @@ class Connection(FrameSink):
             )
         channel = Channel(self, number)
         self.channels[number] = channel
-        self._decoder.settle_lanes[number] = channel.settling
-        self.open_publish_lane(number, channel.publishing)
+        channel.open_lanes()
         channel.reply(commands.Channel.OpenOk)
 
     def _on_connection_frame(self, kind: int, payload: bytes) -> None:
@@ -330,6 +330,9 @@ class Connection(FrameSink):
         if not self.context.alarms.is_on:
             self._decoder.publish_lanes[number] = lane
 
+    def open_settle_lane(self, number: int, lane: Settling) -> None:
+        self._decoder.settle_lanes[number] = lane
+
     def close_publish_lane(self, number: int) -> None:
         self._decoder.publish_lanes.pop(number, None)
 
@@ -363,7 +366,7 @@ class Connection(FrameSink):
     def on_alarm_cleared(self) -> None:
         for channel in self.channels.values():
             if not channel.is_closing and not channel.content.is_open:
-                channel.open_lane()
+                channel.open_lanes()
         if self.is_blocked:
             self.is_blocked = False
             self.link.resume_reading()
@@ -393,7 +396,7 @@ class Connection(FrameSink):
             self.link.abort()
             return
         if verdict == "send":
-            self.write(HEARTBEAT_FRAME)
+            self.link.write(HEARTBEAT_FRAME)  # not counted as sent: the next one is due as well
         self.link.call_later(heartbeat.tick_s, self._on_heartbeat_tick)
 
     # ------------------------------------------------------------------ octets out
@@ -509,6 +512,9 @@ class Connection(FrameSink):
             self._close_now()
             return False
         self.state = "closing"
+        if self.is_blocked:  # its close-ok must be read
+            self.is_blocked = False
+            self.link.resume_reading()
         self.send(
             0,
             commands.Connection.Close,

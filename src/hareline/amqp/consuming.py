@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline.amqp.reply_to import REPLY_TO_NAME, ReplyQueue
+from hareline.broker.queues.argument_readers import InvalidValue, any_integer, flag, type_name
+from hareline.broker.queues.argument_table import DEFAULT_QUEUE_TYPE
 from hareline.broker.queues.consumer import Consumer
 from hareline.broker.queues.credit import CreditWindow
 from hareline.broker.queues.entry import QueueEntry
@@ -28,12 +30,17 @@ from hareline.wire.encoder import (
     short_string,
 )
 from hareline.wire.methods import Frame, commands
-from hareline.wire.table import kind_of, type_name
 
 if TYPE_CHECKING:
     from hareline.amqp.channel import Channel
 
 ENVELOPES_MAX: Final = 1024  # addresses whose frame parts a consumer keeps
+
+_ARGUMENT_READERS: Final[Mapping[str, Callable[[object, str], int]]] = {
+    "x-priority": any_integer,
+    "x-cancel-on-ha-failover": flag,  # means nothing where no queue has mirrors
+}
+_STREAM_ARGUMENTS: Final = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
 
 
 class ChannelConsumer(Consumer):
@@ -154,7 +161,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     channel.access.require("read", "queue", queue_name)
     queue = channel.vhost.queue(queue_name, channel.connection)
     arguments: Mapping[str, object] = method.arguments or {}
-    priority = _priority(arguments, queue_name, channel.vhost.name)
+    priority = _check_arguments(arguments, channel, queue_name)
     limit = channel.connection.context.limits.max_consumers_per_channel
     if limit and len(channel.consumers) >= limit:
         raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
@@ -179,15 +186,26 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     queue.add_consumer(consumer)
 
 
-def _priority(arguments: Mapping[str, object], queue_name: str, vhost_name: str) -> int:
-    """x-priority, RabbitMQ's consumer priority; any integer, 0 when absent."""
-    priority = arguments.get("x-priority", 0)
-    if isinstance(priority, bool) or not isinstance(priority, int):
-        raise PreconditionFailed(
-            f"invalid arg 'x-priority' for queue '{queue_name}' in vhost '{vhost_name}': "
-            f'"expected integer, got {type_name(kind_of(priority))}"'
-        )
-    return int(priority)
+def _check_arguments(arguments: Mapping[str, object], channel: Channel, queue_name: str) -> int:
+    """Refuse what RabbitMQ's check_consume_arguments refuses; returns x-priority, 0 when absent."""
+    place = f"queue '{queue_name}' in vhost '{channel.vhost.name}'"
+    values: dict[str, int] = {}
+    for name, read in _ARGUMENT_READERS.items():
+        if name in arguments:
+            try:
+                values[name] = read(arguments[name], type_name(arguments[name]))
+            except InvalidValue as problem:
+                raise PreconditionFailed(
+                    f"invalid arg '{name}' for {place}: {problem.term}"
+                ) from None
+    queue_type = channel.vhost.queue_arguments[queue_name].queue_type or DEFAULT_QUEUE_TYPE
+    if queue_type != "stream":
+        for name in _STREAM_ARGUMENTS:
+            if name in arguments:
+                raise PreconditionFailed(
+                    f"invalid arg '{name}' for {place} of queue type rabbit_{queue_type}_queue"
+                )
+    return values.get("x-priority", 0)
 
 
 def _consume_replies(channel: Channel, method: commands.Basic.Consume, tag: str) -> None:
@@ -245,12 +263,13 @@ def qos(channel: Channel, method: commands.Basic.Qos) -> None:
     """AMQP 0-9-1 basic.qos with RabbitMQ's meaning of ``global``.
 
     global = false: for consumers started later on this channel, each on its own. global = true:
-    one limit shared by all consumers of the channel, in force at once. Octets are limited too,
-    which RabbitMQ refuses (540).
+    one limit shared by all consumers of the channel, in force at once, until a limit for each is
+    set (rabbit_channel lifts it then). Octets are limited too, which RabbitMQ refuses (540).
     """
     if method.global_:
         channel.limit_all(method.prefetch_count, method.prefetch_size)
     else:
+        channel.limit_all(0, 0)
         channel.prefetch_count = method.prefetch_count
         channel.prefetch_size = method.prefetch_size
     channel.reply(commands.Basic.QosOk)

@@ -162,25 +162,28 @@ class Publishing(PublishLane):
     def _publish_in_transaction(
         self, transaction: Transaction, route: Route, message: Message, flags: int
     ) -> None:
+        """Checked and routed now, as in RabbitMQ; enqueued, or returned, at commit."""
         message, extra_keys = self._inspect(message, flags)
-        transaction.publish(lambda: self._deliver_again(route, message, extra_keys))
-
-    def _deliver_again(self, route: Route, message: Message, extra_keys: list[str]) -> None:
-        """At commit: the bindings may have changed since the publish was checked."""
-        if route.exchange is not None and not route.is_dynamic:
-            keys = [route.address.routing_key]
-            queues, _ = self._channel.vhost.route(route.exchange, keys, message)
-            route = Route(route.address, route.exchange, queues, route.is_mandatory, False)
-        self._deliver(route, message, extra_keys)
+        queues = self._queues_for(route, message, extra_keys)
+        transaction.publish(lambda: self._enqueue(message, queues, route.is_mandatory))
 
     def _deliver(self, route: Route, message: Message, extra_keys: list[str]) -> None:
-        queues = route.queues
-        if (extra_keys or route.is_dynamic) and route.exchange is not None:
-            keys = [route.address.routing_key, *extra_keys]
-            queues, _ = self._channel.vhost.route(route.exchange, keys, message)
+        self._enqueue(message, self._queues_for(route, message, extra_keys), route.is_mandatory)
+
+    def _queues_for(
+        self, route: Route, message: Message, extra_keys: list[str]
+    ) -> tuple[Enqueueing, ...]:
+        if not (extra_keys or route.is_dynamic) or route.exchange is None:
+            return route.queues
+        keys = [route.address.routing_key, *extra_keys]
+        return self._channel.vhost.route(route.exchange, keys, message)[0]
+
+    def _enqueue(
+        self, message: Message, queues: tuple[Enqueueing, ...], is_mandatory: bool
+    ) -> None:
         for queue in queues:
             queue.enqueue(message)
-        if not queues and route.is_mandatory:
+        if not queues and is_mandatory:
             self._return(message)
         confirms = self.confirms
         if confirms is not None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
+from hareline.broker.exchanges.registry import exchange_class
 from hareline.errors import AccessRefused, NotFound
 from hareline.wire.methods import Exchange as ExchangeMethods
 from hareline.wire.methods import Frame, commands
@@ -32,9 +33,9 @@ def _refuse_default_exchange(*names: str) -> None:
 def _require_dead_letter_rights(
     channel: Channel, arguments: Mapping[str, object], name: str
 ) -> None:
-    """Naming a dead letter exchange needs read on the queue and write on the exchange."""
+    """A new queue with a dead letter exchange needs read on itself and write on that."""
     dead_letter_exchange = arguments.get("x-dead-letter-exchange")
-    if isinstance(dead_letter_exchange, str):
+    if isinstance(dead_letter_exchange, str) and name not in channel.vhost.queues:
         channel.access.require("read", "queue", name)
         channel.access.require("write", "exchange", dead_letter_exchange)
 
@@ -48,10 +49,11 @@ def declare_exchange(channel: Channel, method: commands.Exchange.Declare) -> Non
     if method.passive:
         channel.vhost.exchange(name)
     else:
+        exchange_class(method.exchange_type)  # an unknown type is refused before anything else
         channel.access.require("configure", "exchange", name)
         arguments: Mapping[str, object] = method.arguments or {}
         alternate = arguments.get("alternate-exchange")
-        if isinstance(alternate, str):
+        if isinstance(alternate, str) and name not in channel.vhost.exchanges:
             channel.access.require("read", "exchange", name)
             channel.access.require("write", "exchange", alternate)
         channel.vhost.declare_exchange(
@@ -168,7 +170,6 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
             is_durable=bool(method.durable) and not method.exclusive,
             is_auto_delete=bool(method.auto_delete),
             owner=channel.connection if method.exclusive else None,
-            requester=channel.connection,
             arguments=arguments,
         )
     channel.last_queue_name = queue.name

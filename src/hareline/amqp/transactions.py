@@ -1,6 +1,7 @@
 """tx: publishes and settlements of a channel, kept until commit.
 
-Publishes are routed only at commit, acknowledgements take effect only then, and nothing else of the
+Publishes are checked and routed as they come, as in RabbitMQ; they are enqueued, and the unroutable
+ones returned, only at commit. Acknowledgements take effect only then, and nothing else of the
 broker runs in between, so a commit is atomic to everyone watching. A rollback drops the publishes
 and puts the acknowledged deliveries back among the channel's unacked ones; they are not redelivered
 (RabbitMQ's rule for tx.rollback).

@@ -143,7 +143,6 @@ class VirtualHost:
         """
         if name == "":
             raise AccessRefused(_DEFAULT_EXCHANGE_REFUSED)
-        self._check_alternate_exchange(name, arguments)
         existing = self.exchanges.get(name)
         if existing is not None:
             self._check_exchange_equivalent(
@@ -154,6 +153,7 @@ class VirtualHost:
             raise AccessRefused(
                 f"exchange name '{name}' contains reserved prefix '{RESERVED_PREFIX}*'"
             )
+        self._check_alternate_exchange(name, arguments)
         exchange = create_exchange(
             type_name,
             name,
@@ -183,18 +183,19 @@ class VirtualHost:
         is_internal: bool,
         arguments: Mapping[str, object],
     ) -> None:
-        alternate = arguments.get("alternate-exchange")
+        before, now = exchange.arguments, arguments
+        alternate = "alternate-exchange"
         for label, received, current in (
-            ("type", type_name, exchange.type_name),
-            ("durable", is_durable, exchange.is_durable),
-            ("auto_delete", is_auto_delete, exchange.is_auto_delete),
-            ("internal", is_internal, exchange.is_internal),
-            ("alternate-exchange", alternate, exchange.alternate_exchange),
+            ("type", _shown(type_name), _shown(exchange.type_name)),
+            ("durable", _shown(is_durable), _shown(exchange.is_durable)),
+            ("auto_delete", _shown(is_auto_delete), _shown(exchange.is_auto_delete)),
+            ("internal", _shown(is_internal), _shown(exchange.is_internal)),
+            (alternate, _compared(alternate, now, before), _compared(alternate, before, now)),
         ):
             if received != current:
                 raise PreconditionFailed(
                     f"inequivalent arg '{label}' for exchange '{exchange.name}' in vhost "
-                    f"'{self.name}': received {_shown(received)} but current is {_shown(current)}"
+                    f"'{self.name}': received {received} but current is {current}"
                 )
 
     def delete_exchange(self, name: str, *, if_unused: bool) -> None:
@@ -204,7 +205,7 @@ class VirtualHost:
         """
         if name == "":
             raise AccessRefused(_DEFAULT_EXCHANGE_REFUSED)
-        if any(name == predeclared for predeclared, _, _ in PREDECLARED):
+        if name.startswith(RESERVED_PREFIX):  # also one that does not exist, as in RabbitMQ
             raise AccessRefused(
                 f"deletion of system exchange '{name}' in vhost '{self.name}' not allowed"
             )
@@ -247,21 +248,18 @@ class VirtualHost:
         is_durable: bool,
         is_auto_delete: bool,
         owner: object | None,
-        requester: object,
         arguments: Mapping[str, object],
     ) -> Queue:
         """Create the queue, or check that the existing one is equivalent.
 
         ``is_server_named``: the name was made by ``generated_name``, so it may be a reserved one.
-        ``owner`` is the requester for an exclusive queue, else None. Raises AccessRefused
-        (reserved name), ResourceLocked (somebody else's exclusive queue) and PreconditionFailed
-        (bad or inequivalent arguments).
+        ``owner`` is the declaring connection for an exclusive queue, else None. Raises
+        AccessRefused (reserved name), ResourceLocked (the owner is not the same) and
+        PreconditionFailed (bad or inequivalent arguments).
         """
         existing = self.queues.get(name)
         if existing is not None:
-            self._check_queue_equivalent(
-                existing, is_durable, is_auto_delete, owner, requester, arguments
-            )
+            self._check_queue_equivalent(existing, is_durable, is_auto_delete, owner, arguments)
             return existing
         if name.startswith(RESERVED_PREFIX) and not is_server_named:
             raise AccessRefused(
@@ -303,10 +301,9 @@ class VirtualHost:
         is_durable: bool,
         is_auto_delete: bool,
         owner: object | None,
-        requester: object,
         arguments: Mapping[str, object],
     ) -> None:
-        if queue.owner is not None and queue.owner is not requester:
+        if queue.owner is not owner:
             raise self._locked(queue.name)
         for label, received, current in (
             ("durable", is_durable, queue.is_durable),
@@ -317,8 +314,6 @@ class VirtualHost:
                     f"inequivalent arg '{label}' for queue '{queue.name}' in vhost "
                     f"'{self.name}': received {_shown(received)} but current is {_shown(current)}"
                 )
-        if queue.owner is not owner:
-            raise self._locked(queue.name)
         check_equivalent(
             self.queue_arguments[queue.name], arguments, queue=queue.name, vhost=self.name
         )
@@ -435,7 +430,17 @@ class VirtualHost:
 
 def _shown(value: object) -> str:
     if value is None:
-        return "none"
+        return "'undefined'"
     if isinstance(value, bool):
         return "'true'" if value else "'false'"
-    return f"'{value}'"
+    return f"'{value.decode('utf-8', 'replace') if isinstance(value, bytes) else value}'"
+
+
+def _compared(name: str, mine: Mapping[str, object], other: Mapping[str, object]) -> str:
+    """One side of an argument in an inequivalence: its type is told if the other side has none."""
+    if name not in mine:
+        return "none"
+    shown = _shown(mine[name])
+    if name in other:
+        return shown
+    return f"the value {shown} of type '{erlang_terms.type_name(mine[name])}'"

@@ -35,9 +35,11 @@ class ManagementListener:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((host, port))
-        except OSError:
+            listening.listen()  # uvicorn does it again, but later: the port is printed before that
+        except OSError as error:
             listening.close()
-            raise
+            problem = f"cannot listen on address ({host!r}, {port}): {error.strerror}"
+            raise OSError(error.errno, problem) from error
         address = listening.getsockname()
         self._task = asyncio.create_task(self._server.serve(sockets=[listening]))
         return address[0], address[1]

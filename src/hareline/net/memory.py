@@ -62,6 +62,10 @@ class MemoryWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
+        """Look now, and from now on."""
+        self._tick()
+
+    def _arm(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self.interval_s, self._tick)
 
     def stop(self) -> None:
@@ -75,7 +79,7 @@ class MemoryWatch:
             release_freed_memory()
             used = used_bytes()
         self.check(used)
-        self.start()
+        self._arm()
 
     def check(self, used: int) -> None:
         """Compare ``used`` bytes with the watermark."""

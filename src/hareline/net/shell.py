@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # Replies, returns and confirms are not subject to credit. A client that asks for more of them than
 # this without reading any is not read from until it does.
 UNREAD_OUTPUT_MAX: Final = 16
+# How long a client may take to close its end after the last frame.
+LINGER_S: Final = 5.0
 # With more than this missing of a frame, a message comes that the large read buffer is for.
 LARGE_FRAME_BYTES: Final = 32_768
 
@@ -39,6 +41,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
         "_is_behind",
         "_is_choked",
         "_is_reading",
+        "_linger",
         "_loop",
         "_pacing",
         "_peer",
@@ -57,6 +60,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
         self._peer: tuple[str, int] = ("", 0)
         self._buffer = pacing.read_buffer
         self._is_reading = True
+        self._linger: asyncio.TimerHandle | None = None
         self._is_alarmed = False
         self._is_behind = False
         self._is_choked = False
@@ -104,6 +108,8 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
     def connection_lost(self, exc: Exception | None) -> None:
         self._pacing.forget(self)
         self._transport = None
+        if self._linger is not None:
+            self._linger.cancel()
         self._connection.on_link_lost(str(exc) if exc is not None else "")
 
     # --------------------------------------------------- from the protocol side
@@ -136,8 +142,18 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
             self._update_reading()
 
     def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        """Send what is written and an end of stream, then wait for the client to close.
+
+        Closing a socket that holds unread octets resets it, and the reset may overtake close-ok on
+        its way to a client that had more to say. What still comes is read and dropped.
+        """
+        transport = self._transport
+        if transport is None or transport.is_closing() or self._linger is not None:
+            return
+        self._linger = self._loop.call_later(LINGER_S, self.abort)
+        self._is_alarmed = self._is_behind = self._is_choked = False
+        self._update_reading()
+        transport.write_eof()
 
     def abort(self) -> None:
         if self._transport is not None:

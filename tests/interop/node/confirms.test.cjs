@@ -23,7 +23,7 @@ test('every publish is confirmed once and in order of its callbacks', async (t) 
 
 test('a confirm covers all tags up to it when it says multiple', async (t) => {
   const ch = await confirmChannel(t);
-  const queue = await privateQueue(ch, { arguments: {} });
+  const queue = await privateQueue(ch);
   const acks = [];
   ch.on('ack', ({ deliveryTag, multiple }) => acks.push({ deliveryTag, multiple }));
   let sent = 0;

@@ -127,14 +127,6 @@ async function readyCount(ch, queue) {
   return (await ch.checkQueue(queue)).messageCount;
 }
 
-/**
- * A round trip that the server answers only after everything sent before it on this channel; what
- * the server wanted to deliver because of those earlier frames has arrived when it resolves.
- */
-async function settled(ch, queue) {
-  await ch.checkQueue(queue);
-}
-
 /** The operation must close its channel with `code`; the error's text must match `pattern`. */
 async function channelClosesWith(ch, code, pattern, operation) {
   const closed = nextEvent(ch, 'error');
@@ -169,7 +161,6 @@ module.exports = {
   packageName,
   privateQueue,
   readyCount,
-  settled,
   texts,
   uniqueName,
   until,

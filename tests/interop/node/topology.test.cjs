@@ -265,17 +265,16 @@ test('a fanout exchange reaches every bound queue', async (t) => {
 test('a topic exchange understands star and hash', async (t) => {
   const { ch, exchange } = await withExchange(t, 'topic', { autoDelete: false });
   const keys = ['', 'a', 'a.b', 'a.b.c', 'b', 'a.x.c', 'b.a', 'a..c'];
+  // An empty routing key has no words in RabbitMQ, so a star does not match it.
   const expected = {
     '#': [true, true, true, true, true, true, true, true],
-    '*': [true, true, false, false, true, false, false, false],
+    '*': [false, true, false, false, true, false, false, false],
     'a.#': [false, true, true, true, false, true, false, true],
     '#.c': [false, false, false, true, false, true, false, true],
     'a.*.c': [false, false, false, true, false, true, false, true],
     'a.#.c': [false, false, false, true, false, true, false, true],
     '*.b': [false, false, true, false, false, false, false, false],
   };
-  // An empty routing key has no words in RabbitMQ, so a star does not match it.
-  expected['*'][0] = false;
   for (const [pattern, reached] of Object.entries(expected)) {
     const queue = await privateQueue(ch);
     await ch.bindQueue(queue, exchange, pattern);

@@ -54,7 +54,6 @@ def declare(
         is_durable=is_durable,
         is_auto_delete=is_auto_delete,
         owner=requester if is_exclusive else None,
-        requester=requester,
         arguments=arguments,
     )
 

@@ -24,6 +24,7 @@ of the message are looked up there: an ``any`` binding stands under each of its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import ClassVar, Final
 
 from hareline.broker.exchanges import erlang_terms
@@ -38,10 +39,9 @@ _PRESENT: Final = object()  # stands for the value in a condition that wants non
 def comparable(value: object) -> object:
     """A hashable stand-in for a header value, equal for equal values of one class of types only.
 
-    The classes: bool; integer, of any width; float, of both widths; text; octets; timestamp;
-    decimal; array; table; void. So True is not 1, and 1 is neither 1.0 nor "1". That is RabbitMQ 4
-    (it compares with ``=:=``), but for two pairs that Erlang cannot tell apart and we can: text and
-    octets, timestamps and integers.
+    The classes: bool; integer, of any width; float, of both widths; text or octets; timestamp;
+    decimal, of one scale; array; table; void. So True is not 1, and 1 is neither 1.0 nor "1". That
+    is RabbitMQ 4 (it compares with ``=:=``, where text and octets are one).
     """
     kind = type(value)
     if kind is str or kind is int or value is None:
@@ -56,11 +56,13 @@ def comparable(value: object) -> object:
     if isinstance(value, float):
         return ("float", float(value))
     if isinstance(value, (bytes, bytearray)):
-        return ("octets", bytes(value))
+        return bytes(value).decode("utf-8", "surrogateescape")  # as table decodes text
     if isinstance(value, Mapping):
         return ("table", frozenset([(key, comparable(item)) for key, item in value.items()]))
     if isinstance(value, (list, tuple)):
         return ("array", tuple([comparable(item) for item in value]))
+    if isinstance(value, Decimal):
+        return ("decimal", value.as_tuple())
     return (kind.__name__, value)
 
 

@@ -1,7 +1,8 @@
 """Which exchange types there are, by the name that exchange.declare uses.
 
 ``broker.vhost`` calls ``create_exchange`` for a new exchange, from a client or from the definitions
-store. The default exchange is not here, because nobody declares it.
+store; ``amqp.topology`` asks ``exchange_class`` whether a declare names one. The default exchange
+is not here, because nobody declares it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,14 @@ EXCHANGE_TYPES: Final[Mapping[str, type[Exchange]]] = {
 }
 
 
+def exchange_class(type_name: str) -> type[Exchange]:
+    """Raises PreconditionFailed for a type that is not known; the text is RabbitMQ 4's."""
+    known = EXCHANGE_TYPES.get(type_name)
+    if known is None:
+        raise PreconditionFailed(f"unknown exchange type '{type_name}'")
+    return known
+
+
 def create_exchange(
     type_name: str,
     name: str,
@@ -42,14 +51,11 @@ def create_exchange(
 ) -> Exchange:
     """A new exchange without bindings.
 
-    Raises PreconditionFailed for a type that is not known (text as RabbitMQ 4) and for arguments
-    that the type refuses.
+    Raises PreconditionFailed for a type that is not known and for arguments that the type refuses.
     """
-    exchange_class = EXCHANGE_TYPES.get(type_name)
-    if exchange_class is None:
-        raise PreconditionFailed(f"unknown exchange type '{type_name}'")
-    exchange_class.validate_arguments(arguments or {})
-    return exchange_class(
+    of_type = exchange_class(type_name)
+    of_type.validate_arguments(arguments or {})
+    return of_type(
         name,
         is_durable=is_durable,
         is_auto_delete=is_auto_delete,

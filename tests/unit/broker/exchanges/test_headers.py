@@ -117,13 +117,13 @@ CLASSES: list[list[object]] = [
     [0, table.SignedInt(0)],
     [1.0, table.Float(1.0)],
     [0.0, table.Float(0.0)],
-    ["1"],
-    [b"1"],
+    ["1", b"1"],
     ["true"],
-    [""],
-    [b""],
+    ["", b""],
+    ["\udcff", b"\xff"],
     [Timestamp(1)],
     [Decimal("1")],
+    [Decimal("1.0")],
     [Array([1]), [table.Short(1)]],
     [Array([True])],
     [Array([1.0])],
@@ -288,9 +288,11 @@ def kind_class(value: object) -> str:
         return "bool"
     if isinstance(value, Timestamp):
         return "timestamp"
-    for python_type in (int, float, str, bytes, list, dict):
+    for python_type in (int, float, str, list, dict):
         if isinstance(value, python_type):
             return python_type.__name__
+    if isinstance(value, bytes):
+        return "str"
     return type(value).__name__
 
 
@@ -301,7 +303,13 @@ def naive_equal(one: object, other: object) -> bool:
         return len(one) == len(other) and all(map(naive_equal, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(naive_equal(one[key], other[key]) for key in one)
+    if isinstance(one, str | bytes) and isinstance(other, str | bytes):
+        return as_text(one) == as_text(other)
     return one == other
+
+
+def as_text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def naive_is_met(arguments: dict[str, object], headers: dict[str, object]) -> bool:

@@ -93,7 +93,6 @@ class RecoveryTest extends BrokerCase {
     String named = own.queueDeclare(uniqueName("named"), false, false, true, null).getQueue();
     Inbox inbox = new Inbox(own, named, false);
     cutAndAwaitRecovery();
-    fill(named, 0);
     for (String each : numbers(0, 5)) {
       own.basicPublish("", named, null, bytes(each));
     }

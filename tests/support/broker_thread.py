@@ -1,0 +1,111 @@
+"""A whole broker in a thread of the test process, whose inside a test may look at.
+
+For tests that need sockets and the event loop, but also counters, references and no second process.
+``hareline.testing`` is the same for the broker's users, with nothing to look into.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from hareline.broker.queues.queue import Queue
+from hareline.server import Broker, loop_factory
+from hareline.settings import Listener, Management, Settings
+
+from .raw_client import RawClient
+from tests.interop.waiting import wait_for
+
+T = TypeVar("T")
+
+START_DEADLINE_S = 30.0
+STOP_DEADLINE_S = 0.5
+
+
+class BrokerThread:
+    """``broker`` belongs to the thread's loop: look at it by ``ask`` alone."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._thread = threading.Thread(target=self._run, name="broker", daemon=True)
+        self._is_ready = threading.Event()
+        self._stop_deadline_s = STOP_DEADLINE_S
+        self._clients: list[RawClient] = []
+        self.failures: list[dict[str, object]] = []
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.loop.set_exception_handler(lambda _, context: self.failures.append(context))
+        self._stopping = asyncio.Event()
+        self.broker = Broker(self._settings)
+        await self.broker.start()
+        host, port = self.broker.url.removeprefix("amqp://").rsplit(":", 1)
+        self.address = (host, int(port))
+        self._is_ready.set()
+        await self._stopping.wait()
+        await self.broker.stop(self._stop_deadline_s)
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._is_ready.wait(START_DEADLINE_S), "the broker did not start"
+
+    def begin_to_stop(self, deadline_s: float) -> None:
+        """As SIGTERM does; returns at once."""
+        self._stop_deadline_s = deadline_s
+        self.loop.call_soon_threadsafe(self._stopping.set)
+
+    def wait_until_stopped(self) -> None:
+        self._thread.join(START_DEADLINE_S)
+        assert not self._thread.is_alive(), "the broker did not stop"
+
+    def stop(self) -> None:
+        for client in self._clients:
+            client.drop()
+        if self._thread.is_alive():
+            self.begin_to_stop(self._stop_deadline_s)
+        self.wait_until_stopped()
+
+    def ask(self, question: Callable[[Broker], T]) -> T:
+        """What ``question`` says about the broker, asked in the broker's own thread."""
+
+        async def answer() -> T:
+            return question(self.broker)
+
+        return asyncio.run_coroutine_threadsafe(answer(), self.loop).result(START_DEADLINE_S)
+
+    def ask_queue(self, name: str, question: Callable[[Queue], T]) -> T:
+        return self.ask(lambda broker: question(broker.context.vhosts["/"].queues[name]))
+
+    def wait_until(
+        self, is_so: Callable[[Broker], bool], what: str, deadline_s: float = 30.0
+    ) -> None:
+        wait_for(lambda: self.ask(is_so) or None, deadline_s, what)
+
+    def client(self, *, receive_buffer: int = 0) -> RawClient:
+        """A client that has said nothing yet; dropped at the end of the test."""
+        client = RawClient(self.address, receive_buffer=receive_buffer)
+        self._clients.append(client)
+        return client
+
+
+@contextmanager
+def broker_in_thread(settings: Settings | None = None) -> Iterator[BrokerThread]:
+    """Loopback, a free port, no HTTP; everything else is as ``settings`` say."""
+    fixed = {
+        "listener": Listener(bind="127.0.0.1", port=0),
+        "management": Management(enabled=False),
+    }
+    thread = BrokerThread((settings or Settings()).model_copy(update=fixed))
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.stop()
+    assert not thread.failures, thread.failures

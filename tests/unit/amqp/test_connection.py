@@ -1,0 +1,656 @@
+"""A connection: protocol header, frames out of place, channel numbers, closing from either side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hareline import events
+from hareline.amqp.connection import CLOSE_OK_TIMEOUT_S, OUTPUT_TURN_MAX_BYTES, protocol_of
+from hareline.auth.permissions import Permissions
+from hareline.wire.constants import PROTOCOL_HEADER, PROTOCOL_HEADER_0_9
+from hareline.wire.methods import Frame, commands, encode_method
+
+from .peer import (
+    BODY,
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    Peer,
+    Refusal,
+    SteppedBroker,
+    frame,
+    header_payload,
+    ids,
+    publish_octets,
+)
+
+DECLARE, CONSUME = commands.Queue.Declare, commands.Basic.Consume
+
+# ------------------------------------------------------------------------------- protocol header
+
+
+@pytest.mark.parametrize("header", [PROTOCOL_HEADER, PROTOCOL_HEADER_0_9])
+def test_both_headers_of_0_9_are_welcome(broker: SteppedBroker, header: bytes) -> None:
+    peer = broker.accept()
+    peer.send_octets(header)
+    peer.expect(commands.Connection.Start)
+
+
+def test_a_header_may_come_octet_by_octet_and_with_what_follows(broker: SteppedBroker) -> None:
+    peer = broker.accept()
+    for octet in PROTOCOL_HEADER[:-1]:
+        peer.send_octets(bytes((octet,)))
+        peer.expect_nothing()
+    close = encode_method(0, commands.Connection.Close)
+    peer.send_octets(PROTOCOL_HEADER[-1:] + close)
+    assert [one.name for one in peer.receive()] == ["connection.start", "connection.close-ok"]
+
+
+@pytest.mark.parametrize(
+    ("header", "protocol"),
+    [
+        (b"AMQP\x01\x01\x00\x0a", "AMQP version 1-1-0-10"),
+        (b"AMQP\x00\x01\x00\x00", "AMQP version 0-1-0-0"),
+        (b"AMQP\x03\x01\x00\x00", "AMQP version 3-1-0-0"),
+        (b"AMQP\x01\x01\x08\x00", "AMQP version 1-1-8-0"),
+        (b"AMQP\x00\x00\x09\x02", "AMQP version 0-0-9-2"),
+        (b"\x16\x03\x01\x00\xa5\x01\x00\x00", "TLS"),
+        (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
+        (b"hello", "b'hello'"),
+        (b"\x00", "b'\\x00'"),
+    ],
+)
+def test_another_protocol_is_answered_with_ours_and_the_socket_closed(
+    broker: SteppedBroker, header: bytes, protocol: str
+) -> None:
+    peer = broker.accept()
+    peer.send_octets(header)
+    broker.run_turns()
+    assert peer.link.written == b"AMQP\x00\x00\x09\x01"
+    assert peer.link.state == "closed"
+    assert broker.reported(events.PEER_SPEAKS_OTHERWISE) == [
+        {"peer": "127.0.0.1:40000", "protocol": protocol}
+    ]
+
+
+def test_nothing_is_read_after_a_wrong_header(broker: SteppedBroker) -> None:
+    peer = broker.accept()
+    peer.send_octets(b"AMQP\x01\x01\x00\x0a")
+    peer.send_octets(PROTOCOL_HEADER)
+    broker.run_turns()
+    assert peer.link.written == b"AMQP\x00\x00\x09\x01"
+
+
+@pytest.mark.parametrize("header", [b"POST / HT", b"HEAD / HT", b"PUT /x H"])
+def test_http_is_told_by_its_verb(header: bytes) -> None:
+    assert protocol_of(header) == "HTTP"
+
+
+# -------------------------------------------------------------------------- frames out of place
+
+
+@pytest.mark.parametrize(
+    ("octets", "code", "text"),
+    [
+        (frame(HEARTBEAT, 1, b""), 505, "UNEXPECTED_FRAME - type 8, all octets = <<>>"),
+        (
+            frame(HEARTBEAT, 0, b"a"),
+            501,
+            'FRAME_ERROR - type 8, all octets = <<"a">>: unknown_frame',
+        ),
+        (frame(BODY, 0, b"a"), 505, 'UNEXPECTED_FRAME - type 3, all octets = <<"a">>'),
+        (
+            frame(HEADER, 0, header_payload(0)),
+            505,
+            "UNEXPECTED_FRAME - type 2, all octets = <<0,60,0,0,0,0,0,0,0,0,0,0,0,0>>",
+        ),
+        (frame(4, 1, b"ab"), 501, 'FRAME_ERROR - type 4, all octets = <<"ab">>: unknown_frame'),
+        (
+            frame(METHOD, 1, b"abcd")[:-1] + b"\0",
+            501,
+            'FRAME_ERROR - type 1, all octets = <<"abcd">>: {invalid_frame_end_marker,0}',
+        ),
+        (
+            frame(BODY, 1, b"x" * 131_073),
+            501,
+            "FRAME_ERROR - type 3, all octets = <<>>: {frame_too_large,131073,131064}",
+        ),
+        (
+            frame(HEADER, 1, header_payload(0)),
+            505,
+            "UNEXPECTED_FRAME - expected method frame, got non method frame instead",
+        ),
+        (
+            frame(BODY, 1, b"a"),
+            505,
+            "UNEXPECTED_FRAME - expected method frame, got non method frame instead",
+        ),
+        (
+            frame(HEADER, 1, b"\0\x3c\0\0"),
+            501,
+            "FRAME_ERROR - type 2, all octets = <<0,60,0,0>>: unknown_frame",
+        ),
+    ],
+)
+def test_a_frame_that_belongs_nowhere_closes_the_connection_and_names_no_method(
+    peer: Peer, octets: bytes, code: int, text: str
+) -> None:
+    peer.send_octets(octets)
+    assert peer.refusal() == Refusal("connection", code, text, 0, 0)
+
+
+def test_heartbeats_are_welcome_at_any_time(peer: Peer) -> None:
+    peer.send_octets(frame(HEARTBEAT, 0, b"") * 3)
+    peer.declare("q")
+
+
+@pytest.mark.parametrize(
+    "method_class",
+    [commands.Connection.TuneOk, commands.Connection.Close, commands.Connection.UpdateSecret],
+)
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_connection_method_on_a_channel_is_503(
+    peer: Peer, method_class: type[Frame], number: int
+) -> None:
+    assert peer.refused(number, method_class) == (503, "COMMAND_INVALID - unimplemented method")
+
+
+@pytest.mark.parametrize(
+    "method_class",
+    [
+        commands.Channel.Open,
+        commands.Basic.Qos,
+        commands.Basic.Publish,
+        commands.Queue.Declare,
+        commands.Connection.Start,
+        commands.Connection.StartOk,
+        commands.Connection.TuneOk,
+        commands.Connection.Open,
+        commands.Connection.CloseOk,
+    ],
+)
+def test_a_method_that_does_not_belong_on_channel_0_is_504(
+    peer: Peer, method_class: type[Frame]
+) -> None:
+    assert peer.refused(0, method_class) == (
+        504,
+        "CHANNEL_ERROR - unexpected method in connection state running",
+    )
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(("class_id", "method_id"), [(60, 999), (99, 9), (10, 99), (0, 0)])
+def test_a_method_nobody_knows_is_503(
+    peer: Peer, number: int, class_id: int, method_id: int
+) -> None:
+    octets = class_id.to_bytes(2, "big") + method_id.to_bytes(2, "big")
+    peer.send_octets(frame(METHOD, number, octets))
+    assert peer.refusal() == Refusal(
+        "connection", 503, "COMMAND_INVALID - unimplemented method", class_id, method_id
+    )
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_method_frame_too_short_for_its_ids_is_502(peer: Peer, number: int) -> None:
+    peer.send_octets(frame(METHOD, number, b"\0\x3c\0"))
+    refusal = peer.refusal()
+    assert (refusal.code, refusal.class_id, refusal.method_id) == (502, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (b"\0\0\5a", "no octets left for 'queue'"),
+        (b"\0\0\0\0\0\0\0\0zz", "2 octets too many"),
+        (b"\0\0\1\xff\0\0\0\0\0", "malformed UTF-8 in shortstr 'queue'"),
+    ],
+)
+def test_arguments_that_cannot_be_decoded_are_502(
+    peer: Peer, arguments: bytes, reason: str
+) -> None:
+    peer.send_octets(frame(METHOD, 1, b"\0\x32\0\x0a" + arguments))
+    assert peer.refusal() == Refusal(
+        "connection",
+        502,
+        f"SYNTAX_ERROR - cannot decode queue.declare: {reason}",
+        *ids(DECLARE),
+    )
+
+
+@given(st.lists(st.binary(max_size=60), max_size=6), st.lists(st.integers(0, 30), max_size=10))
+def test_garbage_never_gets_anything_but_a_close(pieces: list[bytes], split_at: list[int]) -> None:
+    peer = SteppedBroker().connect()
+    for piece in pieces:
+        peer.send_octets(piece)
+    names = [one.name for one in peer.receive()]
+    assert names in ([], ["connection.close"])
+
+
+METHOD_CLASSES = list(commands.INDEX_MAPPING.values())
+FRAMES = st.one_of(
+    st.builds(
+        lambda method_class, number: encode_method(number, method_class),
+        st.sampled_from(METHOD_CLASSES),
+        st.integers(0, 2),
+    ),
+    st.builds(
+        lambda method_class, number, octets: frame(
+            METHOD, number, method_class.index.to_bytes(4, "big") + octets
+        ),
+        st.sampled_from(METHOD_CLASSES),
+        st.integers(0, 2),
+        st.binary(max_size=20),
+    ),
+    st.builds(
+        lambda number, size, properties: frame(
+            HEADER, number, header_payload(size)[:12] + properties
+        ),
+        st.integers(0, 2),
+        st.integers(0, 4),
+        st.sampled_from([b"", b"\0\0", b"\0\0x", b"\x80\0\2ab", b"\x80\0\5ab", b"\x20\0\0\0\0\0"]),
+    ),
+    st.builds(
+        lambda number, body: frame(BODY, number, body), st.integers(0, 2), st.binary(max_size=4)
+    ),
+    st.builds(
+        publish_octets,
+        st.integers(1, 2),
+        st.sampled_from(["q", "nowhere"]),
+        st.binary(max_size=4),
+    ),
+    st.just(frame(HEARTBEAT, 0, b"")),
+)
+
+
+@given(st.lists(FRAMES, max_size=25), st.booleans())
+def test_any_sequence_of_frames_is_answered_by_the_rules(
+    frames: list[bytes], is_one_read: bool
+) -> None:
+    """No exception gets out, and nothing is said on a channel between its close and its reopening.
+
+    Close frames and their answers must pair up whatever nonsense the client says.
+    """
+    broker = SteppedBroker()
+    peer = broker.connect(channels=[1, 2])
+    peer.declare("q")
+    closing: set[int] = set()
+    for octets in [b"".join(frames)] if is_one_read else frames:
+        peer.send_octets(octets)
+        for one in peer.receive():
+            if one.name == "channel.open-ok":
+                closing.discard(one.channel)
+            elif one.channel in closing:
+                assert one.name in ("channel.close-ok", "connection.close-ok"), one
+            if one.name == "channel.close":
+                closing.add(one.channel)
+            if one.name in ("connection.close", "connection.close-ok"):
+                closing.update((0, 1, 2))
+    queue = broker.vhost.queues.get("q")
+    peer.lose()
+    if queue is not None:
+        assert queue.unacked_count == 0
+
+
+# ------------------------------------------------------------------------------ channel numbers
+
+
+def test_a_method_on_an_unopened_channel_is_504(peer: Peer) -> None:
+    assert peer.refused(2, commands.Basic.Qos) == (504, "CHANNEL_ERROR - expected 'channel.open'")
+
+
+def test_a_second_open_of_a_channel_is_504(peer: Peer) -> None:
+    assert peer.refused(1, commands.Channel.Open) == (
+        504,
+        "CHANNEL_ERROR - second 'channel.open' seen",
+    )
+
+
+def test_more_channels_than_negotiated_are_530(broker: SteppedBroker) -> None:
+    peer = broker.connect(channel_max=2, channels=[1, 2])
+    peer.send(3, commands.Channel.Open)
+    assert peer.refusal() == Refusal(
+        "connection",
+        530,
+        "NOT_ALLOWED - number of channels opened (2) has reached the negotiated channel_max (2)",
+        0,
+        0,
+    )
+
+
+def test_a_closed_channel_makes_room_for_another(broker: SteppedBroker) -> None:
+    peer = broker.connect(channel_max=2, channels=[1, 2])
+    peer.call(1, commands.Channel.Close)
+    peer.open(1)
+
+
+def test_the_highest_channel_number_works(broker: SteppedBroker) -> None:
+    peer = broker.connect(channels=[2047])
+    assert peer.call(2047, DECLARE, queue="q").queue == "q"
+
+
+def test_a_late_close_ok_on_a_free_number_is_ignored(peer: Peer) -> None:
+    peer.send(5, commands.Channel.CloseOk)
+    peer.expect_nothing()
+
+
+# ----------------------------------------------------------------------------- the client closes
+
+
+def close(peer: Peer) -> None:
+    peer.call(0, commands.Connection.Close, reply_code=200, reply_text="Normal shutdown")
+
+
+def test_close_is_answered_and_then_the_socket_closed(broker: SteppedBroker, peer: Peer) -> None:
+    close(peer)
+    assert peer.link.state == "closed"
+    peer.connection.on_link_lost("")
+    assert list(broker.context.connections) == []
+    assert broker.reported(events.CONNECTION_CLOSED) == [{"peer": "127.0.0.1:40000"}]
+
+
+def test_nothing_is_read_after_the_close(broker: SteppedBroker, peer: Peer) -> None:
+    close_octets = encode_method(0, commands.Connection.Close)
+    peer.send_octets(close_octets + encode_method(1, DECLARE, queue="late"))
+    peer.send(1, DECLARE, queue="later")
+    peer.expect(commands.Connection.CloseOk)
+    assert list(broker.vhost.queues) == []
+
+
+def disconnections() -> list[Callable[[Peer], None]]:
+    return [close, lambda peer: peer.lose(), lambda peer: peer.lose("reset by peer")]
+
+
+@pytest.mark.parametrize("leave", disconnections(), ids=["close", "eof", "reset"])
+def test_a_connection_that_ends_gives_back_what_it_has_not_acknowledged(
+    broker: SteppedBroker, peer: Peer, leave: Callable[[Peer], None]
+) -> None:
+    peer.declare("q")
+    peer.fill("q", b"1", b"2", b"3")
+    other = broker.connect(channels=[1, 2])
+    assert other.get("q", number=2) is not None
+    other.consume("q", "a")
+    assert len(other.receive()) == 3
+    queue = broker.queue("q")
+    assert (queue.ready_count, queue.unacked_count) == (0, 3)
+    leave(other)
+    assert (queue.ready_count, queue.unacked_count, queue.consumers) == (3, 0, [])
+    first = peer.get("q")
+    assert first is not None
+    assert (first.body, first.method.redelivered) == (b"1", True)
+
+
+@pytest.mark.parametrize("leave", disconnections(), ids=["close", "eof", "reset"])
+def test_exclusive_queues_go_with_their_connection(
+    broker: SteppedBroker, peer: Peer, leave: Callable[[Peer], None]
+) -> None:
+    peer.declare("mine", exclusive=True)
+    other = broker.connect()
+    leave(peer)
+    assert "mine" not in broker.vhost.queues
+    other.declare("mine")
+
+
+def test_exclusive_queues_are_gone_before_close_ok_is_written(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    peer.declare("mine", exclusive=True)
+    peer.send(0, commands.Connection.Close)
+    assert "mine" not in broker.vhost.queues  # before the turn that writes
+
+
+def test_outstanding_confirms_come_before_close_ok(peer: Peer) -> None:
+    peer.declare("q")
+    peer.call(1, commands.Confirm.Select)
+    peer.fill("q", b"1", b"2")
+    peer.send(0, commands.Connection.Close)
+    ack, close_ok = peer.receive()
+    assert (ack.name, ack.method.delivery_tag, ack.method.multiple) == ("basic.ack", 2, True)
+    assert close_ok.name == "connection.close-ok"
+
+
+def test_a_lost_connection_is_reported_with_the_reason(broker: SteppedBroker, peer: Peer) -> None:
+    peer.lose("Connection reset by peer")
+    broker.connect().lose()
+    assert [report["reason"] for report in broker.reported(events.CONNECTION_LOST)] == [
+        "Connection reset by peer",
+        "the client closed the socket without connection.close",
+    ]
+
+
+# ----------------------------------------------------------------------------- the broker closes
+
+
+def break_connection(peer: Peer) -> None:
+    """Any hard error will do."""
+    assert peer.refused(1, commands.Channel.Open)[0] == 504
+
+
+def test_after_a_hard_error_only_close_ok_counts(broker: SteppedBroker, peer: Peer) -> None:
+    peer.declare("q")
+    break_connection(peer)
+    peer.send(1, DECLARE, queue="late")
+    peer.send(2, commands.Channel.Open)
+    peer.publish(1, "q", b"late")
+    peer.ack(1)
+    peer.send(0, commands.Connection.UpdateSecret, new_secret="x")
+    peer.send_octets(frame(HEARTBEAT, 0, b""))
+    peer.expect_nothing()
+    assert broker.queue("q").ready_count == 0
+    assert "late" not in broker.vhost.queues
+    assert peer.link.state == "open"
+    peer.send(0, commands.Connection.CloseOk)
+    assert peer.link.state == "closed"
+    peer.expect_nothing()
+
+
+def test_a_second_hard_error_is_not_answered(peer: Peer) -> None:
+    break_connection(peer)
+    peer.send_octets(frame(METHOD, 0, b"\0\0\0\0"))
+    peer.send_octets(frame(9, 0, b""))
+    peer.send_octets(b"garbage that is no frame at all")
+    peer.expect_nothing()
+
+
+def test_close_frames_that_cross_are_both_answered(peer: Peer) -> None:
+    break_connection(peer)
+    close(peer)
+    assert peer.link.state == "closed"
+
+
+def test_a_hard_error_gives_everything_back_at_once(broker: SteppedBroker, peer: Peer) -> None:
+    peer.declare("q")
+    peer.declare("mine", exclusive=True)
+    peer.fill("q", b"1")
+    peer.consume("q", "t")
+    assert len(peer.receive()) == 2
+    break_connection(peer)
+    assert broker.queue("q").ready_count == 1
+    assert broker.queue("q").consumers == []
+    assert "mine" not in broker.vhost.queues
+
+
+def test_a_client_that_never_sends_close_ok_is_dropped(broker: SteppedBroker, peer: Peer) -> None:
+    break_connection(peer)
+    broker.advance(CLOSE_OK_TIMEOUT_S - 0.1)
+    assert peer.link.state == "open"
+    broker.advance(0.2)
+    assert peer.link.state == "dropped"
+
+
+def test_a_stream_out_of_step_is_dropped_in_the_end(broker: SteppedBroker, peer: Peer) -> None:
+    peer.send_octets(frame(METHOD, 1, b"abcd")[:-1] + b"\0")
+    assert peer.refusal().code == 501
+    peer.send(0, commands.Connection.CloseOk)  # cannot be told from the garbage in front of it
+    assert peer.link.state == "open"
+    broker.advance(CLOSE_OK_TIMEOUT_S + 0.1)
+    assert peer.link.state == "dropped"
+
+
+def test_an_error_is_reported_once(broker: SteppedBroker, peer: Peer) -> None:
+    break_connection(peer)
+    assert broker.reported(events.CONNECTION_ERROR) == [
+        {
+            "peer": "127.0.0.1:40000",
+            "reply_code": 504,
+            "reply_text": "CHANNEL_ERROR - second 'channel.open' seen",
+        }
+    ]
+
+
+def test_a_forced_close_is_320_with_the_given_reason(peer: Peer) -> None:
+    peer.connection.force_close("broker forced connection closure with reason 'shutdown'")
+    assert peer.refusal() == Refusal(
+        "connection",
+        320,
+        "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'",
+        0,
+        0,
+    )
+    peer.send(0, commands.Connection.CloseOk)
+    assert peer.link.state == "closed"
+
+
+def test_a_forced_close_drops_who_is_not_in_yet(broker: SteppedBroker) -> None:
+    peer = broker.accept()
+    peer.send_octets(PROTOCOL_HEADER)
+    peer.expect(commands.Connection.Start)
+    peer.connection.force_close("shutdown")
+    peer.expect_nothing()
+    assert peer.link.state == "dropped"
+
+
+def test_a_long_reply_text_is_cut_to_255_octets(peer: Peer) -> None:
+    name = "é" * 120
+    _, text = peer.refused(1, DECLARE, queue=name, passive=True)
+    assert len(text.encode()) <= 255
+    assert text.startswith("NOT_FOUND - no queue 'éééé")
+    assert text.endswith("é...")
+
+
+def test_a_name_that_is_no_utf8_comes_back_as_it_was(broker: SteppedBroker, peer: Peer) -> None:
+    peer.publish(1, "k", exchange="caf\udce9")
+    broker.run_turns()
+    assert b"NOT_FOUND - no exchange 'caf\xe9' in vhost '/'" in peer.link.written
+
+
+# -------------------------------------------------------------------------------- update-secret
+
+
+def test_update_secret_is_accepted_from_a_user_that_exists(peer: Peer) -> None:
+    peer.call(0, commands.Connection.UpdateSecret, new_secret="whatever", reason="rotation")
+
+
+def test_update_secret_of_a_deleted_user_is_530(broker: SteppedBroker, peer: Peer) -> None:
+    broker.users.remove("guest")
+    assert peer.refused(0, commands.Connection.UpdateSecret, new_secret="x", reason="") == (
+        530,
+        "NOT_ALLOWED - New secret was refused by one of the backends",
+    )
+
+
+def test_update_secret_looks_the_permissions_up_anew(broker: SteppedBroker) -> None:
+    broker.add_user("alice", "alice")
+    peer = broker.connect("alice", channels=[1, 2])
+    peer.declare("q")
+    peer.fill("q", b"1")
+    broker.add_user("alice", "alice", permissions=Permissions("^$", "^$", ".*"))
+    peer.fill("q", b"2")  # as they were until the secret is updated
+    peer.call(0, commands.Connection.UpdateSecret, new_secret="alice", reason="")
+    assert peer.publish_refused(1, "q") == (
+        403,
+        "ACCESS_REFUSED - write access to exchange 'amq.default' in vhost '/' "
+        "refused for user 'alice'",
+    )
+    assert peer.refused(2, DECLARE, queue="p")[0] == 403
+    assert broker.queue("q").ready_count == 2
+
+
+# ---------------------------------------------------------------------------------------- output
+
+
+def test_all_that_is_said_in_a_turn_is_one_write(peer: Peer) -> None:
+    writes = peer.link.writes
+    peer.send_octets(
+        encode_method(1, DECLARE, queue="q")
+        + publish_octets(1, "q", b"1")
+        + publish_octets(1, "nowhere", b"2", mandatory=True)
+        + encode_method(1, CONSUME, queue="q", consumer_tag="t")
+    )
+    names = [one.name for one in peer.receive()]
+    assert names == ["queue.declare-ok", "basic.return", "basic.consume-ok", "basic.deliver"]
+    assert peer.link.writes == writes + 1
+
+
+def test_a_turn_writes_a_bounded_number_of_octets_to_one_connection(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    peer.declare("q")
+    body = b"x" * 100_000
+    count = 3 * OUTPUT_TURN_MAX_BYTES // len(body)
+    peer.fill("q", *[body] * count)
+    consumer = broker.connect()
+    consumer.send(1, CONSUME, queue="q", consumer_tag="t", no_ack=True)
+    sizes = []
+    while broker.scheduled:
+        before = len(consumer.link.written)
+        broker.scheduled.pop(0)()
+        sizes.append(len(consumer.link.written) - before)
+    assert max(sizes) < OUTPUT_TURN_MAX_BYTES + 2 * len(body)
+    assert len([size for size in sizes if size]) >= 3
+    assert [one.body for one in consumer.receive() if one.name == "basic.deliver"] == [body] * count
+
+
+def test_a_full_socket_suspends_its_consumers_and_the_queue_grows_instead(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    peer.declare("q")
+    slow = broker.connect()
+    slow.subscribe("q", "t", no_ack=True)
+    slow.connection.on_socket_full()
+    peer.fill("q", *[b"x" * 100] * 50)
+    slow.expect_nothing()
+    assert broker.queue("q").ready_count == 50
+    slow.connection.on_socket_drained()
+    assert len(slow.bodies()) == 50
+    assert broker.queue("q").ready_count == 0
+
+
+def test_another_consumer_gets_what_a_full_one_cannot_take(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    peer.declare("q")
+    slow, quick = broker.connect(), broker.connect()
+    slow.subscribe("q", "slow")
+    quick.subscribe("q", "quick")
+    slow.connection.on_socket_full()
+    peer.fill("q", *[b"%d" % number for number in range(10)])
+    assert len(quick.bodies()) == 10
+    slow.expect_nothing()
+    slow.connection.on_socket_drained()
+    peer.fill("q", b"a", b"b")
+    assert len(quick.bodies()) == 1
+    assert len(slow.bodies()) == 1
+
+
+def test_replies_go_out_even_when_the_socket_is_full(peer: Peer) -> None:
+    peer.connection.on_socket_full()
+    peer.declare("q")
+
+
+def test_a_consumer_cancelled_while_its_socket_is_full_gets_nothing(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    peer.declare("q")
+    slow = broker.connect()
+    slow.subscribe("q", "t")
+    slow.connection.on_socket_full()
+    peer.fill("q", b"1")
+    broker.run_turns()
+    slow.call(1, commands.Basic.Cancel, consumer_tag="t")
+    slow.connection.on_socket_drained()
+    slow.expect_nothing()
+    assert broker.queue("q").ready_count == 1

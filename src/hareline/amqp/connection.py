@@ -225,7 +225,7 @@ class Connection(FrameSink):
             raise ChannelError("expected 'channel.open'")
 
     def _open_channel(self, number: int) -> None:
-        if len(self.channels) >= self.channel_max or number > self.channel_max:
+        if len(self.channels) >= self.channel_max:  # RabbitMQ too counts them, whatever the number
             raise NotAllowed(
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({self.channel_max})",

@@ -22,6 +22,7 @@ from hareline.message import Address, Message
 from hareline.wire.decoder import PublishLane
 from hareline.wire.encoder import content_frames, return_frame, with_properties
 from hareline.wire.methods import commands, decode_method
+from hareline.wire.plain_properties import are_plain
 from hareline.wire.properties import replace_headers, replace_reply_to
 from hareline.wire.table import Table, kind_of, type_name
 
@@ -36,6 +37,7 @@ _PROPERTIES_START: Final = 19
 _HEADER_SIZE_BARE: Final = 22  # of a header frame with no properties at all
 _ADDRESS_START: Final = 6  # class, method, ticket
 _NO_ROUTE: Final = 312
+_REPLY_TO_OCTETS: Final = REPLY_TO_NAME.encode()
 
 
 class Route:
@@ -81,7 +83,8 @@ class Publishing(PublishLane):
     ) -> bool:
         if (
             (flags or header_size != _HEADER_SIZE_BARE)
-            and content[_PROPERTIES_START : header_size - 1] not in self._plain
+            and (octets := content[_PROPERTIES_START : header_size - 1]) not in self._plain
+            and not self._are_plain(octets)
         ) or route.is_dynamic:
             message = Message(
                 route.address, content, header_size, size, self._number, self._clock.now_ms
@@ -227,6 +230,13 @@ class Publishing(PublishLane):
             message.address, content, header_size, message.size, self._number, message.arrival_ms
         )
         return changed, extra_keys
+
+    def _are_plain(self, octets: bytes) -> bool:
+        """Whether these properties ask for nothing; remembered if so."""
+        if not are_plain(octets, _REPLY_TO_OCTETS):
+            return False
+        self._remember_plain(octets)
+        return True
 
     def _remember_plain(self, octets: bytes) -> None:
         if len(self._plain) >= PLAIN_PROPERTIES_MAX:

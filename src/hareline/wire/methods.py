@@ -23,8 +23,9 @@ from typing import Any, ClassVar, Final
 from pamqp import commands
 from pamqp.base import Frame
 
-from hareline.errors import CommandInvalid, MalformedFrame
+from hareline.errors import CommandInvalid, FrameError, MalformedFrame
 from hareline.wire.constants import FRAME_END_OCTET, FRAME_METHOD
+from hareline.wire.decoder import frame_error
 from hareline.wire.table import decode_table, encode_shortstr, encode_table
 
 __all__ = [
@@ -137,16 +138,12 @@ class Exchange:
 def decode_method(payload: bytes) -> Frame:
     """The method in the payload of a method frame (class id, method id, arguments).
 
-    Raises CommandInvalid ``unimplemented method`` for ids nobody knows, MalformedFrame ``cannot
-    decode queue.declare: ...`` when the arguments are too short, too long or not legal. Both carry
-    the ids they are about, because no method is being handled yet.
+    Raises CommandInvalid ``unimplemented method`` for ids nobody knows, FrameError ``cannot decode
+    queue.declare: ...`` when the arguments are too short, too long or not legal (501, as RabbitMQ).
+    Both carry the ids they are about, because no method is being handled yet.
     """
     if len(payload) < 4:
-        raise MalformedFrame(
-            f"cannot decode method: its ids need 4 octets, not {len(payload)}",
-            class_id=0,
-            method_id=0,
-        )
+        raise frame_error(FRAME_METHOD, payload, "unknown_frame")
     index = int.from_bytes(payload[:4], "big")
     plan = _PLANS_BY_INDEX.get(index)
     if plan is None:
@@ -300,9 +297,9 @@ class _Plan:
         self.index_octets = _LONG.pack(method_class.index)
         self.steps = _steps_of(method_class)
 
-    def undecodable(self, reason: str) -> MalformedFrame:
+    def undecodable(self, reason: str) -> FrameError:
         index = self.method_class.index
-        return MalformedFrame(
+        return FrameError(
             f"cannot decode {self.name}: {reason}", class_id=index >> 16, method_id=index & 0xFFFF
         )
 

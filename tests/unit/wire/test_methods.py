@@ -12,7 +12,7 @@ from pamqp import base as pamqp_base
 from pamqp import exceptions as pamqp_exceptions
 from pamqp import frame as pamqp_frame
 
-from hareline.errors import CommandInvalid, MalformedFrame
+from hareline.errors import CommandInvalid, FrameError
 from hareline.wire.constants import FRAME_END
 from hareline.wire.methods import (
     Access,
@@ -308,7 +308,7 @@ def sample_payloads() -> list[bytes]:
 @pytest.mark.parametrize("payload", sample_payloads(), ids=map(name_of, ALL_METHODS))
 def test_a_method_cut_anywhere_is_malformed(payload: bytes) -> None:
     for cut in range(len(payload)):
-        with pytest.raises(MalformedFrame) as caught:
+        with pytest.raises(FrameError) as caught:
             decode_method(payload[:cut])
         known = cut >= 4
         expected = struct.unpack(">HH", payload[:4]) if known else (0, 0)
@@ -317,7 +317,7 @@ def test_a_method_cut_anywhere_is_malformed(payload: bytes) -> None:
 
 @pytest.mark.parametrize("payload", sample_payloads(), ids=map(name_of, ALL_METHODS))
 def test_octets_behind_the_arguments_are_malformed(payload: bytes) -> None:
-    with pytest.raises(MalformedFrame, match=": 2 octets too many"):
+    with pytest.raises(FrameError, match=": 2 octets too many"):
         decode_method(payload + b"\x00\x00")
 
 
@@ -327,12 +327,12 @@ def test_garbage_is_a_method_or_malformed_and_nothing_else(
 ) -> None:
     index = method_class.index
     payload = struct.pack(">I", index) + octets
-    method: Frame | MalformedFrame
+    method: Frame | FrameError
     try:
         method = decode_method(payload)
-    except MalformedFrame as problem:
+    except FrameError as problem:
         method = problem
-    if isinstance(method, MalformedFrame):
+    if isinstance(method, FrameError):
         assert method.explanation.startswith(f"cannot decode {method_name(index)}: ")
         assert (method.class_id, method.method_id) == (index >> 16, index & 0xFFFF)
         return
@@ -358,7 +358,7 @@ def test_garbage_is_a_method_or_malformed_and_nothing_else(
     ],
 )
 def test_malformed_arguments_are_named(arguments: bytes, text: str) -> None:
-    with pytest.raises(MalformedFrame) as caught:
+    with pytest.raises(FrameError) as caught:
         decode_method(b"\x00\x32\x00\x0a" + arguments)
     assert caught.value.explanation == f"cannot decode queue.declare: {text}"
 

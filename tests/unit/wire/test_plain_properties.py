@@ -1,0 +1,96 @@
+"""What is called plain decodes, and asks for nothing; what asks for something is never plain."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hareline.errors import MalformedFrame
+from hareline.wire.plain_properties import DEPTH_MAX, TABLE_MAX_BYTES, are_plain
+from hareline.wire.properties import Properties, decode_properties, encode_properties
+from hareline.wire.table import Table, Timestamp
+
+DIRECT = b"amq.rabbitmq.reply-to"
+TEXT = st.text(max_size=20)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | TEXT
+    | st.binary(max_size=10)
+    | st.builds(Timestamp, st.integers(0, 2**63)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+PROPERTIES = st.builds(
+    Properties,
+    content_type=st.none() | TEXT,
+    headers=st.none() | st.builds(Table, st.dictionaries(TEXT, VALUES, max_size=4)),
+    delivery_mode=st.none() | st.integers(0, 255),
+    priority=st.none() | st.integers(0, 255),
+    correlation_id=st.none() | TEXT,
+    reply_to=st.none() | TEXT,
+    message_id=st.none() | TEXT,
+    timestamp=st.none() | st.builds(Timestamp, st.integers(0, 2**63)),
+    app_id=st.none() | TEXT,
+)
+
+
+@given(PROPERTIES)
+def test_ordinary_properties_are_plain(properties: Properties) -> None:
+    octets = encode_properties(properties)
+    has_copies = b"\x02CC" in octets or b"\x03BCC" in octets
+    assert are_plain(octets, DIRECT) is not has_copies
+
+
+@given(PROPERTIES, st.data())
+def test_damaged_octets_that_are_plain_still_decode(
+    properties: Properties, data: st.DataObject
+) -> None:
+    octets = bytearray(encode_properties(properties))
+    for _ in range(data.draw(st.integers(1, 3))):
+        octets[data.draw(st.integers(0, len(octets) - 1))] = data.draw(st.integers(0, 255))
+    damaged = bytes(octets[: data.draw(st.integers(0, len(octets)))])
+    if are_plain(damaged, DIRECT):
+        decode_properties(damaged)
+
+
+@given(st.binary(max_size=80))
+def test_garbage_that_is_plain_still_decodes(octets: bytes) -> None:
+    if are_plain(octets, DIRECT):
+        decode_properties(octets)
+
+
+@given(PROPERTIES)
+def test_every_truncation_is_left_to_the_decoder(properties: Properties) -> None:
+    octets = encode_properties(properties)
+    for length in range(len(octets)):
+        assert not are_plain(octets[:length], DIRECT)
+        with pytest.raises(MalformedFrame):
+            decode_properties(octets[:length])
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        Properties(user_id="guest"),
+        Properties(expiration="60000"),
+        Properties(reply_to="amq.rabbitmq.reply-to"),
+        Properties(headers=Table(CC=["a"])),
+        Properties(headers=Table(BCC=["a"])),
+        Properties(headers=Table(CC="not even a list")),
+    ],
+)
+def test_what_asks_for_something_is_not_plain(properties: Properties) -> None:
+    assert not are_plain(encode_properties(properties), DIRECT)
+
+
+def test_limits_are_left_to_the_decoder() -> None:
+    nested: dict[str, object] = {}
+    for _ in range(DEPTH_MAX):
+        nested = {"t": nested}
+    assert not are_plain(encode_properties(Properties(headers=Table(nested))), DIRECT)
+    large = Table(text="x" * TABLE_MAX_BYTES)
+    assert not are_plain(encode_properties(Properties(headers=large)), DIRECT)

@@ -67,6 +67,7 @@ class Broker:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._started_with = settings
         loop = asyncio.get_running_loop()
         self.context = Context(
             clock=Clock(),
@@ -154,12 +155,19 @@ class Broker:
     def reload(self, settings: Settings) -> None:
         """Take over what can be changed while running, and say what cannot."""
         changed = changed_options(self.settings, settings)
-        needs_restart = restart_options(self.settings, settings)
         context = self.context
+        listed = {vhost.name for vhost in settings.vhosts}
+        needs_restart = restart_options(self._started_with, settings)
+        needs_restart += [
+            option
+            for option in [f"vhosts: {name}" for name in context.vhosts if name not in listed]
+            if option not in needs_restart
+        ]
         users = _users(settings.users)
         for name in context.users.replace(users, settings.auth.loopback_users):
             for connection in list(context.connections):
-                if connection.is_running and connection.user.name == name:
+                user = getattr(connection, "user", None)  # None until it has logged in
+                if user is not None and user.name == name:
                     connection.force_close(f"user '{name}' is deleted")
         self._add_vhosts(settings)
         context.limits = _limits(settings)
@@ -217,7 +225,7 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
     stopping: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     _install_signal_handlers(broker, load, stopping)
     await broker.start()
-    collector = IdleCollector()
+    collector = IdleCollector(broker.context.count_entries)
     collector.start()
     report(events.BROKER_LISTENING, url=broker.url)
     if broker.management_url:

@@ -215,6 +215,12 @@ class Channel:
             self.settling.unacked.put_back(transaction.rollback())
         self.settling.release_all()
 
+    def untie(self) -> None:
+        """Take the reference cycles apart; called last, when the number is free again."""
+        del self.publishing
+        self._flow_waiters.clear()
+        self.window.waiting.clear()
+
     def __repr__(self) -> str:
         return f"<Channel {self.number} of {self.connection!r}>"
 

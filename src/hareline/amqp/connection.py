@@ -73,10 +73,11 @@ class Connection(FrameSink):
     __slots__ = (
         "_confirms",
         "_current_method",
+        "_deadline",
         "_decoder",
         "_handshake",
-        "_handshake_timer",
         "_header",
+        "_heartbeat_timer",
         "_is_marked",
         "_is_socket_full",
         "_output_size",
@@ -130,9 +131,9 @@ class Connection(FrameSink):
         self._routing_version = -1
         self._current_method = 0
         context.connections[self] = None
-        self._handshake_timer: Timer | None = link.call_later(
-            context.limits.handshake_timeout_s, self._on_handshake_timeout
-        )
+        self._heartbeat_timer: Timer | None = None
+        self._deadline: Timer | None = None
+        self._set_deadline(context.limits.handshake_timeout_s, self._on_handshake_timeout)
 
     @property
     def missing_bytes(self) -> int:
@@ -198,10 +199,7 @@ class Connection(FrameSink):
             elif self.state == "running":
                 self._on_channel_frame(kind, number, payload)
             elif self.state == "handshake":
-                raise ChannelError(
-                    f"unexpected frame on channel {number} in connection state "
-                    f"{self._handshake.state}"
-                )
+                raise UnexpectedFrame(frame_text(kind, payload), class_id=0, method_id=0)
         except AmqpError as error:
             if error.class_id is None:
                 error.class_id = self._current_method >> 16
@@ -294,11 +292,11 @@ class Connection(FrameSink):
         )
         if heartbeat_s:
             self.heartbeat = HeartbeatMonitor(heartbeat_s)
-            self.link.call_later(self.heartbeat.tick_s, self._on_heartbeat_tick)
+            self._arm_heartbeat(self.heartbeat)
 
     def on_open(self) -> None:
         self.state = "running"
-        self._cancel_handshake_timer()
+        self._clear_deadline()
         self.context.report(
             events.CONNECTION_OPENED,
             peer=self.link.peer,
@@ -310,19 +308,22 @@ class Connection(FrameSink):
 
     def drop_after_delay(self) -> None:
         """A refused login: RabbitMQ's clients tell it from a network fault by the delay."""
-        self._cancel_handshake_timer()
-        self.link.call_later(self.context.limits.authentication_failure_delay_s, self.link.abort)
+        self._set_deadline(self.context.limits.authentication_failure_delay_s, self.link.abort)
 
     def _on_handshake_timeout(self) -> None:
-        self._handshake_timer = None
         if self.state in ("header", "handshake"):
             self.context.report(events.HANDSHAKE_TIMED_OUT, peer=self.link.peer)
             self.link.abort()
 
-    def _cancel_handshake_timer(self) -> None:
-        if self._handshake_timer is not None:
-            self._handshake_timer.cancel()
-            self._handshake_timer = None
+    def _set_deadline(self, delay_s: float, callback: Callable[[], None]) -> None:
+        """What the connection waits for now may take this long; there is one deadline at a time."""
+        self._clear_deadline()
+        self._deadline = self.link.call_later(delay_s, callback)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     # --------------------------------------------------------- called by channels
 
@@ -343,6 +344,7 @@ class Connection(FrameSink):
     def forget_channel(self, channel: Channel) -> None:
         """Its number is free again."""
         self.channels.pop(channel.number, None)
+        channel.untie()
 
     def before_publish(self) -> None:
         """A publish method arrived outside the lane; while an alarm is on they all do."""
@@ -397,7 +399,10 @@ class Connection(FrameSink):
             return
         if verdict == "send":
             self.link.write(HEARTBEAT_FRAME)  # not counted as sent: the next one is due as well
-        self.link.call_later(heartbeat.tick_s, self._on_heartbeat_tick)
+        self._arm_heartbeat(heartbeat)
+
+    def _arm_heartbeat(self, heartbeat: HeartbeatMonitor) -> None:
+        self._heartbeat_timer = self.link.call_later(heartbeat.tick_s, self._on_heartbeat_tick)
 
     # ------------------------------------------------------------------ octets out
 
@@ -523,8 +528,7 @@ class Connection(FrameSink):
             class_id=error.class_id or 0,
             method_id=error.method_id or 0,
         )
-        self._cancel_handshake_timer()
-        self.link.call_later(CLOSE_OK_TIMEOUT_S, self._on_close_timeout)
+        self._set_deadline(CLOSE_OK_TIMEOUT_S, self._on_close_timeout)
         return not isinstance(error, InternalError)
 
     def force_close(self, explanation: str) -> None:
@@ -550,7 +554,10 @@ class Connection(FrameSink):
         was_running = self.state == "running"
         self._release_everything()
         self.state = "closed"
-        self._cancel_handshake_timer()
+        self._clear_deadline()
+        if self._heartbeat_timer is not None:
+            self._heartbeat_timer.cancel()
+            self._heartbeat_timer = None
         self._decoder.discard()
         self.context.forget(self)
         if was_running:
@@ -561,6 +568,8 @@ class Connection(FrameSink):
             )
         else:
             self.context.report(events.CONNECTION_CLOSED, peer=self.link.peer)
+        # both refer to us; without them this object is freed now, and not by the garbage collector
+        del self._decoder, self._handshake
 
     def _release_everything(self) -> None:
         """End all channels and delete the exclusive queues."""
@@ -568,6 +577,7 @@ class Connection(FrameSink):
         self.channels.clear()
         for channel in channels:
             channel.terminate()
+            channel.untie()
         self._waiters.clear()
         if self.state == "running":
             self.vhost.delete_queues_of(self)

@@ -130,6 +130,11 @@ class ChannelConsumer(Consumer):
     def room_bytes(self) -> int:
         return self._channel.connection.output_room
 
+    @property
+    def outlet(self) -> object:
+        """AMQP 0-9-1 section 4.7: the order of a queue is kept on one outgoing channel."""
+        return self._channel
+
     def suspend_if_full(self) -> bool:
         connection = self._channel.connection
         if connection.is_full:

@@ -119,6 +119,14 @@ class Context:
         self.alarms = Alarms(self.connections)
         self.on_last_connection_gone: Callable[[], None] | None = None
 
+    def count_entries(self) -> int:
+        """Entries in all queues, ready and unacked."""
+        return sum(
+            queue.ready_count + queue.unacked_count
+            for vhost in self.vhosts.values()
+            for queue in vhost.queues.values()
+        )
+
     def forget(self, connection: Connection) -> None:
         """The connection has ended."""
         self.connections.pop(connection, None)

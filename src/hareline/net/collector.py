@@ -2,29 +2,30 @@
 
 Messages and entries are freed by reference counts; they are in no cycles. Yet each is an object the
 collector would look at, and a full collection over a million of them stops the broker for a second.
-So automatic collection is off, what exists after start is frozen, and cycles (ended connections,
-exceptions) are collected from a timer. When that would take long, because a queue is deep, what
-exists is frozen too: reference counts still free it, and only a cycle that is frozen while it is
-alive stays for good, which is why a connection takes its own cycles apart when it ends.
+So automatic collection is off, what exists after start is frozen, and cycles (ended connections and
+channels) are collected from a timer while queues are shallow. While they are deep, a cycle waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import time
+from collections.abc import Callable
 from typing import Final
 
 INTERVAL_S: Final = 10.0
-# A collection of this many young objects takes about 10 ms.
-YOUNG_OBJECTS_MAX: Final = 200_000
-PAUSE_MAX_S: Final = 0.02
+# A collection over the objects of this many entries takes about 10 ms.
+SHALLOW_ENTRIES_MAX: Final = 50_000
 
 
 class IdleCollector:
-    """Takes the collector over between ``start`` and ``stop``."""
+    """Takes the collector over between ``start`` and ``stop``.
 
-    def __init__(self) -> None:
+    ``count_entries`` gives the number of entries in all queues.
+    """
+
+    def __init__(self, count_entries: Callable[[], int]) -> None:
+        self._count_entries = count_entries
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -44,11 +45,6 @@ class IdleCollector:
         self._timer = asyncio.get_running_loop().call_later(INTERVAL_S, self._collect)
 
     def _collect(self) -> None:
-        if gc.get_count()[0] > YOUNG_OBJECTS_MAX:
-            gc.freeze()
-        else:
-            started = time.perf_counter()
+        if self._count_entries() <= SHALLOW_ENTRIES_MAX:
             gc.collect()
-            if time.perf_counter() - started > PAUSE_MAX_S:
-                gc.freeze()
         self._arm()

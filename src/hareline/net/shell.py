@@ -111,6 +111,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
         if self._linger is not None:
             self._linger.cancel()
         self._connection.on_link_lost(str(exc) if exc is not None else "")
+        del self._connection  # it refers to us, and must not need the garbage collector
 
     # --------------------------------------------------- from the protocol side
 

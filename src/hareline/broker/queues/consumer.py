@@ -74,6 +74,11 @@ class Consumer(ABC):
     def room_bytes(self) -> int:
         """Octets of content that ``deliver`` takes for certain."""
 
+    @property
+    def outlet(self) -> object:
+        """What carries its deliveries in order; consumers that share one see a single sequence."""
+        return self
+
     @abstractmethod
     def suspend_if_full(self) -> bool:
         """True when nothing can be written now; the consumer then sees to its own resumption."""

@@ -2,7 +2,8 @@
 
 Consumers that can take something stand in a ring for each priority; a ring is served only while
 no higher one has anybody in it. Within a ring it is round robin, one entry each, which a batch
-keeps exactly: of entries e0 e1 e2 ... consumer i of k is handed ei, ei+k, ei+2k in one call.
+keeps exactly: of entries e0 e1 e2 ... consumer i of k is handed ei, ei+k, ei+2k in one call. Where
+two of them share an outlet, which would show e2 before e1, each call hands over one entry.
 
 A consumer leaves its ring when its credit is used up or its socket is full, and is put back by
 ``activate``. So the work is proportional to deliveries, never to the consumers that wait.   [hot]
@@ -45,11 +46,18 @@ class Dispatcher:
 
     def remove(self, consumer: Consumer) -> None:
         self.consumers.remove(consumer)
+        for window in consumer.windows:
+            if consumer in window.waiting:
+                window.waiting.remove(consumer)
         if consumer.is_active:
             consumer.is_active = False
             self._ring(consumer.priority).remove(consumer)
         if all(other.priority != consumer.priority for other in self.consumers):
             self._rings = [pair for pair in self._rings if pair[0] != consumer.priority]
+
+    def untie(self) -> None:
+        """The queue is deleted: without this reference it is freed, and not by the collector."""
+        del self._queue
 
     def activate(self, consumer: Consumer) -> None:
         if consumer.is_active or consumer.is_cancelled or consumer.credit <= 0:
@@ -117,6 +125,8 @@ class Dispatcher:
         if limit < 2 * count:
             return self._serve_next(ring)
         consumers = list(ring)
+        if len({consumer.outlet for consumer in consumers}) < count:
+            return self._serve_next(ring)  # parts handed over one after the other would be seen
         rounds = limit // count
         room = UNLIMITED
         for consumer in consumers:

@@ -196,6 +196,7 @@ class Queue:
         for consumer in consumers:
             consumer.is_cancelled = True
             self._dispatcher.remove(consumer)
+        self._dispatcher.untie()
         return consumers
 
     # ----------------------------------------------------------- reading

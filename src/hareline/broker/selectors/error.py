@@ -1,0 +1,35 @@
+"""Why a selector was refused; raised by every stage of the compilation, never by a match."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hareline.errors import HarelineError
+
+_EXCERPT_CHARS: Final = 24
+
+
+class SelectorError(HarelineError):
+    """A text that is no selector.
+
+    ``selector`` is the whole text, ``position`` the index of the character where the problem is
+    (its length: at the end), ``problem`` says what is wrong or what was expected there. The whole
+    message stays well below the 255 octets of an AMQP reply text unless names are very long.
+    """
+
+    def __init__(self, problem: str, selector: str, position: int) -> None:
+        if position >= len(selector):
+            place = "at the end"
+        else:
+            place = f"at character {position + 1}, near {excerpt(selector[position:])}"
+        super().__init__(f"invalid selector: {problem}, {place}")
+        self.problem = problem
+        self.selector = selector
+        self.position = position
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a text, in back quotes because selectors are full of the other ones."""
+    if len(text) > _EXCERPT_CHARS:
+        text = text[: _EXCERPT_CHARS - 3] + "..."
+    return f"`{text}`"

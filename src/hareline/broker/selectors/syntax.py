@@ -1,0 +1,182 @@
+"""The tree of a selector: what the parser makes and the compiler reads.
+
+The parser has checked that every operand is of a kind its operator takes, so a tree is right by
+construction. ``to_text`` writes one as a selector; parsing that gives the same tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hareline.broker.selectors.lexer import is_name
+
+Constant = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A text, a number, TRUE or FALSE."""
+
+    value: Constant
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property of the message, or a header; NULL where the message has none of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """``-x`` or ``+x``."""
+
+    operator: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """``operator``: one of ``+ - * / %``."""
+
+    operator: str
+    left: Value
+    right: Value
+
+
+Value = Literal | Property | Sign | Arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``operator``: one of ``= <> < <= > >=``."""
+
+    operator: str
+    left: Value
+    right: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """``value [NOT] BETWEEN low AND high``. NOT stands here because a text is neither."""
+
+    value: Value
+    low: Value
+    high: Value
+    is_negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    value: Value
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """``value [NOT] LIKE pattern [ESCAPE escape]``. NOT stands here because a number is neither."""
+
+    value: Value
+    pattern: str
+    escape: str | None
+    is_negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    part: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Two parts or more, none of them an And."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Two parts or more, none of them an Or."""
+
+    parts: tuple[Condition, ...]
+
+
+Test = Comparison | Between | In | Like
+# A literal that is a condition is TRUE or FALSE; a property is one that should be a boolean.
+Condition = Literal | Property | Test | IsNull | Not | And | Or
+Node = Value | Condition
+
+_BARE: Final = (Literal, Property)
+_QUOTE: Final = "'"
+_NAME_QUOTE: Final = '"'
+
+
+def names_in(node: Node) -> list[str]:
+    """The name of every property in it, as often as it stands there."""
+    match node:
+        case Literal():
+            return []
+        case Property(name):
+            return [name]
+        case Sign(_, part) | In(part, _) | IsNull(part) | Not(part) | Like(part):
+            return names_in(part)
+        case Arithmetic(_, left, right) | Comparison(_, left, right):
+            return names_in(left) + names_in(right)
+        case Between(value, low, high, _):
+            return names_in(value) + names_in(low) + names_in(high)
+        case And(parts) | Or(parts):
+            return [name for part in parts for name in names_in(part)]
+
+
+def to_text(node: Node) -> str:
+    """A selector with this tree, and brackets around everything that has parts."""
+    match node:
+        case Literal(value):
+            return _literal(value)
+        case Property(name):
+            return name if is_name(name) else _quoted(name, _NAME_QUOTE)
+        case Sign(operator, value):
+            return f"{operator}{_bracketed(value)}"
+        case Arithmetic(operator, left, right) | Comparison(operator, left, right):
+            return f"{_bracketed(left)} {operator} {_bracketed(right)}"
+        case Between(value, low, high, is_negated):
+            word = "NOT BETWEEN" if is_negated else "BETWEEN"
+            return f"{_bracketed(value)} {word} {_bracketed(low)} AND {_bracketed(high)}"
+        case In(value, texts):
+            listed = ", ".join([_quoted(text, _QUOTE) for text in texts])
+            return f"{_bracketed(value)} IN ({listed})"
+        case Like(value, pattern, escape, is_negated):
+            word = "NOT LIKE" if is_negated else "LIKE"
+            ending = "" if escape is None else f" ESCAPE {_quoted(escape, _QUOTE)}"
+            return f"{_bracketed(value)} {word} {_quoted(pattern, _QUOTE)}{ending}"
+        case IsNull(value):
+            return f"{_bracketed(value)} IS NULL"
+        case Not(part):
+            return f"NOT {_bracketed(part)}"
+        case And(parts):
+            return " AND ".join(map(_bracketed, parts))
+        case Or(parts):
+            return " OR ".join(map(_bracketed, parts))
+
+
+def _bracketed(node: Node) -> str:
+    text = to_text(node)
+    return text if isinstance(node, _BARE) else f"({text})"
+
+
+def _literal(value: Constant) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return _quoted(value, _QUOTE)
+    return repr(value)
+
+
+def _quoted(text: str, quote: str) -> str:
+    return f"{quote}{text.replace(quote, quote * 2)}{quote}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from timing import finish, measure
+from benchmarks.micro.timing import finish, measure
 
 from hareline.broker.exchanges.exchange import Arguments, Exchange
 from hareline.broker.exchanges.registry import create_exchange

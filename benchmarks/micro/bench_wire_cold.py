@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pamqp import frame as pamqp_frame
-from timing import finish, measure
+from benchmarks.micro.timing import finish, measure
 
 from hareline.wire.methods import Frame, commands, decode_method, encode_method
 from hareline.wire.properties import (

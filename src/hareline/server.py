@@ -156,13 +156,8 @@ class Broker:
         """Take over what can be changed while running, and say what cannot."""
         changed = changed_options(self.settings, settings)
         context = self.context
-        listed = {vhost.name for vhost in settings.vhosts}
-        needs_restart = restart_options(self._started_with, settings)
-        needs_restart += [
-            option
-            for option in [f"vhosts: {name}" for name in context.vhosts if name not in listed]
-            if option not in needs_restart
-        ]
+        waiting = restart_options(self._started_with, settings)  # named until it is restarted
+        needs_restart = dict.fromkeys(waiting + restart_options(self.settings, settings))
         users = _users(settings.users)
         for name in context.users.replace(users, settings.auth.loopback_users):
             for connection in list(context.connections):

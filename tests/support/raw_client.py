@@ -13,16 +13,19 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, TypeVar
 
-from pamqp import commands, frame, header, heartbeat
+from pamqp import commands, common, frame, header, heartbeat
 from pamqp.base import Frame
 from pamqp.body import ContentBody
 
 Method = TypeVar("Method", bound=Frame)
-Incoming = Frame | header.ContentHeader | ContentBody | heartbeat.Heartbeat
+Incoming = Frame | header.ContentHeader | ContentBody | heartbeat.Heartbeat | header.ProtocolHeader
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 TIMEOUT_S: Final = 30.0
-ALL_CAPABILITIES: Final[dict[str, object]] = {
+#: A peer that takes nothing for so long does not read; more than two socket buffers hold.
+NOBODY_READS_S: Final = 0.5
+NOBODY_READS_BYTES: Final = 64 * 1024 * 1024
+ALL_CAPABILITIES: Final[common.FieldTable] = {
     "authentication_failure_close": True,
     "connection.blocked": True,
     "consumer_cancel_notify": True,
@@ -51,6 +54,7 @@ class RawClient:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.frame_max = 131_072
         self._buffer = b""
+        self._unsent = b""
 
     def __enter__(self) -> RawClient:
         return self
@@ -71,6 +75,30 @@ class RawClient:
     def send(self, method: Frame, channel: int = 1) -> None:
         self.send_octets(frame.marshal(method, channel))
 
+    def send_until_nobody_reads(self, octets: bytes) -> int:
+        """Send this again and again until the socket takes no more; returns how often it went out.
+
+        The one that the socket took a part of is not counted; ``send_the_rest`` completes it.
+        """
+        self.socket.settimeout(NOBODY_READS_S)
+        count = 0
+        while count * len(octets) < NOBODY_READS_BYTES:
+            unsent = memoryview(octets)
+            try:
+                while unsent:
+                    unsent = unsent[self.socket.send(unsent) :]
+            except TimeoutError:
+                self._unsent = bytes(unsent)
+                return count
+            finally:
+                self.socket.settimeout(TIMEOUT_S)
+            self.socket.settimeout(NOBODY_READS_S)
+            count += 1
+        raise AssertionError(f"the broker has read {NOBODY_READS_BYTES} octets")
+
+    def send_the_rest(self) -> None:
+        self.send_octets(self._unsent)
+
     def publish(self, routing_key: str, *bodies: bytes, **options: object) -> None:
         """Publish the bodies on channel 1; ``options`` are exchange and mandatory."""
         octets = [self.publish_octets(routing_key, body, **options) for body in bodies]
@@ -85,8 +113,10 @@ class RawClient:
             frame.marshal(header.ContentHeader(body_size=len(body)), 1),
         ]
         chunk = self.frame_max - _FRAME_OVERHEAD
-        for start in range(0, len(body), chunk):
-            parts.append(frame.marshal(ContentBody(body[start : start + chunk]), 1))
+        parts += [
+            frame.marshal(ContentBody(body[start : start + chunk]), 1)
+            for start in range(0, len(body), chunk)
+        ]
         return b"".join(parts)
 
     # ------------------------------------------------------------------------- in
@@ -106,7 +136,7 @@ class RawClient:
             _, incoming = self.read()
             if isinstance(incoming, heartbeat.Heartbeat):
                 continue
-            assert isinstance(incoming, method_class), incoming
+            assert isinstance(incoming, method_class), _describe(incoming)
             return incoming
 
     def call(self, method: Frame, reply: type[Method], channel: int = 1) -> Method:
@@ -155,7 +185,7 @@ class RawClient:
         user: str = "guest",
         password: str | None = None,
         *,
-        capabilities: dict[str, object] | None = None,
+        capabilities: common.FieldTable | None = None,
     ) -> commands.Connection.Tune:
         """Protocol header and start-ok; the credentials must be right."""
         self.send_octets(PROTOCOL_HEADER)
@@ -177,7 +207,7 @@ class RawClient:
         *,
         vhost: str = "/",
         heartbeat_s: int = 0,
-        capabilities: dict[str, object] | None = None,
+        capabilities: common.FieldTable | None = None,
         channels: Sequence[int] = (1,),
     ) -> RawClient:
         """The whole handshake, and these channels; returns the client itself."""
@@ -192,14 +222,16 @@ class RawClient:
             self.call(commands.Channel.Open(), commands.Channel.OpenOk, number)
         return self
 
-    def declare(self, queue: str = "", **options: object) -> commands.Queue.DeclareOk:
+    def declare(self, queue: str = "", **options: object) -> str:
+        """The name of the queue; ``options`` are those of queue.declare."""
         declare = commands.Queue.Declare(queue=queue)
         for name, value in options.items():
             setattr(declare, name, value)
-        return self.call(declare, commands.Queue.DeclareOk)
+        return self.call(declare, commands.Queue.DeclareOk).queue or ""
 
     def ready_count(self, queue: str) -> int:
-        return self.declare(queue, passive=True).message_count or 0
+        declare = commands.Queue.Declare(queue=queue, passive=True)
+        return self.call(declare, commands.Queue.DeclareOk).message_count or 0
 
     def consume(self, queue: str, *, tag: str = "raw", no_ack: bool = True) -> None:
         self.call(
@@ -236,3 +268,9 @@ class RawClient:
     def drop(self) -> None:
         """Close the socket and say nothing."""
         self.socket.close()
+
+
+def _describe(incoming: Incoming) -> str:
+    if isinstance(incoming, commands.Connection.Close | commands.Channel.Close):
+        return f"{incoming.name}: {incoming.reply_code} {incoming.reply_text}"
+    return repr(incoming)

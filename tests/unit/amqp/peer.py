@@ -7,7 +7,7 @@ into frames and read by code of its own, and every frame is held against what wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -292,17 +292,10 @@ class Peer:
         """Everything the broker wrote since the last call, after finishing its turns."""
         self.broker.run_turns()
         octets, self.link.written = self.link.written, b""
-        received = []
-        frames = iter(split_frames(octets))
-        for kind, number, payload in frames:
-            assert len(payload) + 8 <= self.frame_max, "a frame above the negotiated size"
-            if kind == HEARTBEAT:
-                assert (number, payload) == (0, b"")
-                received.append(Received(0, "heartbeat", None))
-                continue
-            assert kind == METHOD, f"a frame of type {kind} where a method must stand"
-            received.append(_read_method(number, payload, frames))
-        return received
+        frames = split_frames(octets)
+        for one in frames:
+            assert len(one.payload) + 8 <= self.frame_max, "a frame above the negotiated size"
+        return read_frames(frames)
 
     def expect(self, method_class: type[Frame]) -> Any:
         """The method of the one frame that came, which must be of this class."""
@@ -358,6 +351,10 @@ class Peer:
         received = self.receive()
         assert all(one.properties is not None for one in received), received
         return [one.body for one in received]
+
+    def is_read_from(self) -> bool:
+        """Whether the broker reads this client's socket."""
+        return self.link.is_reading
 
     # ------------------------------------------------------------------ short stories
 
@@ -448,12 +445,25 @@ class Peer:
         self.send(number, commands.Basic.Nack, delivery_tag=tag, multiple=multiple, requeue=requeue)
 
 
-def _read_method(number: int, payload: bytes, frames: Iterable[WireFrame]) -> Received:
+def read_frames(frames: Iterable[WireFrame]) -> list[Received]:
+    """Put methods and their contents together; anything out of place is a failure."""
+    received = []
+    following = iter(frames)
+    for kind, number, payload in following:
+        if kind == HEARTBEAT:
+            assert (number, payload) == (0, b"")
+            received.append(Received(0, "heartbeat", None))
+            continue
+        assert kind == METHOD, f"a frame of type {kind} where a method must stand"
+        received.append(_read_method(number, payload, following))
+    return received
+
+
+def _read_method(number: int, payload: bytes, following: Iterator[WireFrame]) -> Received:
     method = decode_method(payload)
     name = method_name(method.index)
     if name not in ("basic.deliver", "basic.get-ok", "basic.return"):
         return Received(number, name, method)
-    following = iter(frames)
     kind, channel, header = next(following)
     assert (kind, channel) == (HEADER, number)
     class_id, weight, size = _HEADER_HEAD.unpack_from(header)

@@ -195,10 +195,10 @@ def test_a_method_nobody_knows_is_503(
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_method_frame_too_short_for_its_ids_is_502(peer: Peer, number: int) -> None:
+def test_a_method_frame_too_short_for_its_ids_is_501(peer: Peer, number: int) -> None:
     peer.send_octets(frame(METHOD, number, b"\0\x3c\0"))
     refusal = peer.refusal()
-    assert (refusal.code, refusal.class_id, refusal.method_id) == (502, 0, 0)
+    assert (refusal.code, refusal.class_id, refusal.method_id) == (501, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_a_method_frame_too_short_for_its_ids_is_502(peer: Peer, number: int) ->
         (b"\0\0\1\xff\0\0\0\0\0", "malformed UTF-8 in shortstr 'queue'"),
     ],
 )
-def test_arguments_that_cannot_be_decoded_are_502(
+def test_arguments_that_cannot_be_decoded_are_501(
     peer: Peer, arguments: bytes, reason: str
 ) -> None:
     peer.send_octets(frame(METHOD, 1, b"\0\x32\0\x0a" + arguments))
     assert peer.refusal() == Refusal(
         "connection",
-        502,
-        f"SYNTAX_ERROR - cannot decode queue.declare: {reason}",
+        501,
+        f"FRAME_ERROR - cannot decode queue.declare: {reason}",
         *ids(DECLARE),
     )
 

@@ -226,11 +226,11 @@ def test_a_mechanism_that_is_switched_off_is_503() -> None:
     )
 
 
-def test_a_start_ok_that_cannot_be_decoded_is_502(newcomer: Peer) -> None:
+def test_a_start_ok_that_cannot_be_decoded_is_501(newcomer: Peer) -> None:
     newcomer.send_octets(frame(1, 0, START_OK.index.to_bytes(4, "big") + b"\0\0"))
     refusal = newcomer.refusal()
-    assert refusal.code == 502
-    assert refusal.text.startswith("SYNTAX_ERROR - cannot decode connection.start-ok: ")
+    assert refusal.code == 501
+    assert refusal.text.startswith("FRAME_ERROR - cannot decode connection.start-ok: ")
     assert (refusal.class_id, refusal.method_id) == ids(START_OK)
 
 
@@ -440,10 +440,11 @@ def test_a_method_out_of_turn_is_504_and_says_which_state_it_was(
     )
 
 
-def test_a_channel_before_open_is_504(newcomer: Peer) -> None:
+def test_a_channel_before_open_is_505(newcomer: Peer) -> None:
     newcomer.send(1, commands.Channel.Open)
-    refusal = newcomer.refusal()
-    assert (refusal.scope, refusal.code) == ("connection", 504)
+    assert newcomer.refusal() == Refusal(
+        "connection", 505, "UNEXPECTED_FRAME - type 1, all octets = <<0,20,0,10,0>>", 0, 0
+    )
 
 
 def test_a_second_open_is_504(broker: SteppedBroker) -> None:

@@ -1,0 +1,59 @@
+"""Daemons of the tests' own, and brokers in a thread for those that look inside.
+
+``daemon`` is shared by the tests of a file, ``start_daemon`` gives a test its own, ``start_broker``
+gives one in a thread. What they wrote is searched for tracebacks at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from hareline.settings import Settings
+from tests.interop.broker_process import BrokerProcess
+from tests.support.broker_thread import BrokerThread, broker_in_thread
+
+StartDaemon = Callable[..., BrokerProcess]
+StartBroker = Callable[..., BrokerThread]
+
+
+@pytest.fixture
+def start_daemon(tmp_path: Path) -> Iterator[StartDaemon]:
+    """``start_daemon(config_toml="", *flags)``; those still running at the end are stopped."""
+    daemons: list[BrokerProcess] = []
+
+    def start(config_toml: str | None = "", *flags: str) -> BrokerProcess:
+        directory = tmp_path / f"daemon-{len(daemons)}"
+        directory.mkdir()
+        daemon = BrokerProcess(directory, config_toml, flags)
+        daemons.append(daemon)
+        daemon.start()
+        return daemon
+
+    try:
+        yield start
+        for daemon in daemons:
+            daemon.stop()
+    finally:
+        for daemon in daemons:
+            daemon.kill()
+
+
+@pytest.fixture
+def start_broker() -> Iterator[StartBroker]:
+    """``start_broker(settings=None)`` gives a broker in a thread of this process."""
+    with ExitStack() as stack:
+
+        def start(settings: Settings | None = None) -> BrokerThread:
+            return stack.enter_context(broker_in_thread(settings))
+
+        yield start
+
+
+@pytest.fixture
+def broker(start_broker: StartBroker) -> BrokerThread:
+    """A broker in a thread, with default settings."""
+    return start_broker()

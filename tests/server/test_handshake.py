@@ -1,0 +1,176 @@
+"""What a socket may do before it is a connection, and what becomes of it: nothing that stays."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from pamqp import commands, common, frame
+
+from hareline.settings import Auth, Limits, Settings
+from tests.support.broker_thread import BrokerThread
+from tests.support.raw_client import ALL_CAPABILITIES, PROTOCOL_HEADER, RawClient
+
+from .conftest import StartBroker
+
+TIMEOUT_S = 0.3
+PATIENT = Settings(limits=Limits(handshake_timeout_s=3600))
+
+
+@pytest.fixture
+def hasty(start_broker: StartBroker) -> BrokerThread:
+    """A broker with little patience for handshakes."""
+    return start_broker(Settings(limits=Limits(handshake_timeout_s=TIMEOUT_S)))
+
+
+@pytest.fixture
+def patient(start_broker: StartBroker) -> BrokerThread:
+    """A broker whose handshake timeout plays no part."""
+    return start_broker(PATIENT)
+
+
+def expect_nobody_left(broker: BrokerThread) -> None:
+    broker.wait_until(lambda inside: not inside.context.connections, "all connections to be gone")
+
+
+def go_as_far_as(raw: RawClient, step: str) -> None:
+    """Take the steps of a handshake up to and with this one."""
+    if step == "nothing":
+        return
+    raw.send_octets(PROTOCOL_HEADER[:5] if step == "half a header" else PROTOCOL_HEADER)
+    if step in ("half a header", "header"):
+        return
+    raw.expect(commands.Connection.Start)
+    start_ok = frame.marshal(commands.Connection.StartOk(response="\0guest\0guest"), 0)
+    raw.send_octets(start_ok[:-1] if step == "half a start-ok" else start_ok)
+    if step in ("half a start-ok", "start-ok"):
+        return
+    tune = raw.expect(commands.Connection.Tune)
+    raw.send(commands.Connection.TuneOk(tune.channel_max, tune.frame_max, 0), 0)
+
+
+STEPS = ["nothing", "half a header", "header", "half a start-ok", "start-ok", "tune-ok"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_who_stops_half_way_is_dropped_after_the_timeout(hasty: BrokerThread, step: str) -> None:
+    raw = hasty.client()
+    started = time.monotonic()
+    go_as_far_as(raw, step)
+    raw.read_until_closed()
+    assert time.monotonic() - started >= TIMEOUT_S * 0.9
+    expect_nobody_left(hasty)
+
+
+def test_an_open_connection_outlives_the_timeout(hasty: BrokerThread) -> None:
+    raw = hasty.client().open()
+    late = hasty.client()
+    late.read_until_closed()  # its whole timeout has passed since
+    raw.declare("", exclusive=True)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_who_goes_away_half_way_leaves_nothing(patient: BrokerThread, step: str) -> None:
+    raw = patient.client()
+    go_as_far_as(raw, step)
+    raw.drop()
+    expect_nobody_left(patient)
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"AMQP\x01\x01\x00\x0a",  # the 0-10 probe of Qpid's clients
+        b"AMQP\x00\x01\x00\x00",  # AMQP 1.0
+        b"AMQP\x00\x00\x09\x02",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # a TLS client hello
+        b"X",
+        bytes(100),
+    ],
+)
+def test_a_foreign_protocol_is_answered_with_ours_and_closed(
+    patient: BrokerThread, greeting: bytes
+) -> None:
+    raw = patient.client()
+    raw.send_octets(greeting)
+    assert raw.read_until_closed() == PROTOCOL_HEADER
+    raw.drop()
+    expect_nobody_left(patient)
+
+
+def test_a_header_may_come_octet_by_octet(patient: BrokerThread) -> None:
+    raw = patient.client()
+    for octet in PROTOCOL_HEADER:
+        raw.send_octets(bytes([octet]))
+    raw.expect(commands.Connection.Start)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_garbage_after_the_header_ends_in_a_close(patient: BrokerThread, seed: int) -> None:
+    octets = random.Random(seed).randbytes(5000)
+    raw = patient.client()
+    raw.send_octets(PROTOCOL_HEADER)
+    raw.expect(commands.Connection.Start)
+    raw.send_octets(octets)
+    channel, closed = raw.read()
+    assert channel == 0
+    assert isinstance(closed, commands.Connection.Close)
+    assert closed.reply_code in range(501, 506)
+    raw.drop()
+    expect_nobody_left(patient)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_garbage_on_an_open_connection_leaves_no_queue_and_hurts_nobody(
+    patient: BrokerThread, seed: int
+) -> None:
+    other = patient.client().open()
+    raw = patient.client().open()
+    raw.declare("mine", exclusive=True)
+    raw.send_octets(random.Random(seed).randbytes(5000))
+    assert isinstance(raw.read()[1], commands.Connection.Close)
+    other.declare("mine", exclusive=True)
+    raw.drop()
+    other.declare("mine", exclusive=True)
+
+
+def test_a_wrong_password_is_told_to_those_who_take_it(patient: BrokerThread) -> None:
+    raw = patient.client()
+    raw.send_octets(PROTOCOL_HEADER)
+    raw.expect(commands.Connection.Start)
+    properties: common.FieldTable = {"capabilities": ALL_CAPABILITIES}
+    raw.send(commands.Connection.StartOk(properties, response="\0guest\0wrong"), 0)
+    assert raw.expect(commands.Connection.Close).reply_code == 403
+
+
+def test_a_wrong_password_is_a_drop_after_a_delay_for_others(start_broker: StartBroker) -> None:
+    broker = start_broker(Settings(auth=Auth(failure_delay_s=0.2)))
+    raw = broker.client()
+    raw.send_octets(PROTOCOL_HEADER)
+    raw.expect(commands.Connection.Start)
+    started = time.monotonic()
+    raw.send(commands.Connection.StartOk({}, response="\0guest\0wrong"), 0)
+    assert raw.read_until_closed() == b""
+    assert time.monotonic() - started >= 0.15
+    expect_nobody_left(broker)
+
+
+def test_many_half_open_connections_do_not_keep_others_out(patient: BrokerThread) -> None:
+    half_open = [patient.client() for _ in range(200)]
+    for raw in half_open[::2]:
+        raw.send_octets(PROTOCOL_HEADER)
+    patient.client().open().close()
+    for raw in half_open:
+        raw.drop()
+    expect_nobody_left(patient)
+
+
+def test_a_limit_on_connections_counts_open_ones(start_broker: StartBroker) -> None:
+    broker = start_broker(Settings(limits=Limits(max_connections=2)))
+    first, _ = broker.client().open(), broker.client().open()
+    with pytest.raises(AssertionError, match=r"node connection limit \(2\) is reached"):
+        broker.client().open()
+    first.close()
+    broker.client().open()

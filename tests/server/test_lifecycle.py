@@ -1,0 +1,233 @@
+"""How the broker starts, what it says, and how it ends: the daemon, and what it is made of."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pika
+import pika.exceptions
+import pytest
+from pamqp import commands
+
+from hareline.server import Broker
+from hareline.settings import Listener, Management, Settings
+from tests.interop.broker_process import BrokerProcess
+from tests.support.broker_thread import BrokerThread
+from tests.support.raw_client import RawClient
+
+from .conftest import StartDaemon
+
+DEADLINE_S = 20.0
+SHUTDOWN_TEXT = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+
+
+def connect(daemon: BrokerProcess) -> pika.BlockingConnection:
+    return pika.BlockingConnection(pika.URLParameters(daemon.url))
+
+
+def client(daemon: BrokerProcess) -> RawClient:
+    return RawClient((daemon.host, daemon.port))
+
+
+def terminate(daemon: BrokerProcess, number: signal.Signals = signal.SIGTERM) -> None:
+    assert daemon.process is not None
+    daemon.process.send_signal(number)
+
+
+def exit_status(daemon: BrokerProcess) -> int:
+    assert daemon.process is not None
+    return daemon.process.wait(DEADLINE_S)
+
+
+def health(port: int) -> tuple[int, Any]:
+    url = f"http://127.0.0.1:{port}/api/health"
+    try:
+        with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port somebody else listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+# ------------------------------------------------------------------------ the daemon
+
+
+def test_a_daemon_without_any_file_serves_on_the_ports_it_prints_until_sigterm(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon(None)
+    connection = connect(daemon)
+    channel = connection.channel()
+    queue = channel.queue_declare("", exclusive=True).method.queue
+    channel.basic_publish("", queue, b"hello")
+    assert channel.basic_get(queue, auto_ack=True)[2] == b"hello"
+    assert daemon.data_dir.is_dir()
+    assert daemon.management_port is not None
+    assert health(daemon.management_port) == (200, {"status": "ok", "alarms": []})
+
+    terminate(daemon)
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+        connection.process_data_events(DEADLINE_S)
+    assert (closed.value.reply_code, closed.value.reply_text) == (320, SHUTDOWN_TEXT)
+    assert exit_status(daemon) == 0
+    with pytest.raises(ConnectionRefusedError):
+        client(daemon)
+
+    lines = [json.loads(line) for line in daemon.log_path.read_text().splitlines()]
+    codes = [line["code"] for line in lines if line["code"].startswith("BRK")]
+    assert codes == ["BRK-1001", "BRK-1002", "BRK-1002", "BRK-1004", "BRK-1003", "BRK-1005"]
+    urls = [line["url"] for line in lines if line["code"] == "BRK-1002"]
+    assert urls == [
+        f"amqp://127.0.0.1:{daemon.port}",
+        f"http://127.0.0.1:{daemon.management_port}",
+    ]
+
+
+def test_health_says_stopping_while_clients_are_waited_for_and_more_signals_change_nothing(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon("[shutdown]\ndeadline_s = 60\n")
+    port = daemon.management_port
+    assert port is not None
+    with client(daemon) as raw:
+        raw.open()
+        terminate(daemon, signal.SIGINT)
+        raw.expect(commands.Connection.Close)
+        assert health(port) == (503, {"status": "stopping", "alarms": []})
+        with pytest.raises(ConnectionRefusedError):
+            client(daemon)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            terminate(daemon, number)
+        raw.agree_to_close()
+        assert exit_status(daemon) == 0
+    assert '"reason": "SIGINT"' in daemon.log_tail()
+
+
+def test_a_client_that_never_answers_is_dropped_at_the_deadline(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon("[shutdown]\ndeadline_s = 0.5\n")
+    with client(daemon) as raw:
+        raw.open()
+        started = time.monotonic()
+        terminate(daemon)
+        assert exit_status(daemon) == 0
+        assert time.monotonic() - started >= 0.5
+        assert b"shutdown" in raw.read_until_closed()
+    assert '"BRK-1006"' in daemon.log_tail()
+
+
+def test_a_port_in_use_is_a_sentence_and_exit_status_1(tmp_path: Path, taken_port: int) -> None:
+    command = [sys.executable, "-m", "hareline", "serve", "--port", str(taken_port)]
+    command += ["--management-port", "0", "--data-dir", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert ended.returncode == 1
+    assert re.search(rf"hareline: .*{taken_port}.*address already in use", ended.stderr, re.I)
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""
+
+
+# ----------------------------------------------------------------- what it is made of
+
+
+async def test_a_management_port_in_use_is_named(taken_port: int) -> None:
+    broker = Broker(Settings(listener=Listener(port=0), management=Management(port=taken_port)))
+    with pytest.raises(OSError, match=rf"'127.0.0.1', {taken_port}.*Address already in use"):
+        await broker.start()
+
+
+async def test_a_port_in_use_leaves_nothing_running(taken_port: int) -> None:
+    broker = Broker(Settings(listener=Listener(port=taken_port), management=Management(port=0)))
+    with pytest.raises(OSError, match=str(taken_port)):
+        await broker.start()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(broker.management_url.rpartition(":")[2])))
+
+
+@pytest.mark.parametrize("which", ["listener", "management"])
+async def test_an_address_of_another_machine_is_named(which: str) -> None:
+    elsewhere = "192.0.2.1"
+    broker = Broker(
+        Settings(
+            listener=Listener(port=0, bind=elsewhere if which == "listener" else "127.0.0.1"),
+            management=Management(port=0, bind=elsewhere),
+        )
+    )
+    with pytest.raises(OSError, match=re.escape(elsewhere)):
+        await broker.start()
+
+
+async def test_the_management_port_answers_as_soon_as_it_is_known() -> None:
+    """It is printed then, and somebody may be waiting for that line."""
+    broker = Broker(Settings(listener=Listener(port=0), management=Management(port=0)))
+    await broker.start()
+    port = int(broker.management_url.rpartition(":")[2])
+    socket.create_connection(("127.0.0.1", port), DEADLINE_S).close()
+    await broker.stop(0)
+
+
+def test_what_was_delivered_before_the_stop_arrives_before_the_close(
+    broker: BrokerThread,
+) -> None:
+    raw = broker.client().open()
+    raw.declare("q")
+    raw.publish("q", *[bytes(10_000)] * 20)
+    raw.consume("q")
+    raw.read_bodies(1)
+    broker.begin_to_stop(60)
+    assert len(raw.read_bodies(19)) == 19
+    closing = raw.expect(commands.Connection.Close)
+    assert (closing.reply_code, closing.reply_text) == (320, SHUTDOWN_TEXT)
+    raw.agree_to_close()
+    broker.wait_until_stopped()
+
+
+def test_connections_that_are_half_open_do_not_delay_the_stop(broker: BrokerThread) -> None:
+    silent, started, logged_in = broker.client(), broker.client(), broker.client()
+    started.send_octets(b"AMQP")
+    logged_in.log_in()
+    broker.wait_until(lambda inside: len(inside.context.connections) == 3, "three connections")
+    broker.begin_to_stop(60)
+    broker.wait_until_stopped()
+    for raw in (silent, started, logged_in):
+        assert raw.read_until_closed() == b""
+
+
+def test_nobody_is_waited_for_any_longer_than_needed(broker: BrokerThread) -> None:
+    clients = [broker.client().open() for _ in range(20)]
+    broker.begin_to_stop(60)
+    for raw in clients:
+        raw.expect(commands.Connection.Close)
+    for raw in clients:
+        raw.agree_to_close()
+    broker.wait_until_stopped()
+
+
+def test_a_publisher_that_is_blocked_can_say_goodbye(broker: BrokerThread) -> None:
+    """While an alarm is on it is not read from; its close-ok must be."""
+    raw = broker.client().open()
+    broker.ask(lambda inside: inside.context.alarms.set("memory"))
+    raw.publish("nowhere", b"x")
+    raw.expect(commands.Connection.Blocked)
+    broker.begin_to_stop(60)
+    raw.expect(commands.Connection.Close)
+    raw.agree_to_close()
+    broker.wait_until_stopped()

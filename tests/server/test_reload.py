@@ -1,0 +1,256 @@
+"""SIGHUP: what a running broker takes over from its file, what it refuses, what it cannot change.
+
+One daemon for all tests here; each starts from the same file.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+from pamqp import commands
+
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.waiting import wait_for
+from tests.support.raw_client import RawClient
+
+DEADLINE_S = 20.0
+
+ALL = '[{ vhost = "/", configure = ".*", write = ".*", read = ".*" }]'
+BASE = """
+[limits]
+channel_max = 100
+max_message_bytes = "1MiB"
+[log]
+level = "info"
+"""
+VHOSTS = """
+[[vhosts]]
+name = "/"
+"""
+USERS = f"""
+[[users]]
+name = "guest"
+password = "guest"
+permissions = {ALL}
+[[users]]
+name = "anna"
+password = "secret"
+permissions = {ALL}
+"""
+FILE = BASE + VHOSTS + USERS
+
+Reload = Callable[..., list[dict[str, object]]]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    daemon = BrokerProcess(tmp_path_factory.mktemp("reload"), FILE)
+    try:
+        daemon.start()
+        yield daemon
+        daemon.stop()
+    finally:
+        daemon.kill()
+
+
+@pytest.fixture
+def reload(running: BrokerProcess) -> Iterator[Reload]:
+    """``reload(text)`` puts it into the file, sends SIGHUP, and returns what was logged then."""
+
+    def replace(text: str, answer: str = "CFG-1001") -> list[dict[str, object]]:
+        start = running.log_path.stat().st_size
+        running.reload(text)
+
+        def new_lines() -> list[dict[str, object]] | None:
+            with running.log_path.open("rb") as log:
+                log.seek(start)
+                written = log.read()
+            if not written.endswith(b"\n") or answer.encode() not in written:
+                return None
+            return [json.loads(line) for line in written.splitlines()]
+
+        return wait_for(new_lines, DEADLINE_S, f"{answer} in the log")
+
+    yield replace
+    replace(FILE)
+
+
+@pytest.fixture
+def client(running: BrokerProcess) -> Iterator[Callable[[], RawClient]]:
+    clients: list[RawClient] = []
+
+    def connect() -> RawClient:
+        clients.append(RawClient((running.host, running.port)))
+        return clients[-1]
+
+    yield connect
+    for one in clients:
+        one.drop()
+
+
+Connect = Callable[[], RawClient]
+
+
+def test_connections_of_a_removed_user_are_closed_and_no_others(
+    reload: Reload, client: Connect
+) -> None:
+    anna, guest = client().open("anna", "secret"), client().open()
+    reload(FILE.replace('name = "anna"', 'name = "berta"'))
+    closed = anna.expect(commands.Connection.Close)
+    assert closed.reply_code == 320
+    assert closed.reply_text == "CONNECTION_FORCED - user 'anna' is deleted"
+    anna.agree_to_close()
+    guest.declare("still-here", exclusive=True)
+    with pytest.raises(AssertionError, match=r"ACCESS_REFUSED"):
+        client().open("anna", "secret")
+    client().open("berta", "secret")
+
+
+def test_a_removed_user_in_the_middle_of_a_handshake_does_not_get_in(
+    reload: Reload, client: Connect
+) -> None:
+    anna = client()
+    tune = anna.log_in("anna", "secret")
+    reload(FILE.replace('name = "anna"', 'name = "berta"'))
+    tune_ok = commands.Connection.TuneOk(
+        channel_max=tune.channel_max, frame_max=tune.frame_max, heartbeat=0
+    )
+    with suppress(ConnectionError):
+        anna.send(tune_ok, 0)
+        anna.send(commands.Connection.Open(virtual_host="/"), 0)
+    assert anna.read_until_closed() == b""
+
+
+def test_a_new_password_counts_for_new_connections_alone(reload: Reload, client: Connect) -> None:
+    before = client().open("anna", "secret")
+    reload(FILE.replace("secret", "changed"))
+    before.declare("", exclusive=True)
+    client().open("anna", "changed")
+    with pytest.raises(AssertionError, match=r"ACCESS_REFUSED"):
+        client().open("anna", "secret")
+
+
+def test_new_permissions_count_for_new_connections(reload: Reload, client: Connect) -> None:
+    narrowed = f"{USERS.rpartition('permissions')[0]}permissions = "
+    narrowed += '[{ vhost = "/", configure = "^anna-" }]\n'
+    reload(BASE + VHOSTS + narrowed)
+    anna = client().open("anna", "secret")
+    anna.declare("anna-queue", exclusive=True)
+    anna.send(commands.Queue.Declare(queue="other"))
+    assert anna.expect(commands.Channel.Close).reply_code == 403
+
+
+def test_a_new_virtual_host_can_be_entered(reload: Reload, client: Connect) -> None:
+    before = client()
+    before.open()
+    reload(
+        BASE
+        + VHOSTS
+        + '[[vhosts]]\nname = "later"\n'
+        + USERS.replace("= [{", '= [{ vhost = "later", read = ".*" }, {')
+    )
+    client().open(vhost="later")
+    before.declare("", exclusive=True)
+
+
+def test_a_virtual_host_that_is_no_longer_listed_stays_and_is_named(
+    reload: Reload, client: Connect
+) -> None:
+    reload(BASE + VHOSTS + '[[vhosts]]\nname = "kept"\n' + USERS)
+    lines = reload(FILE, "CFG-1002")
+    assert "vhosts: kept" in str(lines[-1]["options"])
+
+
+def test_new_limits_count_for_new_connections(reload: Reload, client: Connect) -> None:
+    reload(FILE.replace("channel_max = 100", "channel_max = 7"))
+    assert client().log_in().channel_max == 7
+
+
+def test_a_smaller_message_limit_counts_at_once(reload: Reload, client: Connect) -> None:
+    reload(FILE.replace('"1MiB"', "1000"))
+    raw = client().open()
+    raw.publish("nowhere", bytes(1001))
+    closed = raw.expect(commands.Channel.Close)
+    assert closed.reply_text == (
+        "PRECONDITION_FAILED - message size 1001 is larger than configured max size 1000"
+    )
+
+
+def test_the_log_level_changes(reload: Reload, client: Connect, running: BrokerProcess) -> None:
+    running.reload(FILE.replace('level = "info"', 'level = "warning"'))
+    size = 0
+
+    def is_quiet() -> bool:
+        nonlocal size
+        before = running.log_path.stat().st_size
+        client().open().close()
+        size = running.log_path.stat().st_size
+        return size == before
+
+    wait_for(is_quiet, DEADLINE_S, "a connection that is not logged")
+    reload(FILE)
+    client().open().close()
+    wait_for(lambda: "CON-1001" in log_after(running, size), DEADLINE_S, "a connection in the log")
+
+
+def log_after(daemon: BrokerProcess, position: int) -> str:
+    return daemon.log_path.read_bytes()[position:].decode()
+
+
+def test_what_needs_a_restart_is_named_and_not_changed(
+    reload: Reload, client: Connect, running: BrokerProcess
+) -> None:
+    lines = reload(FILE + '[listener]\nbacklog = 7\n[identity]\nproduct = "X"\n', "CFG-1002")
+    assert lines[-1]["options"] == "listener.backlog, identity.product"
+    assert "listener.backlog" in str(lines[-2]["changed"])
+    client().open()
+
+
+def test_what_was_changed_is_named(reload: Reload) -> None:
+    lines = reload(FILE.replace("channel_max = 100", "channel_max = 99"))
+    assert lines[-1]["changed"] == ["limits.channel_max"]
+    assert reload(FILE)[-1]["changed"] == ["limits.channel_max"]
+    assert reload(FILE)[-1]["changed"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[limits\n", "hareline.toml"),
+        ("[limits]\nchannel_max = 0\n", "limits.channel_max"),
+        ("[limits]\nno_such_option = 1\n", "no_such_option"),
+        ("vhosts = []\n", "vhosts"),
+    ],
+)
+def test_a_file_with_an_error_is_refused_and_changes_nothing(
+    reload: Reload, client: Connect, text: str, problem: str
+) -> None:
+    before = client()
+    before.open()
+    lines = reload(text, "CFG-1003")
+    assert problem in str(lines[-1]["problem"])
+    before.declare("", exclusive=True)
+    assert client().log_in().channel_max == 100
+
+
+def test_every_error_of_a_file_is_named(reload: Reload) -> None:
+    lines = reload("[limits]\nchannel_max = 0\nheartbeat_s = -1\n", "heartbeat_s")
+    problems = [str(line["problem"]) for line in lines]
+    assert len(problems) == 2
+    assert "limits.channel_max" in problems[0]
+
+
+def test_a_file_that_is_gone_is_refused(
+    reload: Reload, client: Connect, running: BrokerProcess
+) -> None:
+    running.config_path.unlink()
+    start = running.log_path.stat().st_size
+    assert running.process is not None
+    running.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "CFG-1003" in log_after(running, start), DEADLINE_S, "the refusal")
+    assert str(running.config_path) in log_after(running, start)
+    client().open()

@@ -1,0 +1,137 @@
+"""Heartbeats both ways: when one is sent, and when the peer counts as dead."""
+
+from __future__ import annotations
+
+import pytest
+
+from hareline import events
+from hareline.amqp.heartbeat import HeartbeatMonitor, Verdict
+from hareline.wire.methods import commands
+
+from .peer import HEARTBEAT, Peer, SteppedBroker, frame
+
+BEAT = frame(HEARTBEAT, 0, b"")
+
+
+@pytest.fixture
+def beating(broker: SteppedBroker) -> Peer:
+    """Negotiated an interval of 10 seconds, and everything read."""
+    return broker.connect(heartbeat_s=10)
+
+
+def beats(peer: Peer) -> int:
+    received = peer.receive()
+    assert {one.name for one in received} <= {"heartbeat"}
+    return len(received)
+
+
+# ------------------------------------------------------------------------------------ the monitor
+
+
+def ticks(monitor: HeartbeatMonitor, count: int, *, is_reading: bool = True) -> list[Verdict]:
+    return [monitor.tick(is_reading) for _ in range(count)]
+
+
+def test_a_tick_is_half_an_interval() -> None:
+    assert HeartbeatMonitor(10).tick_s == 5
+
+
+def test_one_beat_is_sent_for_each_silent_half_interval() -> None:
+    assert ticks(HeartbeatMonitor(10), 3) == ["send"] * 3
+
+
+def test_what_was_sent_stands_for_a_beat() -> None:
+    monitor = HeartbeatMonitor(10)
+    monitor.has_sent = True
+    assert ticks(monitor, 2) == ["nothing", "send"]
+
+
+def test_four_silent_half_intervals_are_survived_and_the_fifth_is_not() -> None:
+    assert ticks(HeartbeatMonitor(10), 5) == ["send"] * 4 + ["dead"]
+
+
+def test_anything_received_starts_the_count_anew() -> None:
+    monitor = HeartbeatMonitor(10)
+    ticks(monitor, 4)
+    monitor.has_received = True
+    assert ticks(monitor, 6) == ["send"] * 5 + ["dead"]
+
+
+def test_who_is_not_read_from_cannot_be_late() -> None:
+    monitor = HeartbeatMonitor(10)
+    assert "dead" not in ticks(monitor, 50, is_reading=False)
+    assert ticks(monitor, 5)[-1] == "dead"
+
+
+# ------------------------------------------------------------------------------------- on the wire
+
+
+def test_an_idle_connection_gets_a_beat_every_half_interval(
+    broker: SteppedBroker, beating: Peer
+) -> None:
+    broker.advance(5)
+    beats(beating)  # the handshake may still count as something sent
+    for _ in range(6):
+        beating.send_octets(BEAT)
+        broker.advance(5)
+        assert beats(beating) == 1
+
+
+def test_a_busy_connection_gets_none(broker: SteppedBroker, beating: Peer) -> None:
+    for number in range(6):
+        beating.declare(f"q{number}")
+        broker.advance(5)
+        beating.expect_nothing()
+
+
+def test_a_silent_client_is_dropped_between_two_and_three_intervals(
+    broker: SteppedBroker, beating: Peer
+) -> None:
+    broker.advance(20)
+    assert beating.link.state == "open"
+    broker.advance(10)
+    assert beating.link.state == "dropped"
+    names = {one.name for one in beating.receive()}
+    assert names == {"heartbeat"}  # and no connection.close
+    assert broker.reported(events.HEARTBEAT_MISSED) == [
+        {"peer": "127.0.0.1:40000", "interval_s": 10}
+    ]
+
+
+@pytest.mark.parametrize("octets", [BEAT, BEAT[:3]], ids=["heartbeat", "part of a frame"])
+def test_any_octets_keep_a_client_alive(
+    broker: SteppedBroker, beating: Peer, octets: bytes
+) -> None:
+    for _ in range(2):  # twice 3 octets are no whole frame yet
+        beating.send_octets(octets)
+        broker.advance(18)
+    assert beating.link.state == "open"
+
+
+def test_0_switches_heartbeats_off(broker: SteppedBroker) -> None:
+    peer = broker.connect(heartbeat_s=0)
+    broker.advance(100_000)
+    peer.expect_nothing()
+    assert peer.link.state == "open"
+
+
+def test_a_blocked_connection_is_not_watched(broker: SteppedBroker, beating: Peer) -> None:
+    broker.context.alarms.set("memory")
+    beating.publish(1, "q")
+    beating.expect(commands.Connection.Blocked)
+    assert not beating.link.is_reading
+    broker.advance(300)
+    assert beating.link.state == "open"
+    assert beats(beating) > 20  # the client still hears from us
+    broker.context.alarms.clear("memory")
+    beating.expect(commands.Connection.Unblocked)
+    broker.advance(30)
+    assert beating.link.state == "dropped"
+
+
+def test_nothing_is_sent_after_the_end(broker: SteppedBroker, beating: Peer) -> None:
+    beating.call(0, commands.Connection.Close)
+    broker.advance(100)
+    beating.expect_nothing()
+    assert beating.link.state == "closed"
+    assert broker.reported(events.HEARTBEAT_MISSED) == []

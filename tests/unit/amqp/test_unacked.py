@@ -1,0 +1,115 @@
+"""The tags of a channel that wait for an acknowledgement, against a plain dict as the model."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hareline.amqp.unacked import UnackedDeliveries
+from hareline.broker.queues.entry import QueueEntry
+
+
+class Entry:
+    """Stands for a queue entry, which is never looked into here."""
+
+    def __init__(self, tag: int) -> None:
+        self.tag = tag
+
+
+def filled(unacked: UnackedDeliveries, *tags: int) -> None:
+    for tag in tags:
+        unacked.entries[tag] = cast("QueueEntry", Entry(tag))
+
+
+def tags_of(entries: list[QueueEntry]) -> list[int]:
+    return [cast("Entry", entry).tag for entry in entries]
+
+
+def test_a_tag_is_taken_once() -> None:
+    unacked = UnackedDeliveries()
+    filled(unacked, 1)
+    taken = unacked.take(1)
+    assert taken is not None
+    assert tags_of([taken]) == [1]
+    assert unacked.take(1) is None
+    assert (1 in unacked, len(unacked)) == (False, 0)
+
+
+def test_all_up_to_a_tag_come_in_order_without_those_already_taken() -> None:
+    unacked = UnackedDeliveries()
+    filled(unacked, *range(1, 8))
+    unacked.take(2)
+    unacked.take(5)
+    assert tags_of(unacked.take_up_to(6)) == [1, 3, 4, 6]
+    assert list(unacked.entries) == [7]
+
+
+def test_take_all_leaves_nothing_and_the_next_tag_is_new() -> None:
+    unacked = UnackedDeliveries()
+    filled(unacked, 1, 2, 3)
+    assert tags_of(unacked.take_all()) == [1, 2, 3]
+    assert unacked.take_all() == []
+    filled(unacked, 4, 5)
+    assert tags_of(unacked.take_up_to(4)) == [4]
+
+
+def test_what_is_put_back_is_taken_again_in_its_order() -> None:
+    unacked = UnackedDeliveries()
+    filled(unacked, *range(1, 6))
+    taken = list(zip((1, 2, 3), unacked.take_up_to(3), strict=True))
+    filled(unacked, 6)
+    unacked.put_back([taken[2], taken[0]])
+    unacked.put_back([])
+    assert tags_of(unacked.take_up_to(5)) == [1, 3, 4, 5]
+
+
+def test_a_multiple_ack_after_many_single_ones_costs_what_is_left() -> None:
+    unacked = UnackedDeliveries()
+    last = 10**12  # walking up to this tag one by one would take days
+    filled(unacked, last - 1, last, last + 1)
+    assert tags_of(unacked.take_up_to(last)) == [last - 1, last]
+    filled(unacked, last + 2)
+    assert tags_of(unacked.take_up_to(last + 2)) == [last + 1, last + 2]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("deliver"), st.integers(1, 30)),
+            st.tuples(st.just("take"), st.integers(0, 60)),
+            st.tuples(st.just("take_up_to"), st.integers(0, 60)),
+            st.tuples(st.just("take_all"), st.just(0)),
+            st.tuples(st.just("undo"), st.integers(1, 3)),
+        ),
+        max_size=40,
+    )
+)
+def test_any_sequence_of_acks_does_what_a_plain_dict_does(steps: list[tuple[str, int]]) -> None:
+    unacked = UnackedDeliveries()
+    model: dict[int, QueueEntry] = {}
+    taken: list[tuple[int, QueueEntry]] = []
+    next_tag = 1
+    for step, value in steps:
+        before = dict(model)
+        if step == "deliver":
+            filled(unacked, *range(next_tag, next_tag + value))
+            for tag in range(next_tag, next_tag + value):
+                model[tag] = unacked.entries[tag]
+            next_tag += value
+        elif step == "take":
+            assert unacked.take(value) is model.pop(value, None)
+        elif step == "take_up_to":
+            if value in model:
+                expected = sorted(tag for tag in model if tag <= value)
+                assert unacked.take_up_to(value) == [model.pop(tag) for tag in expected]
+        elif step == "take_all":
+            assert unacked.take_all() == [model.pop(tag) for tag in sorted(model)]
+        elif taken:
+            unacked.put_back(taken[-value:])
+            model.update(taken[-value:])
+            del taken[-value:]
+        taken += [(tag, entry) for tag, entry in before.items() if tag not in model]
+        assert list(unacked.entries) == sorted(model)
+        assert len(unacked) == len(model)

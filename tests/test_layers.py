@@ -77,6 +77,7 @@ HOT = (
     "amqp.unacked",
     "broker.queues.*",
     "broker.exchanges.*",
+    "broker.selectors.*",
 )
 NOT_HOT = ("broker.queues.argument*",)
 NOT_IN_HOT = ("asyncio", "pydantic", "logging", "structlog")

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.micro.timing import finish, measure
-
 from hareline.broker.exchanges.exchange import Arguments, Exchange
 from hareline.broker.exchanges.registry import create_exchange
 from hareline.message import Address, Message

@@ -1,6 +1,6 @@
 """What a selector costs: once when it is compiled, and for each message that it is held against.
 
-    python benchmarks/micro/bench_selectors.py [--json FILE] [--repetitions N]
+    python -m benchmarks.micro.bench_selectors [--json FILE] [--repetitions N]
 
 The dispatcher pays a match for each message that it offers to a consumer with a selector, an
 exchange for each message that reaches a binding with one. Half of the messages match, unless the
@@ -14,8 +14,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from timing import finish, measure
-
+from benchmarks.micro.timing import finish, measure
 from hareline.broker.selectors.selector import Selector, compile_selector
 from hareline.broker.selectors.values import IS_NUMBER
 from hareline.message import Address, Message

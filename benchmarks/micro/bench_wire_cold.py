@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import partial
 
 from pamqp import frame as pamqp_frame
-from benchmarks.micro.timing import finish, measure
 
+from benchmarks.micro.timing import finish, measure
 from hareline.wire.methods import Frame, commands, decode_method, encode_method
 from hareline.wire.properties import (
     Properties,

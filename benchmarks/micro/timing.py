@@ -44,15 +44,27 @@ class Result:
 _results: list[Result] = []
 
 
-def measure(name: str, function: Callable[[], object], operations: int, unit: str = "op") -> None:
+def measure(
+    name: str,
+    function: Callable[[], object],
+    operations: int,
+    unit: str = "op",
+    *,
+    prepare: Callable[[], object] | None = None,
+) -> None:
     """Run ``function`` several times and print the nanoseconds that one of its operations takes.
 
     ``function`` does ``operations`` operations per call; take enough for a call of 10 ms or more,
-    so that clock and call do not count. It is called once more beforehand, to warm up.
+    so that clock and call do not count. It is called once more beforehand, to warm up. ``prepare``
+    is called before each of these calls and is not measured.
     """
     repetitions: int = _options().repetitions
-    function()
-    times = sorted([_time_of(function) / operations for _ in range(repetitions)])
+    times: list[float] = []
+    for _ in range(repetitions + 1):
+        if prepare is not None:
+            prepare()
+        times.append(_time_of(function) / operations)
+    times = sorted(times[1:])
     result = Result(name, unit, operations, repetitions, times[0], statistics.median(times))
     _results.append(result)
     print(

@@ -11,9 +11,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+from urllib.parse import quote
 
 from hareline.server import Broker, loop_factory
-from hareline.settings import Listener, Management, Settings
+from hareline.settings import Listener, Management, Settings, User
 
 __all__ = ["running_broker"]
 
@@ -26,8 +27,9 @@ def running_broker(settings: Settings | None = None) -> Iterator[str]:
     """A broker for the time of the block; yields its URL, ``amqp://guest:guest@127.0.0.1:PORT/``.
 
     ``settings`` may give users, virtual hosts or limits; by default there is the user guest, who
-    may do everything. Listener and management settings are overridden: loopback, a free port, no
-    HTTP. Connections that are still open when the block ends are closed with 320.
+    may do everything. The URL names the first user whose password is in the settings and the first
+    virtual host. Listener and management settings are overridden: loopback, a free port, no HTTP.
+    Connections that are still open when the block ends are closed with 320.
     """
     settings = (settings or Settings()).model_copy(
         update={
@@ -75,7 +77,9 @@ class _BrokerThread(threading.Thread):
     def wait_until_ready(self) -> str:
         if not self._is_ready.wait(START_TIMEOUT_S) or not self._address:
             raise RuntimeError("the broker did not start") from self._failure
-        return f"amqp://guest:guest@{self._address}/"
+        login = next((_login(user) for user in self._settings.users if user.password), "")
+        vhost = self._settings.vhosts[0].name
+        return f"amqp://{login}{self._address}/{'' if vhost == '/' else quote(vhost, safe='')}"
 
     def stop(self) -> None:
         if self._loop is not None and self._stopping is not None and self.is_alive():
@@ -83,3 +87,9 @@ class _BrokerThread(threading.Thread):
         self.join()
         if self._failure is not None and self._address:
             raise RuntimeError("the broker failed while it ran") from self._failure
+
+
+def _login(user: User) -> str:
+    """``name:password@``, as it stands in a URL."""
+    password = user.password.get_secret_value() if user.password else ""
+    return f"{quote(user.name, safe='')}:{quote(password, safe='')}@"

@@ -24,7 +24,7 @@ class Draining(Protocol):
 
 
 class Turn:
-    __slots__ = ("_connections", "_is_armed", "_queues", "_schedule", "is_behind", "on_caught_up")
+    __slots__ = ("_connections", "_is_armed", "_queues", "_schedule", "is_behind", "on_finished")
 
     def __init__(self, schedule: Callable[[Callable[[], None]], object]) -> None:
         self._schedule = schedule
@@ -32,7 +32,7 @@ class Turn:
         self._connections: list[Draining] = []
         self._is_armed = False
         self.is_behind = False  # dispatch did not keep up: publishers should pause
-        self.on_caught_up: Callable[[], None] | None = None
+        self.on_finished: Callable[[], None] | None = None
 
     def mark_queue(self, queue: Dispatching) -> None:
         self._queues.append(queue)
@@ -56,8 +56,8 @@ class Turn:
             for connection in connections:
                 connection.finish_turn()
             self.is_behind = bool(unfinished)
-            if not unfinished and self.on_caught_up is not None:
-                self.on_caught_up()
+            if self.on_finished is not None:
+                self.on_finished()
             self._queues += unfinished
         finally:
             # only now, so that what dispatch marks for this very turn does not ask for another one

@@ -206,26 +206,29 @@ def test_a_client_that_reads_nothing_can_be_stopped(narrow: BrokerThread) -> Non
 # ------------------------------------------------------------------------ publishers
 
 
-def test_a_publisher_waits_while_dispatch_is_behind(
+def test_publishers_take_turns_while_dispatch_is_behind(
     broker: BrokerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """None of them waits until a deep queue has drained; each turn reads one of them at most."""
     monkeypatch.setattr(dispatcher, "ENTRIES_PER_TURN", 1)
-    consumer, publisher = broker.client().open(), broker.client().open()
+    consumer = broker.client().open()
+    publishers = [broker.client().open() for _ in range(5)]
     consumer.declare("deep")
-    publisher.declare("q")
-    publisher.select_confirms()
-    publisher.publish("q", b"0")
-    publisher.read_confirms(1)
     consumer.consume("deep", no_ack=True)
+    consumer.declare("q")
+    for publisher in publishers:
+        publisher.select_confirms()
+        publisher.publish("q", b"0")
+        publisher.read_confirms(1)
     with reading(consumer):
         preload(broker, "deep", 20_000, b"x")
-        publisher.publish("q", b"1")  # meets the dispatch, and is read
-        publisher.read_confirms(2)
+        for sequence in range(2, 5):
+            for publisher in publishers:
+                publisher.publish("q", b"x")
+            for publisher in publishers:
+                publisher.read_confirms(sequence)
         assert broker.ask_queue("deep", lambda queue: queue.ready_count) > 0
-        publisher.publish("q", b"2")
-        publisher.read_confirms(3)
-        assert broker.ask_queue("deep", lambda queue: queue.ready_count) == 0
-    assert publisher.ready_count("q") == 3
+    assert publishers[0].ready_count("q") == 20
 
 
 def test_a_flood_of_publishes_does_not_outrun_a_consumer_that_keeps_up(

@@ -65,7 +65,10 @@ _ALL_METHODS: Final[tuple[type[Frame], ...]] = (
 METHOD_CLASSES: Final[Mapping[str, type[Frame]]] = {
     method_name(method_class.index): method_class for method_class in _ALL_METHODS
 }
-FIELD_NAMES: Final = {"global": "global_", "type": "exchange_type"}  # as pamqp calls them
+FIELD_NAMES: Final = {  # as pamqp calls them
+    ("basic.qos", "global"): "global_",
+    ("exchange.declare", "type"): "exchange_type",
+}
 TYPED: Final[Mapping[str, type[int]]] = {
     "long": int,
     "int": SignedInt,
@@ -148,7 +151,7 @@ def _parse_line(number: int, line: str) -> Step:
     while not reader.is_done():
         name_match = reader.take(r"([A-Za-z_-]+)=")
         if name_match is not None:
-            name = FIELD_NAMES.get(name_match[1], name_match[1])
+            name = FIELD_NAMES.get((verb, name_match[1]), name_match[1])
             if name in fields:
                 raise ValueError(f"{name} comes twice")
             fields[name] = reader.value()

@@ -103,24 +103,28 @@ def test_what_a_connection_marks_while_it_writes_waits_for_the_next_turn() -> No
     assert log[2:] == ["dispatch q"]
 
 
-def test_a_turn_that_ends_with_nothing_left_to_dispatch_says_so() -> None:
+def test_the_end_of_a_turn_is_told_after_everything_and_before_the_next_is_asked_for() -> None:
     log: list[str] = []
     turn = ManualTurn()
-    turn.on_caught_up = lambda: log.append("caught up")
+    turn.on_finished = lambda: log.append("behind" if turn.is_behind else "level")
     turn.mark_queue(Work(log, "q", unfinished=2))
     turn.mark_connection(Work(log, "c"))
     turn.run()
-    assert log == ["dispatch q", "finish c", "dispatch q", "dispatch q", "caught up"]
+    assert log == [
+        *("dispatch q", "finish c", "behind"),
+        *("dispatch q", "behind"),
+        *("dispatch q", "level"),
+    ]
 
 
 def test_a_turn_may_be_asked_for_with_nothing_marked() -> None:
     log: list[str] = []
     turn = ManualTurn()
-    turn.on_caught_up = lambda: log.append("caught up")
+    turn.on_finished = lambda: log.append("finished")
     turn.arm()
     turn.arm()
     assert turn.run() == 1
-    assert log == ["caught up"]
+    assert log == ["finished"]
 
 
 def test_a_bug_in_one_dispatch_does_not_end_the_turning() -> None:

@@ -230,6 +230,7 @@ def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
     tag = method.consumer_tag or ""
     consumer = channel.consumers.pop(tag, None)
     if consumer is not None:
+        consumer.queue.deliver_due()
         consumer.queue.remove_consumer(consumer)
     elif channel.reply_queue is not None and channel.reply_queue.tag == tag:
         channel.close_reply_queue()
@@ -241,6 +242,7 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     queue_name = channel.queue_name(method.queue)
     channel.access.require("read", "queue", queue_name)
     queue = channel.vhost.queue(queue_name, channel.connection)
+    queue.deliver_due()
     entries = queue.acquire(1)
     if not entries:
         channel.reply(commands.Basic.GetEmpty)

@@ -173,6 +173,7 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
             arguments=arguments,
         )
     channel.last_queue_name = queue.name
+    queue.deliver_due()
     if not method.nowait:
         channel.reply(
             commands.Queue.DeclareOk,
@@ -206,7 +207,9 @@ def delete_queue(channel: Channel, method: commands.Queue.Delete) -> None:
 def purge_queue(channel: Channel, method: commands.Queue.Purge) -> None:
     name = channel.queue_name(method.queue)
     channel.access.require("read", "queue", name)
-    count = channel.vhost.queue(name, channel.connection).purge()
+    queue = channel.vhost.queue(name, channel.connection)
+    queue.deliver_due()
+    count = queue.purge()
     if not method.nowait:
         channel.reply(commands.Queue.PurgeOk, message_count=count)
 

@@ -17,6 +17,7 @@ from hareline.broker.bindings import Binding, BindingTable, DestinationKind, arg
 from hareline.broker.exchanges import erlang_terms
 from hareline.broker.exchanges.default import DefaultExchange
 from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.exchanges.filtered import FilteredDestination, selector_of
 from hareline.broker.exchanges.registry import create_exchange
 from hareline.broker.queues.arguments import (
     QueueArguments,
@@ -68,6 +69,7 @@ class VirtualHost:
         self.queue_arguments: dict[str, QueueArguments] = {}
         self.reply_queues: dict[str, Enqueueing] = {}
         self.bindings = BindingTable()
+        self._filtered: dict[Binding, FilteredDestination] = {}  # bindings with a selector
         self._addresses: dict[bytes, Address] = {}
         self.exchanges: dict[str, Exchange] = {"": DefaultExchange(self.queues.get)}
         for exchange_name, type_name, is_internal in PREDECLARED:
@@ -94,7 +96,13 @@ class VirtualHost:
             is_matched = False
             keys = routing_keys if current.matches_every_key else routing_keys[:1]
             for routing_key in keys:
-                for destination in current.match(routing_key, message):
+                for bound in current.match(routing_key, message):
+                    destination = bound
+                    if isinstance(destination, FilteredDestination):
+                        is_static = False
+                        if not destination.selector.matches(message):
+                            continue
+                        destination = destination.destination
                     is_matched = True
                     if isinstance(destination, Queue):
                         found[destination] = None
@@ -220,6 +228,7 @@ class VirtualHost:
         self.routing_version += 1
         for binding in self.bindings.from_source(name):
             self.bindings.remove(binding)
+            self._filtered.pop(binding, None)
         self._drop_bindings_to("exchange", name, exchange)
 
     # -------------------------------------------------------------- queues
@@ -328,6 +337,7 @@ class VirtualHost:
         if name not in self.queues:
             return 0
         queue = self.queue(name, requester)
+        queue.deliver_due()
         if if_unused and queue.consumers:
             raise PreconditionFailed(f"queue '{name}' in vhost '{self.name}' in use")
         if if_empty and queue.ready_count:
@@ -371,7 +381,13 @@ class VirtualHost:
         )
         if self.bindings.add(binding):
             try:
-                exchange.bind(destination, routing_key, arguments)
+                selector = selector_of(arguments)
+                if selector is None:
+                    exchange.bind(destination, routing_key, arguments)
+                else:
+                    filtered = FilteredDestination(destination, selector)
+                    exchange.bind(filtered, routing_key, arguments)
+                    self._filtered[binding] = filtered
             except PreconditionFailed:
                 self.bindings.remove(binding)
                 raise
@@ -393,7 +409,8 @@ class VirtualHost:
             )
         )
         if stored is not None:
-            exchange.unbind(destination, routing_key, stored.arguments)
+            bound = self._filtered.pop(stored, destination)
+            exchange.unbind(bound, routing_key, stored.arguments)
             self.routing_version += 1
             self._delete_if_unused(exchange)
 
@@ -410,7 +427,8 @@ class VirtualHost:
             self.bindings.remove(binding)
             source = self.exchanges.get(binding.source)
             if source is not None:
-                source.unbind(destination, binding.routing_key, binding.arguments)
+                bound = self._filtered.pop(binding, destination)
+                source.unbind(bound, binding.routing_key, binding.arguments)
                 sources[binding.source] = source
         for source in sources.values():
             self._delete_if_unused(source)

@@ -17,36 +17,46 @@ class Pacing:
     """How much one connection may bring in at a time, so that nobody waits for a flood.
 
     A connection that fills the read buffer is not read again before the turn is over; the event
-    loop would otherwise go on reading it as long as it has more. Connections that publish also wait
-    while the dispatch of a turn is unfinished: a fast publisher would fill a queue whose consumers
-    could take everything, because each turn would read more than it delivers.
+    loop would otherwise go on reading it as long as it has more. While the dispatch of a turn is
+    unfinished, connections that publish are read one after the other, one piece a turn: fast
+    publishers would fill a queue whose consumers could take everything, because each turn would
+    read more than it delivers; and while a deep queue drains for seconds, nobody waits that long.
 
     The read buffers are shared by all connections: one is filled and emptied in one call each.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._paused: dict[ConnectionShell, None] = {}
+        self._publishers: dict[ConnectionShell, None] = {}  # who waits, in the order of coming
+        self._others: dict[ConnectionShell, None] = {}
         self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
         self.large_buffer = memoryview(bytearray(LARGE_BUFFER_BYTES))
 
     def pause(self, shell: ConnectionShell) -> None:
-        """Not read before the next turn that ends with nothing left to dispatch."""
-        if shell not in self._paused:
-            self._paused[shell] = None
+        """Not read before the end of the turn, or, while dispatch is behind, before its turn."""
+        if shell not in self._publishers and shell not in self._others:
+            (self._publishers if shell.publishes else self._others)[shell] = None
             shell.set_behind(True)
             self._context.turn.arm()
 
     def forget(self, shell: ConnectionShell) -> None:
-        self._paused.pop(shell, None)
+        self._publishers.pop(shell, None)
+        self._others.pop(shell, None)
 
-    def on_caught_up(self) -> None:
-        """Dispatch is level with the input."""
-        if not self._paused:
-            return
-        paused, self._paused = self._paused, {}
-        for shell in paused:
-            shell.set_behind(False)
+    def on_turn_finished(self) -> None:
+        publishers = self._publishers
+        if publishers and self._context.turn.is_behind:
+            first = next(iter(publishers))
+            del publishers[first]
+            first.set_behind(False)
+        elif publishers:
+            self._publishers = {}
+            for shell in publishers:
+                shell.set_behind(False)
+        if self._others:
+            others, self._others = self._others, {}
+            for shell in others:
+                shell.set_behind(False)
 
 
 class Listener:
@@ -67,7 +77,7 @@ class Listener:
         """
         self.write_high_bytes = write_high_bytes
         loop = asyncio.get_running_loop()
-        self._context.turn.on_caught_up = self._pacing.on_caught_up
+        self._context.turn.on_finished = self._pacing.on_turn_finished
         self._server = await loop.create_server(
             lambda: ConnectionShell(self._context, self._pacing, self.write_high_bytes),
             host,

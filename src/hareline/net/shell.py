@@ -173,6 +173,10 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
 
     # ----------------------------------------------------------------- pacing
 
+    @property
+    def publishes(self) -> bool:
+        return self._connection.has_published
+
     def set_behind(self, is_behind: bool) -> None:
         """The broker's dispatch is behind: publishers wait at their sockets."""
         self._is_behind = is_behind

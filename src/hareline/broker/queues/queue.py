@@ -107,6 +107,16 @@ class Queue:
             self._is_marked = is_unfinished
         return is_unfinished
 
+    def deliver_due(self) -> None:
+        """Deliver now what the end of the turn would deliver.
+
+        Called before something that looks at the ready entries or takes them: whatever a client
+        sends in one breath, what was published before its get, purge, cancel or delete is the
+        consumers' (RabbitMQ's order; without it a delete could take their last messages along).
+        """
+        if self._is_marked:
+            self._dispatcher.run()
+
     # --------------------------------------------------------------- out
 
     def acquire(self, count: int) -> list[QueueEntry]:
@@ -169,6 +179,7 @@ class Queue:
     # --------------------------------------------------------- consumers
 
     def add_consumer(self, consumer: Consumer) -> None:
+        self.deliver_due()
         self.had_consumers = True
         self._dispatcher.add(consumer)
         self.mark()

@@ -13,8 +13,8 @@ class SelectorError(HarelineError):
     """A text that is no selector.
 
     ``selector`` is the whole text, ``position`` the index of the character where the problem is
-    (its length: at the end), ``problem`` says what is wrong or what was expected there. The whole
-    message stays well below the 255 octets of an AMQP reply text unless names are very long.
+    (its length: at the end), ``problem`` says what is wrong or what was expected there. ``str`` of
+    it quotes a few characters only and so fits into an AMQP reply text, which has 255 octets.
     """
 
     def __init__(self, problem: str, selector: str, position: int) -> None:

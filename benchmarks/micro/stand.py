@@ -1,0 +1,202 @@
+"""A test stand for the hot modules: the protocol side of a broker with nothing around it.
+
+No socket, no event loop, no log: a ``Stand`` has everything real but the link, which forgets what
+is written to it, and the turn, which is finished by hand. Clients are octets that are prepared
+before the clock runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hareline.amqp.channel import Channel
+from hareline.amqp.connection import Connection
+from hareline.amqp.context import Context, Identity, Limits, Link, Timer
+from hareline.auth.mechanisms import MechanismRegistry
+from hareline.auth.passwords import hash_password
+from hareline.auth.permissions import ALL_PERMISSIONS
+from hareline.auth.users import User, UserRegistry
+from hareline.broker.queues.consumer import Consumer
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.queue import Queue
+from hareline.broker.vhost import VirtualHost
+from hareline.clock import Clock
+from hareline.events import Event
+from hareline.message import Address, Message
+from hareline.turn import Turn
+from hareline.wire.constants import FRAME_END_OCTET, PROTOCOL_HEADER
+from hareline.wire.encoder import body_frame_head, header_frame, short_string
+from hareline.wire.methods import Frame, commands, encode_method
+from hareline.wire.properties import Properties, encode_properties
+
+NO_PROPERTIES = b"\x00\x00"
+#: What a client library sends with a usual message: content-type and delivery-mode.
+USUAL_PROPERTIES = encode_properties(
+    Properties(content_type="application/octet-stream", delivery_mode=1)
+)
+
+
+class NullTimer(Timer):
+    def cancel(self) -> None:
+        """There is nothing to cancel: it never runs."""
+
+
+class NullLink(Link):
+    """Counts what is written, and keeps the last of it."""
+
+    def __init__(self) -> None:
+        self.written_bytes = 0
+        self.last = b""
+
+    @property
+    def peer(self) -> str:
+        return "127.0.0.1:1"
+
+    @property
+    def is_loopback(self) -> bool:
+        return True
+
+    def write(self, octets: bytes) -> None:
+        self.written_bytes += len(octets)
+        self.last = octets
+
+    def close(self) -> None:
+        raise AssertionError("the broker closed the connection of a benchmark")
+
+    def abort(self) -> None:
+        raise AssertionError("the broker dropped the connection of a benchmark")
+
+    def pause_reading(self) -> None:
+        raise AssertionError("the broker paused the connection of a benchmark")
+
+    def resume_reading(self) -> None:
+        raise AssertionError("the broker resumed the connection of a benchmark")
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        return NullTimer()
+
+
+class NullConsumer(Consumer):
+    """Takes everything and does nothing with it, but for keeping it if it acknowledges."""
+
+    def __init__(self, queue: Queue, tag: str = "c", **options: Any) -> None:
+        super().__init__(tag, queue, **options)
+        self.unacked: list[QueueEntry] = []
+
+    def deliver(self, entries: list[QueueEntry]) -> int:
+        if self.acknowledges:
+            self.unacked += entries
+        return len(entries)
+
+    @property
+    def room_bytes(self) -> int:
+        return 1 << 40
+
+    def suspend_if_full(self) -> bool:
+        return False
+
+    def on_queue_deleted(self) -> None:
+        """Nobody to tell."""
+
+
+class Stand:
+    """A broker with one virtual host; ``connect`` gives open connections."""
+
+    def __init__(self) -> None:
+        self.scheduled: list[Callable[[], None]] = []
+        self.turn = Turn(self.scheduled.append)
+        guest = User("guest", hash_password("guest"), permissions={"/": ALL_PERMISSIONS})
+        self.context = Context(
+            clock=Clock(),
+            turn=self.turn,
+            users=UserRegistry([guest]),
+            mechanisms=MechanismRegistry(),
+            identity=Identity("RabbitMQ", "4.2.0", "bench", "CPython", "Hareline"),
+            limits=Limits(),
+            report=_forget,
+        )
+        self.vhost = self.context.vhosts["/"] = VirtualHost("/", self.turn)
+
+    def run_turns(self) -> None:
+        """Finish turns until there is nothing left to do."""
+        scheduled = self.scheduled
+        while scheduled:
+            scheduled.pop()()
+
+    def connect(self, *channels: int) -> Connection:
+        """A connection that has been through the handshake, with these channels open."""
+        connection = Connection(self.context, NullLink())
+        for octets in (
+            PROTOCOL_HEADER,
+            encode_method(
+                0, commands.Connection.StartOk, mechanism="PLAIN", response="\0guest\0guest"
+            ),
+            encode_method(0, commands.Connection.TuneOk, channel_max=2047, frame_max=131_072),
+            encode_method(0, commands.Connection.Open, virtual_host="/"),
+            *[encode_method(number, commands.Channel.Open) for number in channels],
+        ):
+            connection.receive(octets)
+        self.run_turns()
+        assert connection.is_running, connection
+        assert set(connection.channels) == set(channels)
+        return connection
+
+    def call(self, connection: Connection, method: type[Frame], **fields: object) -> None:
+        """One method on channel 1, and its turn."""
+        connection.receive(encode_method(1, method, **fields))
+        self.run_turns()
+        assert connection.is_running, connection
+
+    def declare(self, connection: Connection, name: str) -> Queue:
+        self.call(connection, commands.Queue.Declare, queue=name)
+        return self.vhost.queues[name]
+
+    def channel(self) -> Channel:
+        """Channel 1 of a new connection."""
+        return self.connect(1).channels[1]
+
+
+def _forget(event: Event, **fields: object) -> None:
+    """Benchmarks log nothing."""
+
+
+def message(
+    body: bytes, *, routing_key: str = "q", channel: int = 1, properties: bytes = NO_PROPERTIES
+) -> Message:
+    """As it is after a publish to the default exchange on that channel."""
+    header = header_frame(channel, properties, len(body))
+    content = header
+    if body:
+        content += body_frame_head(channel, len(body)) + body + FRAME_END_OCTET
+    octets = short_string("") + short_string(routing_key)
+    return Message(Address("", routing_key, octets), content, len(header), len(body), channel, 0)
+
+
+def publish_octets(
+    body: bytes,
+    *,
+    exchange: str = "",
+    routing_key: str = "q",
+    channel: int = 1,
+    properties: bytes = NO_PROPERTIES,
+    mandatory: bool = False,
+) -> bytes:
+    """One publish as a client frames it; the body fits into one frame."""
+    publish = encode_method(
+        channel,
+        commands.Basic.Publish,
+        exchange=exchange,
+        routing_key=routing_key,
+        mandatory=mandatory,
+    )
+    framed = message(body, channel=channel, properties=properties)
+    return publish + framed.content
+
+
+def ack_octets(first: int, count: int, *, channel: int = 1) -> bytes:
+    """Single acks of ``count`` tags."""
+    return b"".join(
+        encode_method(channel, commands.Basic.Ack, delivery_tag=tag)
+        for tag in range(first, first + count)
+    )

@@ -1,6 +1,6 @@
 """What cutting and recognising frames costs, with nobody behind the decoder.
 
-    python benchmarks/micro/bench_decoder.py [--json FILE] [--repetitions N]
+    python -m benchmarks.micro.bench_decoder [--json FILE] [--repetitions N]
 
 Octets are fed in pieces of 64 KiB, as the socket gives them.
 """
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stand import USUAL_PROPERTIES, ack_octets, publish_octets
-from timing import finish, measure
-
+from benchmarks.micro.stand import USUAL_PROPERTIES, ack_octets, publish_octets
+from benchmarks.micro.timing import finish, measure
 from hareline.errors import AmqpError
 from hareline.wire.constants import HEARTBEAT_FRAME
 from hareline.wire.decoder import Decoder, FrameSink, PublishLane, SettleLane

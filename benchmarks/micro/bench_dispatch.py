@@ -1,6 +1,6 @@
 """What matching entries to consumers costs; the consumers take what they are given.
 
-    python benchmarks/micro/bench_dispatch.py [--json FILE] [--repetitions N]
+    python -m benchmarks.micro.bench_dispatch [--json FILE] [--repetitions N]
 
 The queue is filled beforehand; acquiring is part of it, delivering is not.
 """
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stand import NullConsumer, Stand, message
-from timing import finish, measure
-
+from benchmarks.micro.stand import NullConsumer, Stand, message
+from benchmarks.micro.timing import finish, measure
 from hareline.broker.queues.credit import CreditWindow
 from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
@@ -19,21 +18,24 @@ from hareline.message import Message
 
 ENTRIES = 50_000
 
+#: Of a consumer; without any it does not acknowledge and has no limits.
+Options = dict[str, object]
+
 
 def main() -> None:
     for count in (1, 2, 10, 100):
-        dispatch(f"auto-ack, {count} consumers", [{} for _ in range(count)])
+        dispatch(f"auto-ack, consumers: {count}", [{} for _ in range(count)])
     for count in (1, 10):
-        dispatch(f"acknowledging, {count} consumers", [{"acknowledges": True}] * count)
+        dispatch(f"acknowledging, consumers: {count}", [{"acknowledges": True}] * count)
     dispatch(
         "acknowledging, 10 consumers, credit for 300 each",
         [{"acknowledges": True, "prefetch_count": 300}] * 10,
         entries=3000,
     )
-    dispatch(
-        "1 consumer of 10 has credit", [{"acknowledges": True, "prefetch_count": 1}] * 9 + [{}]
-    )
-    dispatch("auto-ack, 10 consumers of 10 priorities", [{"priority": n} for n in range(10)])
+    exhausted: Options = {"acknowledges": True, "prefetch_count": 1}
+    dispatch("1 consumer of 10 has credit", [*[exhausted] * 9, {}])
+    by_priority: list[Options] = [{"priority": number} for number in range(10)]
+    dispatch("auto-ack, 10 consumers of 10 priorities", by_priority)
     dispatch("auto-ack, 2 consumers, bodies of 16 KiB", [{}, {}], size=16_384, entries=5000)
     bench_windows()
     bench_round_trips()
@@ -71,11 +73,11 @@ def bench_round_trips() -> None:
                 consumer.restore_credit(entry.message.size)
                 stand.run_turns()
 
-        name = f"settle and dispatch again, prefetch 1, {count} consumers"
+        name = f"settle and dispatch again, prefetch 1, consumers: {count}"
         measure(name, go_round, 10_000, "message", prepare=fill)
 
 
-def add_consumers(queue: Queue, options: Iterable[dict[str, object]]) -> list[NullConsumer]:
+def add_consumers(queue: Queue, options: Iterable[Options]) -> list[NullConsumer]:
     consumers = [
         NullConsumer(queue, f"c{number}", **{"acknowledges": False, **one})
         for number, one in enumerate(options)
@@ -87,7 +89,7 @@ def add_consumers(queue: Queue, options: Iterable[dict[str, object]]) -> list[Nu
 
 def dispatch(
     name: str,
-    options: list[dict[str, object]],
+    options: list[Options],
     *,
     size: int = 100,
     entries: int = ENTRIES,
@@ -100,10 +102,10 @@ def dispatch(
     def fill() -> None:
         queue = Queue("q", FifoOrder(), stand.turn)
         queues[:] = [queue]
+        add_consumers(queue, options)
+        stand.run_turns()
         for _ in range(entries):
             queue.enqueue(one)
-        stand.run_turns()
-        add_consumers(queue, options)
 
     measure(name, stand.run_turns, entries, "message", prepare=fill)
     assert queues[0].ready_count == 0, queues

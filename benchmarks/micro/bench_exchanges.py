@@ -1,6 +1,6 @@
 """What a match costs in each exchange type, as the number of bindings grows.
 
-    python benchmarks/micro/bench_exchanges.py [--json FILE] [--repetitions N]
+    python -m benchmarks.micro.bench_exchanges [--json FILE] [--repetitions N]
 
 The vhost pays this on every miss of a route cache, and for headers, random and (with hash-header or
 hash-property) consistent-hash exchanges on every message.

@@ -1,6 +1,6 @@
 """What a publish costs from the lane to the queues: ``Publishing.publish`` and what it calls.
 
-    python benchmarks/micro/bench_publishing.py [--json FILE] [--repetitions N]
+    python -m benchmarks.micro.bench_publishing [--json FILE] [--repetitions N]
 
 The decoder has recognised it, and nobody consumes; queues are purged between the repetitions.
 """
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stand import NO_PROPERTIES, USUAL_PROPERTIES, Stand, message, publish_octets
-from timing import finish, measure
-
+from benchmarks.micro.stand import NO_PROPERTIES, USUAL_PROPERTIES, Stand, message, publish_octets
+from benchmarks.micro.timing import finish, measure
 from hareline.amqp.connection import Connection
 from hareline.wire.methods import commands
 from hareline.wire.properties import Properties, encode_properties

@@ -1,15 +1,14 @@
 """What a queue and its ordering cost: in, out, back, gone; nobody consumes.
 
-python benchmarks/micro/bench_queue.py [--json FILE] [--repetitions N]
+python -m benchmarks.micro.bench_queue [--json FILE] [--repetitions N]
 """
 
 from __future__ import annotations
 
 import random
 
-from stand import message
-from timing import finish, measure
-
+from benchmarks.micro.stand import message
+from benchmarks.micro.timing import finish, measure
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue

@@ -1,6 +1,6 @@
 """What the control plane's codec costs: tables, properties, methods; pamqp beside it.
 
-    python benchmarks/micro/bench_wire_cold.py [--json FILE] [--repetitions N]
+    python -m benchmarks.micro.bench_wire_cold [--json FILE] [--repetitions N]
 
 Methods are paid per declare, bind, consume and so on; properties and headers once per message that
 something looks into (headers exchanges, CC, expiration, dead-lettering).

@@ -24,12 +24,14 @@ from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.events import Event
 from hareline.message import Address, Message
+from hareline.net.allocator import keep_freed_memory
 from hareline.turn import Turn
 from hareline.wire.constants import FRAME_END_OCTET, PROTOCOL_HEADER
-from hareline.wire.encoder import body_frame_head, header_frame, short_string
+from hareline.wire.encoder import body_frame_head, content_frames, header_frame, short_string
 from hareline.wire.methods import Frame, commands, encode_method
 from hareline.wire.properties import Properties, encode_properties
 
+FRAME_MAX = 131_072
 NO_PROPERTIES = b"\x00\x00"
 #: What a client library sends with a usual message: content-type and delivery-mode.
 USUAL_PROPERTIES = encode_properties(
@@ -104,6 +106,7 @@ class Stand:
     """A broker with one virtual host; ``connect`` gives open connections."""
 
     def __init__(self) -> None:
+        keep_freed_memory()  # as the server does
         self.scheduled: list[Callable[[], None]] = []
         self.turn = Turn(self.scheduled.append)
         guest = User("guest", hash_password("guest"), permissions={"/": ALL_PERMISSIONS})
@@ -132,7 +135,7 @@ class Stand:
             encode_method(
                 0, commands.Connection.StartOk, mechanism="PLAIN", response="\0guest\0guest"
             ),
-            encode_method(0, commands.Connection.TuneOk, channel_max=2047, frame_max=131_072),
+            encode_method(0, commands.Connection.TuneOk, channel_max=2047, frame_max=FRAME_MAX),
             encode_method(0, commands.Connection.Open, virtual_host="/"),
             *[encode_method(number, commands.Channel.Open) for number in channels],
         ):
@@ -182,7 +185,7 @@ def publish_octets(
     properties: bytes = NO_PROPERTIES,
     mandatory: bool = False,
 ) -> bytes:
-    """One publish as a client frames it; the body fits into one frame."""
+    """One publish as a client frames it."""
     publish = encode_method(
         channel,
         commands.Basic.Publish,
@@ -191,7 +194,7 @@ def publish_octets(
         mandatory=mandatory,
     )
     framed = message(body, channel=channel, properties=properties)
-    return publish + framed.content
+    return publish + b"".join(content_frames(framed, channel, FRAME_MAX))
 
 
 def ack_octets(first: int, count: int, *, channel: int = 1) -> bytes:

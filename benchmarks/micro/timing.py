@@ -2,7 +2,7 @@
 
 A script calls ``measure`` for each case and ``finish`` at its end::
 
-    from timing import finish, measure
+    from benchmarks.micro.timing import finish, measure
 
     measure("decode a 100-byte publish", decode_thousand, 1000, "frame")
     finish()

@@ -49,6 +49,9 @@ CONNECTION_UNBLOCKED: Final = Event("CON-1010", "publishing unblocked", ("peer",
 CHANNEL_ERROR: Final = Event(
     "CHN-1003", "channel error: {reply_text}", ("peer", "channel", "reply_code", "reply_text")
 )
+REPLIES_DROPPED: Final = Event(
+    "CHN-1004", "direct replies dropped: the requester does not read", ("peer", "channel")
+)
 
 MEMORY_ALARM_SET: Final = Event(
     "MEM-1001", "memory above the watermark, publishers blocked", ("used_bytes", "watermark_bytes")

@@ -94,6 +94,10 @@ class Message:
             properties = self._properties = decode_properties(self.property_octets)
         return properties
 
+    def forget_properties(self) -> None:
+        """Drop the decoded form; it comes back when it is asked for."""
+        self._properties = None
+
     @property
     def headers(self) -> Table:
         """The headers table, empty when the message has none."""

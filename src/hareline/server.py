@@ -8,12 +8,13 @@ connection.close 320 to everybody, until all are gone or the deadline has passed
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import platform
 import signal
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hareline import __version__, events
 from hareline.amqp.context import Context, Identity, Limits
@@ -143,9 +144,9 @@ class Broker:
             self.context.on_last_connection_gone = are_gone.set
             for connection in list(connections):
                 connection.force_close(SHUTDOWN_REASON)
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(are_gone.wait(), deadline_s)
-            except TimeoutError:
+            if connections:
                 report(events.BROKER_DEADLINE_PASSED, connections=len(connections))
                 for connection in list(connections):
                     connection.link.abort()
@@ -164,6 +165,8 @@ class Broker:
                 user = getattr(connection, "user", None)  # None until it has logged in
                 if user is not None and user.name == name:
                     connection.force_close(f"user '{name}' is deleted")
+        for connection in list(context.connections):
+            connection.renew_access()
         self._add_vhosts(settings)
         context.limits = _limits(settings)
         self._listener.write_high_bytes = settings.limits.write_buffer_high_bytes
@@ -216,8 +219,10 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
         data_dir=str(settings.data_dir),
     )
     keep_freed_memory()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_report_failure)
     broker = Broker(settings)
-    stopping: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stopping: asyncio.Future[str] = loop.create_future()
     _install_signal_handlers(broker, load, stopping)
     await broker.start()
     collector = IdleCollector(broker.context.count_entries)
@@ -232,6 +237,12 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
     collector.stop()
     report(events.BROKER_STOPPED)
     return 0
+
+
+def _report_failure(loop: asyncio.AbstractEventLoop, problem: dict[str, Any]) -> None:
+    """An exception that nobody caught, in a callback or a task: a bug, told like any other."""
+    where = str(problem.get("message", "event loop"))
+    report(events.BROKER_FAILED, where=where, exc_info=problem.get("exception"))
 
 
 def _install_signal_handlers(

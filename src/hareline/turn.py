@@ -9,7 +9,7 @@ Invariant: whatever is marked is run by exactly one later ``finish``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 
@@ -49,17 +49,21 @@ class Turn:
             self._schedule(self.finish)
 
     def finish(self) -> None:
+        queues, self._queues = iter(self._queues), []
+        connections: Iterator[Draining] = iter(())
+        unfinished: list[Dispatching] = []
         try:
-            queues, self._queues = self._queues, []
-            unfinished = [queue for queue in queues if queue.dispatch()]
-            connections, self._connections = self._connections, []
+            unfinished.extend(queue for queue in queues if queue.dispatch())
+            connections, self._connections = iter(self._connections), []
             for connection in connections:
                 connection.finish_turn()
             self.is_behind = bool(unfinished)
             if self.on_finished is not None:
                 self.on_finished()
-            self._queues += unfinished
         finally:
+            self._queues += unfinished
+            self._queues += queues  # after an exception, who is still to come
+            self._connections += connections
             # only now, so that what dispatch marks for this very turn does not ask for another one
             self._is_armed = False
             if self._queues or self._connections:

@@ -141,8 +141,11 @@ class QueueModel(RuleBasedStateMachine):
         )
         consumer.room = room
         self.limits[consumer] = prefetch if acknowledges else 0
-        self.consumers.append(consumer)
+        before = self._delivery_counts()
         self.queue.add_consumer(consumer)
+        self._account_for_deliveries(before)
+        assert consumer.bodies == [], "given what was due to others"
+        self.consumers.append(consumer)
 
     @precondition(lambda self: self.consumers)
     @rule(data=st.data())
@@ -200,18 +203,28 @@ class QueueModel(RuleBasedStateMachine):
     @rule()
     def finish_turn(self) -> None:
         if self.turn.is_armed:
-            before = [len(consumer.bodies) for consumer in self.consumers]
+            before = self._delivery_counts()
             self.turn.step()
             self._account_for_deliveries(before)
 
     @rule()
+    def deliver_what_is_due(self) -> None:
+        """Before something looks at the queue; the turn that was asked for is still to come."""
+        before = self._delivery_counts()
+        self.queue.deliver_due()
+        self._account_for_deliveries(before)
+
+    @rule()
     def finish_all_turns(self) -> None:
-        before = [len(consumer.bodies) for consumer in self.consumers]
+        before = self._delivery_counts()
         self.turn.run()
         self._account_for_deliveries(before)
         if self.ready:
             for consumer in self.consumers:
                 assert not self._could_take_the_next(consumer), consumer
+
+    def _delivery_counts(self) -> list[int]:
+        return [len(consumer.bodies) for consumer in self.consumers]
 
     def _account_for_deliveries(self, before: list[int]) -> None:
         delivered: list[bytes] = []

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .broker_process import BrokerProcess, BrokerUnderTest, ForeignBroker
+from tests.support.broker_process import BrokerProcess, BrokerUnderTest, ForeignBroker
 
 if TYPE_CHECKING:
     import pika

@@ -18,7 +18,8 @@ pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from .broker_process import BrokerUnderTest
+from tests.support.broker_process import BrokerUnderTest
+
 from .conftest import PikaConnect
 
 pytestmark = pytest.mark.timeout(120)

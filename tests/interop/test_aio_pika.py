@@ -22,7 +22,7 @@ from aio_pika.abc import (
 from aio_pika.patterns import RPC, Master
 from aiormq import exceptions
 
-from .broker_process import BrokerProcess, BrokerUnderTest
+from tests.support.broker_process import BrokerProcess, BrokerUnderTest
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from .broker_process import BrokerUnderTest
+from tests.support.broker_process import BrokerUnderTest
+
 from .suite_runs import Finished, need_programs, run
 
 pytestmark = pytest.mark.timeout(400)

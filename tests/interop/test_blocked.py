@@ -11,10 +11,11 @@ import pytest
 pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 import pika
 
-from .broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess
+from tests.support.waiting import wait_for
+
 from .conftest import StartBroker
 from .pika_calls import publish, receive, serve_until
-from .waiting import wait_for
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -26,8 +26,8 @@ import amqp
 from celery import Celery, chain, chord, group
 from celery.exceptions import TaskRevokedError
 
-from .broker_process import BrokerProcess, BrokerUnderTest, restarting
-from .waiting import wait_for
+from tests.support.broker_process import BrokerProcess, BrokerUnderTest, restarting
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from .broker_process import BrokerUnderTest
-from .waiting import wait_for
+from tests.support.broker_process import BrokerUnderTest
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(90)
 

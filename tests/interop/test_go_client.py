@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from .broker_process import BrokerUnderTest
+from tests.support.broker_process import BrokerUnderTest
+
 from .suite_runs import CaseResult, Outcome, SuiteRun, names_in, need_programs, reason_line, run
 
 need_programs("go")

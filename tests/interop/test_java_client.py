@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from .broker_process import BrokerUnderTest
+from tests.support.broker_process import BrokerUnderTest
+
 from .suite_runs import CACHE, CaseResult, SuiteRun, names_in, need_programs, reason_line, run
 
 need_programs("mvn", "javac")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from .broker_process import BrokerUnderTest
+from tests.support.broker_process import BrokerUnderTest
+
 from .suite_runs import CACHE, need_programs, reason_line, run
 
 need_programs("mvn", "java")

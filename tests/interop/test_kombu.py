@@ -23,8 +23,8 @@ from kombu.mixins import ConsumerMixin
 from kombu.pidbox import Mailbox
 from kombu.pools import producers, reset
 
-from .broker_process import BrokerProcess, BrokerUnderTest, restarting
-from .waiting import wait_for
+from tests.support.broker_process import BrokerProcess, BrokerUnderTest, restarting
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from .broker_process import BrokerProcess, BrokerUnderTest
+from tests.support.broker_process import BrokerProcess, BrokerUnderTest
+
 from .suite_runs import CACHE, CaseResult, SuiteRun, names_in, need_programs, reason_line, run
 
 need_programs("node", "npm")

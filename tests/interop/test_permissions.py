@@ -12,7 +12,8 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPConnectionError, ChannelClosedByBroker
 
-from .broker_process import BrokerUnderTest
+from tests.support.broker_process import BrokerUnderTest
+
 from .conftest import PikaConnect
 from .pika_calls import get_all, publish
 

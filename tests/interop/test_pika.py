@@ -16,7 +16,8 @@ pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from .broker_process import BrokerUnderTest
+from tests.support.broker_process import BrokerUnderTest
+
 from .conftest import PikaConnect
 from .pika_calls import DELIVERY_DEADLINE_S, get_all, publish, ready_count, receive, serve_until
 

@@ -9,7 +9,8 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from .broker_process import BrokerUnderTest
+from tests.support.broker_process import BrokerUnderTest
+
 from .pika_calls import get_all
 
 SELECTOR = "x-filter-jms-selector"

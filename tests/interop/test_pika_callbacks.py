@@ -18,7 +18,7 @@ import pika
 from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.channel import Channel
 
-from .broker_process import BrokerProcess, BrokerUnderTest
+from tests.support.broker_process import BrokerProcess, BrokerUnderTest
 
 pytestmark = pytest.mark.timeout(60)
 

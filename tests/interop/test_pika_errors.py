@@ -24,7 +24,8 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
-from .broker_process import BrokerUnderTest
+from tests.support.broker_process import BrokerUnderTest
+
 from .conftest import PikaConnect, StartBroker
 from .pika_calls import get_all, publish, ready_count, receive, serve_until
 

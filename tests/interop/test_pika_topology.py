@@ -11,10 +11,11 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPConnectionError, ChannelClosedByBroker
 
-from .broker_process import BrokerProcess, BrokerUnderTest, restarting
+from tests.support.broker_process import BrokerProcess, BrokerUnderTest, restarting
+from tests.support.waiting import wait_for
+
 from .conftest import PikaConnect
 from .pika_calls import DELIVERY_DEADLINE_S, get_all, publish, receive
-from .waiting import wait_for
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -19,8 +19,8 @@ pytest.importorskip("amqp", reason="amqp (py-amqp, PyPI) is not installed")
 import amqp
 from amqp import spec
 
-from .broker_process import BrokerProcess, BrokerUnderTest, restarting
-from .waiting import wait_for
+from tests.support.broker_process import BrokerProcess, BrokerUnderTest, restarting
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hareline.settings import Settings
-from tests.interop.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess
 from tests.support.broker_thread import BrokerThread, broker_in_thread
 
 StartDaemon = Callable[..., BrokerProcess]

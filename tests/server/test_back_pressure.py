@@ -15,10 +15,10 @@ from hareline.net.listener import READ_BUFFER_BYTES
 from hareline.net.shell import UNREAD_OUTPUT_MAX, ConnectionShell
 from hareline.server import Broker
 from hareline.settings import Limits, Settings
-from tests.interop.waiting import wait_for
 from tests.support.broker_thread import BrokerThread
 from tests.support.messages import make_message
 from tests.support.raw_client import RawClient
+from tests.support.waiting import wait_for
 
 from .conftest import StartBroker
 

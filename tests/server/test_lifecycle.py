@@ -22,7 +22,7 @@ from pamqp import commands
 
 from hareline.server import Broker
 from hareline.settings import Listener, Management, Settings
-from tests.interop.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess
 from tests.support.broker_thread import BrokerThread
 from tests.support.raw_client import RawClient
 

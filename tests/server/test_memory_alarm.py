@@ -14,10 +14,10 @@ from hareline import events
 from hareline.amqp.alarms import Alarms
 from hareline.events import Event
 from hareline.net.memory import MemoryWatch, available_bytes, used_bytes
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.waiting import wait_for
+from tests.support.broker_process import BrokerProcess
 from tests.support.broker_thread import BrokerThread
 from tests.support.raw_client import RawClient
+from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
 
@@ -199,14 +199,27 @@ def test_used_memory_is_that_of_this_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("104857600\n", 100 * MIB), ("max\n", None), ("9223372036854771712\n", None), ("", None)],
+    ("membership", "file", "text", "expected"),
+    [
+        ("0::/\n", "memory.max", "104857600\n", 100 * MIB),
+        ("0::/system.slice/h.service\n", "system.slice/h.service/memory.max", "1048576\n", MIB),
+        ("0::/system.slice/h.service\n", "system.slice/memory.max", "1048576\n", MIB),
+        ("0::/elsewhere\n", "system.slice/memory.max", "1048576\n", None),
+        ("4:cpu,memory:/a/b\n", "memory/a/memory.limit_in_bytes", "1048576\n", MIB),
+        ("4:cpu:/a\n", "memory/a/memory.limit_in_bytes", "1048576\n", None),
+        ("0::/\n", "memory.max", "max\n", None),
+        ("0::/\n", "memory/memory.limit_in_bytes", "9223372036854771712\n", None),
+        ("0::/\n", "memory.max", "", None),
+    ],
 )
 def test_a_cgroup_limit_counts_if_it_is_below_the_machines_memory(
-    tmp_path: Path, text: str, expected: int | None
+    tmp_path: Path, membership: str, file: str, text: str, expected: int | None
 ) -> None:
-    machine = available_bytes(())
-    file = tmp_path / "memory.max"
-    file.write_text(text)
-    assert available_bytes((tmp_path / "missing", file)) == (expected or machine)
+    machine = available_bytes(tmp_path / "missing", tmp_path / "missing")
     assert machine == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    member = tmp_path / "cgroup"
+    member.write_text(membership)
+    limit = tmp_path / "root" / file
+    limit.parent.mkdir(parents=True)
+    limit.write_text(text)
+    assert available_bytes(member, tmp_path / "root") == (expected or machine)

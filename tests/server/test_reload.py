@@ -13,9 +13,9 @@ from contextlib import suppress
 import pytest
 from pamqp import commands
 
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.waiting import wait_for
+from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawClient
+from tests.support.waiting import wait_for
 
 DEADLINE_S = 20.0
 

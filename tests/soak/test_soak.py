@@ -20,8 +20,8 @@ import pika
 import pika.exceptions
 import pytest
 
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.waiting import wait_for
+from tests.support.broker_process import BrokerProcess
+from tests.support.waiting import wait_for
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "5"))
 WORKERS = 4

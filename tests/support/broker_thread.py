@@ -15,9 +15,9 @@ from typing import TypeVar
 from hareline.broker.queues.queue import Queue
 from hareline.server import Broker, loop_factory
 from hareline.settings import Listener, Management, Settings
-from tests.interop.waiting import wait_for
 
 from .raw_client import RawClient
+from .waiting import wait_for
 
 T = TypeVar("T")
 

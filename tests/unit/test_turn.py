@@ -127,20 +127,38 @@ def test_a_turn_may_be_asked_for_with_nothing_marked() -> None:
     assert log == ["finished"]
 
 
-def test_a_bug_in_one_dispatch_does_not_end_the_turning() -> None:
+class Broken(Work):
+    def dispatch(self) -> bool:
+        raise ZeroDivisionError
+
+    def finish_turn(self) -> None:
+        raise ZeroDivisionError
+
+
+def test_a_bug_in_one_dispatch_keeps_nobody_else_from_theirs() -> None:
     log: list[str] = []
     turn = ManualTurn()
-
-    class Broken(Work):
-        def dispatch(self) -> bool:
-            raise ZeroDivisionError
-
+    turn.mark_queue(Work(log, "q1", unfinished=1))
     turn.mark_queue(Broken(log, "broken"))
+    turn.mark_queue(Work(log, "q2"))
+    turn.mark_connection(Work(log, "c"))
     with pytest.raises(ZeroDivisionError):
         turn.step()
-    turn.mark_queue(Work(log, "q"))
     turn.run()
-    assert log == ["dispatch q"]
+    assert log == ["dispatch q1", "dispatch q1", "dispatch q2", "finish c"]
+
+
+def test_a_bug_in_one_write_keeps_nobody_else_from_theirs() -> None:
+    log: list[str] = []
+    turn = ManualTurn()
+    turn.mark_queue(Work(log, "q", unfinished=1))
+    turn.mark_connection(Work(log, "c1"))
+    turn.mark_connection(Broken(log, "broken"))
+    turn.mark_connection(Work(log, "c2"))
+    with pytest.raises(ZeroDivisionError):
+        turn.step()
+    turn.run()
+    assert log == ["dispatch q", "finish c1", "dispatch q", "finish c2"]
 
 
 def test_nobody_needs_to_be_told() -> None:

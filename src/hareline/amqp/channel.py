@@ -168,7 +168,7 @@ class Channel:
         if not window.is_limited and (limit_count or limit_bytes):
             window.used_count = window.used_bytes = 0
             members = {consumer for consumer in self.consumers.values() if consumer.acknowledges}
-            for entry in self.settling.unacked.entries.values():
+            for entry in self.settling.outstanding():
                 if isinstance(entry.consumer, ChannelConsumer):
                     members.add(entry.consumer)
                     window.use(entry.message.size)

@@ -266,12 +266,28 @@ class Connection(FrameSink):
         user = self.context.users.lookup(self.user.name)
         if user is None:
             raise NotAllowed("New secret was refused by one of the backends")
+        self._take_over(user)
+        self.send(0, commands.Connection.UpdateSecretOk)
+
+    def _take_over(self, user: User) -> None:
         self.user = user
         self.access = AccessChecker(user, self.vhost.name)
         for channel in self.channels.values():
             channel.access = self.access
             channel.publishing.routes.clear()
-        self.send(0, commands.Connection.UpdateSecretOk)
+
+    def renew_access(self) -> None:
+        """The users were read again: what this one may do from now on, or the end of it (530)."""
+        if self.state != "running":
+            return
+        user = self.context.users.lookup(self.user.name)
+        if user is None or user == self.user:
+            return
+        try:
+            self._take_over(user)
+        except NotAllowed as error:
+            error.class_id = error.method_id = 0
+            self.close(error)
 
     # ------------------------------------------------------- called by the handshake
 
@@ -390,7 +406,7 @@ class Connection(FrameSink):
         heartbeat = self.heartbeat
         if heartbeat is None or self.state == "closed":
             return
-        verdict = heartbeat.tick(is_reading=not self.is_blocked)
+        verdict = heartbeat.tick(is_reading=self.link.is_reading and not self.is_blocked)
         if verdict == "dead":
             self.context.report(
                 events.HEARTBEAT_MISSED, peer=self.link.peer, interval_s=heartbeat.interval_s

@@ -46,6 +46,11 @@ class Link(ABC):
     @abstractmethod
     def is_loopback(self) -> bool: ...
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether the client is listened to; while it is not, its silence means nothing."""
+        return True
+
     @abstractmethod
     def write(self, octets: bytes) -> None: ...
 

@@ -1,8 +1,8 @@
 """When to send a heartbeat and when to give the peer up; a clockwork without a clock.
 
-``net.timers`` calls ``tick`` every half interval of a connection. Any octets count as a sign of
-life. A peer silent for more than two whole intervals is dead (AMQP 0-9-1 section 4.2.7: after two
-missed heartbeats; the half-interval ticks make the real delay between 2 and 2.5 intervals).
+``amqp.connection`` calls ``tick`` every half interval, by a timer of its link. Any octets count as
+a sign of life. A peer silent for more than two whole intervals is dead (AMQP 0-9-1 section 4.2.7:
+after two missed heartbeats; half-interval ticks make the real delay between 2 and 2.5 intervals).
 """
 
 from __future__ import annotations

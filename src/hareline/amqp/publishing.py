@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from hareline.amqp.transactions import Transaction
 
 ROUTES_MAX: Final = 16_384  # publish keys remembered per channel
-PLAIN_PROPERTIES_MAX: Final = 4096  # property sets remembered per channel
+# Property sets remembered per channel; few and short, since sets with an id never come again.
+PLAIN_PROPERTIES_MAX: Final = 256
+PLAIN_OCTETS_MAX: Final = 256
 
 _PROPERTIES_START: Final = 19
 _HEADER_SIZE_BARE: Final = 22  # of a header frame with no properties at all
@@ -81,19 +83,24 @@ class Publishing(PublishLane):
     def publish(
         self, route: Route, flags: int, content: bytes, header_size: int, size: int
     ) -> bool:
-        if (
-            (flags or header_size != _HEADER_SIZE_BARE)
-            and (octets := content[_PROPERTIES_START : header_size - 1]) not in self._plain
-            and not self._are_plain(octets)
-        ) or route.is_dynamic:
-            message = Message(
-                route.address, content, header_size, size, self._number, self._clock.now_ms
-            )
+        is_plain = (
+            (flags == 0 and header_size == _HEADER_SIZE_BARE)
+            or (octets := content[_PROPERTIES_START : header_size - 1]) in self._plain
+            or self._are_plain(octets)
+        )
+        if is_plain and not route.is_dynamic:
+            self.publish_plain(route, content, header_size, size)
+            return True
+        message = Message(
+            route.address, content, header_size, size, self._number, self._clock.now_ms
+        )
+        extra_keys: list[str] = []
+        if not is_plain:
             message, extra_keys = self._inspect(message, flags)
-            self._deliver(route, message, extra_keys)
-            return False
-        self.publish_plain(route, content, header_size, size)
-        return True
+        queues = self._queues_for(route, message, extra_keys)
+        message.forget_properties()  # a waiting message costs its octets alone
+        self._enqueue(message, queues, route.is_mandatory)
+        return False
 
     def publish_plain(self, route: Route, content: bytes, header_size: int, size: int) -> None:
         """A publish to fixed queues whose properties ask for nothing."""
@@ -168,16 +175,27 @@ class Publishing(PublishLane):
         """Checked and routed now, as in RabbitMQ; enqueued, or returned, at commit."""
         message, extra_keys = self._inspect(message, flags)
         queues = self._queues_for(route, message, extra_keys)
-        transaction.publish(lambda: self._enqueue(message, queues, route.is_mandatory))
+        message.forget_properties()
+        transaction.publish(lambda: self._enqueue_at_commit(message, queues, route.is_mandatory))
 
-    def _deliver(self, route: Route, message: Message, extra_keys: list[str]) -> None:
-        self._enqueue(message, self._queues_for(route, message, extra_keys), route.is_mandatory)
+    def _enqueue_at_commit(
+        self, message: Message, queues: tuple[Enqueueing, ...], is_mandatory: bool
+    ) -> None:
+        """A queue may have been deleted since the publish."""
+        self._enqueue(
+            message, tuple(queue for queue in queues if not queue.is_deleted), is_mandatory
+        )
 
     def _queues_for(
         self, route: Route, message: Message, extra_keys: list[str]
     ) -> tuple[Enqueueing, ...]:
-        if not (extra_keys or route.is_dynamic) or route.exchange is None:
+        if not (extra_keys or route.is_dynamic):
             return route.queues
+        if route.exchange is None:  # a direct reply; its copies go by the default exchange
+            copies, _ = self._channel.vhost.route(
+                self._channel.vhost.exchange(""), extra_keys, message
+            )
+            return route.queues + copies
         keys = [route.address.routing_key, *extra_keys]
         return self._channel.vhost.route(route.exchange, keys, message)[0]
 
@@ -239,6 +257,8 @@ class Publishing(PublishLane):
         return True
 
     def _remember_plain(self, octets: bytes) -> None:
+        if len(octets) > PLAIN_OCTETS_MAX:
+            return
         if len(self._plain) >= PLAIN_PROPERTIES_MAX:
             self._plain.clear()
         self._plain.add(octets)

@@ -12,6 +12,7 @@ import secrets
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from hareline import events
 from hareline.message import Message
 from hareline.wire.encoder import (
     TAG_AND_FLAG,
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 REPLY_TO_NAME: Final = "amq.rabbitmq.reply-to"
 REPLY_TO_PREFIX: Final = "amq.rabbitmq.reply-to."
-WAITING_MAX: Final = 10_000  # replies kept for a requester whose socket is full; more are dropped
+# Octets of replies kept for a requester whose socket is full; what comes beyond is dropped.
+WAITING_MAX_BYTES: Final = 1_048_576
 
 
 class ReplyQueue:
@@ -41,6 +43,12 @@ class ReplyQueue:
         self._tag_octets = short_string(tag)
         self._channel: Channel | None = channel
         self._waiting: deque[Message] = deque()
+        self._waiting_bytes = 0
+        self._has_dropped = False
+
+    @property
+    def is_deleted(self) -> bool:
+        return self._channel is None
 
     def enqueue(self, message: Message) -> None:
         channel = self._channel
@@ -48,10 +56,25 @@ class ReplyQueue:
             return
         if not channel.connection.is_full and not self._waiting:
             self._deliver(channel, message)
-        elif len(self._waiting) < WAITING_MAX:
-            if not self._waiting:
-                channel.connection.when_writable(self._deliver_waiting)
-            self._waiting.append(message)
+            return
+        if not self._waiting:
+            channel.connection.when_writable(self._deliver_waiting)
+        size = len(message.content)
+        if self._waiting and self._waiting_bytes + size > WAITING_MAX_BYTES:
+            self._drop(channel)
+            return
+        self._waiting.append(message)
+        self._waiting_bytes += size
+
+    def _drop(self, channel: Channel) -> None:
+        """At most once is all that is promised; the log says so once until the socket drains."""
+        if not self._has_dropped:
+            self._has_dropped = True
+            channel.connection.context.report(
+                events.REPLIES_DROPPED,
+                peer=channel.connection.link.peer,
+                channel=channel.number,
+            )
 
     def close(self) -> None:
         self._channel = None
@@ -59,6 +82,8 @@ class ReplyQueue:
 
     def _deliver_waiting(self) -> None:
         waiting, self._waiting = self._waiting, deque()
+        self._waiting_bytes = 0
+        self._has_dropped = False
         for message in waiting:
             self.enqueue(message)
 
@@ -70,3 +95,4 @@ class ReplyQueue:
             deliver_suffix(octets),
             *content_frames(message, channel.number, channel.connection.frame_max),
         )
+        channel.connection.mark_output(len(message.content))

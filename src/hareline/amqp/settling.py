@@ -79,16 +79,23 @@ class Settling(SettleLane):
 
     def _take_deliveries(self, tag: int, is_multiple: bool) -> list[tuple[int, QueueEntry]]:
         """As ``_take``, with the tags, which a rollback needs."""
-        entries = self.unacked.entries
-        if not is_multiple:
-            tags = [tag]
-        elif tag == 0:
-            tags = list(entries)
-        else:
-            tags = [lower for lower in entries if lower <= tag]
-        if tag not in entries and not (tag == 0 and is_multiple):
+        unacked = self.unacked
+        if is_multiple and tag == 0:
+            tags = list(unacked.entries)
+            return list(zip(tags, unacked.take_all(), strict=True))
+        if tag not in unacked:
             raise unknown_tag(tag)
-        return [(lower, entries.pop(lower)) for lower in tags]
+        if is_multiple:
+            tags = unacked.tags_up_to(tag)
+            return list(zip(tags, unacked.take_up_to(tag), strict=True))
+        return [(tag, unacked.entries.pop(tag))]
+
+    def outstanding(self) -> list[QueueEntry]:
+        """Entries that count against credit: unacked, or settled in an open transaction."""
+        entries = list(self.unacked.entries.values())
+        if self.transaction is not None:
+            entries += self.transaction.settled_entries()
+        return entries
 
     def release_all(self) -> None:
         """basic.recover, and the end of the channel: everything unacked becomes ready again."""

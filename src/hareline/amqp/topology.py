@@ -125,25 +125,27 @@ def _bound(channel: Channel, exchange: str, queue: str, routing_key: str) -> tup
     if queue and queue not in vhost.queues:
         return _NO_QUEUE, f"Queue '{queue}' not found"
     if exchange == "":  # every queue is bound to the default exchange by its name
-        keys = {(name, name) for name in vhost.queues}
+        bound = [(name, name) for name in ([queue] if queue else vhost.queues)]
     else:
-        keys = {
+        bindings = (
+            vhost.bindings.to_destination("queue", queue)
+            if queue
+            else vhost.bindings.from_source(exchange)
+        )
+        bound = [
             (binding.destination, binding.routing_key)
-            for binding in vhost.bindings.from_source(exchange)
-            if binding.kind == "queue"
-        }
+            for binding in bindings
+            if binding.kind == "queue" and binding.source == exchange
+        ]
+    if any(key == routing_key or not routing_key for _, key in bound):
+        return _BOUND, ""
     if not queue and not routing_key:
-        return (_BOUND, "") if keys else (_NO_BINDINGS, f"No bindings of '{exchange}'")
+        return _NO_BINDINGS, f"No bindings of '{exchange}'"
     if not routing_key:
-        is_bound = any(name == queue for name, _ in keys)
-        return (_BOUND, "") if is_bound else (_NOT_BOUND, f"Queue '{queue}' is not bound")
+        return _NOT_BOUND, f"Queue '{queue}' is not bound"
     if not queue:
-        is_bound = any(key == routing_key for _, key in keys)
-        return (_BOUND, "") if is_bound else (_NO_KEY, f"No queue bound with '{routing_key}'")
-    is_bound = (queue, routing_key) in keys
-    return (
-        (_BOUND, "") if is_bound else (_NOT_WITH_KEY, f"'{queue}' not bound with '{routing_key}'")
-    )
+        return _NO_KEY, f"No queue bound with '{routing_key}'"
+    return _NOT_WITH_KEY, f"'{queue}' not bound with '{routing_key}'"
 
 
 # ---------------------------------------------------------------------------- queue

@@ -38,6 +38,10 @@ class Transaction:
     def requeue(self, entries: list[tuple[int, QueueEntry]]) -> None:
         self._settlements.append(Settlement(entries, is_requeue=True))
 
+    def settled_entries(self) -> list[QueueEntry]:
+        """Entries whose settlement waits for the commit."""
+        return [entry for settlement in self._settlements for _, entry in settlement.deliveries]
+
     def commit(self) -> None:
         publishes, self._publishes = self._publishes, []
         settlements, self._settlements = self._settlements, []

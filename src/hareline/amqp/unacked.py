@@ -22,6 +22,13 @@ class UnackedDeliveries:
     def take(self, tag: int) -> QueueEntry | None:
         return self.entries.pop(tag, None)
 
+    def tags_up_to(self, tag: int) -> list[int]:
+        """The tags that ``take_up_to`` would take."""
+        entries = self.entries
+        if tag - self._lowest > 2 * len(entries):
+            return [used for used in entries if used <= tag]
+        return [used for used in range(self._lowest, tag + 1) if used in entries]
+
     def take_up_to(self, tag: int) -> list[QueueEntry]:
         """All entries with this or a lower tag, in tag order. ``tag`` must have been used."""
         entries = self.entries

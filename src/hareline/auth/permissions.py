@@ -86,8 +86,7 @@ class Holder(Protocol):
 class AccessChecker:
     """The rights of one user in one virtual host, as they were when it was made.
 
-    A change of permissions takes effect on the next connection, or when ``amqp`` makes a new
-    checker (update-secret), as in RabbitMQ. Raises NotAllowed (530) when made for a user who has
+    ``amqp`` makes a new one when the users were read again, and for update-secret. Raises NotAllowed (530) when made for a user who has
     no permissions in that virtual host.
     """
 

@@ -49,6 +49,9 @@ PREDECLARED: Final = (
 class Enqueueing(Protocol):
     """Where a routed message ends: a queue, or a requester waiting for a direct reply."""
 
+    @property
+    def is_deleted(self) -> bool: ...
+
     def enqueue(self, message: Message) -> None: ...
 
 
@@ -67,6 +70,7 @@ class VirtualHost:
         self._turn = turn
         self.queues: dict[str, Queue] = {}
         self.queue_arguments: dict[str, QueueArguments] = {}
+        self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by connection
         self.reply_queues: dict[str, Enqueueing] = {}
         self.bindings = BindingTable()
         self._filtered: dict[Binding, FilteredDestination] = {}  # bindings with a selector
@@ -301,6 +305,8 @@ class VirtualHost:
         )
         self.queues[name] = queue
         self.queue_arguments[name] = parsed
+        if owner is not None:
+            self._owned.setdefault(owner, {})[queue] = None
         self.routing_version += 1
         return queue
 
@@ -348,7 +354,7 @@ class VirtualHost:
 
     def delete_queues_of(self, owner: object) -> None:
         """Delete the exclusive queues of a connection that goes away."""
-        for queue in [queue for queue in self.queues.values() if queue.owner is owner]:
+        for queue in list(self._owned.get(owner, ())):
             self._remove_queue(queue)
 
     def _on_unused(self, queue: Queue) -> None:
@@ -358,6 +364,11 @@ class VirtualHost:
     def _remove_queue(self, queue: Queue) -> None:
         del self.queues[queue.name]
         del self.queue_arguments[queue.name]
+        if queue.owner is not None:
+            owned = self._owned[queue.owner]
+            del owned[queue]
+            if not owned:
+                del self._owned[queue.owner]
         self.routing_version += 1
         consumers: list[Consumer] = queue.on_deleted()
         self._drop_bindings_to("queue", queue.name, queue)

@@ -10,7 +10,8 @@ import asyncio
 import os
 import resource
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from hareline import events
@@ -18,10 +19,8 @@ from hareline.amqp.alarms import Alarms
 from hareline.amqp.context import Report
 from hareline.net.allocator import release_freed_memory
 
-_CGROUP_LIMITS: Final = (
-    Path("/sys/fs/cgroup/memory.max"),  # version 2
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),  # version 1
-)
+_CGROUP_ROOT: Final = Path("/sys/fs/cgroup")
+_MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _STATM: Final = Path("/proc/self/statm")
 # Below this share of the watermark an alarm is cleared, so that it does not flutter.
 CLEAR_SHARE: Final = 0.95
@@ -37,17 +36,46 @@ def used_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def available_bytes(limit_files: tuple[Path, ...] = _CGROUP_LIMITS) -> int:
-    """What this process may use at most: the machine's memory, or its cgroup's limit if lower."""
+def available_bytes(membership_file: Path = _MEMBERSHIP, cgroup_root: Path = _CGROUP_ROOT) -> int:
+    """What this process may use at most: the machine's memory, or a lower limit of its cgroups.
+
+    A limit may stand at the process's own cgroup or at any above it, in version 2 (memory.max) or
+    1 (memory.limit_in_bytes); inside a container the own one appears as the root.
+    """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for file in limit_files:
-        try:
-            text = file.read_text().strip()
-        except OSError:
+    limits = [_limit_in(file) for file in _limit_files(membership_file, cgroup_root)]
+    return min([total, *(limit for limit in limits if limit is not None)])
+
+
+def _limit_files(membership_file: Path, cgroup_root: Path) -> Iterator[Path]:
+    """Every file that may hold a limit; lines are ``hierarchy:controllers:path`` (cgroups(7))."""
+    yield cgroup_root / "memory.max"
+    yield cgroup_root / "memory" / "memory.limit_in_bytes"
+    try:
+        lines = membership_file.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        hierarchy, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if hierarchy == "0":
+            root, name = cgroup_root, "memory.max"
+        elif "memory" in controllers.split(","):
+            root, name = cgroup_root / "memory", "memory.limit_in_bytes"
+        else:
             continue
-        if text.isdigit():  # version 2 says "max" for no limit, version 1 a huge number
-            return min(total, int(text))
-    return total
+        directory = PurePosixPath(path.lstrip("/"))
+        for parent in (directory, *directory.parents):
+            yield root / parent / name
+
+
+def _limit_in(file: Path) -> int | None:
+    """The limit, None for no file or "max"; version 1 says a huge number for none."""
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
 
 
 class MemoryWatch:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 UNREAD_OUTPUT_MAX: Final = 16
 # How long a client may take to close its end after the last frame.
 LINGER_S: Final = 5.0
+# A publisher that brings no more than this at a time is no flood, and need not wait for others'.
+LITTLE_BYTES: Final = 4096
 # With more than this missing of a frame, a message comes that the large read buffer is for.
 LARGE_FRAME_BYTES: Final = 32_768
 
@@ -92,7 +94,9 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
             self._context.report(events.BROKER_FAILED, where=self.peer, exc_info=error)
             self._connection.close(InternalError("internal error", class_id=0, method_id=0))
         if nbytes == len(buffer) or (
-            self._context.turn.is_behind and self._connection.has_published
+            nbytes > LITTLE_BYTES
+            and self._context.turn.is_behind
+            and self._connection.has_published
         ):
             self._pacing.pause(self)
 
@@ -128,6 +132,10 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
             return False
         mapped = getattr(address, "ipv4_mapped", None)
         return (mapped or address).is_loopback
+
+    @property
+    def is_reading(self) -> bool:
+        return self._is_reading
 
     def write(self, octets: bytes) -> None:
         transport = self._transport

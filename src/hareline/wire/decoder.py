@@ -265,8 +265,7 @@ class Decoder:
                     return end
             return self._decode_short(data, position)
         except AmqpError as error:
-            # out of step: nothing behind this frame can be read
-            raise _CallFailed(number, end if self._is_discarding else position, error) from error
+            raise _CallFailed(number, position, error) from error
 
     def _decode_short(self, data: bytes, position: int) -> int:
         """The last octets: heartbeats and tiny bodies are shorter than any method frame."""

@@ -86,7 +86,7 @@ class RecordingLink(Link):
         self.written = b""
         self.writes = 0
         self.state = "open"  # or "closed", or "dropped"
-        self.is_reading = True
+        self._is_reading = True
 
     @property
     def peer(self) -> str:
@@ -95,6 +95,10 @@ class RecordingLink(Link):
     @property
     def is_loopback(self) -> bool:
         return self._is_loopback
+
+    @property
+    def is_reading(self) -> bool:
+        return self._is_reading
 
     def write(self, octets: bytes) -> None:
         if self.state == "open":
@@ -108,10 +112,10 @@ class RecordingLink(Link):
         self.state = "dropped"
 
     def pause_reading(self) -> None:
-        self.is_reading = False
+        self._is_reading = False
 
     def resume_reading(self) -> None:
-        self.is_reading = True
+        self._is_reading = True
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> ManualTimer:
         timer = ManualTimer(self._broker.clock.monotonic_s + delay_s, callback)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from hareline import events
 from hareline.amqp.connection import CLOSE_OK_TIMEOUT_S, OUTPUT_TURN_MAX_BYTES, protocol_of
 from hareline.auth.permissions import Permissions
+from hareline.auth.users import User
+from hareline.errors import InternalError
 from hareline.wire.constants import PROTOCOL_HEADER, PROTOCOL_HEADER_0_9
 from hareline.wire.methods import Frame, commands, encode_method
 
@@ -537,6 +539,53 @@ def test_a_name_that_is_no_utf8_comes_back_as_it_was(broker: SteppedBroker, peer
     assert b"NOT_FOUND - no exchange 'caf\xe9' in vhost '/'" in peer.link.written
 
 
+def test_a_bug_of_ours_before_the_header_just_closes_the_socket(broker: SteppedBroker) -> None:
+    peer = broker.accept()
+    assert not peer.connection.close(InternalError("internal error", class_id=0, method_id=0))
+    peer.expect_nothing()
+    assert peer.link.state == "closed"
+
+
+def test_a_bug_of_ours_is_541_and_nothing_more_is_read(peer: Peer) -> None:
+    assert not peer.connection.close(InternalError("internal error", class_id=0, method_id=0))
+    assert peer.refusal() == Refusal("connection", 541, "INTERNAL_ERROR - internal error", 0, 0)
+
+
+def test_a_blocked_connection_that_is_closed_is_read_from_again(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    broker.context.alarms.set("memory")
+    peer.publish(1, "q")
+    peer.expect(commands.Connection.Blocked)
+    assert not peer.is_read_from()
+    peer.connection.force_close("shutdown")
+    assert peer.refusal().code == 320
+    assert peer.is_read_from()
+    broker.context.alarms.clear("memory")
+    peer.expect_nothing()
+    peer.send(0, commands.Connection.CloseOk)
+    assert peer.link.state == "closed"
+
+
+@pytest.mark.parametrize(
+    "method_class", [commands.Connection.Blocked, commands.Connection.Unblocked]
+)
+def test_what_a_client_says_of_its_own_resources_changes_nothing(
+    peer: Peer, method_class: type[Frame]
+) -> None:
+    peer.send(0, method_class)
+    peer.declare("q")
+
+
+def test_the_rest_of_a_half_received_frame_is_known(peer: Peer) -> None:
+    octets = encode_method(1, DECLARE, queue="q")
+    assert peer.connection.missing_bytes == 0
+    peer.send_octets(octets[:10])
+    assert peer.connection.missing_bytes == len(octets) - 10
+    peer.send_octets(octets[10:])
+    assert peer.connection.missing_bytes == 0
+
+
 # -------------------------------------------------------------------------------- update-secret
 
 
@@ -549,6 +598,16 @@ def test_update_secret_of_a_deleted_user_is_530(broker: SteppedBroker, peer: Pee
     assert peer.refused(0, commands.Connection.UpdateSecret, new_secret="x", reason="") == (
         530,
         "NOT_ALLOWED - New secret was refused by one of the backends",
+    )
+
+
+def test_update_secret_without_the_right_to_the_vhost_is_530(broker: SteppedBroker) -> None:
+    broker.add_user("alice", "alice")
+    peer = broker.connect("alice")
+    broker.add_user("alice", "alice", vhosts=[])
+    assert peer.refused(0, commands.Connection.UpdateSecret, new_secret="x", reason="") == (
+        530,
+        "NOT_ALLOWED - access to vhost '/' refused for user 'alice'",
     )
 
 
@@ -654,3 +713,33 @@ def test_a_consumer_cancelled_while_its_socket_is_full_gets_nothing(
     slow.connection.on_socket_drained()
     slow.expect_nothing()
     assert broker.queue("q").ready_count == 1
+
+
+# -------------------------------------------------------------------------- users read again
+
+
+def _replace_user(broker: SteppedBroker, *users: User) -> None:
+    broker.context.users.replace(users)
+    for connection in list(broker.context.connections):
+        connection.renew_access()
+
+
+def test_rights_that_are_taken_away_count_on_open_connections(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    peer.declare("q")
+    peer.fill("q", b"allowed")
+    password_hash = peer.connection.user.password_hash
+    nothing_written = {"/": Permissions(".*", "^$", ".*")}
+    _replace_user(broker, User("guest", password_hash, permissions=nothing_written))
+    peer.fill("q", b"refused")
+    assert "write access to exchange 'amq.default'" in peer.refusal().text
+    assert broker.queue("q").ready_count == 1
+
+
+def test_a_user_who_may_not_enter_the_virtual_host_any_more_is_closed(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    _replace_user(broker, User("guest", peer.connection.user.password_hash))
+    refusal = peer.refusal()
+    assert (refusal.code, refusal.scope) == (530, "connection")

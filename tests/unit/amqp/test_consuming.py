@@ -190,6 +190,21 @@ def test_a_priority_that_is_no_integer_is_406(peer: Peer, value: object, kind: s
     )
 
 
+def test_an_argument_of_streams_is_406_on_another_queue(peer: Peer) -> None:
+    peer.declare("q")
+    refusal = peer.refused(1, BASIC.Consume, queue="q", arguments={"x-stream-offset": "first"})
+    assert refusal == (
+        406,
+        "PRECONDITION_FAILED - invalid arg 'x-stream-offset' for queue 'q' in vhost '/' of queue "
+        "type rabbit_classic_queue",
+    )
+
+
+def test_arguments_nobody_knows_are_no_error(peer: Peer) -> None:
+    peer.declare("q")
+    peer.subscribe("q", "t", arguments={"x-colour": "red", "x-cancel-on-ha-failover": True})
+
+
 def test_no_local_is_accepted_and_changes_nothing(peer: Peer) -> None:
     peer.declare("q")
     peer.subscribe("q", "t", no_local=True)

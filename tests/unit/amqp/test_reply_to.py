@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from hareline import events
 from hareline.amqp import reply_to
 from hareline.amqp.reply_to import REPLY_TO_NAME
 from hareline.wire.methods import Frame, commands
@@ -167,18 +168,46 @@ def test_a_requester_that_comes_back_has_another_address(requester: Peer, server
     assert requester.bodies() == [b"in time"]
 
 
-def test_replies_wait_for_a_full_socket_up_to_a_limit(
-    requester: Peer, server: Peer, monkeypatch: pytest.MonkeyPatch
+def test_replies_wait_for_a_full_socket_up_to_a_limit_in_octets(
+    broker: SteppedBroker, requester: Peer, server: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reply_to, "WAITING_MAX", 3)
+    monkeypatch.setattr(reply_to, "WAITING_MAX_BYTES", 3_200)
     address = address_of_request(requester, server)
     requester.connection.on_socket_full()
-    server.fill(address, *[b"%d" % number for number in range(5)])
+    server.fill(address, *[b"%d" % number * 1000 for number in range(5)])
     requester.expect_nothing()
+    assert len(broker.reported(events.REPLIES_DROPPED)) == 1
     requester.connection.on_socket_drained()
-    assert requester.bodies() == [b"0", b"1", b"2"]
+    assert requester.bodies() == [b"0" * 1000, b"1" * 1000, b"2" * 1000]
     server.fill(address, b"5")
     assert requester.bodies() == [b"5"]
+
+
+def test_replies_fill_the_output_of_a_turn_like_deliveries(requester: Peer, server: Peer) -> None:
+    address = address_of_request(requester, server)
+    server.fill(address, *[bytes(100_000)] * 15)
+    assert len(requester.bodies()) == 15
+    assert not requester.connection.is_full
+
+
+def test_copies_of_a_reply_go_to_their_queues(requester: Peer, server: Peer) -> None:
+    server.declare("copies")
+    address = address_of_request(requester, server)
+    headers = Table(CC=["copies"])
+    server.publish(1, address, b"answer", properties=Properties(headers=headers))
+    assert requester.bodies() == [b"answer"]
+    assert server.drain("copies") == [b"answer"]
+
+
+def test_a_reply_committed_after_the_requester_left_is_dropped(
+    requester: Peer, server: Peer
+) -> None:
+    address = address_of_request(requester, server)
+    server.call(1, commands.Tx.Select)
+    server.publish(1, address, b"answer", mandatory=True)
+    requester.call(1, BASIC.Cancel, consumer_tag="replies")
+    server.call(1, commands.Tx.Commit)
+    requester.expect_nothing()
 
 
 # ------------------------------------------------------------------------------------- refusals

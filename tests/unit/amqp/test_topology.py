@@ -643,16 +643,24 @@ def test_queues_are_bound_to_the_default_exchange_by_nobody(
     assert refusal == (403, DEFAULT_REFUSED)
 
 
-def test_a_bad_headers_binding_is_406_and_leaves_nothing(broker: SteppedBroker, peer: Peer) -> None:
+@pytest.mark.parametrize(
+    ("value", "explanation"),
+    [
+        (
+            "some",
+            'Invalid x-match field value <<"some">>; expected all, any, all-with-x, or any-with-x',
+        ),
+        (SignedInt(1), "Invalid x-match field type signedint (value 1); expected longstr"),
+    ],
+)
+def test_a_bad_headers_binding_is_406_and_leaves_nothing(
+    broker: SteppedBroker, peer: Peer, value: object, explanation: str
+) -> None:
     peer.declare("q")
     refusal = peer.refused(
-        1, QUEUE.Bind, queue="q", exchange="amq.headers", arguments={"x-match": "some"}
+        1, QUEUE.Bind, queue="q", exchange="amq.headers", arguments={"x-match": value}
     )
-    assert refusal == (
-        406,
-        'PRECONDITION_FAILED - Invalid x-match field value <<"some">>; expected all, any, '
-        "all-with-x, or any-with-x",
-    )
+    assert refusal == (406, f"PRECONDITION_FAILED - {explanation}")
     assert len(broker.vhost.bindings) == 0
 
 

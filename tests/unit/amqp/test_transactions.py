@@ -318,3 +318,53 @@ def test_transactions_of_two_channels_do_not_mix(broker: SteppedBroker) -> None:
     peer.call(2, TX.Commit)
     peer.call(1, TX.Rollback)
     assert peer.drain("q") == [b"two"]
+
+
+# --------------------------------------------------------------------- what happens in the meantime
+
+
+def test_a_queue_deleted_before_the_commit_returns_what_must_arrive(
+    transacting: Peer, broker: SteppedBroker
+) -> None:
+    transacting.publish(1, "q", b"lost", mandatory=True)
+    other = broker.connect()
+    other.call(1, QUEUE.Delete, queue="q")
+    transacting.send(1, TX.Commit)
+    returned, committed = transacting.receive()
+    assert (returned.name, returned.body) == ("basic.return", b"lost")
+    assert committed.name == "tx.commit-ok"
+
+
+def test_what_a_transaction_settled_still_counts_against_a_limit_of_the_channel(
+    transacting: Peer,
+) -> None:
+    transacting.fill("q", *numbered(30))
+    transacting.call(1, TX.Commit)
+    transacting.call(1, BASIC.Qos, prefetch_count=10)
+    transacting.consume("q", "c")
+    assert [one.name for one in transacting.receive()].count("basic.deliver") == 10
+    transacting.send(1, BASIC.Ack, delivery_tag=10, multiple=True)
+    transacting.call(1, BASIC.Qos, prefetch_count=3, global_=True)
+    transacting.send(1, TX.Commit)
+    received = transacting.receive()
+    assert [one.name for one in received].count("basic.deliver") == 3
+
+
+def test_many_multiple_acks_of_a_transaction_take_the_right_deliveries(
+    transacting: Peer, broker: SteppedBroker
+) -> None:
+    transacting.fill("q", *numbered(10))
+    transacting.call(1, TX.Commit)
+    for _ in range(10):
+        transacting.call(1, BASIC.Get, queue="q")
+    transacting.send(1, BASIC.Ack, delivery_tag=3, multiple=True)
+    transacting.send(1, BASIC.Ack, delivery_tag=5)
+    transacting.send(1, BASIC.Ack, delivery_tag=7, multiple=True)
+    transacting.call(1, TX.Commit)
+    assert broker.queue("q").unacked_count == 3
+    transacting.send(1, BASIC.Ack, delivery_tag=9, multiple=True)
+    transacting.call(1, TX.Rollback)
+    transacting.send(1, BASIC.Ack, delivery_tag=8)
+    transacting.send(1, BASIC.Ack, delivery_tag=10, multiple=True)
+    transacting.call(1, TX.Commit)
+    assert broker.queue("q").unacked_count == 0

@@ -660,6 +660,19 @@ def test_a_publish_that_is_not_well_made_goes_to_the_sink_frame_by_frame(name: s
     assert recorder.lanes[1].calls == 0
 
 
+@pytest.mark.parametrize("part", [0, 1, 2], ids=["method", "header", "body"])
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_publish_with_a_wrong_end_octet_takes_no_lane(part: int, before: int) -> None:
+    good = publish(1, "", "k", b"body")
+    frames = [frame(*one) for one in split(good)]
+    frames[part] = frames[part][:-1] + b"\xcf"
+    recorder = recorder_for(good, [1], [])
+    recorder.decoder.feed(good * before + b"".join(frames) + good)
+    assert recorder.events == oracle(good * before)
+    (error,) = [error for _, error in recorder.errors]
+    assert error.explanation.endswith(": {invalid_frame_end_marker,207}")
+
+
 def test_an_ack_of_the_wrong_size_does_not_take_the_lane() -> None:
     class Raw(Recorder):
         def on_frame(self, kind: int, number: int, payload: bytes) -> None:

@@ -216,6 +216,32 @@ def test_a_consumer_that_comes_gets_what_is_waiting(
     assert consumer.bodies == [b"1", b"2"]
 
 
+def test_what_was_published_before_a_consumer_came_is_the_earlier_ones(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    first, second = RecordingConsumer(queue, "1"), RecordingConsumer(queue, "2")
+    queue.add_consumer(first)
+    publish(b"1", b"2")
+    queue.add_consumer(second)
+    turn.run()
+    assert (first.bodies, second.bodies) == ([b"1", b"2"], [])
+
+
+def test_what_is_due_can_be_delivered_before_the_end_of_the_turn(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumer = RecordingConsumer(queue, prefetch_count=2)
+    queue.add_consumer(consumer)
+    turn.run()
+    publish(b"1", b"2", b"3")
+    queue.deliver_due()
+    assert consumer.bodies == [b"1", b"2"]
+    assert books(queue) == (1, 1, 2)
+    assert turn.run() == 1
+    queue.deliver_due()
+    assert consumer.bodies == [b"1", b"2"]
+
+
 def test_a_removed_consumer_gets_nothing_more_and_keeps_what_it_has(
     queue: Queue, turn: ManualTurn, publish: Publish
 ) -> None:

@@ -1,9 +1,9 @@
-"""The broker that the interop tests talk to: the real daemon in a process of its own.
+"""The broker that clients in tests talk to: the real daemon in a process of its own.
 
 ``BrokerProcess`` starts ``python -m hareline serve`` on a port that the system chooses, reads the
 port from the ready line, and stops it with SIGTERM. ``ForeignBroker`` stands for a broker that
 runs already (environment ``AMQP_URL_UNDER_TEST``), so that the same suite can be held against
-RabbitMQ. Made by the fixtures in ``conftest.py``; tests see only ``BrokerUnderTest``.
+RabbitMQ. Made by the fixtures of interop/ and server/; interop tests see only ``BrokerUnderTest``.
 
 Invariant: a daemon that was started here is ended here, by its own process object, and it ended
 well: exit status 0 and no traceback in what it wrote.

@@ -1,6 +1,6 @@
-"""Waiting for a condition with a deadline: the only way interop tests spend time.
+"""Waiting for a condition with a deadline: the only way tests spend time.
 
-Used by every test here that watches another process or thread. Invariant: a wait returns as soon
+Used by every test that watches another process or thread. Invariant: a wait returns as soon
 as its condition holds, and fails with a sentence that names it when the deadline passes.
 """
 

@@ -6,9 +6,9 @@ walk is one operation and then questions that are answered only when everything 
 said, so nothing sleeps and nothing is compared too early.
 
 The walks leave out what RabbitMQ does by accident of its processes: a channel either consumes, from
-one queue and under one tag, or gets; gets are settled one by one; a channel that fails has nothing
-unacked; two consumers of one queue have no prefetch; and no limit is shared by a channel. The
-refusals leave out what RabbitMQ 4, which is followed here, says otherwise.
+one queue and under one tag, or gets; gets are settled one by one, and not requeued by a commit; a
+channel that fails has nothing unacked; two consumers of one queue have no prefetch; and no limit is
+shared by a channel. The refusals leave out what RabbitMQ 4, which is followed here, says otherwise.
 """
 
 from __future__ import annotations
@@ -428,7 +428,7 @@ class Walk:
             return choose.choice(
                 [
                     commands.Basic.Ack(delivery_tag=tag),
-                    commands.Basic.Reject(delivery_tag=tag, requeue=True),
+                    commands.Basic.Reject(delivery_tag=tag, requeue=not lane.is_transactional),
                     commands.Basic.Nack(delivery_tag=tag, requeue=False),
                 ]
             )

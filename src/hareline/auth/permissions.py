@@ -86,8 +86,8 @@ class Holder(Protocol):
 class AccessChecker:
     """The rights of one user in one virtual host, as they were when it was made.
 
-    ``amqp`` makes a new one when the users were read again, and for update-secret. Raises NotAllowed (530) when made for a user who has
-    no permissions in that virtual host.
+    ``amqp`` makes a new one when the users were read again, and for update-secret. Raises
+    NotAllowed (530) when made for a user who has no permissions in that virtual host.
     """
 
     __slots__ = ("_granted", "_permissions", "user_name", "vhost_name")

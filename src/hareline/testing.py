@@ -24,7 +24,7 @@ STOP_DEADLINE_S: Final = 2.0
 
 @contextmanager
 def running_broker(settings: Settings | None = None) -> Iterator[str]:
-    """A broker for the time of the block; yields its URL, ``amqp://guest:guest@127.0.0.1:PORT/``.
+    """A broker for the time of the block; yields its URL, ``amqp://guest:guest@127.0.0.1:PORT/%2F``.
 
     ``settings`` may give users, virtual hosts or limits; by default there is the user guest, who
     may do everything. The URL names the first user whose password is in the settings and the first
@@ -79,7 +79,7 @@ class _BrokerThread(threading.Thread):
             raise RuntimeError("the broker did not start") from self._failure
         login = next((_login(user) for user in self._settings.users if user.password), "")
         vhost = self._settings.vhosts[0].name
-        return f"amqp://{login}{self._address}/{'' if vhost == '/' else quote(vhost, safe='')}"
+        return f"amqp://{login}{self._address}/{quote(vhost, safe='')}"
 
     def stop(self) -> None:
         if self._loop is not None and self._stopping is not None and self.is_alive():

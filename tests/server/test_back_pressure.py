@@ -11,7 +11,6 @@ from pamqp import commands, frame
 
 from hareline.amqp.connection import OUTPUT_TURN_MAX_BYTES
 from hareline.broker.queues import dispatcher
-from hareline.net.listener import READ_BUFFER_BYTES
 from hareline.net.shell import UNREAD_OUTPUT_MAX, ConnectionShell
 from hareline.server import Broker
 from hareline.settings import Limits, Settings
@@ -166,14 +165,33 @@ def test_one_message_larger_than_all_buffers_is_delivered(narrow: BrokerThread) 
 def test_who_reads_no_get_oks_is_not_answered_for_ever(narrow: BrokerThread) -> None:
     raw = narrow.client(receive_buffer=SMALL_BUFFER).open()
     raw.declare("q")
-    preload(narrow, "q", 20_000, bytes(5000))
+    preload(narrow, "q", 5000, bytes(5000))
     request = frame.marshal(commands.Basic.Get(queue="q", no_ack=True), 1)
-    raw.send_octets(request * 20_000)
+    raw.send_octets(request * 5000)
     wait_until_steady(lambda: narrow.ask_queue("q", lambda queue: queue.ready_count))
-    answered_at_once = READ_BUFFER_BYTES // len(request)
-    assert narrow.ask_queue("q", lambda queue: queue.ready_count) >= 20_000 - 2 * answered_at_once
-    assert buffered_bytes(narrow) <= UNREAD_OUTPUT_MAX * HIGH_BYTES + answered_at_once * 5100
-    assert len(raw.read_bodies(20_000)) == 20_000
+    assert narrow.ask_queue("q", lambda queue: queue.ready_bytes) >= 25_000_000 - KERNEL_BYTES
+    assert buffered_bytes(narrow) <= HIGH_BYTES + OUTPUT_TURN_MAX_BYTES + 2 * 5100
+    assert len(raw.read_bodies(5000)) == 5000
+
+
+def test_one_read_cannot_ask_for_more_than_the_broker_has_room_for(narrow: BrokerThread) -> None:
+    """One large message, asked for and given back again and again, all in one piece."""
+    raw = narrow.client(receive_buffer=SMALL_BUFFER).open()
+    raw.declare("q")
+    preload(narrow, "q", 1, bytes(MIB))
+    requests = b"".join(
+        frame.marshal(commands.Basic.Get(queue="q"), 1)
+        + frame.marshal(commands.Basic.Nack(delivery_tag=tag, requeue=True), 1)
+        for tag in range(1, 101)
+    )
+    raw.send_octets(requests)
+    narrow.wait_until(
+        lambda inside: inside.context.vhosts["/"].queues["q"].delivered_count > 0, "a get"
+    )
+    wait_until_steady(lambda: narrow.ask_queue("q", lambda queue: queue.delivered_count))
+    assert narrow.ask_queue("q", lambda queue: queue.delivered_count) < 20
+    assert buffered_bytes(narrow) <= HIGH_BYTES + 2 * OUTPUT_TURN_MAX_BYTES + MIB
+    assert set(raw.read_bodies(100)) == {bytes(MIB)}
 
 
 def test_who_reads_no_returns_is_not_read_from(narrow: BrokerThread) -> None:

@@ -134,14 +134,19 @@ def test_a_new_password_counts_for_new_connections_alone(reload: Reload, client:
         client().open("anna", "secret")
 
 
-def test_new_permissions_count_for_new_connections(reload: Reload, client: Connect) -> None:
+def test_new_permissions_count_for_old_connections_and_new_ones(
+    reload: Reload, client: Connect
+) -> None:
+    before = client().open("anna", "secret")
+    before.declare("other", exclusive=True)
     narrowed = f"{USERS.rpartition('permissions')[0]}permissions = "
     narrowed += '[{ vhost = "/", configure = "^anna-" }]\n'
     reload(BASE + VHOSTS + narrowed)
-    anna = client().open("anna", "secret")
-    anna.declare("anna-queue", exclusive=True)
-    anna.send(commands.Queue.Declare(queue="other"))
-    assert anna.expect(commands.Channel.Close).reply_code == 403
+    after = client().open("anna", "secret")
+    for anna in (before, after):
+        anna.declare("anna-queue", auto_delete=True)
+        anna.send(commands.Queue.Declare(queue="another"))
+        assert anna.expect(commands.Channel.Close).reply_code == 403
 
 
 def test_a_new_virtual_host_can_be_entered(reload: Reload, client: Connect) -> None:

@@ -78,6 +78,7 @@ class Connection(FrameSink):
         "_handshake",
         "_header",
         "_heartbeat_timer",
+        "_is_holding",
         "_is_marked",
         "_is_socket_full",
         "_output_size",
@@ -122,6 +123,7 @@ class Connection(FrameSink):
         self.output: list[bytes] = []
         self._output_size = 0
         self._is_socket_full = False
+        self._is_holding = False
         self._is_marked = False
         self._waiters: list[Callable[[], None]] = []
         self._confirms: list[Confirms] = []
@@ -387,7 +389,8 @@ class Connection(FrameSink):
                 channel.open_lanes()
         if self.is_blocked:
             self.is_blocked = False
-            self.link.resume_reading()
+            if not self._is_holding:
+                self.link.resume_reading()
             self.context.report(events.CONNECTION_UNBLOCKED, peer=self.link.peer)
             if self.has_capability("connection.blocked"):
                 self.send(0, commands.Connection.Unblocked)
@@ -449,6 +452,12 @@ class Connection(FrameSink):
         if not self._is_marked:
             self._mark()
 
+    def hold_input(self) -> None:
+        """Handle nothing more of what was read, and read no more, until output has room again."""
+        self._is_holding = True
+        self._decoder.hold()
+        self.link.pause_reading()
+
     def when_writable(self, callback: Callable[[], None]) -> None:
         """Call once when there is room for output again."""
         self._waiters.append(callback)
@@ -487,6 +496,13 @@ class Connection(FrameSink):
         waiters, self._waiters = self._waiters, []
         for callback in waiters:
             callback()
+        if self._is_holding:
+            self._is_holding = False
+            if not self.is_blocked:
+                self.link.resume_reading()
+            if self.state == "running":
+                self._drop_stale_routes()
+            self._decoder.resume()
 
     # -------------------------------------------------------------------- closing
 
@@ -584,6 +600,7 @@ class Connection(FrameSink):
             )
         else:
             self.context.report(events.CONNECTION_CLOSED, peer=self.link.peer)
+        self._is_holding = False
         # both refer to us; without them this object is freed now, and not by the garbage collector
         del self._decoder, self._handshake
 

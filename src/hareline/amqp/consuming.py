@@ -254,7 +254,8 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     else:
         channel.settling.unacked.entries[tag] = entry
     message = entry.message
-    channel.connection.write(
+    connection = channel.connection
+    connection.write(
         get_ok_frame(
             channel.number,
             tag,
@@ -262,8 +263,11 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
             message.address.octets,
             queue.ready_count,
         ),
-        *content_frames(message, channel.number, channel.connection.frame_max),
+        *content_frames(message, channel.number, connection.frame_max),
     )
+    connection.mark_output(len(message.content))
+    if connection.is_full:  # one read may hold thousands of these
+        connection.hold_input()
 
 
 def qos(channel: Channel, method: commands.Basic.Qos) -> None:

@@ -102,6 +102,7 @@ class Decoder:
         "_chunks",
         "_chunks_size",
         "_is_discarding",
+        "_is_held",
         "_needed",
         "_sink",
         "frame_max",
@@ -116,6 +117,7 @@ class Decoder:
         self._chunks_size = 0
         self._needed = 0
         self._is_discarding = False
+        self._is_held = False
         self.frame_max = FRAME_MAX_BEFORE_TUNE
         self.lane_body_max = 0
         self.publish_lanes: dict[int, PublishLane] = {}
@@ -128,9 +130,21 @@ class Decoder:
         self._chunks_size = 0
         self._needed = 0
 
-    def has_ended(self) -> bool:
-        """Whether ``discard`` was called; a call made for a frame may have done so."""
-        return self._is_discarding
+    def hold(self) -> None:
+        """Decode nothing more, once the call for a frame returns that this is called from."""
+        self._is_held = True
+
+    def resume(self) -> None:
+        """Go on with what was kept since ``hold``; not to be called from a call for a frame."""
+        self._is_held = False
+        if not self._is_discarding:
+            data = b"".join(self._chunks)
+            self._chunks = []
+            self.feed(data)
+
+    def has_stopped(self) -> bool:
+        """Whether a call made for a frame has called ``discard`` or ``hold``."""
+        return self._is_discarding or self._is_held
 
     @property
     def missing_bytes(self) -> int:
@@ -140,6 +154,9 @@ class Decoder:
     def feed(self, data: bytes) -> None:
         """Decode what is complete and keep the rest, which never exceeds one frame."""
         if self._is_discarding:
+            return
+        if self._is_held:
+            self._chunks.append(data)
             return
         if self._chunks:
             self._chunks.append(data)
@@ -166,8 +183,8 @@ class Decoder:
     def _decode(self, data: bytes, position: int) -> int:
         """Decode from ``position``; returns where the first incomplete frame starts."""
         end = len(data)
-        if self.has_ended():
-            return end
+        if self.has_stopped():
+            return end if self._is_discarding else position
         publish_lanes = self.publish_lanes
         settle_lanes = self.settle_lanes
         number = 0
@@ -261,8 +278,8 @@ class Decoder:
                     raise frame_error(kind, payload, "unknown_frame")
                 last_route = None
                 self._sink.on_frame(kind, number, payload)
-                if self.has_ended():
-                    return end
+                if self.has_stopped():
+                    return end if self._is_discarding else position
             return self._decode_short(data, position)
         except AmqpError as error:
             raise _CallFailed(number, position, error) from error
@@ -289,8 +306,8 @@ class Decoder:
                 self._sink.on_frame(kind, number, payload)
             except AmqpError as error:
                 raise _CallFailed(number, position, error) from error
-            if self.has_ended():
-                return end
+            if self.has_stopped():
+                return end if self._is_discarding else position
         self._needed = FRAME_OVERHEAD
         return position
 

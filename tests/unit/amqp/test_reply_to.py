@@ -168,19 +168,33 @@ def test_a_requester_that_comes_back_has_another_address(requester: Peer, server
     assert requester.bodies() == [b"in time"]
 
 
-def test_replies_wait_for_a_full_socket_up_to_a_limit_in_octets(
+def test_replies_wait_for_a_full_socket_up_to_a_limit_of_octets(
     broker: SteppedBroker, requester: Peer, server: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reply_to, "WAITING_MAX_BYTES", 3_200)
     address = address_of_request(requester, server)
-    requester.connection.on_socket_full()
-    server.fill(address, *[b"%d" % number * 1000 for number in range(5)])
-    requester.expect_nothing()
-    assert len(broker.reported(events.REPLIES_DROPPED)) == 1
-    requester.connection.on_socket_drained()
-    assert requester.bodies() == [b"0" * 1000, b"1" * 1000, b"2" * 1000]
+    content_bytes = 22 + 9  # a header frame without properties, a body frame of one octet
+    monkeypatch.setattr(reply_to, "WAITING_MAX_BYTES", 3 * content_bytes)
+    for _ in range(2):
+        requester.connection.on_socket_full()
+        server.fill(address, *[b"%d" % number for number in range(5)])
+        requester.expect_nothing()
+        requester.connection.on_socket_drained()
+        assert requester.bodies() == [b"0", b"1", b"2"]
     server.fill(address, b"5")
     assert requester.bodies() == [b"5"]
+    once = {"peer": "127.0.0.1:40000", "channel": 1}  # for each time that the socket was full
+    assert broker.reported(events.REPLIES_DROPPED) == [once, once]
+
+
+def test_one_reply_waits_however_long_it_is(
+    requester: Peer, server: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply_to, "WAITING_MAX_BYTES", 10)
+    address = address_of_request(requester, server)
+    requester.connection.on_socket_full()
+    server.fill(address, b"x" * 1000, b"y")
+    requester.connection.on_socket_drained()
+    assert requester.bodies() == [b"x" * 1000]
 
 
 def test_replies_fill_the_output_of_a_turn_like_deliveries(requester: Peer, server: Peer) -> None:

@@ -754,3 +754,49 @@ def test_a_frame_of_an_unknown_type_leaves_the_stream_in_step() -> None:
     recorder.decoder.feed(frame(9, 1, b"whatever") + nack(1, 1) + frame(9, 1, b"") + nack(1, 2))
     assert [error.reply_code for _, error in recorder.errors] == [501, 501]
     assert recorder.events == oracle(nack(1, 1) + nack(1, 2))
+
+
+# ------------------------------------------------------------------------------------- held
+
+
+class Holding(Recorder):
+    """Stops after each frame that goes to it."""
+
+    __slots__ = ()
+
+    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
+        super().on_frame(kind, number, payload)
+        self.decoder.hold()
+
+
+def holding() -> Holding:
+    recorder = Holding()
+    recorder.add_publish_lane(1, publish_methods(publish(1)))
+    recorder.add_settle_lane(1)
+    return recorder
+
+
+@pytest.mark.parametrize("size", [1, 7, 30, 10_000])
+def test_a_held_decoder_keeps_what_it_is_fed_and_loses_nothing(size: int) -> None:
+    octets = b"".join(
+        (nack(1, 1), publish(1, body=b"one"), ack(1, 2), nack(1, 3), publish(1, body=b"two"))
+    )
+    recorder = holding()
+    for start in range(0, len(octets), size):
+        recorder.decoder.feed(octets[start : start + size])
+    assert recorder.events == oracle(octets)[:1]
+    holds = 0
+    while recorder.decoder.has_stopped():
+        recorder.decoder.resume()
+        holds += 1
+    assert recorder.events == oracle(octets)
+    assert holds == 2
+    assert recorder.lanes[1].calls == 2
+
+
+def test_a_held_decoder_that_discards_goes_on_with_nothing() -> None:
+    recorder = holding()
+    recorder.decoder.feed(nack(1, 1) + nack(1, 2))
+    recorder.decoder.discard()
+    recorder.decoder.resume()
+    assert recorder.events == oracle(nack(1, 1))

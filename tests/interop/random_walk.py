@@ -97,7 +97,8 @@ class Side:
     def told(self) -> list[str]:
         """All that came of it so far, channel by channel, and how the queues are."""
         for client, channel in sorted(self._open):
-            self._ask(client, channel, ARE_YOU_THERE)
+            if (client, channel) in self._open:
+                self._ask(client, channel, ARE_YOU_THERE)
         frames = [
             f"{lane_name(client, channel)} {describe(incoming)}"
             for client, channel, incoming in sorted(self._heard, key=lambda heard: heard[:2])
@@ -121,13 +122,17 @@ class Side:
         while method.synchronous:
             origin, incoming = self._clients[client].read()
             self._heard.append((client, origin, incoming))
-            if origin != channel or not isinstance(incoming, Frame):
-                continue
             if isinstance(incoming, commands.Channel.Close):
-                self._open.discard((client, channel))
-                self._clients[client].send(commands.Channel.CloseOk(), channel)
+                # Any channel may be told of its end while another one is asked something.
+                self._open.discard((client, origin))
+                self._clients[client].send(commands.Channel.CloseOk(), origin)
+            if (client, channel) not in self._open:
                 return
-            if incoming.name in method.valid_responses:
+            if (
+                origin == channel
+                and isinstance(incoming, Frame)
+                and incoming.name in method.valid_responses
+            ):
                 return
 
     def open(self, lane: Lane) -> None:

@@ -40,7 +40,7 @@ format: install       ## Bring the code into its form
 	$(VENV)/bin/ruff format
 
 reference: install    ## Write the files that are generated from the code
-	$(VENV_PYTHON) scripts/write_reference.py
+	$(VENV_PYTHON) -m scripts.write_reference
 
 fuzz: install         ## Run the property tests with many thousands of examples each
 	$(PYTEST) -m hypothesis --hypothesis-profile=fuzz --timeout=0 $(ARGS)

@@ -1,4 +1,4 @@
-"""Write the files that are generated from the code: the sample file and two pages of docs/.
+"""Write the files that are generated from the code: the sample file and pages of docs/.
 
 `make reference` runs it; tests/test_reference.py fails while a file is not what it would write.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hareline.events import ALL
 from hareline.settings.reference import sample, with_tables
+from scripts import write_features
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,6 +36,7 @@ def generated_files() -> dict[Path, str]:
         ROOT / "config" / "hareline.toml": sample(),
         configuration: with_tables(configuration.read_text(encoding="utf-8")),
         messages: page[:begin] + event_table() + page[end:],
+        ROOT / "docs" / "features.md": write_features.page(ROOT),
     }
 
 

@@ -16,7 +16,8 @@ from benchmarks.macro import plot, report, results, runner, scenarios
 from benchmarks.macro.brokers import Broker, Hareline, RabbitMQ, RemoteBroker, find_rabbitmq
 from benchmarks.macro.errors import BenchmarkError
 from benchmarks.macro.machine import PROJECT_ROOT
-from benchmarks.macro.scenario import Scenario
+from benchmarks.macro.report import FIFO_SCENARIO
+from benchmarks.macro.scenario import QUEUE_TYPES_SECTION, Scenario
 
 PAGE: Final = PROJECT_ROOT / "docs" / "benchmarks.md"
 RESULTS: Final = PROJECT_ROOT / "benchmarks" / "results"
@@ -67,6 +68,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="only these; a shell pattern or a part of the name will do",
     )
+    parser.add_argument(
+        "--queue-types",
+        action="store_true",
+        help=f"only the scenarios of queue types, and {FIFO_SCENARIO} to compare with",
+    )
     parser.add_argument("--list", action="store_true", help="name the scenarios and stop")
     parser.add_argument(
         "--url",
@@ -111,6 +117,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _choose(options: argparse.Namespace) -> list[Scenario]:
     every = scenarios.quick() if options.quick else scenarios.full()
+    if options.queue_types:
+        every = [s for s in every if s.section == QUEUE_TYPES_SECTION or s.name == FIFO_SCENARIO]
     if not options.scenario:
         return every
     chosen: list[Scenario] = []
@@ -161,7 +169,8 @@ def _bench(
             seconds=options.seconds or (QUICK_SECONDS if options.quick else SECONDS),
             say=_say,
         )
-    is_complete = not (options.scenario or options.quick or options.url)
+    is_part = options.scenario or options.queue_types
+    is_complete = not (is_part or options.quick or options.url)
     json_file = options.json or (_result_file(found) if is_complete else None)
     if json_file:
         found.save(json_file)

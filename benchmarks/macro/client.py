@@ -164,12 +164,21 @@ class Client:
         else:
             self.call(method, commands.Queue.BindOk)
 
-    def consume(self, queue: str, *, prefetch: int = 0, no_ack: bool = True) -> None:
+    def consume(
+        self,
+        queue: str,
+        *,
+        prefetch: int = 0,
+        no_ack: bool = True,
+        arguments: common.FieldTable | None = None,
+    ) -> None:
         """Start a consumer with a tag of fixed size; prefetch 0 means no limit."""
         if prefetch:
             self.call(commands.Basic.Qos(prefetch_count=prefetch), commands.Basic.QosOk)
         self.call(
-            commands.Basic.Consume(queue=queue, consumer_tag="bench", no_ack=no_ack),
+            commands.Basic.Consume(
+                queue=queue, consumer_tag="bench", no_ack=no_ack, arguments=arguments
+            ),
             commands.Basic.ConsumeOk,
         )
 
@@ -291,6 +300,8 @@ class Client:
                 octets = self.sock.recv(_RECEIVE_OCTETS)
             except TimeoutError as error:
                 raise BenchmarkError(f"no answer within {CALL_TIMEOUT_S:.0f} s") from error
+            except ConnectionResetError:  # closed with something of ours unread
+                octets = b""
             if not octets:
                 raise BenchmarkError("the broker closed the connection")
             self._buffer += octets

@@ -173,16 +173,33 @@ class DeliveryMeter:
 
     `first_tag` is the delivery tag of the first delivery that is fed, or None where tags do not
     count up (RabbitMQ gives each direct reply the same one); `tape_count` is the length of the tape
-    it comes from. Messages are expected in the order they were published.
+    it comes from. Messages are expected in the order they were published, unless `is_ordered` is
+    False: then any message of the tape will do, as what a priority queue gives is not that order.
     """
 
-    __slots__ = ("_body_offset", "_first_tag", "_head_size", "_tape_count", "octets", "shape")
+    __slots__ = (
+        "_body_offset",
+        "_first_tag",
+        "_head_size",
+        "_is_ordered",
+        "_tape_count",
+        "octets",
+        "shape",
+    )
 
-    def __init__(self, shape: DeliveryShape, first_tag: int | None, tape_count: int) -> None:
+    def __init__(
+        self,
+        shape: DeliveryShape,
+        first_tag: int | None,
+        tape_count: int,
+        *,
+        is_ordered: bool = True,
+    ) -> None:
         self.shape = shape
         self.octets = 0
         self._first_tag = first_tag
         self._tape_count = tape_count
+        self._is_ordered = is_ordered
         self._body_offset = shape.body_offset
         self._head_size = shape.body_offset + STAMP_SIZE
 
@@ -209,8 +226,10 @@ class DeliveryMeter:
         tag_at, body_at = at + self.shape.tag_offset, at + self._body_offset
         method = bytes(chunk[at + FRAME_HEAD_SIZE : at + FRAME_HEAD_SIZE + 4])
         tag = int.from_bytes(chunk[tag_at : tag_at + 8], "big")
-        found = (method, tag, *_STAMP.unpack_from(chunk, body_at))
+        found: tuple[bytes, int, int, int] = (method, tag, *_STAMP.unpack_from(chunk, body_at))
         lap, index = divmod(sequence, self._tape_count)
+        if not self._is_ordered and found[2] < self._tape_count:
+            index, lap = found[2:]
         expected_tag = tag if self._first_tag is None else self._first_tag + sequence
         expected = (self.shape.method, expected_tag, index, lap)
         if found != expected or (at and chunk[at - 1] != FRAME_END):

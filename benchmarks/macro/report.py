@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.macro.results import MetricResult, Results, Runs, ScenarioResult
-from benchmarks.macro.scenario import Better, Of
+from benchmarks.macro.scenario import QUEUE_TYPES_SECTION, Better, Of
 
 BEGIN: Final = "<!-- benchmarks:begin (written by `make bench`; edit outside these markers) -->"
 END: Final = "<!-- benchmarks:end -->"
 DISTURBED_CORES: Final = 0.15
 NO_NUMBER: Final = "-"
+FIFO_SCENARIO: Final = "autoack_1x1_100B"
 
 _NEW_PAGE: Final = f"""# Benchmarks
 
@@ -26,6 +27,12 @@ How the numbers are made, and how to make them again: `benchmarks/README.md`.
 {END}
 """
 
+_INTRODUCTIONS: Final = {
+    QUEUE_TYPES_SECTION: (
+        "*FIFO* is a plain queue under the same load: the same messages, as many consumers. *By "
+        f"plain FIFO* compares with `{FIFO_SCENARIO}`, whose messages have no headers."
+    )
+}
 _NAMES: Final = {"hareline": "Hareline", "rabbitmq": "RabbitMQ", "lavinmq": "LavinMQ"}
 
 
@@ -51,7 +58,11 @@ def replace_block(text: str, block: str) -> str:
 
 def render(results: Results, plot: str | None) -> str:
     """The whole block as Markdown."""
-    parts = [_facts(results), "## Results", _result_table(results)]
+    parts = [_facts(results)]
+    for section in dict.fromkeys(scenario.section for scenario in results.scenarios):
+        parts += [f"## {section}", _INTRODUCTIONS.get(section, "")]
+        parts.append(_result_table(results, section))
+    parts += ["## Targets"] if results.verdicts() else []
     parts += [_verdict_text(results), _disturbance(results)]
     if plot is not None:
         parts.append(f"![Times better than {display_name(results.peer)}, by scenario]({plot})")
@@ -79,14 +90,19 @@ def _facts(results: Results) -> str:
     )
 
 
-def _result_table(results: Results) -> str:
+def _result_table(results: Results, section: str) -> str:
     subject, peer = results.subject, results.peer
     head = ["Scenario", "Measured", display_name(subject)]
     if peer:
         head += [display_name(peer), "Ratio"]
     head += ["Target", "Met"]
+    fifo = _fifo_rate(results) if section == QUEUE_TYPES_SECTION else None
+    if fifo:
+        head.append("By plain FIFO")
     rows = []
     for scenario in results.scenarios:
+        if scenario.section != section:
+            continue
         for result in scenario.metrics:
             row = [
                 f"`{scenario.name}`",
@@ -101,8 +117,19 @@ def _result_table(results: Results) -> str:
                 ]
             met = result.is_met(subject, peer)
             row += [target_text(result), {None: "", True: "met", False: "**missed**"}[met]]
+            if fifo:
+                is_rate = result.metric.unit == "msg/s"
+                row.append(_two_places((result.median(subject) or 0.0) / fifo) if is_rate else "")
             rows.append(row)
     return _table(head, rows, left=2)
+
+
+def _fifo_rate(results: Results) -> float | None:
+    """The subject's messages per second through a plain FIFO queue, without any headers."""
+    for scenario in results.scenarios:
+        if scenario.name == FIFO_SCENARIO:
+            return scenario.metrics[0].median(results.subject)
+    return None
 
 
 def target_text(result: MetricResult) -> str:

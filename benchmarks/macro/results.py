@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.macro.scenario import Better, Metric, Of, Outcome, Scenario, Target
+from benchmarks.macro.scenario import (
+    RESULTS_SECTION,
+    Better,
+    Metric,
+    Of,
+    Outcome,
+    Scenario,
+    Target,
+)
 
 SCHEMA: Final = 1
 
@@ -71,10 +79,12 @@ class ScenarioResult:
     cores: dict[str, Runs] = field(default_factory=dict)
     errors: dict[str, list[str]] = field(default_factory=dict)
     skipped: str | None = None
+    section: str = RESULTS_SECTION
 
     @classmethod
     def of(cls, scenario: Scenario) -> ScenarioResult:
-        return cls(scenario.name, scenario.summary, [MetricResult(m) for m in scenario.metrics])
+        metrics = [MetricResult(metric) for metric in scenario.metrics]
+        return cls(scenario.name, scenario.summary, metrics, section=scenario.section)
 
     def add(self, broker: str, outcome: Outcome) -> None:
         for result in self.metrics:
@@ -142,6 +152,7 @@ class Results:
             "cores": _rounded_runs(scenario.cores),
             "errors": scenario.errors,
             "skipped": scenario.skipped,
+            "section": scenario.section,
         }
 
     def _metric_to_json(self, result: MetricResult) -> dict[str, Any]:
@@ -178,6 +189,7 @@ def load(file: Path) -> Results:
                 cores=scenario["cores"],
                 errors=scenario["errors"],
                 skipped=scenario["skipped"],
+                section=scenario.get("section", RESULTS_SECTION),  # older runs have none
             )
             for scenario in data["scenarios"]
         ],

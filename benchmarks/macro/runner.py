@@ -51,6 +51,8 @@ def _run_scenario(
         for broker in brokers:
             if scenario.wants_fresh_broker and number > 1 and not broker.is_renewable:
                 continue  # a second look at a process that has grown already tells nothing
+            if scenario.is_for_subject_only and broker is not brokers[0]:
+                continue
             head = f"{scenario.name} {number}/{rounds} {broker.name}"
             try:
                 outcome = _run_once(scenario, broker, seconds)

@@ -16,10 +16,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final
 
+from pamqp import common
+
 from benchmarks.macro import machine
 from benchmarks.macro.client import Client
 from benchmarks.macro.errors import BenchmarkError
 
+RESULTS_SECTION: Final = "Results"
+QUEUE_TYPES_SECTION: Final = "Queue types"
 WARM_UP_SHARE: Final = 0.2
 WARM_UP_AT_LEAST_S: Final = 0.3
 
@@ -96,6 +100,10 @@ class Scenario(ABC):
     #: a process that has already grown and shrunk hides what a message or connection costs
     wants_fresh_broker: ClassVar[bool] = False
     needs_pid: ClassVar[bool] = False
+    #: other brokers have nothing to run it on
+    is_for_subject_only: ClassVar[bool] = False
+    #: the heading under which it is reported
+    section: ClassVar[str] = RESULTS_SECTION
 
     def __init__(self, name: str, summary: str, metrics: tuple[Metric, ...]) -> None:
         self.name = name
@@ -140,10 +148,12 @@ class Stopwatch:
 
 
 @contextlib.contextmanager
-def temporary_queue(control: Client, stem: str) -> Iterator[str]:
+def temporary_queue(
+    control: Client, stem: str, arguments: common.FieldTable | None = None
+) -> Iterator[str]:
     """A queue for one run; a broker that is gone by its end must not hide why it went."""
     name = unique_name(stem)
-    control.declare_queue(name)
+    control.declare_queue(name, arguments)
     try:
         yield name
     finally:

@@ -33,6 +33,7 @@ from benchmarks.macro.scenario import Stopwatch
 POLL_INTERVAL_S: Final = 0.0005
 ACK_EVERY: Final = 100
 DRAIN_TIMEOUT_S: Final = 120.0
+NO_LIMIT: Final = 1 << 62
 BURST_MAX: Final = 10_000  # messages before the loop looks at the consumers again
 
 _RECEIVE_OCTETS: Final = 1 << 20
@@ -45,12 +46,22 @@ class AckMode(Enum):
     SINGLE = "one ack each"
 
 
+class Reach(Enum):
+    """How many of a publisher's consumers get one of its messages."""
+
+    ALL = "each gets it"
+    ONE = "one of them gets it"
+    AT_MOST_ONE = "one gets it, or none where a newer message took its place"
+
+
 class Consumer:
     """Counts deliveries on a connection that consumes, and acks them as its mode says.
 
     `first_tag` is the tag of the delivery that is counted first (None: tags do not count up);
     earlier ones are the caller's.
     `received` deliveries from there on were read by the caller and count as received.
+    `ack_limit` holds acks back: so many of the deliveries counted may be acked. `is_ordered` is
+    False where messages come in another order than published.
     """
 
     __slots__ = (
@@ -61,6 +72,7 @@ class Consumer:
         "_tag_before_first",
         "_unsent",
         "_view",
+        "ack_limit",
         "meter",
         "sock",
     )
@@ -74,9 +86,11 @@ class Consumer:
         *,
         first_tag: int | None,
         received: int = 0,
+        is_ordered: bool = True,
     ) -> None:
         self.sock = client.sock
-        self.meter = DeliveryMeter(shape, first_tag, tape_count)
+        self.ack_limit = NO_LIMIT
+        self.meter = DeliveryMeter(shape, first_tag, tape_count, is_ordered=is_ordered)
         self.meter.octets = received * shape.size
         self._mode = mode
         self._tag_before_first = (first_tag or 1) - 1
@@ -94,6 +108,11 @@ class Consumer:
     def received(self) -> int:
         return self.meter.count
 
+    @property
+    def acked(self) -> int:
+        """How many of the deliveries counted are acked."""
+        return self._acked
+
     def receive(self) -> None:
         """Take in what there is and ack it.
 
@@ -107,7 +126,7 @@ class Consumer:
             raise BenchmarkError("the broker closed the connection of a consumer")
         count = self.meter.feed(self._view[:size])
         if self._mode is not AckMode.AUTO:
-            self.settle(count)
+            self.settle(min(count, self.ack_limit))
 
     def settle(self, count: int) -> None:
         """Ack the first `count` deliveries as far as the mode wants and the socket takes."""
@@ -150,19 +169,30 @@ class Publisher:
         "_offset",
         "_view",
         "consumers",
-        "count_limit",
         "is_blocked",
         "octets",
+        "reach",
         "sock",
         "tape",
     )
 
     def __init__(
-        self, client: Client, tape: Tape, consumers: Sequence[Consumer], *, confirms: bool
+        self,
+        client: Client,
+        tape: Tape,
+        consumers: Sequence[Consumer],
+        *,
+        confirms: bool,
+        reach: Reach = Reach.ALL,
     ) -> None:
+        if reach is Reach.AT_MOST_ONE and not confirms:
+            raise ValueError(
+                "what may never be delivered is paced by its confirms, so ask for them"
+            )
         self.sock = client.sock
         self.tape = tape
         self.consumers = consumers
+        self.reach = reach
         self.octets = 0
         self.is_blocked = False
         self._view = memoryview(tape.octets)
@@ -190,10 +220,23 @@ class Publisher:
 
     def allowed(self, in_flight_max: int, unconfirmed_max: int) -> int:
         """How many messages may be published in all, given what has come back so far."""
-        limit = min(consumer.received for consumer in self.consumers) + in_flight_max
+        limit = NO_LIMIT
+        if self.reach is Reach.ALL:
+            limit = min([consumer.received for consumer in self.consumers]) + in_flight_max
+        elif self.reach is Reach.ONE:
+            limit = self.received + in_flight_max
         if self._confirms is not None:
             limit = min(limit, self._confirms.count + unconfirmed_max)
         return limit
+
+    @property
+    def confirmed(self) -> int:
+        return 0 if self._confirms is None else self._confirms.count
+
+    @property
+    def received(self) -> int:
+        """What its consumers received in all."""
+        return sum([consumer.received for consumer in self.consumers])
 
     def publish_up_to(self, count: int) -> None:
         """Send until `count` messages are published in all, or the socket takes no more."""
@@ -217,7 +260,11 @@ class Publisher:
 
     def verify_end(self) -> None:
         """:raises BenchmarkError: more or less came back than was published."""
-        counts = {"delivered": [consumer.received for consumer in self.consumers]}
+        counts = {}
+        if self.reach is Reach.ALL:
+            counts["delivered"] = [consumer.received for consumer in self.consumers]
+        elif self.reach is Reach.ONE or self.received > self.published:
+            counts["delivered"] = [self.received]
         if self._confirms is not None:
             counts["confirmed"] = [self._confirms.count]
         for what, found in counts.items():
@@ -308,17 +355,21 @@ class TrafficLoop:
             if time.monotonic() > deadline:
                 break
         # what should not come must have its chance to come
-        self._poll(0.02)
+        while self._poll(0.02) and time.monotonic() < deadline:
+            pass
         for publisher in self._publishers:
             publisher.verify_end()
 
-    def _poll(self, timeout_s: float) -> None:
+    def _poll(self, timeout_s: float) -> bool:
+        """Take in what there is; False if nothing came within `timeout_s`."""
         self._watch_blocked()
         for consumer in self._consumers:
             consumer.send_rest()
-        for key, events in self._selector.select(timeout_s):
+        ready = self._selector.select(timeout_s)
+        for key, events in ready:
             if events & selectors.EVENT_READ:
                 key.data.receive()
+        return bool(ready)
 
     def _watch_blocked(self) -> None:
         """Be woken by a socket that took no more, and only as long as it did not."""

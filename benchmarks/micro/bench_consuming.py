@@ -12,6 +12,7 @@ from collections.abc import Callable
 from benchmarks.micro.stand import Stand, message
 from benchmarks.micro.timing import finish, measure
 from hareline.amqp.channel import Channel
+from hareline.amqp.consumer_arguments import ConsumerArguments
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.broker.queues.entry import QueueEntry
 from hareline.message import Message
@@ -68,7 +69,7 @@ def deliver(
         queue,
         acknowledges=acknowledges,
         is_exclusive=False,
-        priority=0,
+        wish=ConsumerArguments(),
         prefetch_count=0,
         windows=(),
         arguments={},

@@ -12,7 +12,7 @@ from typing import Any
 
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
-from hareline.amqp.context import Context, Identity, Limits, Link, Timer
+from hareline.amqp.context import Context, Identity, Limits, Link
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS
@@ -21,7 +21,7 @@ from hareline.broker.queues.consumer import Consumer
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
-from hareline.clock import Clock
+from hareline.clock import Clock, Timer
 from hareline.events import Event
 from hareline.message import Address, Message
 from hareline.net.allocator import keep_freed_memory
@@ -102,6 +102,18 @@ class NullConsumer(Consumer):
         """Nobody to tell."""
 
 
+class NoTimers:
+    """Time stands still in here."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> NoTimer:
+        return NoTimer()
+
+
+class NoTimer:
+    def cancel(self) -> None:
+        """It never rings."""
+
+
 class Stand:
     """A broker with one virtual host; ``connect`` gives open connections."""
 
@@ -110,8 +122,9 @@ class Stand:
         self.scheduled: list[Callable[[], None]] = []
         self.turn = Turn(self.scheduled.append)
         guest = User("guest", hash_password("guest"), permissions={"/": ALL_PERMISSIONS})
+        clock = Clock()
         self.context = Context(
-            clock=Clock(),
+            clock=clock,
             turn=self.turn,
             users=UserRegistry([guest]),
             mechanisms=MechanismRegistry(),
@@ -119,7 +132,9 @@ class Stand:
             limits=Limits(),
             report=_forget,
         )
-        self.vhost = self.context.vhosts["/"] = VirtualHost("/", self.turn)
+        self.vhost = self.context.vhosts["/"] = VirtualHost(
+            "/", self.turn, clock=clock, timers=NoTimers(), report=_forget
+        )
 
     def run_turns(self) -> None:
         """Finish turns until there is nothing left to do."""

@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Timer(Protocol):
+    def cancel(self) -> None:
+        """Do not call back; no error where that has happened already."""
+
+
+class Timers(Protocol):
+    """Calls back later; the server's run on its event loop, a test's when it advances the clock."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        """Refresh the clock and call ``callback`` once, in ``delay_s`` seconds or a bit later."""
 
 
 class Clock:

@@ -40,6 +40,14 @@ Scope = Literal["channel", "connection"]
 REPLY_TEXT_MAX_OCTETS = 255
 
 
+def within_short_string(text: str) -> str:
+    """The text, or as much of it as a short string holds and ``...``, as RabbitMQ cuts them."""
+    octets = text.encode("utf-8", "replace")
+    if len(octets) <= REPLY_TEXT_MAX_OCTETS:
+        return text
+    return octets[: REPLY_TEXT_MAX_OCTETS - 3].decode("utf-8", "ignore") + "..."
+
+
 class HarelineError(Exception):
     """Root of every error raised on purpose."""
 
@@ -74,11 +82,7 @@ class AmqpError(HarelineError):
     @property
     def reply_text(self) -> str:
         """``NAME - explanation``; what exceeds a short string ends in ``...``, as in RabbitMQ."""
-        text = f"{self.reply_name} - {self.explanation}"
-        octets = text.encode("utf-8", "replace")
-        if len(octets) <= REPLY_TEXT_MAX_OCTETS:
-            return text
-        return octets[: REPLY_TEXT_MAX_OCTETS - 3].decode("utf-8", "ignore") + "..."
+        return within_short_string(f"{self.reply_name} - {self.explanation}")
 
 
 class ChannelException(AmqpError):

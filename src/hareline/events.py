@@ -9,7 +9,7 @@ its fields (kept by tests/unit/test_logs.py). Nothing is logged once per message
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,12 @@ class Event:
     code: str
     text: str
     fields: tuple[str, ...] = ()
+
+
+class Report(Protocol):
+    """Takes the operational events of a layer below; ``server`` makes log messages of them."""
+
+    def __call__(self, event: Event, **fields: object) -> None: ...
 
 
 BROKER_STARTING: Final = Event("BRK-1001", "starting", ("version", "pid", "data_dir"))
@@ -51,6 +57,22 @@ CHANNEL_ERROR: Final = Event(
 )
 REPLIES_DROPPED: Final = Event(
     "CHN-1004", "direct replies dropped: the requester does not read", ("peer", "channel")
+)
+
+QUEUE_OVERFULL: Final = Event(
+    "QUE-1003",
+    "queue at its limit: {queue}",
+    ("queue", "vhost", "policy", "messages", "bytes", "max_length", "max_length_bytes"),
+)
+QUEUE_UNDERFULL: Final = Event(
+    "QUE-1004",
+    "queue below its limit again: {queue}",
+    ("queue", "vhost", "policy", "messages", "bytes", "max_length", "max_length_bytes"),
+)
+QUEUE_DROPPED: Final = Event(
+    "QUE-1005",
+    "{count} messages dropped or refused at the limit of a queue",
+    ("queue", "vhost", "policy", "count"),
 )
 
 MEMORY_ALARM_SET: Final = Event(

@@ -30,6 +30,7 @@ from hareline.net.allocator import keep_freed_memory
 from hareline.net.collector import IdleCollector
 from hareline.net.listener import Listener
 from hareline.net.memory import MemoryWatch, available_bytes
+from hareline.net.timers import LoopTimers
 from hareline.settings import Settings, changed_options, restart_options
 from hareline.settings import User as UserSettings
 from hareline.turn import Turn
@@ -52,6 +53,8 @@ _SEVERITIES: Final = {
     events.HEARTBEAT_MISSED: "warning",
     events.MEMORY_ALARM_SET: "warning",
     events.PEER_SPEAKS_OTHERWISE: "warning",
+    events.QUEUE_DROPPED: "warning",
+    events.QUEUE_OVERFULL: "warning",
 }
 
 
@@ -70,8 +73,10 @@ class Broker:
         self.settings = settings
         self._started_with = settings
         loop = asyncio.get_running_loop()
+        clock = Clock()
+        self._timers = LoopTimers(loop, clock)
         self.context = Context(
-            clock=Clock(),
+            clock=clock,
             turn=Turn(loop.call_soon),
             users=UserRegistry(_users(settings.users), settings.auth.loopback_users),
             mechanisms=MechanismRegistry(settings.auth.mechanisms),
@@ -182,11 +187,19 @@ class Broker:
         for vhost in settings.vhosts:
             existing = self.context.vhosts.get(vhost.name)
             if existing is None:
-                self.context.vhosts[vhost.name] = VirtualHost(
-                    vhost.name, self.context.turn, max_queues=vhost.max_queues
+                existing = VirtualHost(
+                    vhost.name,
+                    self.context.turn,
+                    clock=self.context.clock,
+                    timers=self._timers,
+                    report=report,
                 )
-            else:
-                existing.max_queues = vhost.max_queues
+                self.context.vhosts[vhost.name] = existing
+            existing.max_queues = vhost.max_queues
+            existing.set_default_dead_letter_exchange(vhost.default_dead_letter_exchange or None)
+            existing.default_prefetch = vhost.default_prefetch
+            existing.prefetch_profile = vhost.prefetch_profile
+            existing.prefetch_max = vhost.prefetch_max
             self.context.vhost_connection_limits[vhost.name] = vhost.max_connections
 
 

@@ -114,6 +114,13 @@ def own_broker(start_broker: StartBroker) -> BrokerProcess:
     return start_broker()
 
 
+@pytest.fixture
+def only_hareline(broker: BrokerUnderTest) -> None:
+    """For tests of what RabbitMQ does not have."""
+    if broker.is_foreign:
+        pytest.skip("RabbitMQ does not have this")
+
+
 @pytest.fixture(autouse=True)
 def no_traceback_in_the_broker_log(request: pytest.FixtureRequest) -> Iterator[None]:
     """Blame a broker's traceback on the test that provoked it."""

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 DELIVERY_DEADLINE_S = 10.0
 
 
+def declare(channel: BlockingChannel, name: str = "", **arguments: object) -> str:
+    """An exclusive queue; ``x_max_length`` and the like are its arguments."""
+    named = {key.replace("_", "-"): value for key, value in arguments.items()}
+    return str(channel.queue_declare(name, exclusive=True, arguments=named).method.queue)
+
+
 def publish(channel: BlockingChannel, queue: str, *bodies: bytes) -> None:
     for body in bodies:
         channel.basic_publish("", queue, body)

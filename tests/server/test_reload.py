@@ -149,6 +149,29 @@ def test_new_permissions_count_for_old_connections_and_new_ones(
         assert anna.expect(commands.Channel.Close).reply_code == 403
 
 
+def test_a_new_default_prefetch_counts_for_new_consumers(reload: Reload, client: Connect) -> None:
+    raw = client().open(channels=(1, 2))
+    raw.declare("first", exclusive=True)
+    raw.declare("second", exclusive=True)
+    reload(FILE.replace('name = "/"', 'name = "/"\ndefault_prefetch = 2'))
+    raw.publish("first", *[b"x"] * 10)
+    raw.consume("first", tag="first", no_ack=False)
+    raw.read_bodies(2)
+    assert raw.ready_count("first") == 8
+    reload(FILE.replace('name = "/"', 'name = "/"\nprefetch_profile = "activemq"'))
+    raw.publish("second", *[b"x"] * 10)
+    raw.consume("second", tag="second", no_ack=False)
+    assert raw.read_bodies(10) == [b"x"] * 10
+    reload(FILE.replace('name = "/"', 'name = "/"\nprefetch_max = 3'))
+    raw.publish("second", *[b"y"] * 10)
+    raw.read_bodies(10)  # the limit of a consumer that runs is what it was
+    raw.call(commands.Basic.Cancel(consumer_tag="second"), commands.Basic.CancelOk)
+    raw.publish("second", *[b"z"] * 10)
+    raw.consume("second", tag="third", no_ack=False)
+    raw.read_bodies(3)
+    assert raw.ready_count("second") == 7
+
+
 def test_a_new_virtual_host_can_be_entered(reload: Reload, client: Connect) -> None:
     before = client()
     before.open()

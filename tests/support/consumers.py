@@ -11,6 +11,7 @@ from hareline.broker.queues.consumer import Consumer
 from hareline.broker.queues.credit import UNLIMITED, CreditWindow
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
+from hareline.broker.selectors.selector import Selector
 
 
 class RecordingConsumer(Consumer):
@@ -28,7 +29,9 @@ class RecordingConsumer(Consumer):
         is_exclusive: bool = False,
         priority: int = 0,
         prefetch_count: int = 0,
+        refill_percent: int = 100,
         windows: tuple[CreditWindow, ...] = (),
+        selector: Selector | None = None,
     ) -> None:
         super().__init__(
             tag,
@@ -37,7 +40,9 @@ class RecordingConsumer(Consumer):
             is_exclusive=is_exclusive,
             priority=priority,
             prefetch_count=prefetch_count,
+            refill_percent=refill_percent,
             windows=windows,
+            selector=selector,
         )
         self.batches: list[list[QueueEntry]] = []
         self.redelivered: list[bool] = []
@@ -103,7 +108,7 @@ class RecordingConsumer(Consumer):
     def ack(self, count: int | None = None) -> None:
         """Settle the ``count`` oldest unacked entries (all by default), as a client's acks do."""
         for entry in self.take_unacked(count):
-            self.queue.settle(entry)
+            entry.queue.settle(entry)
             self.restore_credit(entry.message.size)
 
     def release(self, count: int | None = None) -> None:
@@ -111,7 +116,8 @@ class RecordingConsumer(Consumer):
         entries = self.take_unacked(count)
         for entry in entries:
             self.restore_credit(entry.message.size)
-        self.queue.release(entries)
+        if entries:
+            entries[0].queue.release(entries)
 
     def take_unacked(self, count: int | None = None) -> list[QueueEntry]:
         if count is None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from hareline.errors import MalformedFrame
-from hareline.message import Address, Message
+from hareline.message import (
+    Address,
+    BlindAddress,
+    DeadLetter,
+    Message,
+    decode_fields,
+    encode_fields,
+)
 from hareline.wire.constants import FRAME_END_OCTET
 from hareline.wire.encoder import body_frame_head, header_frame
 from hareline.wire.table import Table
@@ -86,3 +93,83 @@ def test_messages_carry_no_dict() -> None:
     message = make_message(b"x")
     for thing in (message, message.address):
         assert not hasattr(thing, "__dict__")
+
+
+def test_priority_and_header_are_found_without_decoding_the_others() -> None:
+    message = make_message(b"x", priority=7, headers=Table({"a": "b", "k": 5, "v": None}))
+    assert message.priority == 7
+    assert [message.header(name) for name in ("a", "k", "v", "absent")] == ["b", 5, None, None]
+    assert message._properties is None
+
+
+def test_a_message_without_them_has_neither_priority_nor_header() -> None:
+    for message in (make_message(b"x"), make_message(b"x", content_type="k")):
+        assert message.priority is None
+        assert message.header("k") is None
+
+
+def test_header_comes_from_the_decoded_properties_where_there_are_any() -> None:
+    message = make_message(b"x", headers=Table({"k": 5}))
+    bare = make_message(b"x")
+    assert message.properties.headers == {"k": 5}
+    assert bare.properties.headers is None
+    assert (message.header("k"), message.header("absent"), bare.header("k")) == (5, None, None)
+
+
+def test_priority_and_header_look_at_the_properties_and_not_at_the_body() -> None:
+    octets = b"\x28\x00"  # headers and priority announced, and none there
+    header = header_frame(1, octets, 40)
+    message = Message(make_address(), header + bytes(60), len(header), 40, 1, 0)
+    with pytest.raises(MalformedFrame):
+        _ = message.priority
+    with pytest.raises(MalformedFrame):
+        message.header("k")
+
+
+def test_an_address_can_be_made_of_its_texts() -> None:
+    address = Address.of("dlx", "é")
+    assert (address.exchange, address.routing_key) == ("dlx", "é")
+    assert address.octets == b"\x03dlx\x02\xc3\xa9"
+    assert address.blind_keys == ()
+
+
+def test_blind_keys_are_in_no_octets() -> None:
+    address = BlindAddress(make_address("x", "k"), ("secret",))
+    assert address.blind_keys == ("secret",)
+    assert address.octets == b"\x01x\x01k"
+
+
+def test_a_header_can_be_taken_away() -> None:
+    message = make_message(b"x", headers=Table({"a": 1, "k": 2}), priority=3).expiring_at(7)
+    changed = message.without_header("k")
+    assert (changed.headers, changed.properties.priority) == ({"a": 1}, 3)
+    assert (changed.body, changed.expires_at_ms) == (b"x", 7)
+    assert message.headers == {"a": 1, "k": 2}
+    assert message.without_header("absent") is message
+
+
+def test_a_dead_letter_has_the_body_and_whatever_else_it_is_given() -> None:
+    message = make_message(b"body", channel=3, expiration="5").expiring_at(5)
+    fields = encode_fields(Table({"x-death": []}))
+    octets = message.parts.with_fields(fields)
+    letter = DeadLetter(message, octets, make_address("dlx", "k"), 99, len(fields))
+    assert (letter.body, letter.channel, letter.arrival_ms) == (b"body", 3, 99)
+    assert letter.headers == decode_fields(fields) == {"x-death": []}
+    assert letter.properties.expiration is None
+    assert letter.expires_at_ms == 0
+    assert (letter.history_size, letter.is_from_default) == (len(fields), False)
+    assert (message.history_size, message.is_from_default) == (0, False)
+
+
+def test_a_dead_letter_stays_one_however_it_is_changed() -> None:
+    message = make_message(b"body", headers=Table(n=1))
+    octets = message.property_octets
+    letter = DeadLetter(message, octets, make_address("dlx"), 5, 7, is_from_default=True)
+    for changed in (
+        letter.with_header("x-delivery-count", 1),
+        letter.without_header("n"),
+        letter.with_properties(octets, make_address("other")),
+    ):
+        assert isinstance(changed, DeadLetter)
+        assert (changed.history_size, changed.is_from_default, changed.arrival_ms) == (7, True, 5)
+        assert changed.body == b"body"

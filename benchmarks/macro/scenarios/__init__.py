@@ -12,6 +12,8 @@ from benchmarks.macro.scenarios import (
     idle_connections,
     latency,
     polling,
+    queue_backlog,
+    queue_types,
     rpc,
     throughput,
 )
@@ -33,4 +35,6 @@ def _all(connections: int, depth: int) -> list[Scenario]:
         latency.Latency(rate_per_s=5_000),
         idle_connections.IdleConnections(connections),
         deep_queue.DeepQueue(depth),
+        *queue_types.scenarios(),
+        *queue_backlog.scenarios(depth),
     ]

@@ -27,12 +27,18 @@ from benchmarks.macro.scenario import (
     collector_off,
     unique_name,
 )
-from benchmarks.macro.traffic import AckMode, Consumer, Limits, Publisher, TrafficLoop
+from benchmarks.macro.traffic import (
+    NO_LIMIT,
+    AckMode,
+    Consumer,
+    Limits,
+    Publisher,
+    TrafficLoop,
+)
 
 IN_FLIGHT_MAX: Final = 10_000
 IN_FLIGHT_OCTETS_MAX: Final = 32 << 20
 PROBE_INDEX: Final = 0xFFFF_FFFF
-NO_LIMIT: Final = 1 << 62
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ class Channel:
         self.consumers: dict[str, ChannelConsumer] = {}
         self.reply_queue: ReplyQueue | None = None
         self.next_tag = 1
+        self.is_prefetch_set = False  # the client has sent basic.qos
         self.prefetch_count = 0
         self.prefetch_size = 0
         self.window = CreditWindow()  # basic.qos global=true: shared by all consumers
@@ -204,6 +205,8 @@ class Channel:
         if confirms is not None and confirms.is_marked:  # nothing may follow a close
             self.connection.write(confirms.release())
         self.connection.close_lanes(self.number)
+        if self.publishing.flow is not None:
+            self.publishing.flow.close()
         consumers = list(self.consumers.values())
         self.consumers.clear()
         for consumer in consumers:
@@ -297,14 +300,14 @@ def nack(channel: Channel, method: commands.Basic.Nack) -> None:
     if method.requeue:
         channel.settling.requeue(method.delivery_tag or 0, bool(method.multiple))
     else:
-        channel.settling.settle(method.delivery_tag or 0, bool(method.multiple))
+        channel.settling.reject(method.delivery_tag or 0, bool(method.multiple))
 
 
 def reject(channel: Channel, method: commands.Basic.Reject) -> None:
     if method.requeue:
         channel.settling.requeue(method.delivery_tag or 0, is_multiple=False)
     else:
-        channel.settling.settle(method.delivery_tag or 0, is_multiple=False)
+        channel.settling.reject(method.delivery_tag or 0, is_multiple=False)
 
 
 def recover(channel: Channel, method: commands.Basic.Recover | commands.Basic.RecoverAsync) -> None:

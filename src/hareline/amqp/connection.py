@@ -27,13 +27,15 @@ from typing import TYPE_CHECKING, Final
 from hareline import events
 from hareline.amqp.channel import Channel
 from hareline.amqp.confirms import Confirms
-from hareline.amqp.context import Context, Link, Timer
+from hareline.amqp.context import Context, Link
+from hareline.amqp.flow_control import ConnectionFlow
 from hareline.amqp.handshake import Handshake
 from hareline.amqp.heartbeat import HeartbeatMonitor
 from hareline.amqp.publishing import Publishing
 from hareline.amqp.settling import Settling
 from hareline.auth.permissions import AccessChecker
 from hareline.broker.vhost import VirtualHost
+from hareline.clock import Timer
 from hareline.errors import (
     AmqpError,
     ChannelError,
@@ -90,6 +92,7 @@ class Connection(FrameSink):
         "client_properties",
         "connected_ms",
         "context",
+        "flow",
         "frame_max",
         "has_published",
         "heartbeat",
@@ -119,6 +122,7 @@ class Connection(FrameSink):
         self.connected_ms = context.clock.now_ms
         self.has_published = False
         self.is_blocked = False
+        self.flow = ConnectionFlow(self)
         self.is_full = False
         self.output: list[bytes] = []
         self._output_size = 0
@@ -276,7 +280,7 @@ class Connection(FrameSink):
         self.access = AccessChecker(user, self.vhost.name)
         for channel in self.channels.values():
             channel.access = self.access
-            channel.publishing.routes.clear()
+            channel.publishing.forget_routes()
 
     def renew_access(self) -> None:
         """The users were read again: what this one may do from now on, or the end of it (530)."""
@@ -296,6 +300,7 @@ class Connection(FrameSink):
     def set_client_properties(self, properties: Table) -> None:
         self.client_properties = properties
         self.takes_consumer_cancel = self.has_capability("consumer_cancel_notify")
+        self.flow.set_client_properties(properties)
 
     def has_capability(self, name: str) -> bool:
         capabilities = self.client_properties.get("capabilities")
@@ -375,7 +380,7 @@ class Connection(FrameSink):
         if version != self._routing_version:
             self._routing_version = version
             for channel in self.channels.values():
-                channel.publishing.routes.clear()
+                channel.publishing.forget_routes()
 
     # ---------------------------------------------------------------------- alarms
 
@@ -389,19 +394,21 @@ class Connection(FrameSink):
                 channel.open_lanes()
         if self.is_blocked:
             self.is_blocked = False
-            if not self._is_holding:
-                self.link.resume_reading()
+            self.resume_reading()
             self.context.report(events.CONNECTION_UNBLOCKED, peer=self.link.peer)
-            if self.has_capability("connection.blocked"):
-                self.send(0, commands.Connection.Unblocked)
+            self.flow.tell_unblocked()
 
     def _block(self) -> None:
         self.is_blocked = True
         reason = self.context.alarms.reason
         self.context.report(events.CONNECTION_BLOCKED, peer=self.link.peer, reason=reason)
-        if self.has_capability("connection.blocked"):
-            self.send(0, commands.Connection.Blocked, reason=reason)
+        self.flow.tell_blocked(reason)
         self.link.pause_reading()
+
+    def resume_reading(self) -> None:
+        """One reason not to read the socket is gone; there may be others."""
+        if not (self.is_blocked or self._is_holding or self.flow.is_pausing):
+            self.link.resume_reading()
 
     # ------------------------------------------------------------------ heartbeats
 
@@ -498,8 +505,7 @@ class Connection(FrameSink):
             callback()
         if self._is_holding:
             self._is_holding = False
-            if not self.is_blocked:
-                self.link.resume_reading()
+            self.resume_reading()
             if self.state == "running":
                 self._drop_stale_routes()
             self._decoder.resume()
@@ -601,11 +607,12 @@ class Connection(FrameSink):
         else:
             self.context.report(events.CONNECTION_CLOSED, peer=self.link.peer)
         self._is_holding = False
-        # both refer to us; without them this object is freed now, and not by the garbage collector
-        del self._decoder, self._handshake
+        # they refer to us; without them this object is freed now, and not by the garbage collector
+        del self._decoder, self._handshake, self.flow
 
     def _release_everything(self) -> None:
         """End all channels and delete the exclusive queues."""
+        self.flow.close()
         channels = list(self.channels.values())
         self.channels.clear()
         for channel in channels:

@@ -10,15 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from hareline.amqp.consumer_arguments import ConsumerArguments, read_consumer_arguments
+from hareline.amqp.prefetch import prefetch_for_consumer
+from hareline.amqp.reading_arguments import (
+    ReadingArguments,
+    check_not_stream,
+    check_stream_consumer,
+    read_reading_arguments,
+)
 from hareline.amqp.reply_to import REPLY_TO_NAME, ReplyQueue
-from hareline.broker.queues.argument_readers import InvalidValue, any_integer, flag, type_name
-from hareline.broker.queues.argument_table import DEFAULT_QUEUE_TYPE
+from hareline.broker.queues.arguments import QueueArguments
+from hareline.broker.queues.build import is_non_destructive
 from hareline.broker.queues.consumer import Consumer
 from hareline.broker.queues.credit import CreditWindow
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import generated_name
-from hareline.errors import AccessRefused, NotAllowed, PreconditionFailed
+from hareline.errors import AccessRefused, NotAllowed, PreconditionFailed, ResourceLocked
 from hareline.message import Address
 from hareline.wire.constants import FRAME_OVERHEAD
 from hareline.wire.encoder import (
@@ -36,12 +44,6 @@ if TYPE_CHECKING:
 
 ENVELOPES_MAX: Final = 1024  # addresses whose frame parts a consumer keeps
 
-_ARGUMENT_READERS: Final[Mapping[str, Callable[[object, str], int]]] = {
-    "x-priority": any_integer,
-    "x-cancel-on-ha-failover": flag,  # means nothing where no queue has mirrors
-}
-_STREAM_ARGUMENTS: Final = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
-
 
 class ChannelConsumer(Consumer):
     """A consumer of a channel; ``_envelopes`` keeps prefix and suffix by address."""
@@ -56,7 +58,7 @@ class ChannelConsumer(Consumer):
         *,
         acknowledges: bool,
         is_exclusive: bool,
-        priority: int,
+        wish: ConsumerArguments,
         prefetch_count: int,
         windows: tuple[CreditWindow, ...],
         arguments: Mapping[str, object],
@@ -66,9 +68,11 @@ class ChannelConsumer(Consumer):
             queue,
             acknowledges=acknowledges,
             is_exclusive=is_exclusive,
-            priority=priority,
+            priority=wish.priority,
             prefetch_count=prefetch_count,
+            refill_percent=wish.refill_percent,
             windows=windows,
+            selector=wish.selector,
         )
         self._channel = channel
         self._tag_octets = short_string(tag)
@@ -166,51 +170,85 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     channel.access.require("read", "queue", queue_name)
     queue = channel.vhost.queue(queue_name, channel.connection)
     arguments: Mapping[str, object] = method.arguments or {}
-    priority = _check_arguments(arguments, channel, queue_name)
+    queue_arguments = channel.vhost.queue_arguments[queue_name]
+    wish = read_consumer_arguments(
+        arguments, queue_arguments, queue=queue_name, vhost=channel.vhost.name
+    )
+    reading = read_reading_arguments(
+        arguments,
+        queue_arguments,
+        queue=queue_name,
+        vhost=channel.vhost.name,
+        now_ms=channel.vhost.environment.clock.now_ms,
+    )
     limit = channel.connection.context.limits.max_consumers_per_channel
     if limit and len(channel.consumers) >= limit:
         raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
-    if queue.is_exclusively_consumed or (method.exclusive and queue.consumers):
-        raise AccessRefused(
-            f"queue '{queue_name}' in vhost '{channel.vhost.name}' in exclusive use"
-        )
-    consumer = ChannelConsumer(
-        channel,
-        tag,
-        queue,
-        acknowledges=not method.no_ack,
-        is_exclusive=bool(method.exclusive),
-        priority=priority,
-        prefetch_count=channel.prefetch_count,
-        windows=channel.windows_for_consumer(),
-        arguments=arguments,
-    )
+    _check_room(queue, queue_arguments, channel.vhost.name, is_exclusive=bool(method.exclusive))
+    consumer = _new_consumer(channel, tag, queue, method, wish, reading)
     channel.consumers[tag] = consumer
     if not method.nowait:
         channel.reply(commands.Basic.ConsumeOk, consumer_tag=tag)
     queue.add_consumer(consumer)
 
 
-def _check_arguments(arguments: Mapping[str, object], channel: Channel, queue_name: str) -> int:
-    """Refuse what RabbitMQ's check_consume_arguments refuses; returns x-priority, 0 when absent."""
-    place = f"queue '{queue_name}' in vhost '{channel.vhost.name}'"
-    values: dict[str, int] = {}
-    for name, read in _ARGUMENT_READERS.items():
-        if name in arguments:
-            try:
-                values[name] = read(arguments[name], type_name(arguments[name]))
-            except InvalidValue as problem:
-                raise PreconditionFailed(
-                    f"invalid arg '{name}' for {place}: {problem.term}"
-                ) from None
-    queue_type = channel.vhost.queue_arguments[queue_name].queue_type or DEFAULT_QUEUE_TYPE
-    if queue_type != "stream":
-        for name in _STREAM_ARGUMENTS:
-            if name in arguments:
-                raise PreconditionFailed(
-                    f"invalid arg '{name}' for {place} of queue type rabbit_{queue_type}_queue"
-                )
-    return values.get("x-priority", 0)
+def _new_consumer(
+    channel: Channel,
+    tag: str,
+    queue: Queue,
+    method: commands.Basic.Consume,
+    wish: ConsumerArguments,
+    reading: ReadingArguments,
+) -> ChannelConsumer:
+    queue_arguments = channel.vhost.queue_arguments[queue.name]
+    is_exclusive = bool(method.exclusive)
+    prefetch_count = prefetch_for_consumer(
+        channel,
+        queue,
+        wish.prefetch_count,
+        is_exclusive=is_exclusive,
+        is_browser=reading.is_browser or is_non_destructive(queue_arguments),
+    )
+    windows = channel.windows_for_consumer()
+    check_stream_consumer(
+        queue_arguments,
+        queue=queue.name,
+        vhost=channel.vhost.name,
+        acknowledges=not method.no_ack,
+        is_limited=bool(prefetch_count or windows),
+    )
+    consumer = ChannelConsumer(
+        channel,
+        tag,
+        queue,
+        acknowledges=not method.no_ack,
+        is_exclusive=is_exclusive,
+        wish=wish,
+        prefetch_count=prefetch_count,
+        windows=windows,
+        arguments=method.arguments or {},
+    )
+    reading.apply(consumer)
+    return consumer
+
+
+def _check_room(queue: Queue, arguments: QueueArguments, vhost: str, *, is_exclusive: bool) -> None:
+    """Whether the queue takes one more consumer; raises AccessRefused.
+
+    Where one consumer is active and the others wait for it, none may ask to be alone (RabbitMQ:
+    ``exclusive_consume_unavailable``).
+    """
+    place = f"queue '{queue.name}' in vhost '{vhost}'"
+    if arguments.single_active_consumer:
+        is_taken = is_exclusive
+    else:
+        is_taken = queue.is_exclusively_consumed or (is_exclusive and bool(queue.consumers))
+    if is_taken:
+        raise AccessRefused(f"{place} in exclusive use")
+    if arguments.max_consumers is not None and len(queue.consumers) >= arguments.max_consumers:
+        raise AccessRefused(
+            f"{place} has reached its maximum of {arguments.max_consumers} consumers"
+        )
 
 
 def _consume_replies(channel: Channel, method: commands.Basic.Consume, tag: str) -> None:
@@ -242,15 +280,20 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     queue_name = channel.queue_name(method.queue)
     channel.access.require("read", "queue", queue_name)
     queue = channel.vhost.queue(queue_name, channel.connection)
-    queue.deliver_due()
-    entries = queue.acquire(1)
-    if not entries:
+    arguments = channel.vhost.queue_arguments[queue_name]
+    if arguments.single_active_consumer and arguments.queue_type == "quorum":
+        raise ResourceLocked(
+            f"cannot obtain access to locked queue '{queue_name}' in vhost '{channel.vhost.name}'. "
+            "basic.get operations are not supported by quorum queues with single active consumer"
+        )
+    check_not_stream(arguments, "basic.get", queue=queue_name, vhost=channel.vhost.name)
+    entry = queue.get()
+    if entry is None:
         channel.reply(commands.Basic.GetEmpty)
         return
-    entry = entries[0]
     tag = channel.take_tag()
     if method.no_ack:
-        queue.settle(entry)
+        entry.queue.settle(entry)
     else:
         channel.settling.unacked.entries[tag] = entry
     message = entry.message
@@ -276,7 +319,9 @@ def qos(channel: Channel, method: commands.Basic.Qos) -> None:
     global = false: for consumers started later on this channel, each on its own. global = true:
     one limit shared by all consumers of the channel, in force at once, until a limit for each is
     set (rabbit_channel lifts it then). Octets are limited too, which RabbitMQ refuses (540).
+    0 is "no limit", also where the virtual host has a default.
     """
+    channel.is_prefetch_set = True
     if method.global_:
         channel.limit_all(method.prefetch_count, method.prefetch_size)
     else:

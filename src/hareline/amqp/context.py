@@ -8,28 +8,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hareline.amqp.alarms import Alarms
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
-from hareline.clock import Clock
-from hareline.events import Event
+from hareline.clock import Clock, Timer
+from hareline.events import Report
 from hareline.turn import Turn
 
 if TYPE_CHECKING:
     from hareline.amqp.connection import Connection
-
-
-class Report(Protocol):
-    """Takes the operational events of the protocol side; ``server`` makes log messages of them."""
-
-    def __call__(self, event: Event, **fields: object) -> None: ...
-
-
-class Timer(Protocol):
-    def cancel(self) -> None: ...
 
 
 class Link(ABC):
@@ -122,6 +112,7 @@ class Context:
         self.vhost_connection_limits: dict[str, int] = {}
         self.connections: dict[Connection, None] = {}  # in the order in which they came
         self.alarms = Alarms(self.connections)
+        self.plain_properties: set[bytes] = set()  # see ``amqp.publishing``
         self.on_last_connection_gone: Callable[[], None] | None = None
 
     def count_entries(self) -> int:

@@ -14,15 +14,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hareline.amqp.confirms import Confirms
+from hareline.amqp.flow_control import ChannelFlow
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.queues.overflow import Overflow
+from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import Enqueueing
-from hareline.errors import AccessRefused, NotImplementedMethod, PreconditionFailed
-from hareline.message import Address, Message
-from hareline.wire.decoder import PublishLane
+from hareline.errors import (
+    AccessRefused,
+    NotImplementedMethod,
+    PreconditionFailed,
+    ResourceError,
+    within_short_string,
+)
+from hareline.message import Address, BlindAddress, Message
+from hareline.wire.decoder import NOT_PLAIN, PLAIN, PLAIN_AGAIN, PublishLane
 from hareline.wire.encoder import content_frames, return_frame, with_properties
 from hareline.wire.methods import commands, decode_method
-from hareline.wire.plain_properties import are_plain
+from hareline.wire.plain_properties import are_plain, plain_expiration
 from hareline.wire.properties import replace_headers, replace_reply_to
 from hareline.wire.table import Table, kind_of, type_name
 
@@ -31,14 +40,18 @@ if TYPE_CHECKING:
     from hareline.amqp.transactions import Transaction
 
 ROUTES_MAX: Final = 16_384  # publish keys remembered per channel
-# Property sets remembered per channel; few and short, since sets with an id never come again.
-PLAIN_PROPERTIES_MAX: Final = 256
+# Property sets remembered, by the broker those that ask for nothing (enough for some ten thousand
+# groups or keys), by a channel expirations. Short ones: sets with an id never come again.
+PLAIN_PROPERTIES_MAX: Final = 16_384
+EXPIRATIONS_MAX: Final = 256
 PLAIN_OCTETS_MAX: Final = 256
+RELATIVE_MAX_MS: Final = 315_360_000_000  # ten years; an expiration above it is an instant
 
 _PROPERTIES_START: Final = 19
 _HEADER_SIZE_BARE: Final = 22  # of a header frame with no properties at all
 _ADDRESS_START: Final = 6  # class, method, ticket
 _NO_ROUTE: Final = 312
+_ASKS_FOR_MORE: Final = -1
 _REPLY_TO_OCTETS: Final = REPLY_TO_NAME.encode()
 
 
@@ -46,10 +59,11 @@ class Route:
     """What a publish method means: where to, and whether it must arrive.
 
     ``is_dynamic``: the queues depend on the message, ``queues`` is empty and ``exchange`` is asked
-    for each one. ``exchange`` is None for a direct reply.
+    for each one. ``exchange`` is None for a direct reply. ``is_guarded``: one of the queues looks
+    at new messages, so they cannot take the plain lane.
     """
 
-    __slots__ = ("address", "exchange", "is_dynamic", "is_mandatory", "queues")
+    __slots__ = ("address", "exchange", "is_dynamic", "is_guarded", "is_mandatory", "queues")
 
     def __init__(
         self,
@@ -64,33 +78,45 @@ class Route:
         self.queues = queues
         self.is_mandatory = is_mandatory
         self.is_dynamic = is_dynamic
+        self.is_guarded = any(queue.is_guarded for queue in queues)
 
 
 class Publishing(PublishLane):
-    """``confirms`` is None outside of confirm mode, ``transaction`` outside of tx mode."""
+    """``confirms`` is None outside of confirm mode, ``transaction`` outside of tx mode.
 
-    __slots__ = ("_channel", "_clock", "_number", "_plain", "confirms", "transaction")
+    ``flow`` is made when the first full queue stops this channel.
+    """
+
+    __slots__ = (
+        "_channel",
+        "_clock",
+        "_expirations",
+        "_number",
+        "_plain",
+        "confirms",
+        "flow",
+        "transaction",
+    )
 
     def __init__(self, channel: Channel) -> None:
         super().__init__()
         self._channel = channel
         self._number = channel.number
         self._clock = channel.connection.context.clock
-        self._plain: set[bytes] = set()
+        self._plain = channel.connection.context.plain_properties
+        self._expirations: dict[bytes, int] = {}  # by properties that ask for nothing else
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
+        self.flow: ChannelFlow | None = None
 
-    def publish(
-        self, route: Route, flags: int, content: bytes, header_size: int, size: int
-    ) -> bool:
-        is_plain = (
-            (flags == 0 and header_size == _HEADER_SIZE_BARE)
-            or (octets := content[_PROPERTIES_START : header_size - 1]) in self._plain
-            or self._are_plain(octets)
-        )
-        if is_plain and not route.is_dynamic:
+    def publish(self, route: Route, flags: int, content: bytes, header_size: int, size: int) -> int:
+        is_known = (flags == 0 and header_size == _HEADER_SIZE_BARE) or (
+            octets := content[_PROPERTIES_START : header_size - 1]
+        ) in self._plain
+        is_plain = is_known or self._are_plain(octets)
+        if is_plain and not route.is_dynamic and not route.is_guarded:
             self.publish_plain(route, content, header_size, size)
-            return True
+            return PLAIN_AGAIN if is_known else PLAIN
         message = Message(
             route.address, content, header_size, size, self._number, self._clock.now_ms
         )
@@ -100,7 +126,7 @@ class Publishing(PublishLane):
         queues = self._queues_for(route, message, extra_keys)
         message.forget_properties()  # a waiting message costs its octets alone
         self._enqueue(message, queues, route.is_mandatory)
-        return False
+        return NOT_PLAIN
 
     def publish_plain(self, route: Route, content: bytes, header_size: int, size: int) -> None:
         """A publish to fixed queues whose properties ask for nothing."""
@@ -111,7 +137,7 @@ class Publishing(PublishLane):
             for queue in route.queues:
                 queue.enqueue(message)
         elif route.is_mandatory:
-            self._return(message)
+            self._return(message, _NO_ROUTE, "NO_ROUTE")
         confirms = self.confirms
         if confirms is not None:
             confirms.sequence += 1
@@ -163,7 +189,7 @@ class Publishing(PublishLane):
         queues, is_static = vhost.route(exchange, [routing_key], message)
         route = Route(address, exchange, queues if is_static else (), is_mandatory, not is_static)
         if len(self.routes) >= ROUTES_MAX:
-            self.routes.clear()
+            self.forget_routes()
         self.routes[method_payload] = route
         return route
 
@@ -180,9 +206,16 @@ class Publishing(PublishLane):
 
     def _enqueue_at_commit(
         self, message: Message, queues: tuple[Enqueueing, ...], is_mandatory: bool
-    ) -> None:
-        """A queue may have been deleted since the publish."""
-        self._enqueue(
+    ) -> bool:
+        """A queue may have been deleted since the publish; a time to live begins here.
+
+        False when a queue refused the message.
+        """
+        if message.expires_at_ms:
+            expiration_ms = parse_expiration(message.properties.expiration or "")
+            message.forget_properties()
+            message = message.expiring_at(expires_at_ms(expiration_ms, self._clock.now_ms))
+        return self._enqueue(
             message, tuple(queue for queue in queues if not queue.is_deleted), is_mandatory
         )
 
@@ -201,16 +234,41 @@ class Publishing(PublishLane):
 
     def _enqueue(
         self, message: Message, queues: tuple[Enqueueing, ...], is_mandatory: bool
-    ) -> None:
+    ) -> bool:
+        """False when a queue refused the message; the others have it (RabbitMQ)."""
+        refusal: Overflow | None = None
         for queue in queues:
-            queue.enqueue(message)
-        if not queues and is_mandatory:
-            self._return(message)
+            if queue.is_guarded and isinstance(queue, Queue):
+                is_accepted = queue.accept(message)
+                overflow = queue.overflow
+                if overflow is None:
+                    continue
+                if not is_accepted and refusal is None:
+                    refusal = overflow
+                elif overflow.stops_publishers:
+                    self._wait_for(overflow)
+            elif message.expires_at_ms:
+                queue.accept(message)
+            else:
+                queue.enqueue(message)
+        if is_mandatory:
+            if refusal is not None:
+                self._return_refused(message, refusal)
+            elif not queues:
+                self._return(message, _NO_ROUTE, "NO_ROUTE")
         confirms = self.confirms
         if confirms is not None:
             confirms.sequence += 1
+            if refusal is not None:
+                confirms.refuse()
             if not confirms.is_marked:
                 confirms.mark()
+        return refusal is None
+
+    def _wait_for(self, overflow: Overflow) -> None:
+        if self.flow is None:
+            self.flow = ChannelFlow(self._channel)
+        self.flow.stop(overflow)
 
     def _inspect(self, message: Message, flags: int) -> tuple[Message, list[str]]:
         """Check what the properties ask for; returns the message to enqueue, and CC and BCC keys.
@@ -220,13 +278,19 @@ class Publishing(PublishLane):
         """
         if not flags and message.header_size == _HEADER_SIZE_BARE:
             return message, []
+        expiration_ms = self._expiration_ms(message.property_octets)
+        if expiration_ms != _ASKS_FOR_MORE:
+            now_ms = self._clock.now_ms
+            return message.expiring_at(expires_at_ms(expiration_ms, now_ms)), []
         properties = message.properties
         is_plain = properties.user_id is None
         if properties.user_id is not None:
             self._check_user_id(properties.user_id)
         if properties.expiration is not None:
-            check_expiration(properties.expiration)
+            expiration_ms = parse_expiration(properties.expiration)
+            is_plain = False
         octets = message.property_octets
+        address = message.address
         extra_keys: list[str] = []
         if properties.headers is not None:
             extra_keys = sender_selected_keys(properties.headers)
@@ -236,6 +300,7 @@ class Publishing(PublishLane):
                 headers = Table(properties.headers)
                 del headers["BCC"]
                 octets = replace_headers(octets, headers)
+                address = BlindAddress(address, tuple(array_keys(properties.headers, "BCC")))
                 is_plain = False
         if properties.reply_to == REPLY_TO_NAME:
             octets = replace_reply_to(octets, self._channel.reply_address())
@@ -245,9 +310,29 @@ class Publishing(PublishLane):
             return message, extra_keys
         content, header_size = with_properties(message, self._number, octets)
         changed = Message(
-            message.address, content, header_size, message.size, self._number, message.arrival_ms
+            address, content, header_size, message.size, self._number, message.arrival_ms
         )
+        if expiration_ms != _ASKS_FOR_MORE:
+            changed = changed.expiring_at(expires_at_ms(expiration_ms, self._clock.now_ms))
         return changed, extra_keys
+
+    def _expiration_ms(self, octets: bytes) -> int:
+        """The expiration of properties that ask for nothing else, or _ASKS_FOR_MORE.
+
+        Raises PreconditionFailed for one that is no number. Remembered like plain properties.
+        """
+        known = self._expirations.get(octets)
+        if known is not None:
+            return known
+        expiration = plain_expiration(octets, _REPLY_TO_OCTETS)
+        if expiration is None:
+            return _ASKS_FOR_MORE
+        expiration_ms = parse_expiration(expiration)
+        if len(octets) <= PLAIN_OCTETS_MAX:
+            if len(self._expirations) >= EXPIRATIONS_MAX:
+                self._expirations.clear()
+            self._expirations[octets] = expiration_ms
+        return expiration_ms
 
     def _are_plain(self, octets: bytes) -> bool:
         """Whether these properties ask for nothing; remembered if so."""
@@ -270,20 +355,32 @@ class Publishing(PublishLane):
                 f"user_id property set to '{user_id}' but authenticated user was '{user.name}'"
             )
 
-    def _return(self, message: Message) -> None:
+    def _return_refused(self, message: Message, overflow: Overflow) -> None:
+        """RabbitMQ has no basic.return for this; code and words are Broker-J's."""
+        address = message.address
+        explanation = overflow.explanation
+        text = (
+            f"No route for message with exchange '{address.exchange}' and routing key "
+            f"'{address.routing_key}':{explanation}"
+        )
+        if within_short_string(text) != text:  # then rather what only the broker knows
+            text = within_short_string(explanation)
+        self._return(message, ResourceError.reply_code, text)
+
+    def _return(self, message: Message, reply_code: int, reply_text: str) -> None:
         """basic.return; the octets go out in front of whatever confirms this publish."""
         connection = self._channel.connection
         address = message.address
         connection.write(
-            return_frame(self._number, _NO_ROUTE, "NO_ROUTE", address.octets),
+            return_frame(self._number, reply_code, reply_text, address.octets),
             *content_frames(message, self._number, connection.frame_max),
         )
 
 
-def check_expiration(expiration: str) -> None:
+def parse_expiration(expiration: str) -> int:
     """Raise PreconditionFailed unless this is a whole number of milliseconds, 0 or more.
 
-    Any size is legal: what is above ten years is an absolute instant, see docs/data-model.md.
+    Any size is legal, see ``expires_at_ms``.
     """
     digits = expiration[1:] if expiration[:1] in ("-", "+") else expiration
     length = len(digits) - len(digits.lstrip("0123456789"))
@@ -294,21 +391,32 @@ def check_expiration(expiration: str) -> None:
     elif expiration[0] == "-" and int(digits):
         problem = f"{{value_negative,-{int(digits)}}}"
     else:
-        return
+        return int(digits)
     raise PreconditionFailed(f"invalid expiration '{expiration}': {problem}")
+
+
+def expires_at_ms(expiration_ms: int, now_ms: int) -> int:
+    """The instant that an expiration means, in epoch milliseconds.
+
+    Up to ten years it is a time to live, as in RabbitMQ, which refuses more; above that it is the
+    instant itself, as the clients of Qpid send it (docs/data-model.md).
+    """
+    return now_ms + expiration_ms if expiration_ms <= RELATIVE_MAX_MS else expiration_ms
 
 
 def sender_selected_keys(headers: Table) -> list[str]:
     """Routing keys of the CC and BCC headers; both must be arrays, what is no string is skipped."""
-    keys: list[str] = []
-    for name in ("CC", "BCC"):
-        if name not in headers:
-            continue
-        value = headers[name]
-        if not isinstance(value, list):
-            raise _unacceptable(name, value)
-        keys += [key for key in value if isinstance(key, str)]
-    return keys
+    return array_keys(headers, "CC") + array_keys(headers, "BCC")
+
+
+def array_keys(headers: Table, name: str) -> list[str]:
+    """The strings in a header that must be an array. Raises PreconditionFailed if it is none."""
+    if name not in headers:
+        return []
+    value = headers[name]
+    if not isinstance(value, list):
+        raise _unacceptable(name, value)
+    return [key for key in value if isinstance(key, str)]
 
 
 def _unacceptable(name: str, value: object) -> PreconditionFailed:

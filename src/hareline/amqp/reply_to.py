@@ -37,6 +37,8 @@ class ReplyQueue:
     ``name`` is the opaque routing key, ``tag`` the consumer tag.
     """
 
+    is_guarded: Final = False
+
     def __init__(self, channel: Channel, tag: str) -> None:
         self.name = REPLY_TO_PREFIX + secrets.token_urlsafe(24)
         self.tag = tag
@@ -65,6 +67,11 @@ class ReplyQueue:
             return
         self._waiting.append(message)
         self._waiting_bytes += size
+
+    def accept(self, message: Message) -> bool:
+        """A reply with a time to live is like any other: it does not wait here."""
+        self.enqueue(message)
+        return True
 
     def _drop(self, channel: Channel) -> None:
         """At most once is all that is promised; the log says so once until the socket drains."""

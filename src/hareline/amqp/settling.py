@@ -50,7 +50,7 @@ class Settling(SettleLane):
             consumer.restore_credit(entry.message.size)
 
     def settle(self, tag: int, is_multiple: bool) -> None:
-        """Accept, or reject without requeue: the entries leave their queues.
+        """Accept: the entries leave their queues.
 
         Raises PreconditionFailed for a tag that was never given out or is settled already, with
         multiple too; tag 0 with multiple means all there are.
@@ -59,6 +59,13 @@ class Settling(SettleLane):
             self.transaction.settle(self._take_deliveries(tag, is_multiple))
         else:
             settle_entries(self._take(tag, is_multiple))
+
+    def reject(self, tag: int, is_multiple: bool) -> None:
+        """Not wanted, and not wanted back: the entries go where their queue's dead letters go."""
+        if self.transaction is not None:
+            self.transaction.reject(self._take_deliveries(tag, is_multiple))
+        else:
+            reject_entries(self._take(tag, is_multiple))
 
     def requeue(self, tag: int, is_multiple: bool) -> None:
         """The entries go back to their own places in their queues, as redelivered."""
@@ -121,13 +128,24 @@ def settle_entries(entries: list[QueueEntry]) -> None:
             consumer.restore_credit(entry.message.size)
 
 
+def reject_entries(entries: list[QueueEntry]) -> None:
+    """Reject entries of any number of queues, one call for each queue."""
+    for queue, rejected in _by_queue(entries):
+        queue.reject(rejected)
+
+
 def release_entries(entries: list[QueueEntry]) -> None:
     """Release entries of any number of queues, one call for each queue."""
+    for queue, released in _by_queue(entries):
+        queue.release(released)
+
+
+def _by_queue(entries: list[QueueEntry]) -> list[tuple[Queue, list[QueueEntry]]]:
+    """The entries of each queue, whose consumers have their credit back."""
     by_queue: dict[Queue, list[QueueEntry]] = {}
     for entry in entries:
         consumer = entry.consumer
         if consumer is not None:
             consumer.restore_credit(entry.message.size)
         by_queue.setdefault(entry.queue, []).append(entry)
-    for queue, released in by_queue.items():
-        queue.release(released)
+    return list(by_queue.items())

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.broker.exchanges.registry import exchange_class
 from hareline.errors import AccessRefused, NotFound
@@ -158,6 +159,8 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
         return
     if method.passive:
         queue = channel.vhost.queue(name, channel.connection)
+        if queue.lease is not None:
+            queue.lease.touch()
     else:
         arguments: Mapping[str, object] = method.arguments or {}
         is_server_named = not name
@@ -210,6 +213,8 @@ def purge_queue(channel: Channel, method: commands.Queue.Purge) -> None:
     name = channel.queue_name(method.queue)
     channel.access.require("read", "queue", name)
     queue = channel.vhost.queue(name, channel.connection)
+    queue_arguments = channel.vhost.queue_arguments[name]
+    check_not_stream(queue_arguments, "queue.purge", queue=name, vhost=channel.vhost.name)
     queue.deliver_due()
     count = queue.purge()
     if not method.nowait:

@@ -25,10 +25,20 @@ from hareline.broker.queues.arguments import (
     check_queue_type_properties,
     parse_queue_arguments,
 )
+from hareline.broker.queues.build import QueueDefaults, make_queue
 from hareline.broker.queues.consumer import Consumer
-from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.dead_letter import alternate_of
+from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.queue import Queue
-from hareline.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
+from hareline.clock import Clock, Timers
+from hareline.errors import (
+    AccessRefused,
+    AmqpError,
+    NotFound,
+    PreconditionFailed,
+    ResourceLocked,
+)
+from hareline.events import Report
 from hareline.message import Address, Message
 from hareline.turn import Turn
 
@@ -52,7 +62,14 @@ class Enqueueing(Protocol):
     @property
     def is_deleted(self) -> bool: ...
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether messages must come by ``accept``."""
+
     def enqueue(self, message: Message) -> None: ...
+
+    def accept(self, message: Message) -> bool:
+        """Take the message in; False: it is refused."""
 
 
 def generated_name(prefix: str) -> str:
@@ -63,9 +80,23 @@ def generated_name(prefix: str) -> str:
 class VirtualHost:
     """``on_queue_deleted`` is told each deleted queue, with its consumers (already let go)."""
 
-    def __init__(self, name: str, turn: Turn, *, max_queues: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        turn: Turn,
+        *,
+        clock: Clock,
+        timers: Timers,
+        report: Report,
+        max_queues: int = 0,
+    ) -> None:
         self.name = name
         self.max_queues = max_queues
+        self._queue_defaults = QueueDefaults()
+        # What consumers get of whom the client says nothing: ``amqp.prefetch``.
+        self.default_prefetch = 0
+        self.prefetch_profile = "none"
+        self.prefetch_max = 0
         self.routing_version = 0
         self._turn = turn
         self.queues: dict[str, Queue] = {}
@@ -75,6 +106,14 @@ class VirtualHost:
         self.bindings = BindingTable()
         self._filtered: dict[Binding, FilteredDestination] = {}  # bindings with a selector
         self._addresses: dict[bytes, Address] = {}
+        self.environment = QueueEnvironment(
+            clock=clock,
+            timers=timers,
+            report=report,
+            route=self._route_by_name,
+            on_guard_changed=self._on_guard_changed,
+            vhost_name=name,
+        )
         self.exchanges: dict[str, Exchange] = {"": DefaultExchange(self.queues.get)}
         for exchange_name, type_name, is_internal in PREDECLARED:
             self.exchanges[exchange_name] = create_exchange(
@@ -119,6 +158,27 @@ class VirtualHost:
                     visited.add(alternate.name)
                     pending.append(alternate)
         return tuple(found), is_static
+
+    def _route_by_name(
+        self, exchange_name: str, routing_keys: list[str], message: Message
+    ) -> tuple[Queue, ...]:
+        """For messages that the broker itself publishes; nowhere, if there is no such exchange."""
+        exchange = self.exchanges.get(exchange_name)
+        return () if exchange is None else self.route(exchange, routing_keys, message)[0]
+
+    def _on_guard_changed(self) -> None:
+        """Publishers remember which lane a queue takes."""
+        self.routing_version += 1
+
+    def set_default_dead_letter_exchange(self, name: str | None) -> None:
+        """Where the dead letters of queues go that have no place for them; made if missing.
+
+        It concerns queues declared from now on; None: nowhere.
+        """
+        if name is not None and name not in self.exchanges:
+            self.exchanges[name] = create_exchange("topic", name, is_durable=True)
+            self.routing_version += 1
+        self._queue_defaults = QueueDefaults(dead_letter_exchange=name)
 
     def address(self, exchange: str, routing_key: str, octets: bytes) -> Address:
         """The one Address for these octets (short string exchange, short string routing key)."""
@@ -273,6 +333,8 @@ class VirtualHost:
         existing = self.queues.get(name)
         if existing is not None:
             self._check_queue_equivalent(existing, is_durable, is_auto_delete, owner, arguments)
+            if existing.lease is not None:
+                existing.lease.touch()
             return existing
         if name.startswith(RESERVED_PREFIX) and not is_server_named:
             raise AccessRefused(
@@ -293,22 +355,60 @@ class VirtualHost:
                 f"cannot declare queue '{name}': queue limit in vhost '{self.name}' "
                 f"({self.max_queues}) is reached"
             )
-        queue = Queue(
+        self._check_alternate(name, parsed)
+        queue = make_queue(
             name,
-            FifoOrder(),
+            parsed,
             self._turn,
+            self.environment,
+            self._queue_defaults,
             is_durable=is_durable,
             is_auto_delete=is_auto_delete,
             owner=owner,
-            arguments=arguments,
             on_unused=self._on_unused if is_auto_delete else None,
+            on_expired=self._remove_queue,
         )
         self.queues[name] = queue
         self.queue_arguments[name] = parsed
         if owner is not None:
             self._owned.setdefault(owner, {})[queue] = None
         self.routing_version += 1
+        if parsed.dlq_auto and parsed.alternate_binding is None:
+            try:
+                self._make_dead_letter_queue(queue, parsed, is_server_named)
+            except AmqpError:  # both or none
+                self._remove_queue(queue)
+                raise
         return queue
+
+    def _check_alternate(self, name: str, arguments: QueueArguments) -> None:
+        """A named alternate must be there, and be another one (Broker-J)."""
+        alternate = arguments.alternate_binding
+        if alternate is None:
+            return
+        if alternate == name:
+            raise PreconditionFailed(
+                f"invalid arg 'alternateBinding' for queue '{name}' in vhost '{self.name}': "
+                "a queue cannot be its own alternate"
+            )
+        if alternate not in self.exchanges and alternate not in self.queues:
+            raise NotFound(f"no exchange or queue '{alternate}' in vhost '{self.name}'")
+
+    def _make_dead_letter_queue(
+        self, queue: Queue, arguments: QueueArguments, is_server_named: bool
+    ) -> None:
+        """x-dlq-auto: a plain queue beside it, of the same durability and owner."""
+        name = alternate_of(arguments, queue.name)
+        assert name is not None
+        if name not in self.queues:
+            self.declare_queue(
+                name,
+                is_server_named=is_server_named,
+                is_durable=queue.is_durable,
+                is_auto_delete=False,
+                owner=queue.owner,
+                arguments={},
+            )
 
     def _check_queue_equivalent(
         self,
@@ -336,7 +436,9 @@ class VirtualHost:
     def delete_queue(
         self, name: str, requester: object, *, if_unused: bool = False, if_empty: bool = False
     ) -> int:
-        """Delete the queue; returns how many ready messages went with it, 0 for a missing queue.
+        """Delete the queue; returns how many messages went with it, 0 for a missing queue.
+
+        Those are the ready ones and the ones that are not valid yet.
 
         Raises ResourceLocked, or PreconditionFailed when a condition is not met.
         """
@@ -346,9 +448,9 @@ class VirtualHost:
         queue.deliver_due()
         if if_unused and queue.consumers:
             raise PreconditionFailed(f"queue '{name}' in vhost '{self.name}' in use")
-        if if_empty and queue.ready_count:
+        count = queue.ready_count + queue.held_count
+        if if_empty and count:
             raise PreconditionFailed(f"queue '{name}' in vhost '{self.name}' not empty")
-        count = queue.ready_count
         self._remove_queue(queue)
         return count
 
@@ -370,8 +472,8 @@ class VirtualHost:
             if not owned:
                 del self._owned[queue.owner]
         self.routing_version += 1
-        consumers: list[Consumer] = queue.on_deleted()
         self._drop_bindings_to("queue", queue.name, queue)
+        consumers: list[Consumer] = queue.on_deleted()
         for consumer in consumers:
             consumer.on_queue_deleted()
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from hareline import events
 from hareline.amqp.alarms import Alarms
-from hareline.amqp.context import Report
+from hareline.events import Report
 from hareline.net.allocator import release_freed_memory
 
 _CGROUP_ROOT: Final = Path("/sys/fs/cgroup")

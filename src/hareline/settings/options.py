@@ -232,6 +232,43 @@ class VirtualHost(Section):
     max_queues: int = option(
         0, "Queues of this virtual host; 0 means no limit.", reload="live", ge=0
     )
+    default_dead_letter_exchange: str = option(
+        "",
+        "Exchange that takes the dead letters of queues that name none themselves, with the "
+        "routing key `queue.reason`; a topic exchange of this name is made if there is none. "
+        "Empty: they are dropped. In force for queues declared afterwards.",
+        reload="live",
+        max_length=255,
+    )
+    default_prefetch: int = option(
+        0,
+        "Messages that a consumer may have unacknowledged when its client has said nothing "
+        "(basic.qos, x-prefetch-count); 0 means no limit.",
+        reload="live",
+        ge=0,
+    )
+    prefetch_profile: Literal["none", "activemq"] = option(
+        "none",
+        "In place of `default_prefetch`, a default for each kind of queue; `activemq`: 1000, but "
+        "100 for the exclusive consumer of a durable queue, 32766 for a server-named auto-delete "
+        "queue, 500 for a browser.",
+        reload="live",
+    )
+    prefetch_max: int = option(
+        0,
+        "Upper bound of what a client may ask for, and of the defaults; a low one makes priorities "
+        "and other orders exact. 0 means no bound.",
+        reload="live",
+        ge=0,
+    )
+
+    @model_validator(mode="after")
+    def _has_one_default_prefetch(self) -> Self:
+        if self.default_prefetch and self.prefetch_profile != "none":
+            message = "Input should be 0 where prefetch_profile is '{profile}'"
+            problem = _problem(("default_prefetch",), message, profile=self.prefetch_profile)
+            _refuse([problem])
+        return self
 
 
 class Permission(Section):

@@ -49,27 +49,43 @@ _ACK_PAYLOAD_SIZE: Final = 13
 _KNOWN_TYPES: Final = frozenset((FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT))
 
 
+# What ``PublishLane.publish`` says of other publishes with the same route and properties.
+NOT_PLAIN: Final = 0
+PLAIN: Final = 1  # they may take ``publish_plain``
+PLAIN_AGAIN: Final = 2  # so they may, and these properties were seen before
+
+HEADS_MAX: Final = 16_384  # of a lane; then it starts anew
+
+
 class PublishLane(ABC):
     """Where the publishes of one channel go.
 
-    ``routes`` maps method payloads that were seen before to whatever the lane wants back.
+    ``routes`` maps method payloads that were seen before to whatever the lane wants back. ``heads``
+    belongs to the decoder: all that stands before the body of a publish (a method frame, a header
+    frame and the head of the body frame) to what it makes of that, for publishes that were plain.
     """
 
-    __slots__ = ("routes",)
+    __slots__ = ("heads", "routes")
 
     def __init__(self) -> None:
         self.routes: dict[bytes, Any] = {}
+        self.heads: dict[bytes, tuple[Any, int, int, int, int]] = {}
+
+    def forget_routes(self) -> None:
+        """They may lead elsewhere now."""
+        self.routes.clear()
+        self.heads.clear()
 
     @abstractmethod
-    def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> bool:
+    def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> int:
         """A whole publish: ``content`` is the header frame and the body frame, if any.
 
-        True when another publish with the same route and properties may take ``publish_plain``.
+        Returns NOT_PLAIN, PLAIN or PLAIN_AGAIN.
         """
 
     @abstractmethod
     def publish_plain(self, route: Any, content: bytes, header_size: int, size: int) -> None:
-        """A publish that repeats one for which ``publish`` returned True."""
+        """A publish that repeats one that was plain."""
 
 
 class SettleLane(ABC):
@@ -209,6 +225,16 @@ class Decoder:
                         position = stop
                         lane.publish_plain(route, data[start:stop], header_size, body_size)
                         continue
+                    # Another one that was seen before, if it is as long: properties often differ in
+                    # a digit only (benchmarks/micro, path with keys).
+                    known = lane.heads.get(data[position : position + len(shared)])
+                    if known is not None:
+                        stop = position + known[4]
+                        if stop <= end and data[stop - 1] == FRAME_END:
+                            start = position + known[1]
+                            position = stop
+                            lane.publish_plain(known[0], data[start:stop], known[2], known[3])
+                            continue
                     shared = b""
                 kind, number, size, method = _METHOD_HEAD.unpack_from(data, position)
                 frame_end = position + _FRAME_HEAD_SIZE + size
@@ -242,17 +268,24 @@ class Decoder:
                             ):
                                 first = position
                                 position = stop
-                                if (
-                                    lane.publish(
-                                        route, flags, data[start:stop], header_size, body_size
-                                    )
-                                    and route is last_route
-                                    and body_size == last_size
-                                ):
+                                plain = lane.publish(
+                                    route, flags, data[start:stop], header_size, body_size
+                                )
+                                if plain and route is last_route and body_size == last_size:
                                     body_head = _FRAME_HEAD_SIZE if body_size else 0
                                     shared = data[first : body + body_head]
                                     shared_size = stop - first
                                     method_size = start - first
+                                    if plain == PLAIN_AGAIN:
+                                        if len(lane.heads) >= HEADS_MAX:
+                                            lane.heads.clear()
+                                        lane.heads[shared] = (
+                                            route,
+                                            method_size,
+                                            header_size,
+                                            body_size,
+                                            shared_size,
+                                        )
                                 last_route = route
                                 last_size = body_size
                                 continue

@@ -24,6 +24,8 @@ from hareline.wire.constants import (
 )
 
 _ACTED_UPON: Final = FLAG_USER_ID | FLAG_EXPIRATION
+_EXPIRATION_BIT: Final = FLAG_EXPIRATION >> 8  # in the first octet of the flags
+_FLAGS_UP_TO_EXPIRATION: Final = FLAG_EXPIRATION.bit_length()
 _CC: Final = b"\x02CC"
 _BCC: Final = b"\x03BCC"
 
@@ -64,16 +66,17 @@ DEPTH_MAX: Final = 8  # tables in one another; deeper ones are left to the decod
 TABLE_MAX_BYTES: Final = 65_536  # so that no table can hold more values than the decoder takes
 
 
-def are_plain(octets: bytes, reply_to_asked_for: bytes) -> bool:
+def are_plain(octets: bytes, reply_to_asked_for: bytes, acted_upon: int = _ACTED_UPON) -> bool:
     """True for legal properties with no user-id, expiration, CC or BCC header.
 
     ``octets`` start with the flags. ``reply_to_asked_for`` may not occur in them either, if they
     have a reply-to. False means "decode it and see", for octets that are not legal as well.
+    ``acted_upon``: the flags that are asked about, where it is not both of those above.
     """
     if len(octets) < 2:
         return False
     flags = octets[0] << 8 | octets[1]
-    if flags & _ACTED_UPON:
+    if flags & acted_upon:
         return False
     if flags & FLAG_REPLY_TO and reply_to_asked_for in octets:
         return False
@@ -96,6 +99,28 @@ def are_plain(octets: bytes, reply_to_asked_for: bytes) -> bool:
         else:
             position += step
     return position == end
+
+
+def plain_expiration(octets: bytes, reply_to_asked_for: bytes) -> str | None:
+    """The expiration of legal properties that ask for nothing else, verbatim.
+
+    None means "decode it and see", as with ``are_plain``, or that there is none.
+    """
+    if len(octets) < 2 or not octets[0] & _EXPIRATION_BIT:
+        return None
+    if not are_plain(octets, reply_to_asked_for, FLAG_USER_ID):
+        return None
+    flags = octets[0] << 8 | octets[1]
+    position = 2
+    for step in _STEPS[flags][: (flags >> _FLAGS_UP_TO_EXPIRATION).bit_count()]:
+        if step == _SHORT_STRING:
+            position += octets[position] + 1
+        elif step == _FIELD_TABLE:
+            position += _SIZE.unpack_from(octets, position)[0] + 4
+        else:
+            position += step
+    end = position + 1 + octets[position]
+    return str(octets[position + 1 : end], "utf-8", "surrogateescape")
 
 
 def _steps_of(flags: int) -> tuple[int, ...]:

@@ -14,13 +14,29 @@ short strings need not be UTF-8 (they decode to surrogates and encode to what th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from struct import Struct
 from typing import Final, Literal
 
 from hareline.errors import MalformedFrame
 from hareline.wire import constants
-from hareline.wire.table import Table, Timestamp, decode_table, encode_shortstr, encode_table
+from hareline.wire.table import (
+    Table,
+    Timestamp,
+    decode_table,
+    encode_shortstr,
+    encode_table,
+)
+from hareline.wire.table_lookup import decode_field
 
 NO_PROPERTIES: Final = b"\0\0"
+
+_CONTENT_TYPE: Final = constants.FLAG_CONTENT_TYPE >> 8
+_CONTENT_ENCODING: Final = constants.FLAG_CONTENT_ENCODING >> 8
+_HEADERS: Final = constants.FLAG_HEADERS >> 8
+_TABLE_SIZE: Final = Struct(">I")
+_INTEGER: Final = Struct(">cq")
+_LONG: Final = b"l"
+_LENGTH: Final = [bytes((length,)) for length in range(256)]  # of a short string
 
 
 @dataclass(slots=True)
@@ -98,6 +114,57 @@ def decode_headers(octets: bytes) -> Table:
     return _decode_headers_at(octets, _position_of(octets, flags, constants.FLAG_HEADERS))
 
 
+def decode_priority(octets: bytes) -> int | None:
+    """The priority alone, None when there is none; found by the lengths of what precedes it. [hot]
+
+    Nothing else is checked. Raises MalformedFrame where the octets end before it.
+    """
+    try:
+        flags = octets[0] << 8 | octets[1]
+        if not flags & constants.FLAG_PRIORITY:
+            return None
+        position = 2
+        if flags & constants.FLAG_CONTENT_TYPE:
+            position += 1 + octets[position]
+        if flags & constants.FLAG_CONTENT_ENCODING:
+            position += 1 + octets[position]
+        if flags & constants.FLAG_HEADERS:
+            position += 4 + int.from_bytes(octets[position : position + 4], "big")
+        if flags & constants.FLAG_DELIVERY_MODE:
+            position += 1
+        return octets[position]
+    except IndexError:
+        raise MalformedFrame(
+            "cannot decode basic properties: priority runs past the end of the header"
+        ) from None
+
+
+def decode_header(octets: bytes, name: str) -> object:
+    """One value of the headers table, None when it or the table is not there.           [hot]
+
+    The fields before it are passed over by their lengths, those behind it not looked at. Raises
+    MalformedFrame where the octets up to its end are none of a table.
+    """
+    try:
+        flags = octets[0] << 8 | octets[1]
+        if not flags & constants.FLAG_HEADERS:
+            return None
+        position = 2
+        if flags & constants.FLAG_CONTENT_TYPE:
+            position += 1 + octets[position]
+        if flags & constants.FLAG_CONTENT_ENCODING:
+            position += 1 + octets[position]
+        return decode_field(octets, position, name)
+    except IndexError:
+        raise MalformedFrame(
+            "cannot decode basic properties: headers runs past the end of the header"
+        ) from None
+    except MalformedFrame as problem:
+        raise MalformedFrame(
+            f"cannot decode basic properties: headers: {problem.explanation}"
+        ) from None
+
+
 def encode_properties(properties: Properties) -> bytes:
     """Flags word and values. Raises ValueError for a value its field cannot hold."""
     flags = 0
@@ -126,6 +193,34 @@ def replace_headers(octets: bytes, headers: Table | None) -> bytes:
     """The same properties with this headers table; with None, without one."""
     value = None if headers is None else encode_table(headers)
     return _replace(octets, constants.FLAG_HEADERS, value)
+
+
+def with_integer_header(octets: bytes, name: bytes, number: int) -> bytes:
+    """The same properties with a header of this name, a 64-bit integer (type ``l``).
+
+    The field is put behind the others of the table, none of which is decoded; only where the table
+    seems to have one of that name already is it taken apart, and the number takes its place.
+    """
+    first = octets[0]  # of the two octets of flags; those of the first three properties are there
+    start = 2
+    if first & _CONTENT_TYPE:
+        start += 1 + octets[start]
+    if first & _CONTENT_ENCODING:
+        start += 1 + octets[start]
+    field = name + _INTEGER.pack(_LONG, number)
+    if not first & _HEADERS:
+        flags = bytes((first | _HEADERS, octets[1]))
+        size = _TABLE_SIZE.pack(1 + len(field))
+        return flags + octets[2:start] + size + _LENGTH[len(name)] + field + octets[start:]
+    (size_before,) = _TABLE_SIZE.unpack_from(octets, start)
+    end = start + 4 + size_before
+    if octets.find(name, start, end) >= 0:
+        headers = decode_headers(octets)
+        headers[name.decode()] = number
+        return replace_headers(octets, headers)
+    size = _TABLE_SIZE.pack(size_before + 1 + len(field))
+    fields = octets[start + 4 : end]
+    return octets[:start] + size + fields + _LENGTH[len(name)] + field + octets[end:]
 
 
 def replace_reply_to(octets: bytes, reply_to: str) -> bytes:

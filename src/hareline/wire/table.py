@@ -181,15 +181,30 @@ def decode_table_body(octets: bytes) -> Table:
     return _decode_fields(octets, 0, len(octets))
 
 
+def decode_value(octets: bytes, position: int, end: int) -> object:
+    """The value whose type octet stands at ``position``; ``end`` is where its table ends.
+
+    Raises MalformedFrame saying what is wrong, at which octet from the type octet on.
+    """
+    try:
+        return _Walk(octets).value(position, end, DEPTH_MAX)[0]
+    except _Undecodable as problem:
+        raise _malformed(problem, position) from None
+
+
 def _decode_fields(octets: bytes, start: int, end: int) -> Table:
     try:
         return _Walk(octets).fields(start, end, DEPTH_MAX)
     except _Undecodable as problem:
-        place = "".join(reversed(problem.path)).lstrip(".")
-        inside = f" in {place}" if place else ""
-        raise MalformedFrame(
-            f"field table: {problem.reason} at octet {problem.position - start}{inside}"
-        ) from None
+        raise _malformed(problem, start) from None
+
+
+def _malformed(problem: _Undecodable, start: int) -> MalformedFrame:
+    place = "".join(reversed(problem.path)).lstrip(".")
+    inside = f" in {place}" if place else ""
+    return MalformedFrame(
+        f"field table: {problem.reason} at octet {problem.position - start}{inside}"
+    )
 
 
 class _Undecodable(Exception):
@@ -228,6 +243,11 @@ _TABLE: Final = ord("F")
 _ARRAY: Final = ord("A")
 _VOID: Final = ord("V")
 _DECIMAL: Final = ord("D")
+FIXED_SIZES: Final[Mapping[int, int]] = {  # of the value behind the type octet
+    **{kind: size for kind, (_, size, _) in _FIXED_SIZE.items()},
+    _VOID: 0,
+    _DECIMAL: 5,
+}
 _SIZED: Final = frozenset((_LONG_STRING, _BINARY, _TABLE, _ARRAY))
 
 
@@ -372,6 +392,8 @@ def _encode_mapping(table: Mapping[str, object], depth_left: int) -> bytes:
         try:
             parts.append(encode_shortstr(key))
             parts.append(_encode_value(value, depth_left))
+        except UnicodeError as problem:  # whose own class takes other arguments
+            raise ValueError(f"field {key!r}: {problem}") from None
         except (ValueError, TypeError) as problem:
             raise type(problem)(f"field {key!r}: {problem}") from None
     return _join_sized(parts)

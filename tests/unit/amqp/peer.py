@@ -118,9 +118,7 @@ class RecordingLink(Link):
         self._is_reading = True
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> ManualTimer:
-        timer = ManualTimer(self._broker.clock.monotonic_s + delay_s, callback)
-        self._broker.timers.append(timer)
-        return timer
+        return self._broker.call_later(delay_s, callback)
 
 
 class SteppedBroker:
@@ -157,8 +155,21 @@ class SteppedBroker:
     def reported(self, event: Event) -> list[dict[str, object]]:
         return [fields for reported, fields in self.reports if reported is event]
 
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> ManualTimer:
+        """What ``hareline.clock.Timers`` asks for: ``advance`` makes the call."""
+        timer = ManualTimer(self.clock.monotonic_s + delay_s, callback)
+        self.timers.append(timer)
+        return timer
+
     def add_vhost(self, name: str, *, max_connections: int = 0, max_queues: int = 0) -> VirtualHost:
-        vhost = VirtualHost(name, self.turn, max_queues=max_queues)
+        vhost = VirtualHost(
+            name,
+            self.turn,
+            clock=self.clock,
+            timers=self,
+            report=self._report,
+            max_queues=max_queues,
+        )
         self.context.vhosts[name] = vhost
         self.context.vhost_connection_limits[name] = max_connections
         return vhost

@@ -176,3 +176,117 @@ def test_a_queue_deleted_with_the_message_in_it_does_not_undo_the_confirm(
         publish_octets(1, "q", b"x") + encode_method(1, commands.Queue.Delete, queue="q")
     )
     assert sorted(one.name for one in confirming.receive()) == ["basic.ack", "queue.delete-ok"]
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+
+def answers(peer: Peer) -> list[tuple[str, int, bool]]:
+    return [
+        (one.name.removeprefix("basic."), one.method.delivery_tag, one.method.multiple)
+        for one in peer.receive()
+    ]
+
+
+def declare_full(peer: Peer, name: str, *, room: int = 0) -> None:
+    """A queue that takes ``room`` more messages and refuses the rest."""
+    peer.declare(name, arguments={"x-max-length": room, "x-overflow": "reject-publish"})
+
+
+def test_a_refused_publish_is_nacked_a25(confirming: Peer) -> None:
+    declare_full(confirming, "full", room=1)
+    confirming.fill("full", b"1")
+    assert answers(confirming) == [("ack", 1, False)]
+    confirming.fill("full", b"2")
+    assert answers(confirming) == [("nack", 2, False)]
+    confirming.call(1, commands.Queue.Purge, queue="full")
+    confirming.fill("full", b"3")
+    assert answers(confirming) == [("ack", 3, False)]
+
+
+@pytest.mark.parametrize(
+    ("turn", "expected"),
+    [
+        ("-", [("nack", 1, False)]),
+        ("--", [("nack", 2, True)]),
+        ("+-", [("ack", 1, False), ("nack", 2, False)]),
+        ("-+", [("nack", 1, False), ("ack", 2, False)]),
+        ("+++--", [("ack", 3, True), ("nack", 5, True)]),
+        ("--+++", [("nack", 2, True), ("ack", 5, True)]),
+        (
+            "+-++-+",
+            [
+                ("ack", 1, False),
+                ("nack", 2, False),
+                ("ack", 4, True),
+                ("nack", 5, False),
+                ("ack", 6, False),
+            ],
+        ),
+    ],
+)
+def test_no_answer_covers_a_publish_that_had_the_other_one(
+    confirming: Peer, turn: str, expected: list[tuple[str, int, bool]]
+) -> None:
+    declare_full(confirming, "full")
+    confirming.send_octets(
+        b"".join(publish_octets(1, "q" if taken == "+" else "full", b"x") for taken in turn)
+    )
+    assert answers(confirming) == expected
+
+
+@given(st.lists(st.text("+-", max_size=12), max_size=6))
+def test_every_publish_gets_the_one_right_answer(turns: list[str]) -> None:
+    peer = SteppedBroker().connect()
+    declare_full(peer, "full")
+    peer.call(1, commands.Confirm.Select)
+    answered = ""
+    for turn in turns:
+        peer.send_octets(
+            b"".join(publish_octets(1, "q" if taken == "+" else "full", b"x") for taken in turn)
+        )
+        for name, tag, is_multiple in answers(peer):
+            assert is_multiple == (tag - len(answered) > 1)
+            answered += {"ack": "+", "nack": "-"}[name] * (tag - len(answered))
+    assert answered == "".join(turns)
+
+
+def test_one_queue_that_refuses_makes_a_nack_and_the_others_keep_the_message(
+    broker: SteppedBroker, confirming: Peer
+) -> None:
+    declare_full(confirming, "full")
+    for queue in ("full", "q"):
+        confirming.bind(queue, "amq.fanout")
+    confirming.publish(1, "", b"x", exchange="amq.fanout")
+    assert answers(confirming) == [("nack", 1, False)]
+    assert broker.queue("q").ready_count == 1
+
+
+def test_a_discarded_message_is_acked(confirming: Peer) -> None:
+    confirming.declare("full", arguments={"x-max-length": 0, "x-overflow": "discard"})
+    confirming.fill("full", b"x")
+    assert answers(confirming) == [("ack", 1, False)]
+
+
+def test_the_return_of_a_refused_publish_comes_before_its_nack_a25(confirming: Peer) -> None:
+    declare_full(confirming, "full")
+    confirming.send_octets(
+        publish_octets(1, "q", b"1")
+        + publish_octets(1, "full", b"2", mandatory=True)
+        + publish_octets(1, "q", b"3")
+    )
+    returned, *rest = confirming.receive()
+    assert (returned.name, returned.body) == ("basic.return", b"2")
+    assert [(one.name, one.method.delivery_tag) for one in rest] == [
+        ("basic.ack", 1),
+        ("basic.nack", 2),
+        ("basic.ack", 3),
+    ]
+
+
+def test_refusals_are_told_before_a_close(confirming: Peer) -> None:
+    declare_full(confirming, "full")
+    confirming.send_octets(
+        publish_octets(1, "full", b"1") + publish_octets(1, "k", exchange="nope")
+    )
+    assert [one.name for one in confirming.receive()] == ["basic.nack", "channel.close"]

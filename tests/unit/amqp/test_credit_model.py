@@ -1,10 +1,12 @@
 """Credit against a model: whatever a client does, it gets what it may get and not one message more.
 
-Two channels with prefetch limits for each consumer and for the channel, flow, transactions,
-requeues, cancels and closes, over two queues. After every step the broker's turn is finished, and:
+Two channels with prefetch limits for each consumer (its channel's or its own, refilled at once or
+in blocks) and for the channel, flow, transactions, requeues, cancels and closes, over two queues.
+After every step the broker's turn is finished, and:
 
 - what was delivered came off the front of its queue, in order for each consumer;
 - no consumer and no channel holds more than its limit allowed at the time;
+- a consumer that had used up its limit got nothing before enough had come back;
 - nothing is left in a queue that somebody with credit could have had.
 """
 
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from hareline.wire.methods import commands
+from hareline.wire.table import Table
 
 from .peer import Received, SteppedBroker
 
@@ -23,6 +26,8 @@ BASIC, CHANNEL, TX = commands.Basic, commands.Channel, commands.Tx
 CHANNELS = st.sampled_from([1, 2])
 QUEUES = st.sampled_from(["p", "q"])
 LIMITS = st.integers(0, 3)
+OWN_LIMITS = st.none() | st.integers(0, 6)
+PERCENTAGES = st.sampled_from([100, 100, 67, 50, 34, 1])
 
 
 @dataclass
@@ -30,6 +35,12 @@ class ConsumerModel:
     queue: str
     limit: int
     acknowledges: bool
+    refill_percent: int = 100
+    is_used_up: bool = False  # it waits until few enough are unacked
+
+    @property
+    def refill_at(self) -> int:
+        return min(self.limit - 1, self.limit * self.refill_percent // 100)
 
 
 @dataclass
@@ -63,12 +74,24 @@ class ChannelModel:
             return False
         if not consumer.acknowledges:
             return True
-        if consumer.limit and self.held_by(tag) >= consumer.limit:
+        if consumer.limit and (consumer.is_used_up or self.held_by(tag) >= consumer.limit):
             return False
         return not self.limit or self.held_by_consumers() < self.limit
 
+    def take(self, tag: str, delivery: Delivery) -> None:
+        self.deliveries.append(delivery)
+        consumer = self.consumers[tag]
+        consumer.is_used_up = self.held_by(tag) == consumer.limit
+
+    def refill(self) -> None:
+        for tag, consumer in self.consumers.items():
+            if self.held_by(tag) <= consumer.refill_at:
+                consumer.is_used_up = False
+
 
 class CreditMachine(RuleBasedStateMachine):
+    queue_arguments = Table()
+
     def __init__(self) -> None:
         super().__init__()
         self.broker = SteppedBroker()
@@ -78,7 +101,7 @@ class CreditMachine(RuleBasedStateMachine):
         self.published = 0
         self.tags_used = 0
         for queue in self.ready:
-            self.peer.declare(queue)
+            self.peer.declare(queue, arguments=self.queue_arguments)
 
     # ------------------------------------------------------------------ what the client does
 
@@ -94,13 +117,30 @@ class CreditMachine(RuleBasedStateMachine):
             self.peer.publish(number, queue, b"%d" % self.published)
         self.settle_turn()
 
-    @rule(number=CHANNELS, queue=QUEUES, acknowledges=st.booleans())
-    def consume(self, number: int, queue: str, acknowledges: bool) -> None:
+    @rule(
+        number=CHANNELS,
+        queue=QUEUES,
+        acknowledges=st.booleans(),
+        own_limit=OWN_LIMITS,
+        refill_percent=PERCENTAGES,
+    )
+    def consume(
+        self,
+        number: int,
+        queue: str,
+        acknowledges: bool,
+        own_limit: int | None,
+        refill_percent: int,
+    ) -> None:
         self.tags_used += 1
         tag = f"t{self.tags_used}"
         channel = self.channels[number]
-        channel.consumers[tag] = ConsumerModel(queue, channel.prefetch, acknowledges)
-        self.peer.consume(queue, tag, number=number, no_ack=not acknowledges)
+        limit = channel.prefetch if own_limit is None else own_limit
+        channel.consumers[tag] = ConsumerModel(queue, limit, acknowledges, refill_percent)
+        arguments = Table({"x-prefetch-refill": refill_percent})
+        if own_limit is not None:
+            arguments["x-prefetch-count"] = own_limit
+        self.peer.consume(queue, tag, number=number, no_ack=not acknowledges, arguments=arguments)
         self.settle_turn("basic.consume-ok")
 
     @precondition(lambda self: any(channel.consumers for channel in self.channels.values()))
@@ -227,6 +267,8 @@ class CreditMachine(RuleBasedStateMachine):
 
     def settle_turn(self, answer: str = "") -> None:
         """Take the answer and the deliveries of the turn, and hold each against the model."""
+        for channel in self.channels.values():
+            channel.refill()
         received = self.peer.receive()
         answers = [one.name for one in received if one.name != "basic.deliver"]
         assert answers == ([answer] if answer else [])
@@ -240,7 +282,7 @@ class CreditMachine(RuleBasedStateMachine):
             if channel.consumers[tag].acknowledges:
                 queue = channel.consumers[tag].queue
                 delivery_tag = one.method.delivery_tag
-                channel.deliveries.append(Delivery(delivery_tag, queue, int(one.body), tag))
+                channel.take(tag, Delivery(delivery_tag, queue, int(one.body), tag))
 
     def check_came_off_the_front(self, deliveries: list[Received]) -> None:
         last: dict[str, int] = {}
@@ -279,4 +321,11 @@ class CreditMachine(RuleBasedStateMachine):
             assert self.broker.queue(queue).unacked_count == held
 
 
+class SelectiveCreditMachine(CreditMachine):
+    """The same by the lane of queues that look at each message before they choose a consumer."""
+
+    queue_arguments = Table({"x-message-group-type": "standard"})
+
+
 TestCredit = CreditMachine.TestCase
+TestSelectiveCredit = SelectiveCreditMachine.TestCase

@@ -18,6 +18,7 @@ from hareline.wire.table import Short, SignedInt, Table, Timestamp, UnsignedByte
 
 from .peer import Peer, Received, Refusal, SteppedBroker, publish_octets
 
+NOW_MS = 1_700_000_000_000
 EXCHANGE, QUEUE = commands.Exchange, commands.Queue
 
 
@@ -218,10 +219,95 @@ def test_an_expiration_that_is_no_whole_number_is_406(
 )
 def test_a_good_expiration_travels_as_it_was_written(peer: Peer, expiration: str) -> None:
     peer.declare("q")
+    peer.subscribe("q", "c", no_ack=True)
     peer.publish(1, "q", properties=Properties(expiration=expiration))
     peer.publish(1, "q", properties=Properties(expiration=expiration))
-    for _ in range(2):
-        assert take(peer, "q").properties == Properties(expiration=expiration)
+    assert [each.properties for each in peer.receive()] == [Properties(expiration=expiration)] * 2
+
+
+@pytest.mark.parametrize(
+    ("expiration", "ttl_ms"),
+    [
+        ("0", 0),
+        ("1", 1),
+        ("+5", 5),
+        ("-0", 0),
+        ("0060", 60),
+        ("315360000000", 315_360_000_000),
+        ("315360000001", 315_360_000_001 - NOW_MS),  # above ten years it is an instant
+        (str(NOW_MS - 1), -1),
+        (str(NOW_MS + 60_000), 60_000),
+        ("9" * 255, int("9" * 255) - NOW_MS),
+    ],
+)
+@pytest.mark.parametrize(
+    "others",
+    [
+        {},  # nothing else is asked for
+        {"message_id": "m", "headers": Table(a=1), "delivery_mode": 2},
+        {"user_id": "guest"},  # so that the properties have to be decoded
+        {"headers": Table(CC=["cc"])},
+        {"headers": Table(BCC=["bcc"])},  # and written anew
+        {"message_id": "m" * 255},  # too long to be remembered
+    ],
+)
+def test_an_expiration_is_an_instant_from_the_publish_on(
+    broker: SteppedBroker, peer: Peer, expiration: str, ttl_ms: int, others: dict[str, Any]
+) -> None:
+    assert broker.clock.now_ms == NOW_MS
+    peer.declare("q")
+    properties = Properties(expiration=expiration, **others)
+    for _ in range(3):
+        peer.publish(1, "q", properties=properties)
+        broker.clock.advance(10)
+    entries = broker.queue("q").acquire(3)
+    is_instant = ttl_ms < 0 or int(expiration) > 315_360_000_000
+    later_ms = 0 if is_instant else 10
+    times = [entry.message.expires_at_ms - NOW_MS for entry in entries]
+    assert times == [ttl_ms, ttl_ms + later_ms, ttl_ms + 2 * later_ms]
+
+
+def test_a_message_without_an_expiration_has_no_end(broker: SteppedBroker, peer: Peer) -> None:
+    peer.declare("q")
+    for properties in (Properties(expiration="5"), Properties(), Properties(message_id="5")):
+        peer.publish(1, "q", properties=properties)
+    entries = broker.queue("q").acquire(3)
+    assert [entry.message.expires_at_ms != 0 for entry in entries] == [True, False, False]
+
+
+def test_expirations_are_remembered_in_bounds(broker: SteppedBroker, peer: Peer) -> None:
+    peer.declare("q")
+    for number in range(3 * publishing.EXPIRATIONS_MAX):
+        peer.publish(1, "q", properties=Properties(expiration=str(1000 + number)))
+    lane = peer.connection.channels[1].publishing
+    assert 0 < len(lane._expirations) <= publishing.EXPIRATIONS_MAX
+    entries = broker.queue("q").acquire(3 * publishing.EXPIRATIONS_MAX)
+    assert [entry.message.expires_at_ms - NOW_MS for entry in entries] == [
+        1000 + number for number in range(3 * publishing.EXPIRATIONS_MAX)
+    ]
+
+
+def test_in_a_transaction_an_expiration_counts_from_the_commit(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    peer.declare("q")
+    peer.call(1, commands.Tx.Select)
+    peer.publish(1, "q", properties=Properties(expiration="100"))
+    peer.publish(1, "q", properties=Properties(expiration=str(NOW_MS + 700)))
+    broker.clock.advance(500)
+    peer.call(1, commands.Tx.Commit)
+    entries = broker.queue("q").acquire(2)
+    assert [entry.message.expires_at_ms - NOW_MS for entry in entries] == [600, 700]
+
+
+def test_an_expired_message_is_gone(broker: SteppedBroker, peer: Peer) -> None:
+    peer.declare("q")
+    peer.publish(1, "q", b"short", properties=Properties(expiration="100"))
+    peer.publish(1, "q", b"long", properties=Properties(expiration="200"))
+    peer.receive()
+    broker.advance(0.1)
+    assert broker.queue("q").ready_count == 1
+    assert peer.drain("q") == [b"long"]
 
 
 # ----------------------------------------------------------------------------------------- user-id
@@ -463,3 +549,82 @@ def test_the_right_to_write_comes_before_the_existence(broker: SteppedBroker) ->
     broker.add_user("alice", "alice", permissions=Permissions("", "", ""))
     peer = broker.connect("alice")
     assert peer.publish_refused(1, "k", exchange="nope")[0] == 403
+
+
+# ------------------------------------------------------------------------------------ full queues
+
+
+REFUSING = {"x-max-length": 1, "x-overflow": "reject-publish"}
+
+
+def returned_text(peer: Peer) -> str:
+    (received,) = peer.receive()
+    assert received.name == "basic.return"
+    assert received.method.reply_code == 506
+    return str(received.method.reply_text)
+
+
+def test_a_mandatory_publish_that_a_queue_refuses_is_returned_a25(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    peer.declare("full", arguments=REFUSING)
+    peer.publish(1, "full", b"1234", mandatory=True)
+    peer.expect_nothing()
+    peer.publish(1, "full", b"5", mandatory=True)
+    assert returned_text(peer) == (
+        "No route for message with exchange '' and routing key 'full':Maximum depth exceeded on "
+        "'full' : current=[count: 1, size: 4], max=[count: 1, size: -1]"
+    )
+    assert broker.queue("full").ready_count == 1
+
+
+def test_a_refused_publish_that_is_not_mandatory_is_dropped(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    peer.declare("full", arguments=REFUSING)
+    peer.fill("full", b"1", b"2")
+    peer.expect_nothing()
+    assert broker.queue("full").ready_count == 1
+
+
+def test_a_long_key_leaves_room_for_what_the_broker_has_to_say(peer: Peer) -> None:
+    peer.declare("full", arguments=REFUSING)
+    peer.bind("full", "amq.fanout")
+    for _ in range(2):
+        peer.publish(1, "k" * 200, b"1234", exchange="amq.fanout", mandatory=True)
+    assert returned_text(peer).startswith("Maximum depth exceeded on 'full' : current=[count: 1")
+
+
+def test_a_long_name_of_a_queue_makes_a_text_that_fits(peer: Peer) -> None:
+    name = "n" * 255
+    peer.declare(name, arguments=REFUSING)
+    for _ in range(2):
+        peer.publish(1, name, b"1234", mandatory=True)
+    text = returned_text(peer)
+    assert len(text) == 255
+    assert text.endswith("nnn...")
+
+
+def test_a_known_route_notices_that_its_queue_became_full(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    """The lane of the decoder must not carry publishes past the limit."""
+    peer.declare("full", arguments={"x-max-length": 3})
+    peer.send_octets(publish_octets(1, "full", b"x") * 100)
+    peer.expect_nothing()
+    assert broker.queue("full").ready_count == 3
+
+
+def test_a_direct_reply_with_a_time_to_live_arrives(peer: Peer) -> None:
+    peer.consume("amq.rabbitmq.reply-to", "t", no_ack=True)
+    peer.expect(commands.Basic.ConsumeOk)
+    peer.declare("server")
+    peer.publish(
+        1, "server", b"?", properties=Properties(reply_to="amq.rabbitmq.reply-to", expiration="9")
+    )
+    request = peer.get("server", no_ack=True)
+    assert request is not None
+    assert request.properties is not None
+    assert request.properties.reply_to is not None
+    peer.publish(1, request.properties.reply_to, b"!", properties=Properties(expiration="9"))
+    assert peer.bodies() == [b"!"]

@@ -368,3 +368,49 @@ def test_many_multiple_acks_of_a_transaction_take_the_right_deliveries(
     transacting.send(1, BASIC.Ack, delivery_tag=10, multiple=True)
     transacting.call(1, TX.Commit)
     assert broker.queue("q").unacked_count == 0
+
+
+# -------------------------------------------------------------------------------------- full queues
+
+
+def test_a_refused_publish_makes_the_commit_partial_a25(
+    transacting: Peer, broker: SteppedBroker
+) -> None:
+    transacting.declare("full", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    transacting.fill("full", b"1", b"2")
+    transacting.fill("q", b"3")
+    transacting.expect_nothing()
+    assert transacting.refused(1, TX.Commit) == (
+        406,
+        "PRECONDITION_FAILED - partial tx completion",
+    )
+    assert (broker.queue("full").ready_count, broker.queue("q").ready_count) == (1, 1)
+
+
+def test_the_acknowledgements_of_a_partial_commit_are_carried_out(
+    holding: Peer, broker: SteppedBroker
+) -> None:
+    holding.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    holding.ack(4, multiple=True)
+    holding.fill("full", b"x")
+    assert holding.refused(1, TX.Commit)[0] == 406
+    assert (broker.queue("q").ready_count, broker.queue("q").unacked_count) == (0, 0)
+
+
+def test_a_mandatory_publish_that_is_refused_is_returned_before_the_commit_fails(
+    transacting: Peer,
+) -> None:
+    transacting.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    transacting.publish(1, "full", b"1", mandatory=True)
+    transacting.expect_nothing()
+    transacting.send(1, TX.Commit)
+    returned, closed = transacting.receive()
+    assert (returned.name, returned.method.reply_code, returned.body) == ("basic.return", 506, b"1")
+    assert (closed.name, closed.method.reply_code) == ("channel.close", 406)
+
+
+def test_a_rolled_back_publish_to_a_full_queue_hurts_nobody(transacting: Peer) -> None:
+    transacting.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    transacting.fill("full", b"1")
+    transacting.call(1, TX.Rollback)
+    transacting.call(1, TX.Commit)

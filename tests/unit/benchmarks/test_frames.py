@@ -193,6 +193,21 @@ class TestDeliveryMeter:
         with pytest.raises(BenchmarkError):
             feed_in_chunks(meter, delivery(2, 1, 0) + delivery(3, 0, 0), DELIVERY_SIZE)
 
+    def test_any_message_of_the_tape_will_do_where_there_is_no_order(self) -> None:
+        meter = DeliveryMeter(SHAPE, first_tag=2, tape_count=TAPE_COUNT, is_ordered=False)
+        feed_in_chunks(meter, delivery(2, 2, 0) + delivery(3, 0, 5) + delivery(4, 2, 0), 50)
+        assert meter.count == 3
+
+    @pytest.mark.parametrize(
+        "stream", [delivery(3, 0, 0), delivery(2, TAPE_COUNT, 0)], ids=["tag", "not on the tape"]
+    )
+    def test_what_is_no_message_of_the_tape_is_noticed_without_an_order(
+        self, stream: bytes
+    ) -> None:
+        meter = DeliveryMeter(SHAPE, first_tag=2, tape_count=TAPE_COUNT, is_ordered=False)
+        with pytest.raises(BenchmarkError, match="is not the one expected"):
+            meter.feed(memoryview(stream))
+
     def test_tags_are_not_looked_at_where_they_do_not_count_up(self) -> None:
         meter = DeliveryMeter(SHAPE, first_tag=None, tape_count=TAPE_COUNT)
         feed_in_chunks(meter, delivery(1, 0, 0) + delivery(1, 1, 0), DELIVERY_SIZE)

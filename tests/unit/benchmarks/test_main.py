@@ -40,6 +40,19 @@ def test_scenarios_are_chosen_by_part_and_by_pattern(capsys: pytest.CaptureFixtu
     ]
 
 
+def test_queue_types_are_chosen_with_the_fifo_figure_they_are_compared_with(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = listed(capsys, "--queue-types")
+    assert names[0] == "autoack_1x1_100B"
+    assert len(names) == 15
+    assert all(name.startswith(("queue_", "backlog_")) for name in names[1:])
+    assert listed(capsys, "--queue-types", "--scenario", "sorted") == [
+        "queue_sorted_10000_keys_100B",
+        "backlog_sorted_1000000_100B",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -125,6 +125,42 @@ class TestRender:
         assert "3 alternating rounds of 5 s" in first_line
 
 
+class TestQueueTypes:
+    def test_they_have_a_table_of_their_own_with_the_plain_fifo_figure(self) -> None:
+        half = Metric("deliveries by FIFO's", "x", Better.HIGHER, Target(Of.VALUE, 0.5))
+        sorted_queue = ScenarioResult(
+            "queue_sorted",
+            "text",
+            [
+                MetricResult(Metric("deliveries", "msg/s", Better.HIGHER), {"hareline": [2e5]}),
+                MetricResult(half, {"hareline": [0.4]}),
+            ],
+            section="Queue types",
+        )
+        text = report.render(results(speed(), sorted_queue), None)
+        before, _, after = text.partition("## Queue types")
+        assert not rows_of(before, "queue_sorted")
+        table = after.partition("## Targets")[0]
+        assert not rows_of(table, "autoack_1x1_100B")
+        rate, ratio = rows_of(table, "queue_sorted")
+        assert rate[1:] == ["deliveries, msg/s", "200,000", "-", "-", "", "", "0.40"]
+        assert ratio[1:] == [
+            "deliveries by FIFO's, x",
+            "0.4",
+            "-",
+            "-",
+            "≥ 0.5 x",
+            "**missed**",
+            "",
+        ]
+        assert "1 of 2 targets met." in after
+
+    def test_without_the_plain_fifo_figure_there_is_no_column_for_it(self) -> None:
+        metric = MetricResult(Metric("deliveries", "msg/s", Better.HIGHER), {"hareline": [2e5]})
+        alone = ScenarioResult("queue_sorted", "text", [metric], section="Queue types")
+        assert "| By plain FIFO |" not in report.render(results(alone), None)
+
+
 class TestPage:
     def test_what_is_written_by_hand_stays(self, tmp_path: Path) -> None:
         page = tmp_path / "page.md"

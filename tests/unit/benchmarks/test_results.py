@@ -113,6 +113,15 @@ class TestJson:
         assert (metric["ratio"], metric["met"]) == (3.5, False)
         assert metric["median"] == {"hareline": 350.0, "rabbitmq": 100.0}
 
+    def test_a_file_from_before_there_were_sections_is_read(self, tmp_path: Path) -> None:
+        file = tmp_path / "run.json"
+        one_run(ScenarioResult("one", "text", [measured(RATE, [1.0])], section="Other")).save(file)
+        data = json.loads(file.read_text())
+        assert results.load(file).scenarios[0].section == "Other"
+        del data["scenarios"][0]["section"]
+        file.write_text(json.dumps(data))
+        assert results.load(file).scenarios[0].section == "Results"
+
     def test_another_schema_is_refused(self, tmp_path: Path) -> None:
         file = tmp_path / "run.json"
         file.write_text('{"schema": 0}')

@@ -12,7 +12,9 @@ import pytest
 from benchmarks.macro.client import Client
 from benchmarks.macro.errors import BenchmarkError
 from benchmarks.macro.frames import BASIC_DELIVER, Address, DeliveryShape, Tape, ack_octets
-from benchmarks.macro.traffic import AckMode, Consumer, Publisher
+from benchmarks.macro.scenario import Stopwatch
+from benchmarks.macro.scenarios.queue_backlog import HoldingLoop
+from benchmarks.macro.traffic import AckMode, Consumer, Limits, Publisher, Reach, TrafficLoop
 
 FRAME_MAX = 131_072
 TAPE_COUNT = 4
@@ -58,10 +60,15 @@ def consumer_on(sock: socket.socket, mode: AckMode, unread: bytes = b"") -> Cons
 
 
 def publisher_on(
-    sock: socket.socket, consumers: tuple[Consumer, ...] = (), *, confirms: bool = False
+    sock: socket.socket,
+    consumers: tuple[Consumer, ...] = (),
+    *,
+    confirms: bool = False,
+    reach: Reach = Reach.ALL,
 ) -> Publisher:
     tape = Tape([Address("q")], 100, FRAME_MAX, count=TAPE_COUNT)
-    return Publisher(cast("Client", Endpoint(sock)), tape, consumers, confirms=confirms)
+    endpoint = cast("Client", Endpoint(sock))
+    return Publisher(endpoint, tape, consumers, confirms=confirms, reach=reach)
 
 
 def tags_in(acks: bytes) -> list[tuple[int, bool]]:
@@ -101,6 +108,17 @@ class TestConsumer:
             received += theirs.recv(1 << 20)
             consumer.send_rest()
         assert tags_in(received) == [(tag, False) for tag in range(1, count + 1)]
+
+    def test_acks_are_held_back_up_to_the_limit(self, pair: Pair) -> None:
+        ours, theirs = pair
+        consumer = consumer_on(ours, AckMode.EVERY_100)
+        consumer.ack_limit = 150
+        theirs.sendall(deliveries(0, 400))
+        consumer.receive()
+        assert (consumer.received, consumer.acked) == (400, 100)
+        consumer.ack_limit = 350
+        consumer.settle(min(consumer.received, consumer.ack_limit))
+        assert tags_in(theirs.recv(1 << 16)) == [(100, True), (200, True), (300, True)]
 
     def test_a_closed_connection_is_an_error(self, pair: Pair) -> None:
         consumer = consumer_on(pair[0], AckMode.AUTO)
@@ -165,9 +183,126 @@ class TestPublisher:
                 with pytest.raises(BenchmarkError, match="3 published"):
                     publisher.verify_end()
 
+    def test_consumers_that_share_a_queue_are_counted_together(self, pair: Pair) -> None:
+        others = [socket.socketpair() for _ in range(2)]
+        counts = (7, 5)
+        consumers = tuple(
+            consumer_on(near, AckMode.AUTO, deliveries(0, count))
+            for (near, _), count in zip(others, counts, strict=True)
+        )
+        publisher = publisher_on(pair[0], consumers, reach=Reach.ONE)
+        assert publisher.allowed(in_flight_max=10, unconfirmed_max=0) == 22
+        publisher.publish_up_to(12)
+        assert publisher.is_complete
+        publisher.verify_end()
+        publisher.publish_up_to(13)
+        with pytest.raises(BenchmarkError, match=r"13 published, but \[12\] delivered"):
+            publisher.verify_end()
+        for ends in others:
+            for end in ends:
+                end.close()
+
+    @pytest.mark.parametrize(("delivered", "is_right"), [(0, True), (3, True), (4, False)])
+    def test_where_messages_are_replaced_fewer_may_come_but_not_more(
+        self, pair: Pair, delivered: int, is_right: bool
+    ) -> None:
+        ours, theirs = pair
+        other, far = socket.socketpair()
+        with other, far:
+            consumer = consumer_on(other, AckMode.AUTO, deliveries(0, delivered))
+            publisher = publisher_on(ours, (consumer,), confirms=True, reach=Reach.AT_MOST_ONE)
+            assert publisher.allowed(in_flight_max=0, unconfirmed_max=3) == 3
+            publisher.publish_up_to(3)
+            was_complete = publisher.is_complete
+            theirs.sendall(ack_octets(3, is_multiple=True))
+            publisher.receive()
+            assert (was_complete, publisher.is_complete) == (False, True)
+            if is_right:
+                publisher.verify_end()
+            else:
+                with pytest.raises(BenchmarkError, match="3 published"):
+                    publisher.verify_end()
+
+    def test_only_confirms_can_pace_what_may_never_be_delivered(self, pair: Pair) -> None:
+        with pytest.raises(ValueError, match="confirms"):
+            publisher_on(pair[0], reach=Reach.AT_MOST_ONE)
+
     def test_an_answer_it_did_not_ask_for_is_an_error(self, pair: Pair) -> None:
         ours, theirs = pair
         publisher = publisher_on(ours)
         theirs.sendall(ack_octets(1))
         with pytest.raises(BenchmarkError, match="answered a publisher"):
             publisher.receive()
+
+
+class Peer:
+    """The broker's end of a publisher and a consumer, played one step at a time."""
+
+    def __init__(self, publisher: Publisher, publishing: socket.socket, consuming: socket.socket):
+        self.publisher = publisher
+        self.publishing, self.consuming = publishing, consuming
+        self.confirmed = 0
+        self.acked = 0
+
+    def step(self) -> None:
+        """Confirm what came; deliver as many messages as were acked."""
+        for sock in (self.publishing, self.consuming):
+            sock.setblocking(False)
+        while True:
+            try:
+                self.publishing.recv(1 << 20)
+            except BlockingIOError:
+                break
+        if self.publisher.published > self.confirmed:
+            self.confirmed = self.publisher.published
+            self.publishing.sendall(ack_octets(self.confirmed, is_multiple=True))
+        try:
+            acks = tags_in(self.consuming.recv(1 << 20))
+        except BlockingIOError:
+            return
+        last = acks[-1][0]
+        self.consuming.sendall(deliveries(1000 + self.acked, last - self.acked))
+        self.acked = last
+
+
+class TestHoldingLoop:
+    def test_acks_never_outrun_confirms(self, pair: Pair) -> None:
+        ours, theirs = pair
+        other, far = socket.socketpair()
+        with other, far:
+            consumer = consumer_on(other, AckMode.EVERY_100, deliveries(0, 1000))
+            publisher = publisher_on(ours, (consumer,), confirms=True, reach=Reach.ONE)
+            peer = Peer(publisher, theirs, far)
+            loop = HoldingLoop(publisher)
+            for _ in range(20):
+                loop._run_for(0.0)
+                peer.step()
+                assert peer.acked <= peer.confirmed
+            assert peer.acked >= 1000
+            loop.close()
+
+    def test_a_queue_that_gives_nothing_is_an_error(self, pair: Pair) -> None:
+        other, far = socket.socketpair()
+        with other, far:
+            consumer = consumer_on(other, AckMode.EVERY_100)
+            publisher = publisher_on(pair[0], (consumer,), confirms=True, reach=Reach.ONE)
+            loop = HoldingLoop(publisher)
+            with pytest.raises(BenchmarkError, match="no message came through"):
+                loop.hold(0.0, 0.001, Stopwatch(None))
+            loop.close()
+
+
+class TestTrafficLoop:
+    def test_a_drain_waits_until_nothing_more_comes(self, pair: Pair) -> None:
+        ours, theirs = pair
+        other, far = socket.socketpair()
+        with other, far:
+            consumer = consumer_on(other, AckMode.AUTO)
+            publisher = publisher_on(ours, (consumer,), confirms=True, reach=Reach.AT_MOST_ONE)
+            loop = TrafficLoop([publisher], [consumer], Limits(0, 3))
+            theirs.sendall(ack_octets(2, is_multiple=True))
+            far.sendall(deliveries(0, 2))
+            publisher.publish_up_to(2)
+            loop._drain()
+            assert consumer.received == 2
+            loop.close()

@@ -20,6 +20,7 @@ from hareline.wire.table import Table
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
+from tests.support.vhosts import make_vhost
 
 MESSAGE = make_message(b"x")
 ME, OTHER = "my connection", "another connection"
@@ -34,7 +35,7 @@ def turn() -> ManualTurn:
 
 @pytest.fixture
 def vhost(turn: ManualTurn) -> VirtualHost:
-    return VirtualHost("/", turn)
+    return make_vhost(turn)
 
 
 def declare(
@@ -695,7 +696,7 @@ def test_a_route_leads_to_what_can_be_reached_and_nothing_else(
     alternates: dict[int, int],
     start: int,
 ) -> None:
-    vhost = VirtualHost("/", ManualTurn())
+    vhost = make_vhost(ManualTurn())
     for number in range(8):
         arguments = {"alternate-exchange": f"x{alternates[number]}"} if number in alternates else {}
         declare_exchange(vhost, f"x{number}", "fanout", arguments=arguments)

@@ -209,6 +209,25 @@ def test_there_is_at_least_one_virtual_host() -> None:
     assert ("vhosts", "at least one virtual host should be listed") in _problems(vhosts=[])
 
 
+def test_a_virtual_host_has_one_source_of_default_prefetches() -> None:
+    for given in ({"default_prefetch": 5}, {"prefetch_profile": "activemq", "prefetch_max": 9}, {}):
+        vhosts = Settings.model_validate({"vhosts": [{"name": "/", **given}]}).vhosts
+        assert vhosts == (VirtualHost.model_validate({"name": "/", **given}),)
+    both = {"name": "/", "prefetch_profile": "activemq", "default_prefetch": 5}
+    assert _problems(vhosts=[both]) == [
+        ("vhosts.0.default_prefetch", "Input should be 0 where prefetch_profile is 'activemq'")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("default_prefetch", -1), ("prefetch_max", -1), ("prefetch_profile", "artemis")],
+)
+def test_a_prefetch_out_of_bounds_is_refused(key: str, value: object) -> None:
+    ((place, _),) = _problems(vhosts=[{"name": "/", key: value}])
+    assert place == f"vhosts.0.{key}"
+
+
 def test_the_default_user_may_use_every_virtual_host_that_is_listed() -> None:
     settings = Settings(vhosts=(VirtualHost(name="a"), VirtualHost(name="b")))
     (guest,) = settings.users

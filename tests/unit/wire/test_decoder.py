@@ -22,8 +22,16 @@ from pamqp import header as pamqp_header
 from pamqp import heartbeat as pamqp_heartbeat
 
 from hareline.errors import AmqpError, FrameError, NotFound, PreconditionFailed
+from hareline.wire import decoder
 from hareline.wire.constants import BASIC_ACK, BASIC_PUBLISH, FRAME_MAX_BEFORE_TUNE
-from hareline.wire.decoder import Decoder, FrameSink, PublishLane, SettleLane
+from hareline.wire.decoder import (
+    NOT_PLAIN,
+    PLAIN_AGAIN,
+    Decoder,
+    FrameSink,
+    PublishLane,
+    SettleLane,
+)
 
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 FRAME_HEAD = Struct(">BHI")
@@ -62,10 +70,10 @@ class RecordingPublishLane(PublishLane):
         self.number = number
         self.calls = 0
 
-    def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> bool:
+    def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> int:
         assert flags == int.from_bytes(content[19:21], "big")
         self.note(route, content, header_size, size)
-        return self.recorder.lets_publishes_repeat
+        return PLAIN_AGAIN if self.recorder.lets_publishes_repeat else NOT_PLAIN
 
     def publish_plain(self, route: Any, content: bytes, header_size: int, size: int) -> None:
         self.note(route, content, header_size, size)
@@ -429,6 +437,50 @@ def test_a_body_in_several_frames_goes_to_the_sink() -> None:
     recorder.decoder.feed(octets)
     assert recorder.lanes[1].calls == 0
     assert recorder.events == oracle(octets)
+
+
+def keyed(key: str, body: bytes = b"body", routing_key: str = "k") -> bytes:
+    properties = pamqp_commands.Basic.Properties(correlation_id=key)
+    return publish(1, "x", routing_key, body, properties=properties)
+
+
+def test_publishes_that_take_turns_are_told_apart_by_all_that_is_before_their_bodies() -> None:
+    first = [keyed("a"), keyed("b"), keyed("a", b"longer"), keyed("bb", b"bod"), keyed("b", b"")]
+    octets = b"".join(first * 3)
+    recorder = recorder_for(octets, [1], [])
+    recorder.decoder.feed(octets)
+    assert recorder.events == oracle(octets)
+    assert recorder.lanes[1].calls == len(first) * 3
+    assert recorder.lanes[1].heads
+
+
+def test_a_remembered_head_whose_body_is_half_there_waits_for_the_rest() -> None:
+    octets = (keyed("a") + keyed("b")) * 3
+    for cut in range(len(octets)):
+        recorder = recorder_for(octets, [1], [])
+        recorder.decoder.feed(octets[:cut])
+        recorder.decoder.feed(octets[cut:])
+        assert recorder.events == oracle(octets)
+
+
+def test_forgotten_routes_are_asked_for_again_whatever_head_was_remembered() -> None:
+    octets = (keyed("a") + keyed("b")) * 2
+    recorder = recorder_for(octets, [1], [])
+    lane = recorder.lanes[1]
+    recorder.decoder.feed(octets)
+    lane.forget_routes()
+    recorder.decoder.feed(octets)
+    assert recorder.events == oracle(octets + octets)
+    assert lane.calls < 8, "the first of them had to find its route"
+
+
+def test_remembered_heads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder, "HEADS_MAX", 3)
+    octets = b"".join(keyed(f"{number:02d}") for number in range(50))
+    recorder = recorder_for(octets, [1], [])
+    recorder.decoder.feed(octets)
+    assert recorder.events == oracle(octets)
+    assert 0 < len(recorder.lanes[1].heads) <= 3
 
 
 def test_an_empty_body_takes_the_lane() -> None:

@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hareline.errors import MalformedFrame
-from hareline.wire.plain_properties import DEPTH_MAX, TABLE_MAX_BYTES, are_plain
+from hareline.wire.plain_properties import (
+    DEPTH_MAX,
+    TABLE_MAX_BYTES,
+    are_plain,
+    plain_expiration,
+)
 from hareline.wire.properties import Properties, decode_properties, encode_properties
 from hareline.wire.table import Table, Timestamp
 
@@ -94,3 +99,49 @@ def test_limits_are_left_to_the_decoder() -> None:
     assert not are_plain(encode_properties(Properties(headers=Table(nested))), DIRECT)
     large = Table(text="x" * TABLE_MAX_BYTES)
     assert not are_plain(encode_properties(Properties(headers=large)), DIRECT)
+
+
+# --------------------------------------------------------------------------- the expiration alone
+
+
+@given(PROPERTIES, TEXT)
+def test_an_expiration_that_is_all_they_ask_for_is_found(
+    properties: Properties, expiration: str
+) -> None:
+    is_plain = are_plain(encode_properties(properties), DIRECT)
+    properties.expiration = expiration
+    octets = encode_properties(properties)
+    assert plain_expiration(octets, DIRECT) == (expiration if is_plain else None)
+
+
+@given(PROPERTIES)
+def test_without_an_expiration_none_is_found(properties: Properties) -> None:
+    assert plain_expiration(encode_properties(properties), DIRECT) is None
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        Properties(user_id="guest"),
+        Properties(reply_to=DIRECT.decode()),
+        Properties(headers=Table(CC=["a"])),
+        Properties(headers=Table(BCC=["a"])),
+    ],
+)
+def test_what_asks_for_more_is_left_to_the_decoder(others: Properties) -> None:
+    others.expiration = "60000"
+    assert plain_expiration(encode_properties(others), DIRECT) is None
+
+
+@given(PROPERTIES, st.data())
+def test_a_damaged_expiration_is_the_decoders_or_what_it_finds(
+    properties: Properties, data: st.DataObject
+) -> None:
+    properties.expiration = "60000"
+    octets = bytearray(encode_properties(properties))
+    for _ in range(data.draw(st.integers(1, 3))):
+        octets[data.draw(st.integers(0, len(octets) - 1))] = data.draw(st.integers(0, 255))
+    damaged = bytes(octets[: data.draw(st.integers(0, len(octets)))])
+    found = plain_expiration(damaged, DIRECT)
+    if found is not None:
+        assert decode_properties(damaged).expiration == found

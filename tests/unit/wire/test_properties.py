@@ -18,11 +18,14 @@ from hareline.wire import constants
 from hareline.wire.properties import (
     NO_PROPERTIES,
     Properties,
+    decode_header,
     decode_headers,
+    decode_priority,
     decode_properties,
     encode_properties,
     replace_headers,
     replace_reply_to,
+    with_integer_header,
     without_expiration,
 )
 from hareline.wire.table import Table, Timestamp, UnsignedInt, encode_table
@@ -223,6 +226,32 @@ def test_editing_does_not_read_the_headers_it_keeps() -> None:
     )
 
 
+@given(some_properties(), st.integers(-(2**63), 2**63 - 1))
+def test_an_integer_header_is_added_and_every_other_octet_left(
+    properties: Properties, number: int
+) -> None:
+    octets = with_integer_header(encode_properties(properties), b"x-stream-offset", number)
+    headers = Table(properties.headers or {})
+    headers["x-stream-offset"] = number
+    assert octets == encode_properties(replace(properties, headers=headers))
+
+
+@pytest.mark.parametrize("old", [5, "text", UnsignedInt(7), None, Table({"x-stream-offset": 1})])
+def test_an_integer_header_takes_the_place_of_its_namesake(old: object) -> None:
+    headers = Table({"a": 1, "x-stream-offset": old, "b": "x-stream-offset"})
+    octets = encode_properties(replace(FULL, headers=headers))
+    changed = decode_properties(with_integer_header(octets, b"x-stream-offset", 9))
+    assert changed == replace(
+        FULL, headers=Table({"a": 1, "x-stream-offset": 9, "b": "x-stream-offset"})
+    )
+
+
+def test_an_integer_header_is_added_beside_a_value_that_reads_like_its_name() -> None:
+    octets = encode_properties(Properties(headers=Table({"a": "x-stream-offset"})))
+    changed = decode_properties(with_integer_header(octets, b"x-stream-offset", 9))
+    assert changed.headers == {"a": "x-stream-offset", "x-stream-offset": 9}
+
+
 def test_without_an_expiration_the_octets_are_the_same_object() -> None:
     octets = encode_properties(replace(FULL, expiration=None))
     assert without_expiration(octets) is octets
@@ -316,3 +345,63 @@ def test_the_two_lowest_flags_mean_nothing_as_in_rabbitmq(low_bits: int) -> None
 def test_a_value_that_does_not_fit_is_named(properties: Properties, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         encode_properties(properties)
+
+
+@given(some_properties())
+def test_the_priority_alone_is_what_decoding_them_all_gives(properties: Properties) -> None:
+    assert decode_priority(encode_properties(properties)) == properties.priority
+
+
+@given(some_properties(), st.text(max_size=8))
+def test_a_header_alone_is_what_decoding_them_all_gives(properties: Properties, name: str) -> None:
+    octets = encode_properties(properties)
+    headers = properties.headers or Table()
+    for each in (name, *headers):
+        assert decode_header(octets, each) == headers.get(each)
+
+
+@given(some_properties(), st.data())
+def test_cut_off_properties_give_the_priority_or_a_malformed_frame(
+    properties: Properties, data: st.DataObject
+) -> None:
+    octets = encode_properties(properties)
+    cut = octets[: data.draw(st.integers(0, len(octets)))]
+    try:
+        assert decode_priority(cut) == properties.priority
+    except MalformedFrame:
+        assert len(cut) < len(octets)
+
+
+@pytest.mark.parametrize(
+    ("octets", "complaint"),
+    [
+        (b"", "priority runs past the end"),
+        (b"\x08\x00", "priority runs past the end"),
+        (b"\x88\x00\x05abc", "priority runs past the end"),
+        (b"\x28\x00\x00\x00\x00\x09", "priority runs past the end"),
+        (b"\x28\x00\xff\xff\xff\xff\x01", "priority runs past the end"),
+    ],
+)
+def test_a_priority_that_is_not_there_is_refused(octets: bytes, complaint: str) -> None:
+    with pytest.raises(MalformedFrame, match=complaint):
+        decode_priority(octets)
+
+
+@pytest.mark.parametrize(
+    ("octets", "complaint"),
+    [
+        (b"\x20", "headers runs past the end"),
+        (b"\x20\x00", "headers: field table: its length needs 4 octets"),
+        (b"\xa0\x00\x09a", "headers: field table: its length needs 4 octets"),
+        (b"\xa0\x00", "headers runs past the end"),
+        (b"\x20\x00\x00\x00\x00\x03\x01kZ", "headers: field table: unknown type octet 0x5a"),
+    ],
+)
+def test_a_header_in_octets_that_are_none_is_refused(octets: bytes, complaint: str) -> None:
+    with pytest.raises(MalformedFrame, match=complaint):
+        decode_header(octets, "k")
+
+
+def test_properties_without_headers_have_no_header() -> None:
+    assert decode_header(encode_properties(Properties(content_type="k", priority=3)), "k") is None
+    assert decode_header(NO_PROPERTIES, "k") is None

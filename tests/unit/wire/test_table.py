@@ -492,3 +492,8 @@ def test_a_field_name_above_255_octets_is_refused() -> None:
     with pytest.raises(ValueError, match="a short string holds 255 octets, not 256"):
         encode_table({"é" * 128: None})
     assert decode_table(encode_table({"é" * 127: None}), 0)[0] == {"é" * 127: None}
+
+
+def test_a_text_that_no_octets_spell_is_refused_by_the_name_of_its_field() -> None:
+    with pytest.raises(ValueError, match=r"field 'name': .*surrogates not allowed"):
+        encode_table({"name": "\ud800"})

@@ -21,6 +21,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+from hareline.broker.selectors.error import SelectorError
+from hareline.broker.selectors.selector import compile_selector
+
 EXPIRY_MAX_MS: Final = 315_360_000_000  # ten years: rabbit_misc:check_expiry, ?MAX_EXPIRY_TIMER
 PRIORITY_MAX: Final = 255
 LONG_MAX: Final = 2**63 - 1
@@ -339,6 +342,21 @@ class DefaultFilter:
     argument: str
 
 
+DEATH_REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit", "replaced")
+
+
+def death_reasons(value: object, type_: str) -> tuple[str, ...]:
+    """An array of reasons, or a text with commas between them."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if not isinstance(value, list | tuple):
+        raise InvalidValue(f"{{unacceptable_type,{type_}}}")
+    for reason in value:
+        if reason not in DEATH_REASONS:
+            raise InvalidValue(quoted(f"unknown reason '{reason}'"))
+    return tuple(value)
+
+
 def default_filters(value: object, type_: str) -> tuple[DefaultFilter, ...]:
     """``defaultFilters``: ``{name: {type: [argument]}}``, a table or JSON; in the order given."""
     return tuple(
@@ -355,6 +373,8 @@ def _default_filter(name: object, definition: object) -> DefaultFilter:
     argument = arguments[0]
     if filter_type == "x-filter-jms-selector":
         is_valid = isinstance(argument, str) and bool(argument.strip())
+        if is_valid:
+            _check_selector(name, argument)
     elif filter_type == "x-qpid-replay-period":
         is_valid = isinstance(argument, str) and _DECIMAL_DIGITS.fullmatch(argument) is not None
     else:
@@ -362,6 +382,13 @@ def _default_filter(name: object, definition: object) -> DefaultFilter:
     if not is_valid:
         raise InvalidValue(quoted(f"filter '{name}' has an invalid argument"))
     return DefaultFilter(str(name), filter_type, argument)
+
+
+def _check_selector(name: object, text: str) -> None:
+    try:
+        compile_selector(text)
+    except SelectorError as error:
+        raise InvalidValue(quoted(f"filter '{name}' has an invalid selector: {error}")) from None
 
 
 def _qpid_map(value: object, type_: str) -> Mapping[str, object]:

@@ -71,6 +71,7 @@ class QueueArguments:
     min_message_ttl_ms: int | None = None
     max_message_ttl_ms: int | None = None
     expiry_policy: Literal["delete", "route-to-alternate"] | None = None
+    expiry_check_period_ms: int | None = None
     hold_on_publish: bool | None = None
 
     # how much
@@ -87,6 +88,9 @@ class QueueArguments:
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
     dead_letter_strategy: Literal["at-most-once", "at-least-once"] | None = None
+    dead_letter_reasons: tuple[str, ...] | None = None
+    """Why messages are dead-lettered; None is the usual reasons."""
+    dead_letter_transient: bool | None = None
     dlq_auto: bool | None = None
     alternate_binding: str | None = None
     """The destination, an exchange or a queue. It wins over ``dlq_auto``."""

@@ -12,10 +12,12 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from hareline.broker.queues.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.start import FIRST, Start
 
 if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.queue import Queue
+    from hareline.broker.selectors.selector import Selector
 
 
 class Consumer(ABC):
@@ -24,17 +26,41 @@ class Consumer(ABC):
     ``credit``: deliveries it may still receive by count. ``windows``: further limits (octets,
     channel-wide), checked entry by entry when there are any. ``acknowledges`` is False for no-ack
     consumers, whose entries are settled on delivery. ``priority``: higher is served first
-    (consumer argument x-priority).
+    (consumer argument x-priority). ``selector``: it takes only messages of which this is true; None
+    takes all. ``is_live``: False while it waits for another consumer to leave.
+
+    ``refill_from``: once its credit was used up, it receives nothing until more than this much has
+    come back (0: at once). Until then that much is held back from ``credit`` (``_is_refilling``),
+    so that it stays at 0 or below and nothing can activate the consumer early.
+
+    ``since_ms``: messages that arrived before (epoch milliseconds) are not for it. ``class_bit``
+    and ``served_at`` belong to the selective lane. ``closes_at_end``: it is let go at the end of a
+    turn in which nothing is left for it.
+
+    ``is_browser``: it is shown what is ready and takes nothing away. For browsers, and for all the
+    consumers of a non-destructive queue, ``start`` says where they begin. ``stream_filter``: of a
+    stream it gets only messages of these filter values, "" for those without one; None: all.
     """
 
     __slots__ = (
+        "_is_refilling",
         "acknowledges",
+        "class_bit",
+        "closes_at_end",
         "credit",
         "is_active",
+        "is_browser",
         "is_cancelled",
         "is_exclusive",
+        "is_live",
         "priority",
         "queue",
+        "refill_from",
+        "selector",
+        "served_at",
+        "since_ms",
+        "start",
+        "stream_filter",
         "tag",
         "windows",
     )
@@ -48,8 +74,13 @@ class Consumer(ABC):
         is_exclusive: bool = False,
         priority: int = 0,
         prefetch_count: int = 0,
+        refill_percent: int = 100,
         windows: tuple[CreditWindow, ...] = (),
+        selector: Selector | None = None,
     ) -> None:
+        """``prefetch_count`` 0: no limit. ``refill_percent``, 1 to 100: a consumer that has used up
+        its limit is served again when no more than this part of it is unacked.
+        """
         self.tag = tag
         self.queue = queue
         self.acknowledges = acknowledges
@@ -57,8 +88,19 @@ class Consumer(ABC):
         self.priority = priority
         self.credit = prefetch_count if prefetch_count and acknowledges else UNLIMITED
         self.windows = windows if acknowledges else ()
+        self.selector = selector
+        self.refill_from = max(0, prefetch_count - prefetch_count * refill_percent // 100 - 1)
+        self._is_refilling = False
         self.is_active = False
         self.is_cancelled = False
+        self.is_live = True
+        self.since_ms = 0
+        self.start: Start = FIRST
+        self.stream_filter: frozenset[str] | None = None
+        self.is_browser = False
+        self.closes_at_end = False
+        self.class_bit = 0
+        self.served_at = 0
 
     @abstractmethod
     def deliver(self, entries: list[QueueEntry]) -> int:
@@ -91,13 +133,35 @@ class Consumer(ABC):
         """One delivery of ``size`` octets was settled or released."""
         credit = self.credit
         self.credit = credit + 1
-        if self.windows:
-            for window in self.windows:
-                window.restore(size)
-                if window.waiting:
-                    window.wake_waiting()
         if credit == 0 and not self.is_active:
+            self._refill()
+        if self.windows:
+            self._restore_windows(size)
+
+    def _refill(self) -> None:
+        """The first credit has come back after all was used up, or the last that was missing."""
+        if self._is_refilling:
+            self._is_refilling = False
+            self.credit += self.refill_from
+        elif self.refill_from:
+            self._is_refilling = True
+            self.credit -= self.refill_from
+            return
+        self.queue.activate(self)
+
+    def take_credit_back(self, size: int) -> None:
+        """An entry of ``size`` octets that was counted as delivered was not: it uses up nothing."""
+        self.credit += 1
+        if self.windows:
+            self._restore_windows(size)
+        if not self.is_active:
             self.queue.activate(self)
+
+    def _restore_windows(self, size: int) -> None:
+        for window in self.windows:
+            window.restore(size)
+            if window.waiting:
+                window.wake_waiting()
 
     def __repr__(self) -> str:
         return f"<Consumer {self.tag!r} of {self.queue.name!r}, credit {self.credit}>"

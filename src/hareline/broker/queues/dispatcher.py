@@ -32,15 +32,32 @@ BATCH_BYTES: Final = 262_144
 
 
 class Dispatcher:
-    __slots__ = ("_order", "_queue", "_rings", "consumers")
+    """The plain lane: every consumer may have every entry.
+
+    ``parked_count``: entries in state PARKED, which are not in the ordering. ``wants_new_entries``
+    and ``wants_departures`` ask the queue for calls of ``on_ready`` and ``on_departed``.
+    ``live_limit``: of all consumers only so many receive, the others wait for one of those to leave
+    (single active consumer; 0 = no limit).
+    """
+
+    __slots__ = ("_order", "_queue", "_rings", "consumers", "live_limit", "parked_count")
+
+    wants_new_entries: bool = False
+    wants_departures: bool = False
 
     def __init__(self, queue: Queue, order: EntryOrder) -> None:
         self._queue = queue
         self._order = order
         self._rings: list[tuple[int, deque[Consumer]]] = []  # highest priority first
         self.consumers: list[Consumer] = []  # in the order in which they came
+        self.live_limit = 0
+        self.parked_count = 0
+
+    # ------------------------------------------------------------------- consumers
 
     def add(self, consumer: Consumer) -> None:
+        live = sum(other.is_live for other in self.consumers) if self.live_limit else 0
+        consumer.is_live = not self.live_limit or live < self.live_limit
         self.consumers.append(consumer)
         self.activate(consumer)
 
@@ -54,6 +71,30 @@ class Dispatcher:
             self._ring(consumer.priority).remove(consumer)
         if all(other.priority != consumer.priority for other in self.consumers):
             self._rings = [pair for pair in self._rings if pair[0] != consumer.priority]
+        if self.live_limit and consumer.is_live:
+            self._promote()
+
+    def _promote(self) -> None:
+        """A live consumer has left: the next in line, by priority and then arrival, takes over."""
+        waiting = [other for other in self.consumers if not other.is_live]
+        if waiting:
+            successor = max(waiting, key=lambda other: other.priority)
+            successor.is_live = True
+            self._queue.activate(successor)
+
+    def hand_over_to(self, successor: Dispatcher) -> None:
+        """Another lane goes on with these consumers; all ready entries are in the ordering."""
+        successor.live_limit = self.live_limit
+        willing = [consumer for consumer in self.consumers if consumer.is_active]
+        for consumer in willing:
+            consumer.is_active = False
+        successor.adopt(self.consumers, willing)
+
+    def adopt(self, consumers: list[Consumer], willing: list[Consumer]) -> None:
+        """Go on with these consumers of another lane; the others come back by themselves."""
+        self.consumers = consumers
+        for consumer in willing:
+            self.activate(consumer)
 
     def untie(self) -> None:
         """The queue is deleted: without this reference it is freed, and not by the collector."""
@@ -61,6 +102,8 @@ class Dispatcher:
 
     def activate(self, consumer: Consumer) -> None:
         if consumer.is_active or consumer.is_cancelled or consumer.credit <= 0:
+            return
+        if not consumer.is_live:
             return
         consumer.is_active = True
         self._ring(consumer.priority).append(consumer)
@@ -77,6 +120,51 @@ class Dispatcher:
     @property
     def has_active_consumers(self) -> bool:
         return any(ring for _, ring in self._rings)
+
+    def finished(self) -> list[Consumer]:
+        """Those that close at the end and have come to it: nothing that is ready is for them."""
+        if len(self._order):
+            return []
+        return [one for one in self.consumers if one.closes_at_end and self._has_nothing_for(one)]
+
+    def _has_nothing_for(self, consumer: Consumer) -> bool:
+        """While the ordering is empty; one that waits for another to leave has its turn to come."""
+        return consumer.is_live
+
+    # ------------------------------------------------- entries, on the queue's behalf
+
+    def on_ready(self, entry: QueueEntry) -> None:
+        """A new entry is ready, or one that was held; only if ``wants_new_entries``."""
+
+    def on_departed(self, entry: QueueEntry) -> None:
+        """An entry was settled, or put back after it was acquired; if ``wants_departures``."""
+
+    def on_parked_dropped(self) -> None:
+        """A parked entry was settled where it is."""
+        self.parked_count -= 1
+
+    def may_deliver(self, entry: QueueEntry) -> bool:
+        """Whether ``run`` could hand this ready entry to anybody; True where that is not known."""
+        return self.has_active_consumers
+
+    def least(self) -> QueueEntry | None:
+        """The ready entry that a full queue gives up first, left where it is."""
+        return self._order.least()
+
+    def get(self) -> QueueEntry | None:
+        """Acquire the next entry for basic.get."""
+        entries = self._queue.acquire(1)
+        return entries[0] if entries else None
+
+    def ready_entries(self) -> list[QueueEntry]:
+        """Every ready entry, in order, left where it is."""
+        return list(self._order)
+
+    def take_all(self) -> list[QueueEntry]:
+        """Remove and return every ready entry, in order."""
+        return self._order.take(len(self._order))
+
+    # -------------------------------------------------------------------- delivery
 
     def run(self) -> bool:
         """Deliver within one turn's share; True when only the share stopped it."""
@@ -200,14 +288,14 @@ class Dispatcher:
     def _hand_over(self, consumer: Consumer, entries: list[QueueEntry]) -> int:
         consumer.credit -= len(entries)
         delivered = consumer.deliver(entries)
+        if delivered < len(entries):  # first, so that nobody takes the queue for emptier than it is
+            self._take_back(consumer, entries[delivered:])
         if not consumer.acknowledges:
             self._queue.settle_delivered(entries[:delivered])
-        if delivered < len(entries):
-            self._take_back(consumer, entries[delivered:])
         return delivered
 
     def _take_back(self, consumer: Consumer, entries: list[QueueEntry]) -> None:
         """The consumer's output filled up on the way: the rest was never delivered."""
         for entry in entries:
-            consumer.restore_credit(entry.message.size)
+            consumer.take_credit_back(entry.message.size)
         self._queue.restore(entries)

@@ -3,7 +3,11 @@
 =========  ====================================  =============================================
 state      meaning                               leaves it by
 =========  ====================================  =============================================
-READY      in the ordering, anyone may take it   acquire -> ACQUIRED, purge -> SETTLED
+READY      in the ordering, anyone may take it   acquire -> ACQUIRED, drop or purge -> SETTLED;
+                                                 nobody there may have it -> PARKED
+PARKED     ready, but waits for its group or a   as READY; back to the ordering -> READY
+           consumer whose selector is true
+HELD       not valid yet, in no ordering         its time comes -> READY, drop or purge -> SETTLED
 ACQUIRED   one consumer or basic.get has it      settle -> SETTLED, release -> READY
 SETTLED    gone from the queue                   nothing
 =========  ====================================  =============================================
@@ -13,18 +17,21 @@ Only ``broker.queues.queue`` and its dispatcher change the state.               
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from hareline.broker.queues.consumer import Consumer
+    from hareline.broker.queues.groups import Group
     from hareline.broker.queues.queue import Queue
     from hareline.message import Message
 
 READY: Final = 0
 ACQUIRED: Final = 1
 SETTLED: Final = 2
+HELD: Final = 3
+PARKED: Final = 4
 
-STATE_NAMES: Final = ("ready", "acquired", "settled")
+STATE_NAMES: Final = ("ready", "acquired", "settled", "held", "parked")
 
 
 class QueueEntry:
@@ -32,9 +39,16 @@ class QueueEntry:
 
     ``delivery_count`` counts deliveries that came back; above 0 the next one is "redelivered".
     ``consumer`` is who acquired it; None while ready and for basic.get.
+
+    The entries of a plain FIFO queue need no more; ``rank``, ``group`` and ``expires_at_ms`` are
+    then these constants and cost no memory.
     """
 
     __slots__ = ("consumer", "delivery_count", "message", "offset", "queue", "state")
+
+    rank: Any = 0
+    group: Group | None = None
+    expires_at_ms: int = 0
 
     def __init__(self, queue: Queue, message: Message, offset: int) -> None:
         self.queue = queue
@@ -46,3 +60,25 @@ class QueueEntry:
 
     def __repr__(self) -> str:
         return f"<QueueEntry {self.offset} of {self.queue.name!r}, {STATE_NAMES[self.state]}>"
+
+
+class RankedEntry(QueueEntry):
+    """An entry of a queue that does more than FIFO.
+
+    ``rank``: its place among the others, set by the ordering when it is added. ``group``: its
+    message group, once the dispatcher has looked at it. ``expires_at_ms``: epoch milliseconds,
+    0 = never.
+    """
+
+    __slots__ = ("expires_at_ms", "group", "rank")
+
+    def __init__(self, queue: Queue, message: Message, offset: int) -> None:
+        self.queue = queue
+        self.message = message
+        self.offset = offset
+        self.state = READY
+        self.delivery_count = 0
+        self.consumer = None
+        self.rank = offset
+        self.group = None
+        self.expires_at_ms = 0

@@ -7,19 +7,20 @@ consumers, credit or messages' lifetimes; the queue and its dispatcher call it a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from hareline.broker.queues.entry import QueueEntry
 
 
 class EntryOrder(ABC):
-    """Ready entries in delivery order. ``len()`` is their number."""
+    """Ready entries in delivery order. ``len()`` is their number, iteration shows them in order."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
-    def add(self) -> Callable[[QueueEntry], None]:
+    def add(self) -> Callable[[Any], None]:
         """The function that inserts a new entry; a property so that it may be a C method."""
 
     @abstractmethod
@@ -32,7 +33,37 @@ class EntryOrder(ABC):
 
     @abstractmethod
     def restore(self, entries: Iterable[QueueEntry]) -> None:
-        """Put back entries that were taken, each at its own place."""
+        """Put in entries that were taken, each at its own place."""
+
+    @abstractmethod
+    def discard(self, entry: QueueEntry) -> None:
+        """An entry that stands here has just been settled: it counts no more and never comes out.
+
+        Called once for it, with its state already SETTLED, so an ordering may leave it where it is
+        and pass over it later.
+        """
+
+    @abstractmethod
+    def least(self) -> QueueEntry | None:
+        """The entry that a full queue gives up first, left where it is."""
+
+    def worth(self, entry: QueueEntry) -> Any:
+        """What ``least`` goes by, as a value: of all entries the smallest goes first.
+
+        The offset unless the ordering says otherwise. For entries that have been added, in the
+        ordering or not.
+        """
+        return entry.offset
+
+    @abstractmethod
+    def rank(self, entry: QueueEntry) -> Any:
+        """The entry's place as a value: the smallest is next, no two are equal, it never changes.
+
+        For entries that have been added, in the ordering or not.
+        """
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[QueueEntry]: ...

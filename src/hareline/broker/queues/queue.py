@@ -1,51 +1,109 @@
 """A queue: owns an ordering and a dispatcher, and keeps the books over both.
 
-Called by the vhost (enqueue), by the dispatcher (acquire, restore), and by the protocol side
-(acquire for basic.get, settle, release, purge). It is not subclassed: what differs between queue
-types is the ordering.
+Called by the vhost (enqueue, accept), by the dispatcher (acquire, restore), and by the protocol
+side (get, settle, reject, release, purge). It is not subclassed: what differs between queue types
+is the ordering, and what a queue does besides is one small object for each thing, or None:
 
-Invariant: ``ready_count + unacked_count`` is the number of entries that are not settled, and
-``ready_bytes`` the octets of the ready ones' bodies.                                        [hot]
+=================  ================================================================================
+``expiry``         when entries expire; made for the first message that can
+``hold``           entries that are not valid yet
+``overflow``       limits, and what happens at them
+``dead_letters``   where entries go that are dropped, expired, rejected or delivered too often
+``last_values``    the ordering itself, where a new value takes the place of an older one
+=================  ================================================================================
+
+``enqueue`` is the lane of a queue that does nothing with new messages but to keep them; all others
+are *guarded*, and publishers go by ``accept``.
+
+Invariant: ``ready_count + held_count + unacked_count`` is the number of entries that are not
+settled, and ``ready_bytes`` the octets of the ready ones' bodies.                           [hot]
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, Literal
 
+from hareline.broker.queues.browsing import Browsers
 from hareline.broker.queues.consumer import Consumer
 from hareline.broker.queues.dispatcher import Dispatcher
-from hareline.broker.queues.entry import ACQUIRED, READY, SETTLED, QueueEntry
+from hareline.broker.queues.entry import (
+    ACQUIRED,
+    HELD,
+    PARKED,
+    READY,
+    SETTLED,
+    QueueEntry,
+    RankedEntry,
+)
+from hareline.broker.queues.environment import QueueEnvironment
+from hareline.broker.queues.expiry import Expiry
+from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.last_value import LastValueOrder
 from hareline.broker.queues.order import EntryOrder
+from hareline.broker.queues.selective import SelectiveDispatcher
 from hareline.message import Message
 from hareline.turn import Turn
+
+if TYPE_CHECKING:
+    from hareline.broker.queues.dead_letter import DeadLetters
+    from hareline.broker.queues.hold import Hold
+    from hareline.broker.queues.lease import Lease
+    from hareline.broker.queues.overflow import Overflow
+
+# Why an entry leaves without having been accepted; the first four are RabbitMQ's words in x-death.
+DeathReason = Literal[
+    "rejected", "expired", "maxlen", "delivery_limit", "replaced", "deleted", "retention"
+]
+
+NO_DELIVERY_LIMIT: Final = -1
 
 
 class Queue:
     """``owner`` is the connection that holds the queue exclusively, or None.
 
     ``next_offset`` is also the number of messages ever enqueued. ``on_unused`` is called when the
-    last consumer has left (the vhost deletes auto-delete queues then).
+    last consumer has left (the vhost deletes auto-delete queues then). ``delivery_limit``: how
+    often an entry may come back, NO_DELIVERY_LIMIT = always; ``shows_delivery_count``: redelivered
+    messages carry it in the header x-delivery-count. ``is_delivering``: entries may be on their way
+    from the ordering to consumers, so that the queue looks emptier than it is.
     """
 
     __slots__ = (
         "_add",
         "_dispatcher",
+        "_entry_class",
+        "_has_closing",
         "_is_marked",
+        "_on_departed",
         "_order",
         "_turn",
         "arguments",
+        "browsers",
+        "dead_letters",
         "delivered_count",
+        "delivery_limit",
+        "environment",
+        "expiry",
         "had_consumers",
+        "held_count",
+        "hold",
         "is_auto_delete",
         "is_deleted",
+        "is_delivering",
         "is_durable",
+        "is_guarded",
+        "last_values",
+        "lease",
         "name",
         "next_offset",
         "on_unused",
+        "overflow",
         "owner",
         "ready_bytes",
         "released_count",
         "settled_count",
+        "shows_delivery_count",
         "unacked_count",
     )
 
@@ -60,6 +118,7 @@ class Queue:
         owner: object | None = None,
         arguments: Mapping[str, object] | None = None,
         on_unused: Callable[[Queue], None] | None = None,
+        environment: QueueEnvironment | None = None,
     ) -> None:
         self.name = name
         self.is_durable = is_durable
@@ -67,29 +126,138 @@ class Queue:
         self.owner = owner
         self.arguments: Mapping[str, object] = arguments or {}
         self.on_unused = on_unused
+        self.environment = environment
         self._order = order
         self._add = order.add
+        self._entry_class = QueueEntry if isinstance(order, FifoOrder) else RankedEntry
         self._turn = turn
         self._dispatcher = Dispatcher(self, order)
+        self.browsers: Browsers | None = None
         self._is_marked = False
+        self.is_delivering = False
+        self._has_closing = False  # consumers that close at the end
         self.had_consumers = False
         self.is_deleted = False
         self.next_offset = 0
         self.ready_bytes = 0
+        self.held_count = 0
         self.unacked_count = 0
         self.delivered_count = 0
         self.released_count = 0
         self.settled_count = 0
+        self.expiry: Expiry | None = None
+        self.hold: Hold | None = None
+        self.lease: Lease | None = None
+        self.overflow: Overflow | None = None
+        self.dead_letters: DeadLetters | None = None
+        self.last_values = order if isinstance(order, LastValueOrder) else None
+        self.delivery_limit = NO_DELIVERY_LIMIT
+        self.shows_delivery_count = False
+        self.is_guarded = False
+        self._on_departed: Callable[[QueueEntry], None] | None = None
+        self.renew_guard()
+
+    def renew_guard(self) -> None:
+        """To be called when one of the policies was set or taken away."""
+        was_guarded = self.is_guarded
+        self.is_guarded = (
+            (self.expiry is not None and self.expiry.concerns_all)
+            or self.hold is not None
+            or self.overflow is not None
+            or self.last_values is not None
+            or self._dispatcher.wants_new_entries
+            or self.browsers is not None
+        )
+        self._on_departed = None
+        if self.overflow is not None or self.last_values is not None:
+            self._on_departed = self._departed
+        elif self._dispatcher.wants_departures:
+            self._on_departed = self._dispatcher.on_departed
+        if self.is_guarded or self._on_departed is not None:
+            self._entry_class = RankedEntry
+        if self.is_guarded != was_guarded and self.environment is not None:
+            self.environment.on_guard_changed()
 
     # ---------------------------------------------------------------- in
 
     def enqueue(self, message: Message) -> None:
+        """The lane of queues that are not guarded, for messages without a time to live."""
         offset = self.next_offset
         self.next_offset = offset + 1
-        self._add(QueueEntry(self, message, offset))
+        self._add(self._entry_class(self, message, offset))
         self.ready_bytes += message.size
         if not self._is_marked:
             self.mark()
+
+    def accept(self, message: Message) -> bool:
+        """Take in a message with all that this queue does to new ones; False: it is refused.
+
+        A message that is silently dropped at once (overflow "discard") was not refused.
+        """
+        overflow = self.overflow
+        if overflow is not None:
+            if overflow.refuses(message):
+                return False
+            if overflow.discards(message):
+                return True
+        offset = self.next_offset
+        self.next_offset = offset + 1
+        entry = RankedEntry(self, message, offset)
+        expiry = self.expiry
+        if expiry is None and message.expires_at_ms:
+            expiry = self._start_expiry()
+        if expiry is not None:
+            expiry.add(entry)
+        hold = self.hold
+        if hold is not None and hold.takes(entry):
+            entry.state = HELD
+            self.held_count += 1
+        else:
+            self._make_ready(entry)
+        if overflow is not None:
+            overflow.enforce(entry)
+        return True
+
+    def _make_ready(self, entry: QueueEntry) -> None:
+        """A new entry, or one that was held until now."""
+        replaced = None if self.last_values is None else self.last_values.replaced_by(entry)
+        entry.state = READY
+        self._add(entry)
+        self.ready_bytes += entry.message.size
+        if replaced is not None:
+            self.drop([replaced], "replaced")
+        self._dispatcher.on_ready(entry)
+        if self.browsers is not None:
+            self.browsers.on_ready(entry)
+        self.mark()
+
+    def make_held_ready(self, entries: list[QueueEntry]) -> None:
+        """Their time has come (``hold`` calls this): each takes its own place.
+
+        Of a last value they become the newest in this order.
+        """
+        if self.last_values is not None:
+            for entry in entries:
+                replaced = self.last_values.replaced_by(entry)
+                if replaced is not None:
+                    self.drop([replaced], "replaced")
+            entries = [entry for entry in entries if entry.state == HELD]
+        for entry in entries:
+            entry.state = READY
+            self.ready_bytes += entry.message.size
+            self._dispatcher.on_ready(entry)
+            if self.browsers is not None:
+                self.browsers.on_ready(entry)
+        self.held_count -= len(entries)
+        self._order.restore(entries)
+        self.mark()
+        if self.overflow is not None:
+            self.overflow.enforce(None)
+
+    def _start_expiry(self) -> Expiry:
+        assert self.environment is not None, "a queue without an environment has no time"
+        self.expiry = Expiry(self, self.environment)
+        return self.expiry
 
     def mark(self) -> None:
         """Ask for a dispatch at the end of this turn."""
@@ -99,13 +267,39 @@ class Queue:
 
     def dispatch(self) -> bool:
         """The turn's call; True when entries and willing consumers are left."""
+        if self.is_deleted:  # it was marked before
+            return False
         is_unfinished = False
         try:
-            is_unfinished = self._dispatcher.run()
+            is_unfinished = self._deliver()
         finally:
             # only now, so that what is put back on the way does not ask for one more dispatch
             self._is_marked = is_unfinished
-        return is_unfinished
+        if not is_unfinished and self.expiry is not None and self.expiry.drop_expiring():
+            self.mark()
+        if self.overflow is not None:
+            self.overflow.on_delivered()
+        if self._has_closing:
+            self._let_go()
+        return is_unfinished and not self.is_deleted
+
+    def _let_go(self) -> None:
+        """Consumers that asked for it and have come to the end; the last may take the queue along.
+
+        Only at the end of a turn: ``deliver_due`` must leave its callers a queue.
+        """
+        while finished := self._finished():
+            for consumer in finished:
+                if not consumer.is_cancelled:
+                    self.remove_consumer(consumer)
+                    consumer.on_queue_deleted()  # what the client is told is the same
+            if self.is_deleted:
+                return
+        self._has_closing = any(consumer.closes_at_end for consumer in self.consumers)
+
+    def _finished(self) -> list[Consumer]:
+        finished = self._dispatcher.finished()
+        return finished if self.browsers is None else finished + self.browsers.finished()
 
     def deliver_due(self) -> None:
         """Deliver now what the end of the turn would deliver.
@@ -115,14 +309,45 @@ class Queue:
         consumers' (RabbitMQ's order; without it a delete could take their last messages along).
         """
         if self._is_marked:
-            self._dispatcher.run()
+            self._deliver()
+        if self.expiry is not None and self.expiry.drop_expiring():
+            self.mark()
+
+    def _deliver(self) -> bool:
+        """What expired in an earlier turn goes first; what expires in this one may still go out."""
+        if self.expiry is not None and self.expiry.drop_expired():
+            return True
+        was_delivering, self.is_delivering = self.is_delivering, True
+        try:
+            return self._run()
+        finally:
+            self.is_delivering = was_delivering
+
+    def _run(self) -> bool:
+        if self.browsers is None:
+            return self._dispatcher.run()
+        is_unfinished = self.browsers.run()  # before anybody takes what they have not seen
+        return self._dispatcher.run() or is_unfinished
 
     # --------------------------------------------------------------- out
 
+    def get(self) -> QueueEntry | None:
+        """Acquire the next entry for basic.get."""
+        if self.lease is not None:
+            self.lease.touch()
+        self.deliver_due()
+        if self.expiry is not None:
+            while self.expiry.drop_expired():
+                continue  # the next entry must not be one whose end a later turn would see to
+        entry = self._dispatcher.get()
+        if self.overflow is not None:
+            self.overflow.on_delivered()
+        return entry
+
     def acquire(self, count: int) -> list[QueueEntry]:
-        """Take the next ``count`` ready entries, fewer when there are fewer."""
+        """Take the next ``count`` entries of the ordering, fewer when there are fewer."""
         entries = self._order.take(count)
-        if len(self._order) == 0:
+        if len(self._order) == 0 and not self._dispatcher.parked_count:
             self.ready_bytes = 0
         else:
             self.ready_bytes -= sum([entry.message.size for entry in entries])
@@ -137,21 +362,101 @@ class Queue:
         entry.state = SETTLED
         self.unacked_count -= 1
         self.settled_count += 1
+        if self._on_departed is not None:
+            self._on_departed(entry)
 
     def settle_delivered(self, entries: list[QueueEntry]) -> None:
         """Entries handed to a consumer that does not acknowledge."""
         count = len(entries)
         self.unacked_count -= count
         self.settled_count += count
+        if (
+            self._on_departed is not None or self.expiry is not None or self.browsers is not None
+        ):  # somebody keeps entries, and goes by their state
+            for entry in entries:
+                entry.state = SETTLED
+        if self._on_departed is not None:
+            for entry in entries:
+                self._on_departed(entry)
+
+    def reject(self, entries: list[QueueEntry]) -> None:
+        """Delivered entries that the client does not want, and does not want back."""
+        self._bury(entries, "rejected")
+
+    def _bury(self, entries: list[QueueEntry], reason: DeathReason) -> None:
+        """Acquired entries leave the queue, to where its dead letters go."""
+        for entry in entries:
+            self.settle(entry)
+        if self.dead_letters is not None and (reason == "deleted" or not self.is_deleted):
+            self.dead_letters.publish(entries, reason)
+
+    def _departed(self, entry: QueueEntry) -> None:
+        """An entry was settled, from whatever state."""
+        if self.last_values is not None:
+            self.last_values.forget(entry)
+        self._dispatcher.on_departed(entry)
+        if self.overflow is not None:
+            self.overflow.on_departed(entry)
+
+    def drop(self, entries: list[QueueEntry], reason: DeathReason) -> None:
+        """Ready or held entries leave the queue: expired, pushed out or replaced."""
+        for entry in entries:
+            state = entry.state
+            assert state in (READY, PARKED, HELD), entry
+            entry.state = SETTLED
+            if state == HELD:
+                self.held_count -= 1
+                continue
+            self.ready_bytes -= entry.message.size
+            if state == READY:
+                self._order.discard(entry)
+            else:
+                self._dispatcher.on_parked_dropped()
+        self.settled_count += len(entries)
+        if self._on_departed is not None:
+            for entry in entries:
+                self._on_departed(entry)
+        if self.dead_letters is not None:
+            self.dead_letters.publish(entries, reason)
 
     def release(self, entries: list[QueueEntry]) -> None:
-        """Delivered entries become available again, at their own places, as redelivered."""
+        """Delivered entries become available again, at their own places, as redelivered.
+
+        Those that came back too often, have expired, or are no longer the last value, leave. What
+        comes back to a queue that is deleted goes where the rest of it has gone (Broker-J).
+        """
         if self.is_deleted:
+            self._bury(entries, "deleted")
             return
         for entry in entries:
             entry.delivery_count += 1
         self.released_count += len(entries)
+        if self.delivery_limit >= 0:
+            entries = self._without(
+                entries, "delivery_limit", lambda entry: entry.delivery_count > self.delivery_limit
+            )
+        if self.expiry is not None:
+            entries = self._without(entries, "expired", self.expiry.is_expired)
+        if self.last_values is not None:
+            entries = self._without(entries, "replaced", self.last_values.is_stale)
+        if self.shows_delivery_count:
+            for entry in entries:
+                before = entry.message
+                entry.message = before.with_header("x-delivery-count", entry.delivery_count)
+                if self.overflow is not None:
+                    self.overflow.on_changed(before, entry.message)
         self._put_back(entries)
+        if self.overflow is not None:
+            self.overflow.enforce(None)
+
+    def _without(
+        self, entries: list[QueueEntry], reason: DeathReason, leaves: Callable[[QueueEntry], bool]
+    ) -> list[QueueEntry]:
+        leaving = [entry for entry in entries if leaves(entry)]
+        if not leaving:
+            return entries
+        self._bury(leaving, reason)
+        return [entry for entry in entries if entry.state != SETTLED]
 
     def restore(self, entries: list[QueueEntry]) -> None:
         """Acquired entries that were never delivered go back as they were."""
@@ -165,64 +470,135 @@ class Queue:
             entry.consumer = None
             self.ready_bytes += entry.message.size
         self.unacked_count -= len(entries)
+        if self._dispatcher.wants_departures:
+            for entry in entries:
+                self._dispatcher.on_departed(entry)
         self._order.restore(entries)
         self.mark()
 
     def purge(self) -> int:
-        """Drop all ready entries; returns how many. Unacked ones are not touched."""
-        entries = self._order.take(len(self._order))
+        """Drop all entries that nobody has; returns how many. Unacked ones are not touched."""
+        return len(self.take_all())
+
+    def take_all(self) -> list[QueueEntry]:
+        """Settle all ready and held entries, and return them in order."""
+        entries = self._dispatcher.take_all()
+        if self.hold is not None:
+            entries += self.hold.take_all()
         for entry in entries:
             entry.state = SETTLED
+        self.held_count = 0
         self.ready_bytes = 0
-        return len(entries)
+        self.settled_count += len(entries)
+        if self._on_departed is not None:
+            for entry in entries:
+                self._on_departed(entry)
+        return entries
 
     # --------------------------------------------------------- consumers
+
+    def use_dispatcher(self, dispatcher: Dispatcher) -> None:
+        """Go on by another lane, with the consumers there are."""
+        self._dispatcher.hand_over_to(dispatcher)
+        self._dispatcher = dispatcher
+        self.renew_guard()
+
+    def limit_live_consumers(self, limit: int) -> None:
+        """Only so many receive, the others wait for one of them to leave; 0 = all."""
+        self._dispatcher.live_limit = limit
 
     def add_consumer(self, consumer: Consumer) -> None:
         self.deliver_due()
         self.had_consumers = True
-        self._dispatcher.add(consumer)
+        self._has_closing = self._has_closing or consumer.closes_at_end
+        if consumer.is_browser:
+            if self.browsers is None:
+                self.browsers = Browsers(self, self._order)
+                self.renew_guard()
+        elif (consumer.selector or consumer.since_ms) and type(self._dispatcher) is Dispatcher:
+            self.use_dispatcher(SelectiveDispatcher(self, self._order))
+        self._lane_of(consumer).add(consumer)
         self.mark()
+
+    def _lane_of(self, consumer: Consumer) -> Dispatcher:
+        if consumer.is_browser and self.browsers is not None:
+            return self.browsers
+        return self._dispatcher
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """The consumer gets nothing more; what it has unacked stays with its channel."""
         if consumer.is_cancelled:
             return
         consumer.is_cancelled = True
-        self._dispatcher.remove(consumer)
-        if not self._dispatcher.consumers and self.on_unused is not None:
+        dispatcher = self._lane_of(consumer)
+        dispatcher.remove(consumer)
+        if dispatcher is self.browsers and not dispatcher.consumers:
+            dispatcher.untie()
+            self.browsers = None
+            self.renew_guard()
+        if isinstance(dispatcher, SelectiveDispatcher) and not dispatcher.is_needed:
+            self.use_dispatcher(Dispatcher(self, self._order))
+        if self.lease is not None:
+            self.lease.touch()
+        if self.on_unused is not None and not self.consumers:
             self.on_unused(self)
 
     def activate(self, consumer: Consumer) -> None:
         """The consumer may have become able to receive: credit came back, or its socket drained."""
-        self._dispatcher.activate(consumer)
-        if not self._is_marked and len(self._order):
+        self._lane_of(consumer).activate(consumer)
+        if not self._is_marked and (
+            self.ready_count or (consumer.closes_at_end and not consumer.is_cancelled)
+        ):
             self.mark()
 
     def on_deleted(self) -> list[Consumer]:
         """Empty the queue and let go of its consumers, who are returned to be told."""
         self.is_deleted = True
-        self.purge()
-        consumers = list(self._dispatcher.consumers)
+        entries = self.take_all()
+        if self.dead_letters is not None:
+            self.dead_letters.publish(entries, "deleted")
+        for part in (self.expiry, self.hold, self.lease, self.overflow):
+            if part is not None:
+                part.stop()
+        self._on_departed = None  # it refers to this queue, and nobody asks any more
+        if self.last_values is not None:
+            self.last_values.forget_all()
+        consumers = list(self.consumers)
         for consumer in consumers:
             consumer.is_cancelled = True
-            self._dispatcher.remove(consumer)
+            self._lane_of(consumer).remove(consumer)
         self._dispatcher.untie()
+        if self.browsers is not None:
+            self.browsers.untie()
         return consumers
 
     # ----------------------------------------------------------- reading
 
+    def ready_entries(self) -> list[QueueEntry]:
+        """Every ready entry, in order, left where it is."""
+        return self._dispatcher.ready_entries()
+
+    def may_deliver(self, entry: QueueEntry) -> bool:
+        """Whether a dispatch now could hand this ready entry to anybody."""
+        return self._dispatcher.may_deliver(entry)
+
+    def least_ready(self) -> QueueEntry | None:
+        """The ready entry that a full queue gives up first."""
+        return self._dispatcher.least()
+
     @property
     def consumers(self) -> list[Consumer]:
-        return self._dispatcher.consumers
+        if self.browsers is None:
+            return self._dispatcher.consumers
+        return self._dispatcher.consumers + self.browsers.consumers
 
     @property
     def ready_count(self) -> int:
-        return len(self._order)
+        return len(self._order) + self._dispatcher.parked_count
 
     @property
     def is_exclusively_consumed(self) -> bool:
-        return any(consumer.is_exclusive for consumer in self._dispatcher.consumers)
+        return any(consumer.is_exclusive for consumer in self.consumers)
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}, {self.ready_count} ready, {self.unacked_count} unacked>"

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hareline.broker.queues.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
+from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
 
 from .conftest import Publish
@@ -97,6 +101,78 @@ def test_a_consumer_in_a_ring_has_credit(
         publish(b"x")
         turn.run()
     assert consumer.credit == (2 if room < 0 else 0)
+
+
+# ------------------------------------------------------------------------------- the refill
+
+
+def refilled(queue: Queue, prefetch_count: int, refill_percent: int) -> RecordingConsumer:
+    consumer = RecordingConsumer(
+        queue, prefetch_count=prefetch_count, refill_percent=refill_percent
+    )
+    queue.add_consumer(consumer)
+    return consumer
+
+
+@given(count=st.integers(1, 30), percent=st.integers(1, 100), data=st.data())
+def test_a_used_up_consumer_waits_until_few_enough_are_unacked(
+    count: int, percent: int, data: st.DataObject
+) -> None:
+    turn = ManualTurn()
+    queue = Queue("q", FifoOrder(), turn)
+    consumer = refilled(queue, count, percent)
+    for number in range(30 * 6):
+        queue.enqueue(make_message(b"%d" % number))
+    turn.run()
+    for _ in range(5):
+        assert len(consumer.unacked) == count
+        enough = max(1, count - count * percent // 100)
+        acked = 0
+        while acked < enough:
+            assert len(consumer.unacked) == count - acked
+            step = data.draw(st.integers(1, enough - acked))
+            acked += step
+            (consumer.ack if data.draw(st.booleans()) else consumer.release)(step)
+            queue.activate(consumer)  # what a socket that drained would do
+            turn.run()
+
+
+def test_what_was_not_taken_uses_up_nothing(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    """Its output filled up in the middle: the rest of its credit needs no refill."""
+    consumer = refilled(queue, 4, 50)
+    consumer.room = 2  # three octets at most
+    publish(b"1", b"2", b"3", b"4")
+    turn.run()
+    assert len(consumer.unacked) < 4
+    consumer.drain()
+    turn.run()
+    assert consumer.bodies == [b"1", b"2", b"3", b"4"]
+    consumer.ack(1)
+    assert consumer.credit <= 0
+    consumer.ack(1)
+    assert consumer.credit == 2
+
+
+def test_acks_while_its_output_is_full_do_not_make_it_active(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    """The recorder fails when it is asked again while it waits for its output."""
+    consumer = refilled(queue, 4, 50)
+    publish(b"1", b"2", b"3")
+    turn.run()
+    consumer.fill()
+    publish(b"4", b"5")
+    turn.run()
+    assert not consumer.is_active
+    for _ in range(3):
+        consumer.ack(1)
+        turn.run()
+        assert not consumer.is_active
+    consumer.drain()
+    turn.run()
+    assert consumer.bodies[3:] == [b"4", b"5"]
 
 
 def test_its_repr_names_tag_queue_and_credit(queue: Queue) -> None:

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.entry import SETTLED, QueueEntry
+from hareline.broker.queues.fifo import DEAD_ALLOWED, DEAD_BYTES_ALLOWED, FifoOrder
 from hareline.broker.queues.queue import Queue
 from tests.support.messages import make_message
 
@@ -133,3 +133,101 @@ def test_add_stays_valid_after_the_order_was_emptied(
     late = QueueEntry(queue, MESSAGE, 10)
     add(late)
     assert order.take(1) == [late]
+
+
+# ---------------------------------------------------------------- settled where they stand
+
+
+def settle(order: FifoOrder, entry: QueueEntry) -> None:
+    entry.state = SETTLED
+    order.discard(entry)
+
+
+def test_a_settled_entry_counts_no_more_and_never_comes_out(
+    order: FifoOrder, entries: list[QueueEntry]
+) -> None:
+    for offset in (3, 0, 9):
+        settle(order, entries[offset])
+    assert len(order) == 7
+    assert offsets(list(order)) == [1, 2, 4, 5, 6, 7, 8]
+    assert order.peek() is entries[1]
+    assert offsets(order.take(3)) == [1, 2, 4]
+    assert offsets(order.take(10)) == [5, 6, 7, 8]
+
+
+def test_a_settled_entry_that_had_come_back_never_comes_out(
+    order: FifoOrder, entries: list[QueueEntry]
+) -> None:
+    order.restore([order.take(4)[2]])
+    order.take(3)
+    order.restore([entries[1], entries[4]])
+    settle(order, entries[1])
+    assert offsets(list(order)) == [4, 6, 7, 8, 9]
+    assert order.peek() is entries[4]
+    assert offsets(order.take(10)) == [4, 6, 7, 8, 9]
+
+
+def test_the_first_entry_is_let_go_of_at_once_when_it_is_settled(
+    order: FifoOrder, entries: list[QueueEntry]
+) -> None:
+    settle(order, entries[1])
+    assert len(order._fresh) == 10
+    settle(order, entries[0])
+    assert [*order._fresh] == entries[2:]
+
+
+def test_settled_entries_are_swept_out_when_they_are_the_majority(queue: Queue) -> None:
+    order = FifoOrder()
+    entries = [QueueEntry(queue, MESSAGE, offset) for offset in range(1000)]
+    for entry in entries:
+        order.add(entry)
+    for entry in entries[1:-1]:
+        settle(order, entry)
+        assert len(order._fresh) <= 2 * len(order) + DEAD_ALLOWED + 1
+    assert order.take(10) == [entries[0], entries[-1]]
+
+
+def test_large_settled_entries_are_swept_out_before_they_are_the_majority(queue: Queue) -> None:
+    order = FifoOrder()
+    large = make_message(bytes(DEAD_BYTES_ALLOWED // 4))
+    entries = [QueueEntry(queue, large, offset) for offset in range(40)]
+    for entry in entries:
+        order.add(entry)
+    for entry in entries[1:5]:
+        settle(order, entry)
+    assert len(order._fresh) == 40
+    settle(order, entries[5])
+    assert [*order._fresh] == [entries[0], *entries[6:]]
+    assert len(order) == 35
+
+
+def test_add_stays_valid_after_a_sweep(queue: Queue) -> None:
+    order = FifoOrder()
+    add = order.add
+    entries = [QueueEntry(queue, MESSAGE, offset) for offset in range(2 * DEAD_ALLOWED)]
+    for entry in entries:
+        add(entry)
+    for entry in entries[1:]:
+        settle(order, entry)
+    late = QueueEntry(queue, MESSAGE, 2 * DEAD_ALLOWED)
+    add(late)
+    assert order.take(10) == [entries[0], late]
+
+
+def test_an_entry_that_comes_late_takes_its_place_between_those_that_stand(
+    queue: Queue, order: FifoOrder
+) -> None:
+    """One that was held until now was never taken, so it may belong anywhere."""
+    entries = [QueueEntry(queue, MESSAGE, offset) for offset in range(5)]
+    for offset in (1, 2, 4):
+        order.add(entries[offset])
+    order.restore([entries[3]])
+    order.restore([entries[0]])
+    assert order.take(10) == entries
+
+
+def test_the_oldest_is_the_least_and_the_offset_the_rank(
+    order: FifoOrder, entries: list[QueueEntry]
+) -> None:
+    assert order.least() is entries[0]
+    assert [order.rank(entry) for entry in entries] == [*range(10)]

@@ -1,0 +1,176 @@
+"""The features that docs/features.md accounts for: one row each, kept by hand.
+
+Read by ``write_features``. The ids are those that tests carry in their names (``..._a12``): A is
+what Qpid Broker-J's queues do, B ActiveMQ's prefetch, C ActiveMQ's priorities, D how Qpid's clients
+acknowledge and deliver. ``page`` is a file in docs/, ``note`` says what a test of this
+broker cannot show yet, or ever. A row without a test needs a note.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+TYPES: Final = "queue-types.md"
+DELIVERY: Final = "consumers.md"
+GROUPS: Final = "message-groups.md"
+KEEPING: Final = "non-destructive-queues.md"
+LIMITS: Final = "overflow.md"
+TIME: Final = "time.md"
+PREFETCH: Final = "consumers.md"
+SETTINGS: Final = "configuration.md"
+
+_CLIENT: Final = "the client's own doing; the broker has no part in it"
+_ADVICE: Final = "advice, no behaviour"
+_JOURNAL: Final = "waits for the journal: everything is in memory in this version"
+_MANAGEMENT: Final = "waits for the HTTP management"
+_POLICIES: Final = "waits for policies"
+
+SECTIONS: Final = {
+    "A": "Queues, as in Qpid Broker-J",
+    "B": "Prefetch, as in ActiveMQ",
+    "C": "Priorities, as in ActiveMQ",
+    "D": "Acknowledgement and delivery modes of Qpid's clients",
+}
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One row. ``setting`` is Markdown: arguments, options, headers or methods."""
+
+    id: str
+    text: str
+    setting: str
+    page: str
+    note: str = ""
+
+
+# fmt: off
+FEATURES: Final = (
+    Feature("A1", "Messages reach a queue through an exchange only; the default exchange takes the "
+            "queue's name as routing key", "`basic.publish`", "exchanges.md"),
+    Feature("A2", "Four queue types; a queue has one ordering, and two that contradict are refused",
+            "the argument that asks for it, `x-queue-type`", "queue-arguments.md"),
+    Feature("A3", "Standard queue: first in, first out", "no argument", TYPES),
+    Feature("A4", "Priority queue: highest first, first in first out within a level; few levels or "
+            "many", "`x-max-priority`, `x-qpid-priorities`, `x-default-priority`", TYPES),
+    Feature("A5", "Sorted queue: by a header, ascending; without the header first; equal keys in "
+            "order of arrival", "`x-sort-key`, `x-sort-order`, `x-sort-type`", TYPES),
+    Feature("A6", "Last-value queue: a newer message with the same key takes the place of the "
+            "older one; without a key all are kept", "`x-last-value-key`", TYPES),
+    Feature("A7", "Message groups by `JMSXGroupID`, or by a header of one's choice",
+            "`x-message-group-key`", GROUPS),
+    Feature("A8", "Standard groups: a group stays with its consumer for as long as that is there",
+            "`x-message-group-type` = `standard`", GROUPS),
+    Feature("A9", "Shared groups: a group stays with a consumer while any of its messages is "
+            "unacknowledged there", "`x-message-group-type` = `shared`", GROUPS),
+    Feature("A10", "Messages without a group: free in standard mode, of one default group in "
+            "shared mode", "`x-message-group-default`", GROUPS),
+    Feature("A11", "Browsers see all messages, whatever their groups", "`x-browse`", KEEPING),
+    Feature("A12", "A group that has to wait does not hold up the groups behind it, however long "
+            "the queue", "`x-message-group-key`", GROUPS),
+    Feature("A13", "Two messages of one group are never with two consumers at once, nor out of "
+            "order", "`x-message-group-type`", GROUPS),
+    Feature("A14", "Browsers: see every message, take none, block nobody; may end at the end of "
+            "the queue", "`x-filter-no-consume`, `x-browse`, `x-filter-auto-close`", KEEPING),
+    Feature("A15", "A queue on which every consumer is a browser", "`x-non-destructive`", KEEPING),
+    Feature("A16", "Bounds on the time to live, whatever the publisher says",
+            "`x-min-message-ttl`, `x-max-message-ttl`", TIME),
+    Feature("A17", "Replay: begin with the messages of the last so many seconds, or with new ones "
+            "only", "`x-qpid-replay-period`, `x-stream-offset`", KEEPING),
+    Feature("A18", "Filters that a consumer gets unless it brings its own", "`x-default-filters`",
+            DELIVERY),
+    Feature("A19", "Hold until valid: not delivered before the instant in a header",
+            "`x-hold-on-publish`; headers `x-qpid-not-valid-before`, `x-delay`", TIME),
+    Feature("A20", "Limits by messages and by octets; below 0 is no limit",
+            "`x-max-length`, `x-max-length-bytes`", LIMITS),
+    Feature("A21", "Overflow: none", "no limit, or `x-overflow` = `none`", LIMITS),
+    Feature("A22", "Overflow: ring. The oldest goes, of the lowest priority first",
+            "`x-overflow` = `drop-head`", LIMITS),
+    Feature("A23", "Overflow: producers wait until the queue is down to so many percent",
+            "`x-overflow` = `flow-control`, `x-flow-resume-limit`", LIMITS),
+    Feature("A24", "Overflow: new messages go to disk", "`x-overflow` = `flow-to-disk`", LIMITS,
+            _JOURNAL),
+    Feature("A25", "Overflow: new messages are refused",
+            "`x-overflow` = `reject-publish`, `reject-publish-dlx`", LIMITS),
+    Feature("A26", "The log says when a queue is over its limit, and when no longer",
+            "messages QUE-...", "log-messages.md"),
+    Feature("A27", "What was sent to a client keeps its place: prefetch 1 is exact; the operator "
+            "can bound it", "`prefetch_max`", PREFETCH),
+    Feature("A28", "Expired messages leave non-destructive queues too, wherever they stand",
+            "`x-message-ttl`, `expiration`", TIME),
+    Feature("A29", "All of it can be set over HTTP and in the browser", "", "queue-arguments.md",
+            f"{_MANAGEMENT}; until then a queue's arguments are set when it is declared"),
+
+    Feature("B1", "Messages are pushed, so that a client always has some at hand",
+            "`basic.consume`", PREFETCH),
+    Feature("B2", "A limit on what is delivered and not acknowledged, for each consumer",
+            "`basic.qos`", PREFETCH),
+    Feature("B3", "Top-up: a consumer that used up its prefetch gets more when half of it is "
+            "acknowledged", "`x-prefetch-refill`", PREFETCH),
+    Feature("B4", "Large prefetch for volume, 1 for slow work", "", PREFETCH, _ADVICE),
+    Feature("B5", "A consumer's own prefetch overrides the channel's", "`x-prefetch-count`",
+            PREFETCH),
+    Feature("B6", "A prefetch for those that ask for none", "`default_prefetch`", SETTINGS,
+            f"by destination: {_POLICIES}"),
+    Feature("B7", "Prefetch 0 as in ActiveMQ: one message for each request", "`basic.get`",
+            PREFETCH, f"waiting for a message within a time limit: {_MANAGEMENT}"),
+    Feature("B8", "Slow consumers are told from others: full, with messages waiting", "", PREFETCH,
+            f"the flag and what follows from it: {_MANAGEMENT}, and {_POLICIES}"),
+    Feature("B9", "Clients that cannot buffer use prefetch 1", "`basic.qos`", PREFETCH, _ADVICE),
+    Feature("B10", "ActiveMQ's defaults: 1000 queue, 100 durable subscription, 32766 subscription, "
+            "500 browser", "`prefetch_profile` = `activemq`", SETTINGS),
+    Feature("B11", "Consumers in a pool hoard what was sent to them; it comes back when the "
+            "channel closes", "`channel.close`", PREFETCH, f"a time limit for it: {_POLICIES}"),
+    Feature("B12", "Spring: no caching of consumers, or prefetch 1", "", PREFETCH, _CLIENT),
+    Feature("B13", "Prefetch is the client's memory: a limit in octets besides the one in messages",
+            "`basic.qos` with prefetch-size", PREFETCH),
+
+    Feature("C1", "0 to 4 are gradations of normal, 5 to 9 of expedited; strict here at any depth",
+            "`x-max-priority`", TYPES),
+    Feature("C2", "Three categories: low 0 to 3, default 4, high 5 to 9", "`x-qpid-priorities` = 3",
+            TYPES),
+    Feature("C3", "Without priorities, first in first out; what a missing priority means can be "
+            "set", "`x-default-priority`", TYPES),
+    Feature("C4", "Strictness does not depend on where messages are stored", "`x-max-priority`",
+            TYPES, f"on disk: {_JOURNAL}"),
+    Feature("C5", "Switched on for many queues by a pattern of their names", "", TYPES, _POLICIES),
+    Feature("C6", "No batch within which alone the order holds: of a million waiting, the highest "
+            "is next", "`x-max-priority`", TYPES),
+    Feature("C7", "No cache of low messages that keeps a high one on disk", "`x-max-priority`",
+            TYPES, f"on disk: {_JOURNAL}"),
+    Feature("C8", "Order stays strict when messages that are not persistent go to disk", "", TYPES,
+            _JOURNAL),
+    Feature("C9", "Expired messages go at their time, from wherever they stand; the order of the "
+            "others stays", "`x-message-ttl`, `expiration`", TIME,
+            f"a period of one's own instead: {_POLICIES}"),
+    Feature("C10", "A large prefetch is a cache whose order is fixed; 1 gives the best order",
+            "`basic.qos`", PREFETCH),
+    Feature("C11", "The client sorts what it has prefetched", "", TYPES, _CLIENT),
+    Feature("C12", "Consumers for high priorities alone, by a selector on `JMSPriority`",
+            "`x-filter-jms-selector`", "selectors.md"),
+    Feature("C13", "What a message costs does not grow with the queue", "", "benchmarks.md",
+            "measured by the `backlog_...` scenarios, from 10^3 to 10^6 waiting"),
+
+    Feature("D1", "Automatic: an acknowledgement for each message", "`basic.ack`", DELIVERY),
+    Feature("D2", "By the client: a run of single acknowledgements, or one for all so far; the "
+            "prefetch may change meanwhile", "`basic.ack`, `basic.qos`", DELIVERY),
+    Feature("D3", "Duplicates allowed: as automatic; `redelivered` is honest", "`basic.ack`",
+            DELIVERY),
+    Feature("D4", "Acknowledged before the work is done", "`basic.ack`", DELIVERY),
+    Feature("D5", "No acknowledgement: settled when sent; a client that does not read gets no "
+            "more", "`basic.consume` with `no_ack`", DELIVERY),
+    Feature("D6", "Transacted acknowledgements", "`tx.select`, `tx.commit`, `tx.rollback`",
+            DELIVERY),
+    Feature("D7", "Recover: what is unacknowledged comes again", "`basic.recover`, "
+            "`basic.recover-async`", DELIVERY,
+            "to the same consumer (`requeue` = false): 540, as RabbitMQ"),
+    Feature("D8", "Persistent messages", "`delivery-mode` = 2", DELIVERY,
+            f"kept with the message; stable storage {_JOURNAL}"),
+    Feature("D9", "Non-persistent messages", "`delivery-mode` = 1", DELIVERY),
+    Feature("D10", "A default for each producer that a message may override", "`delivery-mode`",
+            DELIVERY, _CLIENT),
+    Feature("D11", "Prefetch 500, with deliveries paused and resumed by the client",
+            "`channel.flow`", DELIVERY),
+)
+# fmt: on

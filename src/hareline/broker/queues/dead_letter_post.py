@@ -1,0 +1,68 @@
+"""In which order the dead letters of a virtual host are published, and how many at once.
+
+Called by ``dead_letter``. A dead letter may push another message out of a full queue, and that one
+a third: so they are not published from within one another but one after the other, by whoever came
+first, and a long chain of full queues is a loop here and no recursion. What is more than the work
+of ``LETTERS_PER_GO`` usual ones has to wait until the event loop has looked at its sockets, so that
+a deleted queue with a million messages does not keep everybody else waiting.
+
+Invariant: dead letters are published in the order in which their messages died.             [hot]
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from hareline.broker.queues.dead_letter import DeadLetters
+    from hareline.broker.queues.queue import DeathReason
+    from hareline.clock import Timers
+    from hareline.message import Message
+
+LETTERS_PER_GO: Final = 5_000  # 20 to 60 ms
+
+
+class DeadLetterPost:
+    """The dead messages of one virtual host that are not published yet.
+
+    ``_is_occupied``: somebody publishes right now, or a timer is set to go on with it.
+    """
+
+    __slots__ = ("_is_occupied", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[DeadLetters, Iterator[Message], DeathReason]] = deque()
+        self._is_occupied = False
+
+    def take(
+        self, sender: DeadLetters, messages: list[Message], reason: DeathReason, timers: Timers
+    ) -> None:
+        """Have ``sender`` publish these; before this returns, unless others come first."""
+        self._waiting.append((sender, iter(messages), reason))
+        if not self._is_occupied:
+            self._is_occupied = True
+            self._go(timers)
+
+    def _go(self, timers: Timers) -> None:
+        waiting = self._waiting
+        left = LETTERS_PER_GO
+        try:
+            while waiting and left > 0:
+                sender, messages, reason = waiting[0]
+                for message in messages:
+                    left -= sender.send(message, reason)
+                    if left <= 0:
+                        break
+                else:
+                    waiting.popleft()
+        finally:  # also after an error, which costs the message that it was about and no other
+            if waiting:
+                timers.call_later(0.0, lambda: self._go(timers))
+            else:
+                self._is_occupied = False
+
+    def __len__(self) -> int:
+        """How many batches wait."""
+        return len(self._waiting)

@@ -1,0 +1,82 @@
+"""x-expires: a queue that nobody used for so long is deleted.
+
+Used means: it has consumers, it was declared again, a basic.get asked it, or it has just lost its
+last consumer (RabbitMQ). ``queue`` and ``vhost`` say so by ``touch``, which only notes the instant;
+the timer looks at that when it rings, and goes on for what is left. Publishing is no use.
+
+Time is monotonic, so a wall clock that is set deletes no queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from hareline.broker.queues.environment import QueueEnvironment
+from hareline.clock import Timer
+
+if TYPE_CHECKING:
+    from hareline.broker.queues.queue import Queue
+
+_RESOLUTION_S: Final = 0.0005  # less than this is left by rounding, not by the clock
+EMPTY_CHECK_S: Final = 1.0  # how often an overdue queue is looked at that may only go when empty
+
+
+class Lease:
+    """``expires_ms``: how long the queue may be unused; it runs from now.
+
+    ``is_if_empty``: a queue that still has entries, unacked ones too, stays until it has none.
+    ``on_expired`` deletes the queue and is called once.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_expires_s",
+        "_is_if_empty",
+        "_on_expired",
+        "_queue",
+        "_timer",
+        "_timers",
+        "_used_s",
+    )
+
+    def __init__(
+        self,
+        queue: Queue,
+        environment: QueueEnvironment,
+        expires_ms: int,
+        if_empty: bool,
+        on_expired: Callable[[Queue], None],
+    ) -> None:
+        self._queue = queue
+        self._clock = environment.clock
+        self._timers = environment.timers
+        self._expires_s = expires_ms / 1000
+        self._is_if_empty = if_empty
+        self._on_expired = on_expired
+        self._used_s = self._clock.monotonic_s
+        self._timer: Timer | None = self._timers.call_later(self._expires_s, self._on_time)
+
+    def touch(self) -> None:
+        """The queue was used: the time begins anew."""
+        self._used_s = self._clock.monotonic_s
+
+    def stop(self) -> None:
+        """The queue is deleted; without the reference it is freed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        del self._queue
+
+    def _on_time(self) -> None:
+        self._timer = None
+        queue = self._queue
+        if queue.consumers:
+            self.touch()  # it cannot expire sooner than a full term after the last of them leaves
+        left_s = self._used_s + self._expires_s - self._clock.monotonic_s
+        if left_s > _RESOLUTION_S:
+            self._timer = self._timers.call_later(left_s, self._on_time)
+        elif self._is_if_empty and (queue.ready_count or queue.held_count or queue.unacked_count):
+            self._timer = self._timers.call_later(EMPTY_CHECK_S, self._on_time)
+        else:
+            self._on_expired(queue)

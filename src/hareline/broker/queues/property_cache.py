@@ -1,0 +1,58 @@
+"""What was read out of a message's properties, remembered by their octets.
+
+A producer writes the same properties again and again, or nearly: a level, a sort key or a group is
+worked out once for each set of property octets and then found by one look-up. Called by the
+orderings, by message groups and by selectors.
+
+Invariant: never more than ENTRIES_MAX values, for octets of OCTETS_MAX or fewer each.        [hot]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+from hareline.message import Message
+
+# Then it starts anew: enough for some ten thousand groups or keys; a producer that never repeats
+# itself gains nothing.
+ENTRIES_MAX: Final = 16_384
+OCTETS_MAX: Final = 256  # more is rarely the same twice
+
+Value = TypeVar("Value")
+
+_UNKNOWN: Final = object()
+
+
+class PropertyCache(Generic[Value]):
+    """A function of a message's properties, with a memory: ``PropertyCache(read)(message)``.
+
+    ``read`` may look at the properties and headers of the message and at nothing else of it; what
+    it raises is passed on and not remembered.
+    """
+
+    __slots__ = ("_read", "_values")
+
+    def __init__(self, read: Callable[[Message], Value]) -> None:
+        self._read = read
+        self._values: dict[bytes, Any] = {}
+
+    def __call__(self, message: Message) -> Value:
+        octets = message.property_octets
+        value = self._values.get(octets, _UNKNOWN)
+        if value is _UNKNOWN:
+            value = self._read(message)
+            if len(octets) <= OCTETS_MAX:
+                if len(self._values) >= ENTRIES_MAX:
+                    self._values.clear()
+                self._values[octets] = value
+        found: Value = value
+        return found
+
+    def clear(self) -> None:
+        """What ``read`` looks for has changed."""
+        self._values.clear()
+
+    def __len__(self) -> int:
+        """How many sets of property octets are remembered."""
+        return len(self._values)

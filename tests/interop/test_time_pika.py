@@ -1,0 +1,192 @@
+"""pika against the broker: messages that expire or are not valid yet, and queues that go away.
+
+What expires is watched at the end of a dead-letter route, so nothing here waits longer than it has
+to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pika", reason="pika (PyPI) is not installed")
+import pika
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
+
+from tests.support.broker_process import BrokerUnderTest
+from tests.support.waiting import wait_for
+
+from .pika_calls import DELIVERY_DEADLINE_S, get_all, publish, ready_count, receive
+
+pytestmark = pytest.mark.timeout(60)
+
+ROUNDING_S = 0.02  # wall time in milliseconds here and there, and timers of whole milliseconds
+
+
+def declare_dying(channel: BlockingChannel, dead: str, **arguments: object) -> str:
+    """A queue whose dead letters go to the queue ``dead``."""
+    return str(
+        channel.queue_declare(
+            "",
+            exclusive=True,
+            arguments={
+                "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": dead,
+                **{name.replace("_", "-"): value for name, value in arguments.items()},
+            },
+        ).method.queue
+    )
+
+
+def publish_expiring(channel: BlockingChannel, queue: str, **bodies_ms: int) -> None:
+    for body, expiration_ms in bodies_ms.items():
+        properties = pika.BasicProperties(expiration=str(expiration_ms))
+        channel.basic_publish("", queue, body.encode(), properties)
+
+
+def bodies(received: list[tuple[Any, pika.BasicProperties, bytes]]) -> list[bytes]:
+    return [body for _, _, body in received]
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_an_expired_message_is_dead_lettered_at_its_time(
+    channel: BlockingChannel, queue: str, is_own: bool
+) -> None:
+    start_s = time.monotonic()
+    if is_own:
+        dying = declare_dying(channel, queue)
+        publish_expiring(channel, dying, m=150)
+    else:
+        dying = declare_dying(channel, queue, x_message_ttl=150)
+        publish(channel, dying, b"m")
+    ((_, properties, body),) = receive(channel, queue, 1)
+    assert time.monotonic() - start_s >= 0.15 - ROUNDING_S
+    assert body == b"m"
+    (death,) = properties.headers["x-death"]
+    assert (death["reason"], death["queue"], death["count"]) == ("expired", dying, 1)
+    assert ready_count(channel, dying) == 0
+
+
+def test_messages_expire_by_their_times_wherever_they_stand(
+    broker: BrokerUnderTest, channel: BlockingChannel, queue: str
+) -> None:
+    if broker.is_foreign:
+        pytest.skip("RabbitMQ drops expired messages only at the head of a queue")
+    dying = declare_dying(channel, queue)
+    publish(channel, dying, b"for ever")
+    publish_expiring(channel, dying, c=300, a=100, b=200)
+    assert bodies(receive(channel, queue, 3)) == [b"a", b"b", b"c"]
+    assert get_all(channel, dying) == [b"for ever"]
+
+
+def test_the_minimum_and_maximum_force_one_time_to_live_a16(
+    broker: BrokerUnderTest, channel: BlockingChannel, queue: str
+) -> None:
+    if broker.is_foreign:
+        pytest.skip("Qpid's and Hareline's arguments")
+    dying = declare_dying(channel, queue, minimumMessageTtl=150, maximumMessageTtl=150)
+    start_s = time.monotonic()
+    publish_expiring(channel, dying, long=3_600_000, short=1)
+    publish(channel, dying, b"none")
+    assert bodies(receive(channel, queue, 3)) == [b"long", b"short", b"none"]
+    assert time.monotonic() - start_s >= 0.15 - ROUNDING_S
+
+
+def test_a_time_to_live_of_0_reaches_a_waiting_consumer_alone(
+    channel: BlockingChannel, queue: str
+) -> None:
+    publish_expiring(channel, queue, lost=0)
+    assert get_all(channel, queue) == []
+    got: list[bytes] = []
+    channel.basic_consume(queue, lambda _c, _m, _p, body: got.append(body), auto_ack=True)
+    publish_expiring(channel, queue, seen=0)
+    publish(channel, queue, b"end")
+    deadline_s = time.monotonic() + DELIVERY_DEADLINE_S
+    while b"end" not in got and time.monotonic() < deadline_s:
+        channel.connection.process_data_events(0.1)
+    assert got == [b"seen", b"end"]
+
+
+def test_what_a_client_has_does_not_expire_until_it_gives_it_back(
+    channel: BlockingChannel, queue: str
+) -> None:
+    dying = declare_dying(channel, queue)
+    publish_expiring(channel, dying, m=50)
+    method, _, _ = channel.basic_get(dying)
+    publish_expiring(channel, dying, later=60)
+    assert bodies(receive(channel, queue, 1)) == [b"later"]
+    channel.basic_nack(method.delivery_tag)
+    ((_, properties, body),) = receive(channel, queue, 1)
+    assert body == b"m"
+    assert properties.headers["x-death"][0]["reason"] == "expired"
+
+
+def test_an_instant_may_be_given_as_clients_of_qpid_do(
+    broker: BrokerUnderTest, channel: BlockingChannel, queue: str
+) -> None:
+    if broker.is_foreign:
+        pytest.skip("RabbitMQ refuses expirations above ten years")
+    dying = declare_dying(channel, queue)
+    start_s = time.monotonic()
+    publish_expiring(channel, dying, soon=round(time.time() * 1000) + 150)
+    assert bodies(receive(channel, queue, 1)) == [b"soon"]
+    assert time.monotonic() - start_s >= 0.15 - ROUNDING_S
+
+
+# ------------------------------------------------------------------------------- holding back
+
+
+def test_held_messages_are_overtaken_and_come_at_their_time_a19(
+    broker: BrokerUnderTest, channel: BlockingChannel
+) -> None:
+    if broker.is_foreign:
+        pytest.skip("Qpid's and Hareline's arguments")
+    queue = channel.queue_declare(
+        "", exclusive=True, arguments={"holdOnPublishEnabled": True}
+    ).method.queue
+    now_ms = round(time.time() * 1000)
+    start_s = time.monotonic()
+    for body, headers in [
+        (b"valid", {"x-qpid-not-valid-before": now_ms - 1000}),
+        (b"third", {"x-qpid-not-valid-before": now_ms + 300}),
+        (b"second", {"x-delay": 150}),
+        (b"text", {"x-qpid-not-valid-before": str(now_ms + 60_000)}),
+    ]:
+        channel.basic_publish("", queue, body, pika.BasicProperties(headers=headers))
+    assert get_all(channel, queue) == [b"valid", b"text"]
+    assert bodies(receive(channel, queue, 2)) == [b"second", b"third"]
+    assert time.monotonic() - start_s >= 0.3 - ROUNDING_S
+
+
+# ------------------------------------------------------------------------- queues that go away
+
+
+def test_an_unused_queue_is_deleted_and_one_with_a_consumer_is_not(
+    channel: BlockingChannel, name: str
+) -> None:
+    for suffix in ("-used", "-unused"):
+        channel.queue_declare(name + suffix, arguments={"x-expires": 200})
+    tag = channel.basic_consume(f"{name}-used", lambda *_: None)
+    start_s = time.monotonic()
+
+    def is_gone(queue: str) -> bool:
+        """Found out by a purge, which is no use of a queue, as a passive declare would be."""
+        looker = channel.connection.channel()
+        with contextlib.suppress(ChannelClosedByBroker):
+            looker.queue_purge(queue)
+        if looker.is_open:
+            looker.close()
+            return False
+        return True
+
+    wait_for(lambda: is_gone(f"{name}-unused"), DELIVERY_DEADLINE_S, "the unused queue's end")
+    assert time.monotonic() - start_s >= 0.2 - ROUNDING_S
+    assert not is_gone(f"{name}-used")
+    channel.basic_cancel(tag)
+    cancelled_s = time.monotonic()
+    wait_for(lambda: is_gone(f"{name}-used"), DELIVERY_DEADLINE_S, "the used queue's end")
+    assert time.monotonic() - cancelled_s >= 0.2 - 2 * ROUNDING_S

@@ -1,0 +1,126 @@
+"""Dead letters go one after the other, so many at a time, and never out of one another."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from hareline.broker.queues import dead_letter
+from hareline.broker.queues.dead_letter import DeadLetters
+from hareline.broker.queues.dead_letter_post import LETTERS_PER_GO
+from hareline.broker.queues.queue import DeathReason
+from hareline.message import Message
+from tests.support.dead_letters import SmallBroker, drop, publish, reject, summary, take
+
+
+@pytest.fixture
+def broker() -> SmallBroker:
+    return SmallBroker()
+
+
+def test_a_chain_of_full_queues_is_no_recursion(broker: SmallBroker) -> None:
+    """Each of these drops at once what it gets, so one publish goes through all of them.
+
+    Its history becomes long, and the work is done in shares.
+    """
+    length = sys.getrecursionlimit() // 4
+    for number in range(length):
+        broker.queue(f"q{number}", max_length=0, exchange="", routing_key=f"q{number + 1}")
+    last = broker.queue(f"q{length}")
+    publish(broker.queues["q0"])
+    assert last.ready_count == 0
+    broker.advance(0)
+    history = summary(take(last))
+    assert len(history) == length
+    assert history[-1] == ("q0", "maxlen", 1)
+
+
+def test_two_full_queues_that_push_into_one_another_come_to_rest(broker: SmallBroker) -> None:
+    size = 300
+    for name, other in ("ab", "ba"):
+        queue = broker.queue(name, max_length=size, exchange="", routing_key=other)
+        for number in range(size):
+            publish(queue, f"{name}{number}".encode())
+    publish(broker.queues["a"], b"one more")
+    assert [broker.queues[name].ready_count for name in "ab"] == [size, size]
+    assert len(broker.environment.dead_letter_post) == 0
+
+
+def test_what_dies_in_the_meantime_waits_for_its_turn(broker: SmallBroker) -> None:
+    """Every letter of a batch comes before what the first of them pushes out."""
+    last = broker.queue("last")
+    broker.queue("middle", max_length=1, exchange="", routing_key="last")
+    queue = broker.queue("q", exchange="fan")
+    broker.bind("fan", "#", broker.queues["middle"], last)
+    for body in (b"1", b"2", b"3"):
+        publish(queue, body)
+    reject(queue, 3)
+    assert [take(last).body for _ in range(5)] == [b"1", b"2", b"3", b"1", b"2"]
+
+
+def test_more_than_a_share_goes_on_by_the_timer_and_in_order(broker: SmallBroker) -> None:
+    dlq = broker.queue("dlq")
+    queue = broker.queue("q", exchange="", routing_key="dlq")
+    count = 2 * LETTERS_PER_GO + 1
+    for number in range(count):
+        publish(queue, b"%d" % number)
+    drop(queue, "expired", count)
+    assert dlq.ready_count == LETTERS_PER_GO
+    publish(queue, b"late")
+    reject(queue)  # behind the others, though it dies while they wait
+    assert dlq.ready_count == LETTERS_PER_GO
+    broker.advance(0)
+    assert dlq.ready_count == count + 1
+    assert len(broker.timers.pending) == 0
+    assert [take(dlq).body for _ in range(count)] == [b"%d" % number for number in range(count)]
+    assert take(dlq).body == b"late"
+
+
+def test_large_bodies_make_smaller_shares(
+    broker: SmallBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letter, "COSTLY_BYTES", 10)
+    dlq = broker.queue("dlq")
+    queue = broker.queue("q", exchange="", routing_key="dlq")
+    for _ in range(10):
+        publish(queue, bytes(10 * LETTERS_PER_GO // 4))
+    drop(queue, "expired", 10)
+    assert dlq.ready_count == 4
+    broker.advance(0)
+    assert dlq.ready_count == 10
+
+
+def test_exactly_a_share_needs_no_timer(broker: SmallBroker) -> None:
+    dlq = broker.queue("dlq")
+    queue = broker.queue("q", exchange="", routing_key="dlq")
+    for _ in range(LETTERS_PER_GO):
+        publish(queue)
+    drop(queue, "expired", LETTERS_PER_GO)
+    assert dlq.ready_count == LETTERS_PER_GO
+    broker.advance(0)
+    publish(queue)
+    reject(queue)
+    assert dlq.ready_count == LETTERS_PER_GO + 1
+
+
+def test_an_error_costs_one_message_and_the_rest_is_published_later(
+    broker: SmallBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dlq = broker.queue("dlq")
+    queue = broker.queue("q", exchange="", routing_key="dlq")
+    for body in (b"a", b"b", b"c"):
+        publish(queue, body)
+    assert queue.dead_letters is not None
+    original = type(queue.dead_letters).send
+
+    def send(self: DeadLetters, message: Message, reason: DeathReason) -> int:
+        if message.body == b"a":
+            raise RuntimeError("a bug")
+        return original(self, message, reason)
+
+    monkeypatch.setattr(type(queue.dead_letters), "send", send)
+    with pytest.raises(RuntimeError):
+        reject(queue, 3)
+    broker.advance(0)
+    assert [take(dlq).body for _ in range(2)] == [b"b", b"c"]

@@ -176,7 +176,7 @@ def _set_reading_lane(
     if not isinstance(order, LogOrder):
         return
     if arguments.last_value_key is not None:
-        queue.last_values = LastValueOrder(arguments.last_value_key)  # only the books of one
+        queue.keep_last_values(LastValueOrder(arguments.last_value_key))  # only the books of one
     if arguments.queue_type == "stream":
         dispatcher.retention = Retention(
             queue,

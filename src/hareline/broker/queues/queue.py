@@ -22,7 +22,7 @@ settled, and ``ready_bytes`` the octets of the ready ones' bodies.              
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hareline.broker.queues.browsing import Browsers
 from hareline.broker.queues.consumer import Consumer
@@ -128,7 +128,7 @@ class Queue:
         self.on_unused = on_unused
         self.environment = environment
         self._order = order
-        self._add = order.add
+        self._add: Callable[[Any], None] = order.add
         self._entry_class = QueueEntry if isinstance(order, FifoOrder) else RankedEntry
         self._turn = turn
         self._dispatcher = Dispatcher(self, order)
@@ -150,7 +150,9 @@ class Queue:
         self.lease: Lease | None = None
         self.overflow: Overflow | None = None
         self.dead_letters: DeadLetters | None = None
-        self.last_values = order if isinstance(order, LastValueOrder) else None
+        self.last_values: LastValueOrder | None = None
+        if isinstance(order, LastValueOrder):
+            self.keep_last_values(order)
         self.delivery_limit = NO_DELIVERY_LIMIT
         self.shows_delivery_count = False
         self.is_guarded = False
@@ -164,15 +166,17 @@ class Queue:
             (self.expiry is not None and self.expiry.concerns_all)
             or self.hold is not None
             or self.overflow is not None
-            or self.last_values is not None
             or self._dispatcher.wants_new_entries
             or self.browsers is not None
         )
         self._on_departed = None
-        if self.overflow is not None or self.last_values is not None:
+        last_values, dispatcher = self.last_values, self._dispatcher
+        if self.overflow is not None or (last_values is not None and dispatcher.wants_departures):
             self._on_departed = self._departed
-        elif self._dispatcher.wants_departures:
-            self._on_departed = self._dispatcher.on_departed
+        elif last_values is not None:
+            self._on_departed = last_values.forget
+        elif dispatcher.wants_departures:
+            self._on_departed = dispatcher.on_departed
         if self.is_guarded or self._on_departed is not None:
             self._entry_class = RankedEntry
         if self.is_guarded != was_guarded and self.environment is not None:
@@ -220,16 +224,26 @@ class Queue:
 
     def _make_ready(self, entry: QueueEntry) -> None:
         """A new entry, or one that was held until now."""
-        replaced = None if self.last_values is None else self.last_values.replaced_by(entry)
         entry.state = READY
         self._add(entry)
         self.ready_bytes += entry.message.size
-        if replaced is not None:
-            self.drop([replaced], "replaced")
         self._dispatcher.on_ready(entry)
         if self.browsers is not None:
             self.browsers.on_ready(entry)
         self.mark()
+
+    def keep_last_values(self, values: LastValueOrder) -> None:
+        """A new entry takes the place of an older one with its key; ``values`` keeps the books."""
+        self.last_values = values
+        self._add = self._add_value
+
+    def _add_value(self, entry: RankedEntry) -> None:
+        """The replaced one leaves only now: a dead letter of it may come to this very queue."""
+        assert self.last_values is not None
+        replaced = self.last_values.replaced_by(entry)
+        self._order.add(entry)
+        if replaced is not None:
+            self.drop([replaced], "replaced")
 
     def make_held_ready(self, entries: list[QueueEntry]) -> None:
         """Their time has come (``hold`` calls this): each takes its own place.
@@ -561,6 +575,7 @@ class Queue:
             if part is not None:
                 part.stop()
         self._on_departed = None  # it refers to this queue, and nobody asks any more
+        self._add = self._order.add
         if self.last_values is not None:
             self.last_values.forget_all()
         consumers = list(self.consumers)

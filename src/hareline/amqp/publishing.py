@@ -29,7 +29,7 @@ from hareline.errors import (
 )
 from hareline.message import Address, BlindAddress, Message
 from hareline.wire.decoder import NOT_PLAIN, PLAIN, PLAIN_AGAIN, PublishLane
-from hareline.wire.encoder import content_frames, return_frame, with_properties
+from hareline.wire.encoder import content_frames, return_frame
 from hareline.wire.methods import commands, decode_method
 from hareline.wire.plain_properties import are_plain, plain_expiration
 from hareline.wire.properties import replace_headers, replace_reply_to
@@ -308,10 +308,7 @@ class Publishing(PublishLane):
         if is_plain:
             self._remember_plain(octets)
             return message, extra_keys
-        content, header_size = with_properties(message, self._number, octets)
-        changed = Message(
-            address, content, header_size, message.size, self._number, message.arrival_ms
-        )
+        changed = message.with_properties(octets, address)
         if expiration_ms != _ASKS_FOR_MORE:
             changed = changed.expiring_at(expires_at_ms(expiration_ms, self._clock.now_ms))
         return changed, extra_keys

@@ -140,9 +140,3 @@ def header_frame(channel: int, property_octets: bytes, body_size: int) -> bytes:
 
 def body_frame_head(channel: int, size: int) -> bytes:
     return _FRAME_HEAD.pack(FRAME_BODY, channel, size)
-
-
-def with_properties(message: Framed, channel: int, property_octets: bytes) -> tuple[bytes, int]:
-    """Content octets with other properties and the same body, and their header frame's size."""
-    header = header_frame(channel, property_octets, message.size)
-    return header + message.content[message.header_size :], len(header)

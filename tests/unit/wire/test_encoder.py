@@ -25,7 +25,6 @@ from hareline.wire.encoder import (
     nack_frame,
     return_frame,
     short_string,
-    with_properties,
 )
 from hareline.wire.methods import commands, decode_method
 from hareline.wire.properties import Properties, encode_properties
@@ -209,10 +208,8 @@ def test_the_limit_is_on_whole_frames(size: int, frame_max: int, sizes: list[int
 @given(st.binary(max_size=50), PLAIN_NAMES)
 def test_other_properties_keep_the_body(body: bytes, app_id: str) -> None:
     published = message(5, body, encode_properties(Properties(content_type="old")))
-    content, header_size = with_properties(
-        published, 5, encode_properties(Properties(app_id=app_id))
-    )
-    changed = Message(published.address, content, header_size, len(body), 5, 0)
+    changed = published.with_properties(encode_properties(Properties(app_id=app_id)))
+    assert changed.channel == 5
     assert changed.body == body
     assert changed.properties == Properties(app_id=app_id)
-    assert len(frames_of(content)[0]) == header_size
+    assert len(frames_of(changed.content)[0]) == changed.header_size

@@ -73,6 +73,7 @@ class RankedEntry(QueueEntry):
     __slots__ = ("expires_at_ms", "group", "rank")
 
     def __init__(self, queue: Queue, message: Message, offset: int) -> None:
+        # written out: a call of the other __init__ would cost as much as all of this
         self.queue = queue
         self.message = message
         self.offset = offset

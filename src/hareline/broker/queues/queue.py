@@ -223,8 +223,7 @@ class Queue:
         return True
 
     def _make_ready(self, entry: QueueEntry) -> None:
-        """A new entry, or one that was held until now."""
-        entry.state = READY
+        """A new entry takes its place."""
         self._add(entry)
         self.ready_bytes += entry.message.size
         self._dispatcher.on_ready(entry)

@@ -274,8 +274,7 @@ class Overflow:
         self.is_overfull = True
         self.stops_publishers = self.policy == "flow-control"
         if self._timer is None:  # else there was one a moment ago: this one is reported if it lasts
-            self._is_reported = True
-            self._report_depth(events.QUEUE_OVERFULL)
+            self._report_overfull()
             self._arm()
 
     def _end_episode_if_underfull(self) -> None:
@@ -284,7 +283,7 @@ class Overflow:
         self.is_overfull = False
         if self._is_reported:
             self._is_reported = False
-            self._report_depth(events.QUEUE_UNDERFULL)
+            self._report_underfull()
         self._let_publish()
 
     def _give_up(self, count: int) -> None:
@@ -302,14 +301,26 @@ class Overflow:
         if is_unreported or self._given_up:
             self._arm()
         if is_unreported:
-            self._is_reported = True
-            self._report_depth(events.QUEUE_OVERFULL)
+            self._report_overfull()
         if self._given_up:
             self._report_given_up()
 
-    def _report_depth(self, event: events.Event) -> None:
+    def _report_overfull(self) -> None:
+        self._is_reported = True
         self._environment.report(
-            event,
+            events.QUEUE_OVERFULL,
+            queue=self._queue.name,
+            vhost=self._environment.vhost_name,
+            policy=self.policy,
+            messages=self.depth_count,
+            bytes=self.depth_bytes,
+            max_length=self.max_length,
+            max_length_bytes=self.max_length_bytes,
+        )
+
+    def _report_underfull(self) -> None:
+        self._environment.report(
+            events.QUEUE_UNDERFULL,
             queue=self._queue.name,
             vhost=self._environment.vhost_name,
             policy=self.policy,

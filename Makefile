@@ -7,9 +7,10 @@ PYTEST := $(VENV_PYTHON) -m pytest
 STAMP := $(VENV)/.installed
 
 SOAK_SECONDS ?= 3600
+CRASH_ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test bench lint format reference fuzz soak clean
+.PHONY: help install run test bench lint format reference fuzz soak crash clean
 
 help:                 ## Print this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -47,6 +48,9 @@ fuzz: install         ## Run the property tests with many thousands of examples 
 
 soak: install         ## Load one broker for SOAK_SECONDS (an hour) and watch its memory
 	SOAK_SECONDS=$(SOAK_SECONDS) $(PYTEST) -m soak --timeout=0 -s $(ARGS)
+
+crash: install        ## Kill brokers CRASH_ROUNDS times (200) at work, and look what is left
+	CRASH_ROUNDS=$(CRASH_ROUNDS) $(PYTEST) -m crash --timeout=0 -s $(ARGS)
 
 clean:                ## Remove what the other targets made
 	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache

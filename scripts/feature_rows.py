@@ -13,6 +13,7 @@ from typing import Final
 
 TYPES: Final = "queue-types.md"
 DELIVERY: Final = "consumers.md"
+DURABILITY: Final = "durability.md"
 GROUPS: Final = "message-groups.md"
 KEEPING: Final = "non-destructive-queues.md"
 LIMITS: Final = "overflow.md"
@@ -22,7 +23,6 @@ SETTINGS: Final = "configuration.md"
 
 _CLIENT: Final = "the client's own doing; the broker has no part in it"
 _ADVICE: Final = "advice, no behaviour"
-_JOURNAL: Final = "waits for the journal: everything is in memory in this version"
 _MANAGEMENT: Final = "waits for the HTTP management"
 _POLICIES: Final = "waits for policies"
 
@@ -89,8 +89,7 @@ FEATURES: Final = (
             "`x-overflow` = `drop-head`", LIMITS),
     Feature("A23", "Overflow: producers wait until the queue is down to so many percent",
             "`x-overflow` = `flow-control`, `x-flow-resume-limit`", LIMITS),
-    Feature("A24", "Overflow: new messages go to disk", "`x-overflow` = `flow-to-disk`", LIMITS,
-            _JOURNAL),
+    Feature("A24", "Overflow: new messages go to disk", "`x-overflow` = `flow-to-disk`", LIMITS),
     Feature("A25", "Overflow: new messages are refused",
             "`x-overflow` = `reject-publish`, `reject-publish-dlx`", LIMITS),
     Feature("A26", "The log says when a queue is over its limit, and when no longer",
@@ -133,14 +132,13 @@ FEATURES: Final = (
     Feature("C3", "Without priorities, first in first out; what a missing priority means can be "
             "set", "`x-default-priority`", TYPES),
     Feature("C4", "Strictness does not depend on where messages are stored", "`x-max-priority`",
-            TYPES, f"on disk: {_JOURNAL}"),
+            TYPES),
     Feature("C5", "Switched on for many queues by a pattern of their names", "", TYPES, _POLICIES),
     Feature("C6", "No batch within which alone the order holds: of a million waiting, the highest "
             "is next", "`x-max-priority`", TYPES),
     Feature("C7", "No cache of low messages that keeps a high one on disk", "`x-max-priority`",
-            TYPES, f"on disk: {_JOURNAL}"),
-    Feature("C8", "Order stays strict when messages that are not persistent go to disk", "", TYPES,
-            _JOURNAL),
+            TYPES),
+    Feature("C8", "Order stays strict when messages that are not persistent go to disk", "", TYPES),
     Feature("C9", "Expired messages go at their time, from wherever they stand; the order of the "
             "others stays", "`x-message-ttl`, `expiration`", TIME,
             f"a period of one's own instead: {_POLICIES}"),
@@ -165,8 +163,7 @@ FEATURES: Final = (
     Feature("D7", "Recover: what is unacknowledged comes again", "`basic.recover`, "
             "`basic.recover-async`", DELIVERY,
             "to the same consumer (`requeue` = false): 540, as RabbitMQ"),
-    Feature("D8", "Persistent messages", "`delivery-mode` = 2", DELIVERY,
-            f"kept with the message; stable storage {_JOURNAL}"),
+    Feature("D8", "Persistent messages", "`delivery-mode` = 2", DURABILITY),
     Feature("D9", "Non-persistent messages", "`delivery-mode` = 1", DELIVERY),
     Feature("D10", "A default for each producer that a message may override", "`delivery-mode`",
             DELIVERY, _CLIENT),

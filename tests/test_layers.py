@@ -31,15 +31,23 @@ OURS: dict[str, tuple[str, ...]] = {
     "wire": ("wire", "errors"),
     "auth": ("auth", "wire.table", "errors"),
     "broker": ("broker", "errors", "clock", "events", "message", "turn", "storage.store"),
-    "storage": ("storage", "message", "errors"),
-    "storage.recovery": ("storage", "broker", "message", "errors"),
+    "storage": ("storage", "broker.queues.entry", "message", "errors", "events", "clock"),
+    "storage.recovery": ("storage", "broker", "message", "errors", "events", "clock"),
     "storage.journal": ("storage.journal", "errors"),
-    "amqp": ("amqp", "wire", "broker", "auth", "turn", "clock", "message", "errors", "events"),
+    "amqp": (
+        *("amqp", "wire", "broker", "auth", "turn", "clock", "message", "errors", "events"),
+        "storage.store",
+    ),
     "net": ("net", "amqp", "auth", "settings", "errors", "events", "logs", "clock"),
-    "management": ("management", "broker", "auth", "settings", "errors", "events", "logs"),
+    "management": (
+        *("management", "broker", "auth", "settings", "errors", "events", "logs"),
+        *("storage.replay_range", "storage.replay_source"),
+    ),
     "spark": ("spark", "wire", "errors"),
     "server": EVERYTHING,
     "cli": EVERYTHING,
+    "cli_journal": ("storage.journal", "settings", "errors"),
+    "cli_replay": ("errors",),
     "testing": EVERYTHING,
     "pytest_plugin": ("testing",),
     "__main__": ("cli",),
@@ -55,6 +63,8 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "spark": ("pyspark", "pyarrow"),
     "server": ("uvloop",),
     "cli": ("typer", "rich"),
+    "cli_journal": ("typer", "rich"),
+    "cli_replay": ("typer", "rich"),
     "pytest_plugin": ("pytest",),
 }
 
@@ -78,6 +88,9 @@ HOT = (
     "broker.queues.*",
     "broker.exchanges.*",
     "broker.selectors.*",
+    "storage.store",
+    "storage.durable",
+    "storage.journal.writer",
 )
 NOT_HOT = ("broker.queues.argument*",)
 NOT_IN_HOT = ("asyncio", "pydantic", "logging", "structlog")

@@ -17,7 +17,7 @@ from benchmarks.macro.brokers import Broker, Hareline, RabbitMQ, RemoteBroker, f
 from benchmarks.macro.errors import BenchmarkError
 from benchmarks.macro.machine import PROJECT_ROOT
 from benchmarks.macro.report import FIFO_SCENARIO
-from benchmarks.macro.scenario import QUEUE_TYPES_SECTION, Scenario
+from benchmarks.macro.scenario import DURABLE_SECTION, QUEUE_TYPES_SECTION, Scenario
 
 PAGE: Final = PROJECT_ROOT / "docs" / "benchmarks.md"
 RESULTS: Final = PROJECT_ROOT / "benchmarks" / "results"
@@ -73,6 +73,18 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help=f"only the scenarios of queue types, and {FIFO_SCENARIO} to compare with",
     )
+    parser.add_argument(
+        "--durable",
+        action="store_true",
+        help="only the scenarios of durable queues and persistent messages",
+    )
+    parser.add_argument(
+        "--durable-depth",
+        type=_positive_int,
+        metavar="N",
+        help="how many messages of 1 KiB the deep durable queue gets; 10,000,000 unless said, or "
+        "200,000 with --quick",
+    )
     parser.add_argument("--list", action="store_true", help="name the scenarios and stop")
     parser.add_argument(
         "--url",
@@ -116,9 +128,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _choose(options: argparse.Namespace) -> list[Scenario]:
-    every = scenarios.quick() if options.quick else scenarios.full()
+    every = (scenarios.quick if options.quick else scenarios.full)(options.durable_depth)
+    sections: set[str] = set()
+    beside: set[str] = set()
     if options.queue_types:
-        every = [s for s in every if s.section == QUEUE_TYPES_SECTION or s.name == FIFO_SCENARIO]
+        sections.add(QUEUE_TYPES_SECTION)
+        beside.add(FIFO_SCENARIO)
+    if options.durable:
+        sections.add(DURABLE_SECTION)
+    if sections:
+        every = [s for s in every if s.section in sections or s.name in beside]
     if not options.scenario:
         return every
     chosen: list[Scenario] = []
@@ -169,7 +188,7 @@ def _bench(
             seconds=options.seconds or (QUICK_SECONDS if options.quick else SECONDS),
             say=_say,
         )
-    is_part = options.scenario or options.queue_types
+    is_part = options.scenario or options.queue_types or options.durable or options.durable_depth
     is_complete = not (is_part or options.quick or options.url)
     json_file = options.json or (_result_file(found) if is_complete else None)
     if json_file:

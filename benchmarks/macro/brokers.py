@@ -24,7 +24,7 @@ from typing import IO, ClassVar, Final
 
 from benchmarks.macro.client import Client
 from benchmarks.macro.errors import BenchmarkError
-from benchmarks.macro.machine import PROJECT_ROOT
+from benchmarks.macro.machine import PROJECT_ROOT, data_directory
 
 START_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 30.0
@@ -42,6 +42,7 @@ class Broker(ABC):
     """A broker that scenarios run against. Use it in a ``with`` statement."""
 
     is_renewable: ClassVar[bool] = False
+    is_restartable: ClassVar[bool] = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -68,6 +69,25 @@ class Broker(ABC):
         if self.is_renewable:
             self.stop()
             self.start()
+
+    def halt(self, *, is_killed: bool) -> None:
+        """End the process, by SIGKILL or orderly, and leave its data for `resume`.
+
+        :raises BenchmarkError: it is not ours to restart.
+        """
+        raise BenchmarkError(f"{self.name} cannot be started again on its data from here")
+
+    def resume(self) -> float:
+        """Start on the data that `halt` left; the seconds until clients can connect.
+
+        `url` and `pid` are others than before. :raises BenchmarkError: clients cannot connect.
+        """
+        raise BenchmarkError(f"{self.name} cannot be started again on its data from here")
+
+    @property
+    def data_dir(self) -> Path | None:
+        """Where it keeps its messages; None if that is not known."""
+        return None
 
     def is_alive(self) -> bool:
         return True
@@ -139,23 +159,53 @@ class OwnBroker(Broker):
         return self._pid
 
     def start(self) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix=f"bench-{self.name}-")
-        directory = Path(self._directory.name)
-        self._log = (directory / "output.log").open("wb")
-        self.launch(directory)
+        self._directory = tempfile.TemporaryDirectory(
+            prefix=f"bench-{self.name}-", dir=data_directory()
+        )
+        self._launch_logged(Path(self._directory.name))
 
     @abstractmethod
     def launch(self, directory: Path) -> None:
-        """Start the process and set `_url` and `_pid` once clients can connect."""
+        """Start the process and set `_url` and `_pid` once clients can connect.
+
+        Where `is_restartable` it may be called again for a directory that was used before.
+        """
+
+    def halt(self, *, is_killed: bool) -> None:
+        if not self.is_restartable:
+            super().halt(is_killed=is_killed)
+        with _interrupts_later():
+            while self._children:
+                child = self._children.pop()
+                if is_killed:
+                    child.kill()
+                _end(child)
+        self._close_log()
+        self._url, self._pid = "", None
+
+    def resume(self) -> float:
+        if self._directory is None or self._children:
+            raise BenchmarkError(f"{self.name} was not halted, so it cannot be resumed")
+        started = time.monotonic()
+        self._launch_logged(Path(self._directory.name))
+        Client(self.url).close()
+        return time.monotonic() - started
+
+    def _launch_logged(self, directory: Path) -> None:
+        self._log = (directory / "output.log").open("wb")
+        self.launch(directory)
+
+    def _close_log(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
     def stop(self) -> None:
         """End what was started, the latest first; it may be called at any time, also twice."""
         with _interrupts_later():
             while self._children:
                 _end(self._children.pop())
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+        self._close_log()
         if self._directory is not None:
             self._directory.cleanup()
             self._directory = None
@@ -194,8 +244,14 @@ class OwnBroker(Broker):
 class Hareline(OwnBroker):
     """This tree's broker, run by the interpreter that runs the benchmark."""
 
+    is_restartable: ClassVar[bool] = True
+
     def __init__(self) -> None:
         super().__init__("hareline")
+
+    @property
+    def data_dir(self) -> Path | None:
+        return Path(self._directory.name) / "data" if self._directory else None
 
     def launch(self, directory: Path) -> None:
         data = directory / "data"

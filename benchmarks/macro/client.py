@@ -117,10 +117,13 @@ class Client:
     def open_channel(self) -> None:
         self.call(commands.Channel.Open(), commands.Channel.OpenOk)
 
-    def declare_queue(self, name: str, arguments: common.FieldTable | None = None) -> int:
-        """Declare a transient queue; the number of ready messages in it."""
+    def declare_queue(
+        self, name: str, arguments: common.FieldTable | None = None, *, is_durable: bool = False
+    ) -> int:
+        """Declare a queue; the number of ready messages in it."""
         declared = self.call(
-            commands.Queue.Declare(queue=name, arguments=arguments), commands.Queue.DeclareOk
+            commands.Queue.Declare(queue=name, durable=is_durable, arguments=arguments),
+            commands.Queue.DeclareOk,
         )
         return declared.message_count or 0
 
@@ -133,9 +136,9 @@ class Client:
     def delete_queue(self, name: str) -> None:
         self.call(commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
 
-    def declare_exchange(self, name: str, kind: str) -> None:
+    def declare_exchange(self, name: str, kind: str, *, is_durable: bool = False) -> None:
         self.call(
-            commands.Exchange.Declare(exchange=name, exchange_type=kind),
+            commands.Exchange.Declare(exchange=name, exchange_type=kind, durable=is_durable),
             commands.Exchange.DeclareOk,
         )
 

@@ -12,7 +12,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from benchmarks.macro import disk
+
 PROJECT_ROOT: Final = Path(__file__).resolve().parents[2]
+#: where the brokers' data goes if the usual place for temporary files is in memory
+DATA_FALLBACK: Final = PROJECT_ROOT / ".cache" / "bench"
 
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _SETTLE_STEP_S: Final = 0.5
@@ -21,10 +25,31 @@ _SETTLED_WITHIN: Final = 0.002
 
 def rss_bytes(pid: int) -> int:
     """Resident memory of a process. :raises OSError: it is gone."""
+    return _status_bytes(pid, "VmRSS:")
+
+
+def peak_rss_bytes(pid: int) -> int:
+    """The most resident memory a process has ever had. :raises OSError: it is gone."""
+    return _status_bytes(pid, "VmHWM:")
+
+
+def _status_bytes(pid: int, field: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(field):
             return int(line.split()[1]) * 1024
     raise ProcessLookupError(f"process {pid} has no memory any more")
+
+
+def written_bytes(pid: int) -> int:
+    """What a process has given to the disk so far, in whole pages: proc_pid_io(5), write_bytes.
+
+    A page that is written again after it went to the disk counts again. :raises OSError: it is gone
+    or not ours.
+    """
+    for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+        if line.startswith("write_bytes:"):
+            return int(line.split()[1])
+    raise ProcessLookupError(f"the kernel does not tell what process {pid} has written")
 
 
 def settled_rss_bytes(
@@ -37,6 +62,7 @@ def settled_rss_bytes(
     """Resident memory once it has stopped moving by more than 0.2 %, or after `limit_s`.
 
     Brokers collect garbage and allocate in the background for a while after the last message.
+    `read` may read something else that moves on for a while, as `written_bytes` does.
     """
     before = read(pid)
     for _ in range(max(1, int(limit_s / _SETTLE_STEP_S))):
@@ -74,7 +100,14 @@ def describe_machine() -> dict[str, object]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "uvloop": _package_version("uvloop"),
         "commit": _commit(),
+        "file_system": disk.file_system_of(data_directory()),
+        "fdatasync_ms": round(disk.fdatasync_ms(data_directory()), 3),
     }
+
+
+def data_directory() -> Path:
+    """Where the brokers under test keep their data: always on a disk."""
+    return disk.data_directory(DATA_FALLBACK)
 
 
 def _first_field(file: str, name: str) -> str | None:

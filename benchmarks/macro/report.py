@@ -6,12 +6,12 @@ What stands outside the markers is written by hand and is never touched.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from benchmarks.macro.results import MetricResult, Results, Runs, ScenarioResult
-from benchmarks.macro.scenario import QUEUE_TYPES_SECTION, Better, Of
+from benchmarks.macro.scenario import DURABLE_SECTION, QUEUE_TYPES_SECTION, Better, Of
 
 BEGIN: Final = "<!-- benchmarks:begin (written by `make bench`; edit outside these markers) -->"
 END: Final = "<!-- benchmarks:end -->"
@@ -31,7 +31,12 @@ _INTRODUCTIONS: Final = {
     QUEUE_TYPES_SECTION: (
         "*FIFO* is a plain queue under the same load: the same messages, as many consumers. *By "
         f"plain FIFO* compares with `{FIFO_SCENARIO}`, whose messages have no headers."
-    )
+    ),
+    DURABLE_SECTION: (
+        "Durable queues and messages of delivery mode 2, on both brokers; Hareline's journal syncs "
+        "always, so a confirm means that the message is on the disk. What has no figure for the "
+        "peer was not run there."
+    ),
 }
 _NAMES: Final = {"hareline": "Hareline", "rabbitmq": "RabbitMQ", "lavinmq": "LavinMQ"}
 
@@ -84,10 +89,18 @@ def _facts(results: Results) -> str:
         f"{brokers}, {results.started[:10]}, commit {machine.get('commit') or 'unknown'}. "
         f"{machine.get('processor')}, {machine.get('cores')} cores, "
         f"{machine.get('memory_gib')} GiB, Linux {machine.get('kernel')}, {machine.get('python')}, "
-        f"uvloop {machine.get('uvloop') or 'not installed'}. "
+        f"uvloop {machine.get('uvloop') or 'not installed'}{_disk(machine)}. "
         f"Medians of {results.options.get('rounds')} alternating rounds of "
         f"{results.options.get('seconds'):g} s."
     )
+
+
+def _disk(machine: Mapping[str, object]) -> str:
+    """Runs from before there was a journal did not look at the disk."""
+    if "fdatasync_ms" not in machine:
+        return ""
+    kind = machine.get("file_system") or "an unknown file system"
+    return f", data on {kind} with an fdatasync of 4 KiB in {machine['fdatasync_ms']} ms"
 
 
 def _result_table(results: Results, section: str) -> str:

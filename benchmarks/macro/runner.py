@@ -43,16 +43,16 @@ def _run_scenario(
     scenario: Scenario, brokers: Sequence[Broker], rounds: int, seconds: float, say: Say
 ) -> ScenarioResult:
     result = ScenarioResult.of(scenario)
-    if scenario.needs_pid and any(broker.pid is None for broker in brokers):
-        result.skipped = "it reads the memory of the broker's process, whose id is not known"
+    concerned = brokers[:1] if scenario.is_for_subject_only else brokers
+    result.skipped = _obstacle(scenario, concerned)
+    if result.skipped:
         say(f"{scenario.name}: skipped, {result.skipped}")
         return result
+    rounds = min(rounds, scenario.rounds_max or rounds)
     for number in range(1, rounds + 1):
-        for broker in brokers:
+        for broker in concerned:
             if scenario.wants_fresh_broker and number > 1 and not broker.is_renewable:
                 continue  # a second look at a process that has grown already tells nothing
-            if scenario.is_for_subject_only and broker is not brokers[0]:
-                continue
             head = f"{scenario.name} {number}/{rounds} {broker.name}"
             try:
                 outcome = _run_once(scenario, broker, seconds)
@@ -65,10 +65,19 @@ def _run_scenario(
     return result
 
 
+def _obstacle(scenario: Scenario, brokers: Sequence[Broker]) -> str | None:
+    """Why a scenario cannot be run on these brokers, if so."""
+    if scenario.needs_pid and any(broker.pid is None for broker in brokers):
+        return "it watches the broker's process, whose id is not known"
+    if scenario.needs_restart and not all(broker.is_restartable for broker in brokers):
+        return "it starts the broker again on its data, so the broker must be one of ours"
+    return None
+
+
 def _run_once(scenario: Scenario, broker: Broker, seconds: float) -> Outcome:
     if scenario.wants_fresh_broker or not broker.is_alive():
         broker.renew()
-    return scenario.run(Bench(broker.url, broker.pid, seconds))
+    return scenario.run(Bench(broker.url, broker.pid, seconds, broker))
 
 
 def _in_words(scenario: Scenario, outcome: Outcome) -> str:

@@ -19,11 +19,13 @@ from typing import ClassVar, Final
 from pamqp import common
 
 from benchmarks.macro import machine
+from benchmarks.macro.brokers import Broker
 from benchmarks.macro.client import Client
 from benchmarks.macro.errors import BenchmarkError
 
 RESULTS_SECTION: Final = "Results"
 QUEUE_TYPES_SECTION: Final = "Queue types"
+DURABLE_SECTION: Final = "Durable messages"
 WARM_UP_SHARE: Final = 0.2
 WARM_UP_AT_LEAST_S: Final = 0.3
 
@@ -74,11 +76,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Bench:
-    """The broker that a run is against, and how long it may measure."""
+    """The broker that a run is against, and how long it may measure.
+
+    `broker` is for scenarios that restart it or look at its files; they say so by `needs_restart`.
+    """
 
     url: str
     pid: int | None
     seconds: float
+    broker: Broker | None = None
 
     @property
     def warm_up_s(self) -> float:
@@ -100,6 +106,10 @@ class Scenario(ABC):
     #: a process that has already grown and shrunk hides what a message or connection costs
     wants_fresh_broker: ClassVar[bool] = False
     needs_pid: ClassVar[bool] = False
+    #: it starts the broker again on the data it left, and looks at these
+    needs_restart: ClassVar[bool] = False
+    #: what takes minutes and hardly varies is measured fewer times than the rest
+    rounds_max: ClassVar[int | None] = None
     #: other brokers have nothing to run it on
     is_for_subject_only: ClassVar[bool] = False
     #: the heading under which it is reported
@@ -149,11 +159,15 @@ class Stopwatch:
 
 @contextlib.contextmanager
 def temporary_queue(
-    control: Client, stem: str, arguments: common.FieldTable | None = None
+    control: Client,
+    stem: str,
+    arguments: common.FieldTable | None = None,
+    *,
+    is_durable: bool = False,
 ) -> Iterator[str]:
     """A queue for one run; a broker that is gone by its end must not hide why it went."""
     name = unique_name(stem)
-    control.declare_queue(name, arguments)
+    control.declare_queue(name, arguments, is_durable=is_durable)
     try:
         yield name
     finally:

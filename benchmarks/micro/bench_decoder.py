@@ -28,6 +28,7 @@ class NullLane(PublishLane):
         self._is_plain = is_plain
 
     def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> bool:
+        self.plain_route = route
         return self._is_plain
 
     def publish_plain(self, route: Any, content: bytes, header_size: int, size: int) -> None:

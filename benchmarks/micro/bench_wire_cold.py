@@ -21,7 +21,6 @@ from hareline.wire.properties import (
     decode_properties,
     encode_properties,
     replace_headers,
-    without_expiration,
 )
 from hareline.wire.table import Table, Timestamp, decode_table, encode_table
 
@@ -73,7 +72,6 @@ def bench_properties() -> None:
     repeat("decode the headers of 6 properties", lambda: decode_headers(octets))
     repeat("encode 6 properties", lambda: encode_properties(PROPERTIES))
     repeat("replace the headers of 6 properties", lambda: replace_headers(octets, HEADERS))
-    repeat("drop the expiration of 6 properties", lambda: without_expiration(octets))
 
 
 def bench_methods() -> None:

@@ -25,6 +25,7 @@ from hareline.clock import Clock, Timer
 from hareline.events import Event
 from hareline.message import Address, Message
 from hareline.net.allocator import keep_freed_memory
+from hareline.storage.memory import MemoryDefinitions, MemoryStore
 from hareline.turn import Turn
 from hareline.wire.constants import FRAME_END_OCTET, PROTOCOL_HEADER
 from hareline.wire.encoder import body_frame_head, content_frames, header_frame, short_string
@@ -133,7 +134,13 @@ class Stand:
             report=_forget,
         )
         self.vhost = self.context.vhosts["/"] = VirtualHost(
-            "/", self.turn, clock=clock, timers=NoTimers(), report=_forget
+            "/",
+            self.turn,
+            clock=clock,
+            timers=NoTimers(),
+            report=_forget,
+            store=MemoryStore(),
+            definitions=MemoryDefinitions(),
         )
 
     def run_turns(self) -> None:

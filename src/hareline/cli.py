@@ -15,13 +15,13 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, NoReturn, TextIO
+from typing import Annotated, Final, NoReturn, Self, TextIO
 
 import typer
 from rich.console import Console
 
-from hareline import __version__
-from hareline.errors import ConfigurationError
+from hareline import __version__, cli_journal, cli_replay
+from hareline.errors import ConfigurationError, StoreError
 from hareline.settings import Flag, Settings, config_path, load_settings
 from hareline.settings.reference import option_help, sample
 from hareline.settings.values import HashingAlgorithm, LogLevel
@@ -36,6 +36,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(cli_journal.app)
+app.command()(cli_replay.replay)
 
 
 def main() -> None:
@@ -92,6 +94,8 @@ def serve(
         status = _run(settings, load)
     except ConfigurationError as error:
         _fail(error.problems)
+    except StoreError as error:
+        _fail([f"hareline: {error}"])
     except OSError as error:
         _fail([f"hareline: {_reason(error)}"])
     raise typer.Exit(status)
@@ -145,7 +149,40 @@ def _run(settings: Settings, load: Callable[[], Settings]) -> int:
     from hareline.server import serve as run_server
 
     logs.configure(settings.log.level, settings.log.format)
-    return run_server(settings, load)
+    if not _is_terminal(sys.stderr):
+        return run_server(settings, load)
+    with _RecoveryBar() as bar:
+        return run_server(settings, load, bar.show)
+
+
+class _RecoveryBar:
+    """How far the journal has been read; only there while there is much to be read."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            "recovering",
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._progress.add_task("", total=None)
+
+    def show(self, done_octets: int, all_octets: int) -> None:
+        """Draws it anew, at most some times a second; takes it away at the end."""
+        self._progress.start()
+        self._progress.update(self._task, completed=done_octets, total=all_octets)
+        if done_octets >= all_octets:
+            self._progress.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
 
 
 def _read_password() -> str:

@@ -15,6 +15,7 @@ The tree::
         |   +-- NotFound              404
         |   +-- ResourceLocked        405
         |   +-- PreconditionFailed    406
+        |   +-- NotKept               506: a message that must survive cannot be kept
         +-- ConnectionException       scope "connection": the connection closes
             +-- ConnectionForced      320
             +-- InvalidPath           402
@@ -24,6 +25,7 @@ The tree::
             +-- ChannelError          504
             +-- UnexpectedFrame       505
             +-- ResourceError         506
+            |   +-- StoreError        506: what is on disk cannot be read or written
             +-- NotAllowed            530
             +-- NotImplementedMethod  540
             +-- InternalError         541
@@ -122,6 +124,16 @@ class PreconditionFailed(ChannelException):
     reply_name = "PRECONDITION_FAILED"
 
 
+class NotKept(ChannelException):
+    """A message that must survive cannot be kept; names the reason.
+
+    506 with the scope of a channel: consumers and transient messages of the connection go on.
+    """
+
+    reply_code = 506
+    reply_name = "RESOURCE_ERROR"
+
+
 class ConnectionForced(ConnectionException):
     reply_code = 320
     reply_name = "CONNECTION_FORCED"
@@ -164,6 +176,10 @@ class UnexpectedFrame(ConnectionException):
 class ResourceError(ConnectionException):
     reply_code = 506
     reply_name = "RESOURCE_ERROR"
+
+
+class StoreError(ResourceError):
+    """What is on disk cannot be read or written; names the file and what the system said."""
 
 
 class NotAllowed(ConnectionException):

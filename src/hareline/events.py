@@ -74,12 +74,57 @@ QUEUE_DROPPED: Final = Event(
     "{count} messages dropped or refused at the limit of a queue",
     ("queue", "vhost", "policy", "count"),
 )
+MESSAGES_UNREADABLE: Final = Event(
+    "QUE-1006",
+    "{count} messages of a queue cannot be read from disk and are passed over: {reason}",
+    ("queue", "vhost", "count", "reason"),
+)
 
 MEMORY_ALARM_SET: Final = Event(
     "MEM-1001", "memory above the watermark, publishers blocked", ("used_bytes", "watermark_bytes")
 )
 MEMORY_ALARM_CLEARED: Final = Event(
     "MEM-1002", "memory below the watermark, publishers go on", ("used_bytes", "watermark_bytes")
+)
+
+DISK_ALARM_SET: Final = Event(
+    "DSK-1001",
+    "{reason}, publishers blocked",
+    ("reason", "free_bytes", "watermark_bytes"),
+)
+DISK_ALARM_CLEARED: Final = Event(
+    "DSK-1002",
+    "there is room on the disk again, publishers go on",
+    ("free_bytes", "watermark_bytes"),
+)
+
+RECOVERY_STARTED: Final = Event("JRN-1001", "recovering from {directory}", ("directory",))
+RECOVERY_PROGRESS: Final = Event("JRN-1002", "recovery: {percent} %", ("percent",))
+RECOVERY_FINISHED: Final = Event(
+    "JRN-1003",
+    "recovered {messages} messages in {queues} queues",
+    ("messages", "queues", "exchanges", "bindings", "duration_ms"),
+)
+JOURNAL_DAMAGED: Final = Event("JRN-1004", "journal damaged: {problem}", ("problem", "action"))
+STORE_FAILED: Final = Event(
+    "JRN-1005", "nothing can be stored any more: {reason}", ("reason", "directory")
+)
+JOURNAL_TROUBLE: Final = Event("JRN-1008", "journal: {problem}", ("problem",))
+DEFINITION_IMPOSSIBLE: Final = Event(
+    "JRN-1006", "not restored: {what}: {problem}", ("what", "problem", "vhost")
+)
+DEFINITION_NOT_DELETED: Final = Event(
+    "JRN-1007", "gone, but not deleted on disk: {what}: {problem}", ("what", "problem", "vhost")
+)
+REPLAY_ENDED: Final = Event(
+    "JRN-1009",
+    "{messages} messages of queue '{queue}' replayed into '{to_queue}': {outcome}",
+    ("queue", "to_queue", "vhost", "user", "messages", "outcome"),
+)
+VHOST_NOT_SERVED: Final = Event(
+    "VHT-1001",
+    "virtual host '{vhost}' is not in the settings: its data is kept, and not served",
+    ("vhost", "queues"),
 )
 
 CONFIGURATION_RELOADED: Final = Event("CFG-1001", "configuration reloaded", ("changed",))

@@ -1,19 +1,23 @@
 """The composition root: settings to a running broker, in order, and back down again.
 
-``Broker`` is what the CLI runs as a daemon and ``hareline.testing`` runs in a thread. Start: parts,
-virtual hosts and users, management port, AMQP listener last. Stop: listeners first, then
-connection.close 320 to everybody, until all are gone or the deadline has passed.
+``Broker`` is what the CLI runs as a daemon and ``hareline.testing`` runs in a thread. Start: users,
+what is on disk, virtual hosts, watches, management port, AMQP listener last. Stop: listeners first,
+then connection.close 320 to everybody, until all are gone or the deadline has passed, then the
+store.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import math
 import os
 import platform
 import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline import __version__, events
@@ -22,23 +26,44 @@ from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import Permissions
 from hareline.auth.users import User, UserRegistry
+from hareline.broker.queues.paging import set_spooling
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.errors import ConfigurationError
 from hareline.logs import get_logger, set_level
 from hareline.net.allocator import keep_freed_memory
 from hareline.net.collector import IdleCollector
+from hareline.net.disk import DiskWatch, disk_space
 from hareline.net.listener import Listener
 from hareline.net.memory import MemoryWatch, available_bytes
 from hareline.net.timers import LoopTimers
 from hareline.settings import Settings, changed_options, restart_options
 from hareline.settings import User as UserSettings
+from hareline.settings import VirtualHost as VhostSettings
+from hareline.storage.directory import DIRECTORY_MODE
+from hareline.storage.journal.damage import Decision
+from hareline.storage.memory import MemoryDefinitions, MemoryStore
+from hareline.storage.opening import DiskStorage, StorageCallbacks, StorageOptions
+from hareline.storage.recovery import RecoveryListener, VhostRecovery
+from hareline.storage.store import DefinitionStore, MessageStore
 from hareline.turn import Turn
 
 if TYPE_CHECKING:
     from hareline.management.listener import ManagementListener
+    from hareline.management.replay import ReplayService
 
+#: What the disk has to end in order, though connections have used up the deadline.
+STORAGE_CLOSE_MIN_S: Final = 2.0
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
+# How long a thread that comes back from a system call waits for the interpreter while another one
+# computes. The default of 5 ms would go on top of each sync of the journal, and so of each confirm.
+SWITCH_INTERVAL_S: Final = 0.0002
+# A recovery yields often, and others are to have their turn, but not after each of its steps.
+RECOVERY_SHARE_S: Final = 0.02
+RELOAD_RETRY_S: Final = 0.5  # for a SIGHUP that comes before the broker has started
+PROGRESS_STEP_PERCENT: Final = 10
+PROGRESS_MIN_BYTES: Final = 128 << 20  # less is read before anybody would have seen a percentage
+_PERCENT: Final = 100
 _LOG: Final = get_logger(__name__)
 _SEVERITIES: Final = {
     events.BROKER_FAILED: "error",
@@ -49,13 +74,20 @@ _SEVERITIES: Final = {
     events.CONNECTION_ERROR: "warning",
     events.CONNECTION_LOST: "warning",
     events.CONNECTION_REFUSED: "warning",
+    events.DEFINITION_IMPOSSIBLE: "warning",
+    events.DISK_ALARM_SET: "warning",
     events.HANDSHAKE_TIMED_OUT: "warning",
     events.HEARTBEAT_MISSED: "warning",
+    events.JOURNAL_DAMAGED: "error",
+    events.JOURNAL_TROUBLE: "warning",
     events.MEMORY_ALARM_SET: "warning",
     events.PEER_SPEAKS_OTHERWISE: "warning",
     events.QUEUE_DROPPED: "warning",
     events.QUEUE_OVERFULL: "warning",
+    events.STORE_FAILED: "error",
+    events.VHOST_NOT_SERVED: "warning",
 }
+ShowProgress = Callable[[int, int], None]
 
 
 def report(event: events.Event, **fields: object) -> None:
@@ -67,9 +99,11 @@ class Broker:
     """One broker; ``start`` needs a running event loop, and ``stop`` ends it for good.
 
     ``context`` holds its parts; ``url`` and ``management_url`` are known once it has started.
+    ``show_progress`` is told octets done and octets in all while the journal is read; without it,
+    the log is.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, show_progress: ShowProgress | None = None) -> None:
         self.settings = settings
         self._started_with = settings
         loop = asyncio.get_running_loop()
@@ -84,38 +118,131 @@ class Broker:
             limits=_limits(settings),
             report=report,
         )
-        self._add_vhosts(settings)
+        self._show_progress = show_progress
+        self._storage: DiskStorage | None = None
+        self._store: MessageStore = MemoryStore()
+        self._definitions: DefinitionStore = MemoryDefinitions()
+        self._unserved: dict[str, int] = {}  # virtual hosts that are on disk and not in use
         self._listener = Listener(self.context)
         self._memory_watch = MemoryWatch(
             self.context.alarms,
             report,
             settings.memory.watermark_bytes(available_bytes()),
             settings.memory.check_interval_s,
+            spool_share=settings.memory.spool_share,
+            on_pressure=self._on_memory_pressure,
         )
+        self._disk_watch: DiskWatch | None = None
         self._management: ManagementListener | None = None
+        self.has_started = False
         self.is_stopping = False
         self.url = ""
         self.management_url = ""
 
     async def start(self) -> None:
-        """Raises OSError when an address cannot be bound; nothing is left running then."""
+        """Raises OSError when an address cannot be bound, StoreError when what is on disk cannot be
+        used; nothing is left running then, nor when it is cancelled.
+        """
         settings = self.settings
-        if settings.management.enabled:
-            await self._start_management()
-        self._memory_watch.start()
-        listener = settings.listener
         try:
+            if settings.storage.kind == "journal":
+                await self._open_storage()
+            else:
+                self._add_vhosts(settings)
+            if settings.management.enabled:
+                await self._start_management()
+            self._memory_watch.start()
+            if self._disk_watch is not None:
+                self._disk_watch.start()
+            listener = settings.listener
             host, port = await self._listener.start(
                 listener.bind,
                 listener.port,
                 backlog=listener.backlog,
                 write_high_bytes=settings.limits.write_buffer_high_bytes,
             )
-        except OSError:
-            self._memory_watch.stop()
+        except BaseException:
+            self._stop_watches()
             await self._close_management()
+            self._close_storage()
             raise
         self.url = _url("amqp", host, port)
+        self.has_started = True
+
+    async def _open_storage(self) -> None:
+        """What is on disk becomes the model; nobody can connect yet."""
+        settings, context, started = self.settings, self.context, time.monotonic()
+        listener = _RecoveryLog(self._show_progress)
+        storage = self._storage = DiskStorage(
+            _storage_options(settings),
+            StorageCallbacks(
+                hand_back=asyncio.get_running_loop().call_soon_threadsafe,
+                on_disk_full=self._on_disk_full,
+                on_failure=self._on_store_failure,
+                on_trouble=_report_trouble,
+            ),
+            context.clock,
+            listener,
+        )
+        directory = storage.directory.path
+        disk = settings.disk
+        watermark_bytes = disk.watermark_bytes(disk_space(directory).total_bytes)
+        self._disk_watch = DiskWatch(
+            context.alarms, report, directory, watermark_bytes, disk.check_interval_s
+        )
+        report(events.RECOVERY_STARTED, directory=str(directory))
+        with _collection_off():
+            await _in_shares(storage.recover())
+            store = self._store = storage.store
+            self._definitions = storage.definitions
+            context.large_bodies = storage.bodies
+            context.turn.write_pending = store.write_pending
+            store.ask_for_turn = context.turn.arm
+            self._unserved = storage.unserved({vhost.name for vhost in settings.vhosts})
+            restored = [await self._restore(vhost, storage, listener) for vhost in settings.vhosts]
+        for name, queues in self._unserved.items():
+            report(events.VHOST_NOT_SERVED, vhost=name, queues=queues)
+        report(
+            events.RECOVERY_FINISHED,
+            messages=sum(each.message_count for each in restored),
+            queues=sum(len(each.queues) for each in restored),
+            exchanges=sum(each.exchange_count for each in restored),
+            bindings=sum(each.binding_count for each in restored),
+            duration_ms=round((time.monotonic() - started) * 1000),
+        )
+
+    async def _restore(
+        self, settings: VhostSettings, storage: DiskStorage, listener: RecoveryListener
+    ) -> VhostRecovery:
+        """A virtual host of the settings, with what the disk has of it."""
+        self.context.clock.refresh()
+        vhost = self._make_vhost(settings.name)
+        recovery = VhostRecovery(
+            vhost,
+            storage.definitions,
+            storage.next_offsets,
+            storage.contents,
+            storage.shelf,
+            listener,
+        )
+        recovery.restore_exchanges()
+        # before queues, which go by it, and bindings, which may be to the exchange it makes
+        self._set_up(vhost, settings)
+        recovery.restore_queues()
+        recovery.restore_bindings()
+        await _in_shares(recovery.restore_messages())
+        return recovery
+
+    def _on_memory_pressure(self, is_high: bool) -> None:
+        for vhost in self.context.vhosts.values():
+            set_spooling(vhost.environment, vhost.queues.values(), is_high)
+
+    def _on_disk_full(self, is_full: bool) -> None:
+        if self._disk_watch is not None:
+            self._disk_watch.on_store_full(is_full)
+
+    def _on_store_failure(self, reason: str) -> None:
+        report(events.STORE_FAILED, reason=reason, directory=str(self.settings.data_dir))
 
     async def _start_management(self) -> None:
         from hareline.management.app import Health, create_app
@@ -127,11 +254,28 @@ class Broker:
                 alarms=self.context.alarms.resources,
             )
 
-        listener = ManagementListener(create_app(read_health))
+        application = create_app(read_health)
+        application.include_router(self._replay_service().router())
+        listener = ManagementListener(application)
         management = self.settings.management
         host, port = await listener.start(management.bind, management.port)
         self.management_url = _url("http", host, port)
         self._management = listener
+
+    def _replay_service(self) -> ReplayService:
+        from hareline.management.authentication import Authenticator
+        from hareline.management.replay import ReplayService
+
+        context = self.context
+        return ReplayService(
+            Authenticator(
+                context.users, lambda: context.limits.authentication_failure_delay_s, report
+            ),
+            context.vhosts,
+            None if self._storage is None else self._storage.replays(),
+            lambda: context.alarms.is_on or context.turn.is_behind,
+            report,
+        )
 
     async def _close_management(self) -> None:
         if self._management is not None:
@@ -139,10 +283,14 @@ class Broker:
             self._management = None
 
     async def stop(self, deadline_s: float) -> None:
-        """Close listeners, tell every connection (320), and wait for them within the deadline."""
+        """Close listeners, tell every connection (320), and wait for them within the deadline.
+
+        Then everything that was confirmed, or is to be kept, is on disk.
+        """
         self.is_stopping = True
+        due_s = time.monotonic() + deadline_s
         await self._listener.stop()
-        self._memory_watch.stop()
+        self._stop_watches()
         connections = self.context.connections
         if connections:
             are_gone = asyncio.Event()
@@ -157,6 +305,17 @@ class Broker:
                     connection.link.abort()
                 await are_gone.wait()
         await self._close_management()
+        self._close_storage(max(due_s - time.monotonic(), STORAGE_CLOSE_MIN_S))
+
+    def _stop_watches(self) -> None:
+        self._memory_watch.stop()
+        if self._disk_watch is not None:
+            self._disk_watch.stop()
+
+    def _close_storage(self, timeout_s: float = math.inf) -> None:
+        storage, self._storage = self._storage, None
+        if storage is not None:
+            storage.close(timeout_s)
 
     def reload(self, settings: Settings) -> None:
         """Take over what can be changed while running, and say what cannot."""
@@ -172,45 +331,119 @@ class Broker:
                     connection.force_close(f"user '{name}' is deleted")
         for connection in list(context.connections):
             connection.renew_access()
-        self._add_vhosts(settings)
+        needs_restart |= dict.fromkeys(self._add_vhosts(settings))
         context.limits = _limits(settings)
         self._listener.write_high_bytes = settings.limits.write_buffer_high_bytes
         self._memory_watch.watermark_bytes = settings.memory.watermark_bytes(available_bytes())
         self._memory_watch.interval_s = settings.memory.check_interval_s
+        self._memory_watch.spool_share = settings.memory.spool_share
+        if self._disk_watch is not None:
+            total_bytes = disk_space(self.settings.data_dir).total_bytes
+            self._disk_watch.watermark_bytes = settings.disk.watermark_bytes(total_bytes)
+            self._disk_watch.interval_s = settings.disk.check_interval_s
         set_level(settings.log.level)
         self.settings = settings
         report(events.CONFIGURATION_RELOADED, changed=changed)
         if needs_restart:
             report(events.CONFIGURATION_NEEDS_RESTART, options=", ".join(needs_restart))
 
-    def _add_vhosts(self, settings: Settings) -> None:
+    def _add_vhosts(self, settings: Settings) -> list[str]:
+        """Those there are get their options; returns what has to wait for a restart."""
+        waiting = []
         for vhost in settings.vhosts:
             existing = self.context.vhosts.get(vhost.name)
             if existing is None:
-                existing = VirtualHost(
-                    vhost.name,
-                    self.context.turn,
-                    clock=self.context.clock,
-                    timers=self._timers,
-                    report=report,
-                )
-                self.context.vhosts[vhost.name] = existing
-            existing.max_queues = vhost.max_queues
-            existing.set_default_dead_letter_exchange(vhost.default_dead_letter_exchange or None)
-            existing.default_prefetch = vhost.default_prefetch
-            existing.prefetch_profile = vhost.prefetch_profile
-            existing.prefetch_max = vhost.prefetch_max
-            self.context.vhost_connection_limits[vhost.name] = vhost.max_connections
+                if vhost.name in self._unserved:  # what is on disk is read at the start alone
+                    waiting.append(f"vhosts: {vhost.name}")
+                    continue
+                existing = self._make_vhost(vhost.name)
+            self._set_up(existing, vhost)
+        return waiting
+
+    def _make_vhost(self, name: str) -> VirtualHost:
+        vhost = self.context.vhosts[name] = VirtualHost(
+            name,
+            self.context.turn,
+            clock=self.context.clock,
+            timers=self._timers,
+            report=report,
+            store=self._store,
+            definitions=self._definitions,
+        )
+        return vhost
+
+    def _set_up(self, vhost: VirtualHost, settings: VhostSettings) -> None:
+        vhost.max_queues = settings.max_queues
+        vhost.set_default_dead_letter_exchange(settings.default_dead_letter_exchange or None)
+        vhost.default_prefetch = settings.default_prefetch
+        vhost.prefetch_profile = settings.prefetch_profile
+        vhost.prefetch_max = settings.prefetch_max
+        self.context.vhost_connection_limits[vhost.name] = settings.max_connections
 
 
-def serve(settings: Settings, load: Callable[[], Settings]) -> int:
+class _RecoveryLog(RecoveryListener):
+    """Progress to whoever shows it, or as percentages to the log; all else to the log."""
+
+    def __init__(self, show_progress: ShowProgress | None) -> None:
+        self._show_progress = show_progress
+        self._percent = 0
+
+    def on_progress(self, done_octets: int, all_octets: int) -> None:
+        if self._show_progress is not None:
+            self._show_progress(done_octets, all_octets)
+        elif all_octets >= PROGRESS_MIN_BYTES:
+            percent = done_octets * _PERCENT // all_octets
+            percent -= percent % PROGRESS_STEP_PERCENT
+            if percent > self._percent:
+                self._percent = percent
+                report(events.RECOVERY_PROGRESS, percent=percent)
+
+    def on_damage(self, problem: str, action: str) -> None:
+        report(events.JOURNAL_DAMAGED, problem=problem, action=action)
+
+    def on_impossible(self, vhost: str, what: str, problem: str) -> None:
+        report(events.DEFINITION_IMPOSSIBLE, what=what, problem=problem, vhost=vhost)
+
+
+def _report_trouble(problem: str) -> None:
+    report(events.JOURNAL_TROUBLE, problem=problem)
+
+
+@contextlib.contextmanager
+def _collection_off() -> Iterator[None]:
+    """Millions of objects come into being, and none is garbage: looking for some costs as much."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+async def _in_shares(steps: Generator[None, None, None]) -> None:
+    """Take all steps, but let signals and the loop have their turn in between."""
+    try:
+        due = time.monotonic() + RECOVERY_SHARE_S
+        for _ in steps:
+            if time.monotonic() >= due:
+                await asyncio.sleep(0)
+                due = time.monotonic() + RECOVERY_SHARE_S
+    finally:
+        steps.close()
+
+
+def serve(
+    settings: Settings, load: Callable[[], Settings], show_progress: ShowProgress | None = None
+) -> int:
     """Run a broker until SIGTERM or SIGINT; returns the exit status.
 
-    ``load`` reads the settings again for SIGHUP. Raises OSError when the data directory cannot be
-    made or an address cannot be bound.
+    ``load`` reads the settings again for SIGHUP; ``show_progress``: see ``Broker``. Raises OSError
+    when the data directory cannot be made or an address cannot be bound, and StoreError when what
+    is on disk cannot be used.
     """
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_serve(settings, load))
+        return runner.run(_serve(settings, load, show_progress))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -222,9 +455,11 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
+async def _serve(
+    settings: Settings, load: Callable[[], Settings], show_progress: ShowProgress | None
+) -> int:
     started = time.monotonic()
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    settings.data_dir.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     report(
         events.BROKER_STARTING,
         version=__version__,
@@ -232,12 +467,16 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
         data_dir=str(settings.data_dir),
     )
     keep_freed_memory()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_report_failure)
-    broker = Broker(settings)
+    broker = Broker(settings, show_progress)
     stopping: asyncio.Future[str] = loop.create_future()
     _install_signal_handlers(broker, load, stopping)
-    await broker.start()
+    if not await _has_started(broker, stopping):
+        report(events.BROKER_STOPPING, reason=stopping.result())
+        report(events.BROKER_STOPPED)
+        return 0
     collector = IdleCollector(broker.context.count_entries)
     collector.start()
     report(events.BROKER_LISTENING, url=broker.url)
@@ -250,6 +489,19 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
     collector.stop()
     report(events.BROKER_STOPPED)
     return 0
+
+
+async def _has_started(broker: Broker, stopping: asyncio.Future[str]) -> bool:
+    """False when it was told to stop before it had read what is on disk."""
+    starting = asyncio.ensure_future(broker.start())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+    try:
+        await starting
+    except asyncio.CancelledError:
+        return False
+    return True
 
 
 def _report_failure(loop: asyncio.AbstractEventLoop, problem: dict[str, Any]) -> None:
@@ -268,6 +520,9 @@ def _install_signal_handlers(
             stopping.set_result(name)
 
     def reload() -> None:
+        if not broker.has_started:
+            loop.call_later(RELOAD_RETRY_S, reload)
+            return
         try:
             broker.reload(load())
         except ConfigurationError as error:
@@ -302,8 +557,22 @@ def _limits(settings: Settings) -> Limits:
         handshake_timeout_s=limits.handshake_timeout_s,
         authentication_failure_delay_s=settings.auth.failure_delay_s,
         max_message_bytes=limits.max_message_bytes,
+        large_message_bytes=limits.large_message_bytes,
         max_connections=limits.max_connections,
         max_consumers_per_channel=limits.max_consumers_per_channel,
+    )
+
+
+def _storage_options(settings: Settings) -> StorageOptions:
+    journal = settings.journal
+    return StorageOptions(
+        data_dir=settings.data_dir,
+        segment_bytes=journal.segment_bytes,
+        sync=journal.sync,
+        sync_interval_ms=journal.sync_interval_ms,
+        on_corruption=Decision(journal.on_corruption),
+        retention_age_s=journal.retention_age_s,
+        retention_bytes=journal.retention_bytes,
     )
 
 

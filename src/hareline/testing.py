@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote
 
 from hareline.server import Broker, loop_factory
-from hareline.settings import Listener, Management, Settings, User
+from hareline.settings import Listener, Management, Settings, Storage, User
 
 __all__ = ["running_broker"]
 
@@ -29,14 +29,17 @@ def running_broker(settings: Settings | None = None) -> Iterator[str]:
     ``settings`` may give users, virtual hosts or limits; by default there is the user guest, who
     may do everything. The URL names the first user whose password is in the settings and the first
     virtual host. Listener and management settings are overridden: loopback, a free port, no HTTP.
-    Connections that are still open when the block ends are closed with 320.
+    Everything is in memory alone, unless ``settings`` say something of storage. Connections that
+    are still open when the block ends are closed with 320.
     """
-    settings = (settings or Settings()).model_copy(
-        update={
-            "listener": Listener(bind="127.0.0.1", port=0),
-            "management": Management(enabled=False),
-        }
-    )
+    settings = settings or Settings()
+    update: dict[str, object] = {
+        "listener": Listener(bind="127.0.0.1", port=0),
+        "management": Management(enabled=False),
+    }
+    if "storage" not in settings.model_fields_set:
+        update["storage"] = Storage(kind="memory")
+    settings = settings.model_copy(update=update)
     thread = _BrokerThread(settings)
     thread.start()
     try:

@@ -9,6 +9,7 @@ nobody who could receive is left waiting, and what was delivered came in the que
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -44,6 +45,8 @@ from hareline.broker.selectors.selector import compile_selector
 from hareline.clock import Clock
 from hareline.events import Event
 from hareline.message import Message, Table
+from hareline.storage.memory import MemoryStore
+from hareline.storage.store import MessageStore
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers
@@ -138,11 +141,19 @@ class Witness:
         self.clock = clock
         self.deaths: list[Death] = []
 
-    def publish(self, entries: list[QueueEntry], reason: DeathReason) -> None:
+    def publish(
+        self, entries: list[QueueEntry], reason: DeathReason, ledger: object = None
+    ) -> None:
         now_ms = self.clock.now_ms
         self.deaths += [Death(entry, entry.message, reason, now_ms) for entry in entries]
         if self.letters is not None:
             self.letters.publish(entries, reason)
+
+    def wants(self, reason: DeathReason) -> bool:
+        return self.letters is not None and self.letters.wants(reason)
+
+    def publish_all(self, entries: Iterator[QueueEntry], reason: DeathReason) -> None:
+        self.publish(list(entries), reason)
 
     def publish_message(self, message: Message, reason: DeathReason) -> None:
         self.deaths.append(Death(None, message, reason, self.clock.now_ms))
@@ -212,6 +223,7 @@ class PoliciesModel(RuleBasedStateMachine):
             route=self._route,
             on_guard_changed=self._on_guard_changed,
             vhost_name="/",
+            store=self.make_store(),
         )
         self.wanted = letters[1]
         self.arguments = {
@@ -251,9 +263,19 @@ class PoliciesModel(RuleBasedStateMachine):
             on_unused=None,
             on_expired=self._on_expired,
         )
+        self.keep(made)
         witness = Witness(made.dead_letters, self.clock)
         made.dead_letters = cast("DeadLetters", witness)
         return made, witness
+
+    def make_store(self) -> MessageStore:
+        return MemoryStore()
+
+    def keep(self, made: Queue) -> None:
+        """Called with each queue that was made."""
+
+    def prepare(self, message: Message) -> None:
+        """Called with each message before it is published."""
 
     def teardown(self) -> None:
         if hasattr(self, "patch"):
@@ -323,6 +345,7 @@ class PoliciesModel(RuleBasedStateMachine):
         assert len(body) == BODY_BYTES
         message = make_message(body, headers=Table(headers), priority=priority)
         self.published += 1
+        self.prepare(message)
         if ttl_ms is not None:
             message = message.expiring_at(self.clock.now_ms + ttl_ms)
         before = self.queue.next_offset

@@ -23,6 +23,7 @@ from hareline.broker.queues import dispatcher
 from hareline.broker.queues.credit import UNLIMITED, CreditWindow
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
+from hareline.message import UNWRITTEN, Message
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
@@ -52,8 +53,7 @@ class QueueModel(RuleBasedStateMachine):
         self.patch.setattr(dispatcher, "ENTRIES_PER_TURN", SHARE_ENTRIES)
         self.patch.setattr(dispatcher, "BATCH_ENTRIES", BATCH_ENTRIES)
         self.patch.setattr(dispatcher, "BATCH_BYTES", BATCH_BYTES)
-        self.turn = ManualTurn()
-        self.queue = Queue("q", self.ordering.make(), self.turn)
+        self.turn, self.queue = self.make_queue()
         self.shared = CreditWindow()
         self.ready: list[bytes] = []
         self.places: dict[bytes, Any] = {}
@@ -64,6 +64,17 @@ class QueueModel(RuleBasedStateMachine):
         self.got: list[QueueEntry] = []
         self.gone = 0
         self.published = 0
+
+    def make_queue(self) -> tuple[ManualTurn, Queue]:
+        turn = ManualTurn()
+        return turn, Queue("q", self.ordering.make(), turn)
+
+    def take_in(self, message: Message) -> None:
+        self.queue.enqueue(message)
+
+    def is_persistent(self, number: int) -> bool:
+        """Whether the message of this number is published as one that must survive."""
+        return False
 
     def teardown(self) -> None:
         if hasattr(self, "patch"):
@@ -76,10 +87,14 @@ class QueueModel(RuleBasedStateMachine):
         for size in sizes:
             body = (b"%06d" % self.published).ljust(size, b".")
             message = make_message(body, priority=self.published * 7 % 10)
+            if self.is_persistent(self.published):
+                message.position = UNWRITTEN
             self.places[body] = self.ordering.place(QueueEntry(self.queue, message, self.published))
-            self.queue.enqueue(message)
+            before = self._delivery_counts()
+            self.take_in(message)
             self.published += 1
             self._make_ready([body])
+            self._account_for_deliveries(before)
 
     @rule(is_acknowledged=st.booleans())
     def get(self, is_acknowledged: bool) -> None:

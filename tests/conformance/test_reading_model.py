@@ -24,6 +24,9 @@ from hareline.broker.queues.credit import UNLIMITED, CreditWindow
 from hareline.broker.queues.queue import Queue
 from hareline.broker.queues.start import FIRST, LAST, NEXT, Start
 from hareline.broker.selectors.selector import compile_selector
+from hareline.message import Message
+from hareline.storage.memory import MemoryStore
+from hareline.storage.store import MessageStore
 from hareline.wire.table import Table
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
@@ -75,12 +78,18 @@ class ReadingModel(RuleBasedStateMachine):
         for name, value in PATCHES.items():
             self.patch.setattr(reading, name, value)
         self.turn = ManualTurn()
-        self.queue: Queue = make_vhost(self.turn).declare_queue(
+        self.queue: Queue = make_vhost(self.turn, store=self.make_store()).declare_queue(
             "q", is_durable=True, is_auto_delete=False, owner=None, arguments=self.arguments
         )
         self.is_browsed = "x-max-priority" in self.arguments and len(self.arguments) == 1
         self.shared = CreditWindow()
         self.readers: list[Expectation] = []
+
+    def make_store(self) -> MessageStore:
+        return MemoryStore()
+
+    def prepare(self, message: Message) -> None:
+        """Called with each message before it is published."""
 
     def teardown(self) -> None:
         if hasattr(self, "patch"):
@@ -92,6 +101,7 @@ class ReadingModel(RuleBasedStateMachine):
     def publish(self, values: list[int]) -> None:
         for value in values:
             message = make_message(b"x" * value, priority=value, headers=Table({"k": value % 3}))
+            self.prepare(message)
             if self.queue.is_guarded:
                 assert self.queue.accept(message)
             else:

@@ -27,6 +27,7 @@ from hareline.broker.queues.groups import Groups
 from hareline.broker.queues.queue import Queue
 from hareline.broker.queues.selective import SelectiveDispatcher
 from hareline.broker.selectors.selector import compile_selector
+from hareline.message import Message
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
@@ -78,7 +79,7 @@ class SelectiveModel(RuleBasedStateMachine):
             self.patch.setattr(selective, name, value)
         self.turn = ManualTurn()
         self.order = self.ordering.make()
-        self.queue = Queue("q", self.order, self.turn)
+        self.queue = self.make_queue()
         if self.group_type is not None:
             lane = SelectiveDispatcher(self.queue, self.order, Groups(self.group_type))
             self.queue.use_dispatcher(lane)
@@ -93,12 +94,19 @@ class SelectiveModel(RuleBasedStateMachine):
             queue_add(entry)
 
         self.queue._add = add
+        self.queue.renew_guard()
         self.consumers: list[RecordingConsumer] = []
         self.departed: list[RecordingConsumer] = []
         self.quit: list[RecordingConsumer] = []
         self.got: list[QueueEntry] = []
         self.released: dict[int, int] = {}
         self.published = 0
+
+    def make_queue(self) -> Queue:
+        return Queue("q", self.order, self.turn)
+
+    def prepare(self, message: Message) -> None:
+        """Called with each message before it is published."""
 
     def teardown(self) -> None:
         if hasattr(self, "patch"):
@@ -117,6 +125,7 @@ class SelectiveModel(RuleBasedStateMachine):
                 b"%05d" % self.published, headers=headers, priority=priorities.randrange(10)
             )
             self.published += 1
+            self.prepare(message)
             if self.queue.is_guarded:
                 assert self.queue.accept(message)
             else:

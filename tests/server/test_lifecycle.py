@@ -21,7 +21,7 @@ import pytest
 from pamqp import commands
 
 from hareline.server import Broker
-from hareline.settings import Listener, Management, Settings
+from hareline.settings import Listener, Management, Settings, Storage
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_thread import BrokerThread
 from tests.support.raw_client import RawClient
@@ -29,6 +29,7 @@ from tests.support.raw_client import RawClient
 from .conftest import StartDaemon
 
 DEADLINE_S = 20.0
+IN_MEMORY = Storage(kind="memory")
 SHUTDOWN_TEXT = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
 
 
@@ -149,13 +150,21 @@ def test_a_port_in_use_is_a_sentence_and_exit_status_1(tmp_path: Path, taken_por
 
 
 async def test_a_management_port_in_use_is_named(taken_port: int) -> None:
-    broker = Broker(Settings(listener=Listener(port=0), management=Management(port=taken_port)))
+    broker = Broker(
+        Settings(
+            listener=Listener(port=0), management=Management(port=taken_port), storage=IN_MEMORY
+        )
+    )
     with pytest.raises(OSError, match=rf"'127.0.0.1', {taken_port}.*Address already in use"):
         await broker.start()
 
 
 async def test_a_port_in_use_leaves_nothing_running(taken_port: int) -> None:
-    broker = Broker(Settings(listener=Listener(port=taken_port), management=Management(port=0)))
+    broker = Broker(
+        Settings(
+            listener=Listener(port=taken_port), management=Management(port=0), storage=IN_MEMORY
+        )
+    )
     with pytest.raises(OSError, match=str(taken_port)):
         await broker.start()
     with pytest.raises(ConnectionRefusedError):
@@ -169,6 +178,7 @@ async def test_an_address_of_another_machine_is_named(which: str) -> None:
         Settings(
             listener=Listener(port=0, bind=elsewhere if which == "listener" else "127.0.0.1"),
             management=Management(port=0, bind=elsewhere),
+            storage=IN_MEMORY,
         )
     )
     with pytest.raises(OSError, match=re.escape(elsewhere)):
@@ -177,7 +187,9 @@ async def test_an_address_of_another_machine_is_named(which: str) -> None:
 
 async def test_the_management_port_answers_as_soon_as_it_is_known() -> None:
     """It is printed then, and somebody may be waiting for that line."""
-    broker = Broker(Settings(listener=Listener(port=0), management=Management(port=0)))
+    broker = Broker(
+        Settings(listener=Listener(port=0), management=Management(port=0), storage=IN_MEMORY)
+    )
     await broker.start()
     port = int(broker.management_url.rpartition(":")[2])
     socket.create_connection(("127.0.0.1", port), DEADLINE_S).close()

@@ -37,7 +37,7 @@ def resident_bytes(daemon: BrokerProcess) -> int:
 def test_publishers_wait_above_the_watermark_until_consumers_have_freed_memory(
     start_daemon: StartDaemon,
 ) -> None:
-    config = '[memory]\ncheck_interval_s = 0.05\nwatermark = "64GiB"\n'
+    config = '[memory]\nspool_share = 1\ncheck_interval_s = 0.05\nwatermark = "64GiB"\n'
     daemon = start_daemon(config)
     publisher = pika.BlockingConnection(pika.URLParameters(daemon.url))
     told: list[str] = []
@@ -188,6 +188,30 @@ def test_a_new_watermark_counts_at_the_next_look(
     watch.check(900)
     assert alarms.is_on
     assert alarms.reason == "low on memory"
+
+
+def test_pressure_comes_before_the_alarm_and_goes_after_it() -> None:
+    alarms, pressed = Alarms([]), list[bool]()
+    watch = MemoryWatch(alarms, Log(), 1000, 1.0, spool_share=0.7, on_pressure=pressed.append)
+    states: list[tuple[bool, bool]] = []
+    for used in (700, 701, 670, 1001, 900, 666, 664, 700):
+        watch.check(used)
+        states.append((pressed[-1] if pressed else False, alarms.is_on))
+    on, off = (True, False), (False, False)
+    assert states == [off, on, on, (True, True), on, on, off, off]
+    assert pressed == [True, False]
+
+
+def test_a_share_of_all_is_no_pressure_ever() -> None:
+    pressed: list[bool] = []
+    watch = MemoryWatch(Alarms([]), Log(), 1000, 1.0, on_pressure=pressed.append)
+    watch.check(5000)
+    assert pressed == []
+    watch.spool_share = 0.5
+    watch.check(5000)
+    watch.spool_share = 1.0
+    watch.check(5000)
+    assert pressed == [True, False]
 
 
 def test_used_memory_is_that_of_this_process() -> None:

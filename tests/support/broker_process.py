@@ -128,6 +128,7 @@ class BrokerProcess(BrokerUnderTest):
         self, directory: Path, config_toml: str | None = "", flags: Sequence[str] = ()
     ) -> None:
         super().__init__("127.0.0.1", 0)
+        self.launcher: Sequence[str] = ()  # a command that runs the one behind it, in its place
         self._flags = list(flags)
         self.data_dir = directory / "data"
         self.config_path = directory / "hareline.toml"
@@ -141,7 +142,7 @@ class BrokerProcess(BrokerUnderTest):
 
     def start(self) -> None:
         """Start the daemon and return when it accepts connections; raises `BrokerFailed`."""
-        command = [sys.executable, "-m", "hareline", "serve", "--bind", self.host]
+        command = [*self.launcher, sys.executable, "-m", "hareline", "serve", "--bind", self.host]
         command += ["--port", str(self.port), "--management-port", str(self._management_port)]
         command += ["--data-dir", str(self.data_dir), *self._flags]
         with self.log_path.open("ab") as log:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from hareline.broker.queues.queue import Queue
 from hareline.server import Broker, loop_factory
-from hareline.settings import Listener, Management, Settings
+from hareline.settings import Listener, Management, Settings, Storage
 
 from .raw_client import RawClient
 from .waiting import wait_for
@@ -97,12 +97,18 @@ class BrokerThread:
 
 @contextmanager
 def broker_in_thread(settings: Settings | None = None) -> Iterator[BrokerThread]:
-    """Loopback, a free port, no HTTP; everything else is as ``settings`` say."""
-    fixed = {
+    """Loopback, a free port, no HTTP; everything else is as ``settings`` say.
+
+    Without a word of storage in them, nothing is written to disk.
+    """
+    settings = settings or Settings()
+    fixed: dict[str, object] = {
         "listener": Listener(bind="127.0.0.1", port=0),
         "management": Management(enabled=False),
     }
-    thread = BrokerThread((settings or Settings()).model_copy(update=fixed))
+    if "storage" not in settings.model_fields_set:
+        fixed["storage"] = Storage(kind="memory")
+    thread = BrokerThread(settings.model_copy(update=fixed))
     thread.start()
     try:
         yield thread

@@ -17,7 +17,8 @@ from hareline.broker.selectors.selector import Selector
 class RecordingConsumer(Consumer):
     """``room`` is what its output still takes, in octets of content; below 0 it is full.
 
-    ``batches`` holds each hand-over, ``unacked`` what was delivered and is not settled yet.
+    ``batches`` holds each hand-over, ``bodies`` everything it was ever given, ``unacked`` what was
+    delivered and is not settled yet.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class RecordingConsumer(Consumer):
             selector=selector,
         )
         self.batches: list[list[QueueEntry]] = []
+        self.bodies: list[bytes] = []
         self.redelivered: list[bool] = []
         self.unacked: list[QueueEntry] = []
         self.room = UNLIMITED
@@ -62,6 +64,7 @@ class RecordingConsumer(Consumer):
             count += 1
         taken = entries[:count]
         self.batches.append(taken)
+        self.bodies += [entry.message.body for entry in taken]  # now: later they may be gone
         self.redelivered += [entry.delivery_count > 0 for entry in taken]
         if self.acknowledges:
             for entry in taken:
@@ -84,11 +87,6 @@ class RecordingConsumer(Consumer):
         self.is_told_of_deletion = True
 
     # -------------------------------------------------------------- the test's side
-
-    @property
-    def bodies(self) -> list[bytes]:
-        """Everything it was ever given, in order."""
-        return [entry.message.body for batch in self.batches for entry in batch]
 
     @property
     def batch_sizes(self) -> list[int]:

@@ -16,6 +16,7 @@ from hareline.broker.queues.overflow import Overflow
 from hareline.broker.queues.queue import Queue
 from hareline.events import Event
 from hareline.message import Message, Table
+from hareline.storage.memory import MemoryStore
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
@@ -37,6 +38,7 @@ class SmallBroker:
             route=self.route,
             on_guard_changed=self._on_guard_changed,
             vhost_name="/",
+            store=MemoryStore(),
         )
 
     def _report(self, event: Event, **fields: object) -> None:

@@ -14,6 +14,7 @@ from hareline.broker.queues.order import EntryOrder
 from hareline.broker.queues.queue import Queue
 from hareline.events import Event
 from hareline.message import Message
+from hareline.storage.memory import MemoryStore
 from hareline.wire.table import Table
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers
@@ -28,7 +29,7 @@ class Deaths:
         self.reasons: list[str] = []
         self.batch_sizes: list[int] = []
 
-    def publish(self, entries: list[QueueEntry], reason: str) -> None:
+    def publish(self, entries: list[QueueEntry], reason: str, ledger: object = None) -> None:
         self.bodies += [entry.message.body for entry in entries]
         self.reasons += [reason] * len(entries)
         self.batch_sizes.append(len(entries))
@@ -49,6 +50,7 @@ class TimedQueue:
             route=lambda *_: (),
             on_guard_changed=lambda: None,
             vhost_name="/",
+            store=MemoryStore(),
         )
         order = FifoOrder() if order is None else order  # an empty one is false
         self.queue = Queue("q", order, self.turn, environment=self.environment)

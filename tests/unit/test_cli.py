@@ -17,11 +17,11 @@ from typer.testing import CliRunner, Result
 from hareline import __version__, logs
 from hareline.auth.passwords import verify_password
 from hareline.cli import app
-from hareline.errors import ConfigurationError
+from hareline.errors import ConfigurationError, StoreError
 from hareline.settings import Settings
 from hareline.settings.reference import sample
 
-Serve = Callable[[Settings, Callable[[], Settings]], int]
+Serve = Callable[..., int]
 
 
 @pytest.fixture(autouse=True)
@@ -179,6 +179,37 @@ def test_a_reload_reads_the_file_again_under_the_same_flags(
     replace_server(serve)
     assert _run("serve", "--config", path, "--port", "9").exit_code == 0
     assert seen == [(1, 9), (2, 9)]
+
+
+def test_a_store_that_cannot_be_used_is_a_sentence_and_status_1(
+    replace_server: Callable[[Serve], None],
+) -> None:
+    def serve(_settings: Settings, _load: Callable[[], Settings]) -> int:
+        raise StoreError("/srv/mq: in use by another broker")
+
+    replace_server(serve)
+    result = _run("serve")
+    assert result.exit_code == 1
+    assert result.stderr == "hareline: /srv/mq: in use by another broker\n"
+
+
+def test_on_a_terminal_a_bar_shows_how_far_the_journal_is_read(
+    replace_server: Callable[[Serve], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def serve(
+        _settings: Settings, _load: Callable[[], Settings], show: Callable[[int, int], None]
+    ) -> int:
+        show(0, 1000)
+        show(500, 1000)
+        show(1000, 1000)
+        return 0
+
+    replace_server(serve)
+    monkeypatch.setattr("hareline.cli._is_terminal", lambda _: True)
+    result = _run("serve", FORCE_COLOR="1")
+    assert result.exit_code == 0
+    assert "recovering" in result.stderr
+    assert result.stdout == ""
 
 
 def test_serve_refuses_bad_settings_before_it_starts(

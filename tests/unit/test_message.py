@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hareline.errors import MalformedFrame
 from hareline.message import (
+    UNWRITTEN,
     Address,
     BlindAddress,
+    BodyReader,
     DeadLetter,
+    LargeBody,
+    LargeMessage,
     Message,
+    dead_letter,
     decode_fields,
     encode_fields,
 )
@@ -173,3 +180,79 @@ def test_a_dead_letter_stays_one_however_it_is_changed() -> None:
         assert isinstance(changed, DeadLetter)
         assert (changed.history_size, changed.is_from_default, changed.arrival_ms) == (7, True, 5)
         assert changed.body == b"body"
+
+
+# --------------------------------------------------------------------------- large ones
+
+
+class BodyInMemory(LargeBody):
+    """Stands for one in a file."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__(1, len(body))
+        self.octets = body
+
+    def open(self) -> BodyReader:
+        return ReaderOfMemory(self.octets)
+
+    def sync(self) -> None:
+        """There is no file."""
+
+
+class ReaderOfMemory(BodyReader):
+    def __init__(self, octets: bytes) -> None:
+        self.octets = octets
+
+    def read(self, size: int) -> bytes:
+        octets, self.octets = self.octets[:size], self.octets[size:]
+        return octets
+
+
+def make_large(**properties: Any) -> LargeMessage:
+    small = make_message(**properties)
+    header = header_frame(3, small.property_octets, 9)
+    return LargeMessage(make_address("e", "k"), header, BodyInMemory(b"in a file"), 1234, UNWRITTEN)
+
+
+def test_a_large_message_has_its_properties_in_memory_and_its_body_elsewhere() -> None:
+    message = make_large(content_type="a/b", priority=3, headers=Table({"n": 1}))
+    assert (message.body, message.size, message.arrival_ms) == (b"in a file", 9, 1234)
+    assert (message.priority, message.header("n")) == (3, 1)
+    assert message.properties.content_type == "a/b"
+    assert message.content == header_frame(3, message.property_octets, 9)
+    assert message.channel == 0  # its content is the whole content on no channel
+
+
+def test_copies_of_a_large_message_share_its_body() -> None:
+    message = make_large(headers=Table({"n": 1}))
+    for changed in (
+        message.with_header("m", 2),
+        message.without_header("n"),
+        message.expiring_at(99),
+        message.expiring_at(99).with_header("m", 2),
+        message.unwritten(),
+        dead_letter(message, b"\x00\x00", make_address("", "q"), 5, 0),
+    ):
+        assert isinstance(changed, LargeMessage)
+        assert changed.large is message.large
+        assert (changed.channel, changed.size, changed.position) == (0, 9, UNWRITTEN)
+        assert len(changed.content) == changed.header_size
+    assert message.with_header("m", 2).headers == {"n": 1, "m": 2}
+    assert message.expiring_at(99).with_header("m", 2).expires_at_ms == 99
+    assert message.expires_at_ms == 0
+
+
+def test_a_large_dead_letter_stays_one_whatever_is_written_into_it() -> None:
+    message = make_large(content_type="a/b")
+    octets = make_message(headers=Table({"x-death": []})).property_octets
+    letter = dead_letter(message, octets, make_address("", "q"), 5, 12, is_from_default=True)
+    for one in (letter, letter.with_header("m", 1), letter.expiring_at(7)):
+        assert (one.history_size, one.is_from_default, one.arrival_ms) == (12, True, 5)
+        assert one.address.routing_key == "q"
+    assert (message.history_size, message.is_from_default) == (0, False)
+
+
+def test_a_small_message_dies_as_before() -> None:
+    letter = dead_letter(make_message(b"x"), b"\x00\x00", make_address("", "q"), 5, 12)
+    assert isinstance(letter, DeadLetter)
+    assert (letter.body, letter.history_size, letter.large) == (b"x", 12, None)

@@ -172,3 +172,29 @@ def test_the_schedule_function_is_given_finish_itself() -> None:
     turn = Turn(scheduled.append)
     turn.mark_queue(Work([], "q"))
     assert scheduled == [turn.finish]
+
+
+class Asking(Work):
+    """A connection that gives the store something while it writes, and marks nothing."""
+
+    def __init__(self, log: list[str], turn: Turn) -> None:
+        super().__init__(log, "asking")
+        self._turn = turn
+
+    def finish_turn(self) -> None:
+        super().finish_turn()
+        self._turn.arm()
+
+
+def test_a_turn_that_is_asked_for_while_connections_write_comes() -> None:
+    log: list[str] = []
+    turn = ManualTurn()
+
+    def write_pending() -> bool:
+        log.append("write")
+        return False
+
+    turn.write_pending = write_pending
+    turn.mark_connection(Asking(log, turn))
+    assert turn.run() == 2
+    assert log == ["write", "finish asking", "write"]

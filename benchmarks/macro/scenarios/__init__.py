@@ -9,8 +9,10 @@ from __future__ import annotations
 from benchmarks.macro.scenario import Scenario
 from benchmarks.macro.scenarios import (
     deep_queue,
+    durable_store,
     idle_connections,
     latency,
+    persistent,
     polling,
     queue_backlog,
     queue_types,
@@ -19,15 +21,30 @@ from benchmarks.macro.scenarios import (
 )
 
 
-def full() -> list[Scenario]:
-    return _all(connections=2_000, depth=1_000_000)
+def full(durable_depth: int | None = None) -> list[Scenario]:
+    """`durable_depth` is how many messages the deep durable queue gets; None: as many as due."""
+    return _all(
+        connections=2_000,
+        depth=1_000_000,
+        recovered=1_000_000,
+        durable_depth=durable_depth or 10_000_000,
+        segments=16,
+    )
 
 
-def quick() -> list[Scenario]:
-    return _all(connections=200, depth=100_000)
+def quick(durable_depth: int | None = None) -> list[Scenario]:
+    return _all(
+        connections=200,
+        depth=100_000,
+        recovered=100_000,
+        durable_depth=durable_depth or 200_000,
+        segments=4,
+    )
 
 
-def _all(connections: int, depth: int) -> list[Scenario]:
+def _all(
+    connections: int, depth: int, recovered: int, durable_depth: int, segments: int
+) -> list[Scenario]:
     return [
         *throughput.scenarios(),
         *polling.scenarios(),
@@ -37,4 +54,6 @@ def _all(connections: int, depth: int) -> list[Scenario]:
         deep_queue.DeepQueue(depth),
         *queue_types.scenarios(),
         *queue_backlog.scenarios(depth),
+        *persistent.scenarios(),
+        *durable_store.scenarios(recovered, durable_depth, segments),
     ]

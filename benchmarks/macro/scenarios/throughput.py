@@ -166,14 +166,19 @@ def _undeclare(control: Client, topology: Topology) -> None:
             control.delete_exchange(topology.exchange)
 
 
-def default_exchange(flows: int = 1) -> Declare:
-    """One publisher, one queue and one consumer for each flow, over the default exchange."""
+def default_exchange(flows: int = 1, *, is_durable: bool = False) -> Declare:
+    """One publisher, one queue and one consumer for each flow, over the default exchange.
+
+    Where queues are durable, messages are persistent.
+    """
+    properties = commands.Basic.Properties(delivery_mode=2) if is_durable else None
 
     def declare(control: Client) -> Topology:
         queues = [unique_name(f"flow{number:02d}") for number in range(flows)]
         for queue in queues:
-            control.declare_queue(queue)
-        return Topology([Flow([Address(queue)], [queue]) for queue in queues])
+            control.declare_queue(queue, is_durable=is_durable)
+        flow = [Flow([Address(queue, properties=properties)], [queue]) for queue in queues]
+        return Topology(flow)
 
     return declare
 

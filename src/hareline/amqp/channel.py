@@ -34,9 +34,12 @@ from hareline.errors import (
     CommandInvalid,
     NotFound,
     NotImplementedMethod,
+    NotKept,
     PreconditionFailed,
 )
+from hareline.message import LargeMessage, Message
 from hareline.wire.constants import BASIC_PUBLISH, FRAME_HEADER, FRAME_METHOD
+from hareline.wire.encoder import content_frames
 from hareline.wire.methods import Access, Frame, commands, decode_method
 
 if TYPE_CHECKING:
@@ -54,7 +57,12 @@ class Channel:
         self.is_closing = False
         self.settling = Settling()
         self.publishing = Publishing(self)
-        self.content = ContentAssembler(connection.context.limits.max_message_bytes)
+        context = connection.context
+        self.content = ContentAssembler(
+            context.limits.max_message_bytes,
+            context.large_bodies,
+            context.limits.large_message_bytes,
+        )
         self.consumers: dict[str, ChannelConsumer] = {}
         self.reply_queue: ReplyQueue | None = None
         self.next_tag = 1
@@ -81,8 +89,9 @@ class Channel:
         )
         if is_complete:
             parts = content.take(self.number)
+            large = content.take_large()
             self.open_lanes()
-            self.publishing.publish_first(content.method_payload, *parts)
+            self.publishing.publish_first(content.method_payload, *parts, large)
 
     def _on_method(self, payload: bytes) -> None:
         index = int.from_bytes(payload[:4], "big")
@@ -117,6 +126,17 @@ class Channel:
 
     def reply(self, method_class: type[Frame], **fields: object) -> None:
         self.connection.send(self.number, method_class, **fields)
+
+    def write_content(self, head: tuple[bytes, ...], message: Message) -> None:
+        """A method frame and the content that it carries."""
+        connection = self.connection
+        if isinstance(message, LargeMessage):
+            connection.begin_large(self.number, head, message)
+            if connection.outboxes[self.number].is_long:
+                connection.hold_input()
+        else:
+            frames = content_frames(message, self.number, connection.frame_max)
+            connection.write_on(self.number, *head, *frames)
 
     def take_tag(self) -> int:
         tag = self.next_tag
@@ -183,6 +203,14 @@ class Channel:
         """Call once when the client lets deliveries go on."""
         self._flow_waiters.append(callback)
 
+    def when_free(self, callback: Callable[[], None]) -> bool:
+        """Call once when no large content goes out any more; False if none does."""
+        outbox = self.connection.outboxes.get(self.number)
+        if outbox is None:
+            return False
+        outbox.waiters.append(callback)
+        return True
+
     def set_flow(self, is_flowing: bool) -> None:
         self.is_flowing = is_flowing
         if is_flowing:
@@ -196,6 +224,19 @@ class Channel:
         if self.connection.takes_consumer_cancel and not self.is_closing:
             self.reply(commands.Basic.Cancel, consumer_tag=consumer.tag, nowait=True)
 
+    def on_commit_durable(self) -> None:
+        """What was committed is on disk, or nobody can tell: 506."""
+        if self.is_closing:
+            return
+        store = self.vhost.environment.store
+        if store.failure:
+            error = NotKept(f"it is unknown whether the transaction was stored: {store.failure}")
+            index = commands.Tx.Commit.index
+            error.class_id, error.method_id = index >> 16, index & 0xFFFF
+            self.connection.on_error(self.number, error)
+        else:
+            self.reply(commands.Tx.CommitOk)
+
     # ------------------------------------------------------------------- the end
 
     def terminate(self) -> None:
@@ -203,7 +244,12 @@ class Channel:
         self.is_closing = True
         confirms = self.publishing.confirms
         if confirms is not None and confirms.is_marked:  # nothing may follow a close
-            self.connection.write(confirms.release())
+            self.connection.write_on(self.number, confirms.release())
+        if confirms is not None:
+            confirms.stop()
+        outbox = self.connection.outboxes.get(self.number)
+        if outbox is not None:
+            outbox.drop_contents()
         self.connection.close_lanes(self.number)
         if self.publishing.flow is not None:
             self.publishing.flow.close()
@@ -259,7 +305,9 @@ def select_confirms(channel: Channel, method: commands.Confirm.Select) -> None:
     if channel.publishing.transaction is not None:
         raise PreconditionFailed("cannot switch from tx to confirm mode")
     if channel.publishing.confirms is None:
-        channel.publishing.confirms = Confirms(channel.connection, channel.number)
+        channel.publishing.confirms = Confirms(
+            channel.connection, channel.number, channel.vhost.environment.store
+        )
     if not method.nowait:
         channel.reply(commands.Confirm.SelectOk)
 
@@ -283,8 +331,18 @@ def _transaction(channel: Channel) -> Transaction:
 
 
 def commit(channel: Channel, method: commands.Tx.Commit) -> None:
-    _transaction(channel).commit()
-    channel.reply(commands.Tx.CommitOk)
+    """commit-ok follows the durable position.
+
+    After a failure of the store there is none; acknowledgements go on in memory.
+    """
+    transaction = _transaction(channel)
+    store = channel.vhost.environment.store
+    concerns_store = transaction.concerns_store
+    transaction.commit(store.refusal)
+    if not concerns_store or store.failure or store.durable_ticket >= store.ticket:
+        channel.reply(commands.Tx.CommitOk)
+    else:
+        store.when_durable(store.ticket, channel.on_commit_durable)
 
 
 def rollback(channel: Channel, method: commands.Tx.Rollback) -> None:

@@ -5,15 +5,21 @@ connection asks for ``release``, and everything published since the last release
 frame: all routing and enqueueing has happened by then, and basic.return frames of these publishes
 are already in the output, in front of the ack as RabbitMQ orders them.
 
-Publishes that a queue refused are confirmed by basic.nack, in their place among the others.
+Publishes that the store keeps are confirmed when their ticket is durable. What was published after
+them waits as well: confirms go out in the order of the publishes, and a later one would cover them.
+
+Publishes that a queue refused are confirmed by basic.nack, in their place among the others, and so
+are those that waited when the store failed.
 Invariant: a frame never covers a publish that another one answers; frames go out in the order of
 the publishes, so that "multiple" reaches back to the frame before and no further.          [hot]
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
+from hareline.storage.store import MessageStore
 from hareline.wire.encoder import ack_frame, nack_frame
 
 if TYPE_CHECKING:
@@ -21,22 +27,31 @@ if TYPE_CHECKING:
 
 
 class Confirms:
+    """``ticket`` is that of the last publish that the store keeps; set by the publish lane."""
+
     __slots__ = (
-        "_channel_number",
         "_connection",
         "_refused",
         "_released",
+        "_store",
+        "_waiting",
+        "channel_number",
         "is_marked",
         "sequence",
+        "ticket",
     )
 
-    def __init__(self, connection: Connection, channel_number: int) -> None:
+    def __init__(self, connection: Connection, channel_number: int, store: MessageStore) -> None:
         self._connection = connection
-        self._channel_number = channel_number
+        self.channel_number = channel_number
         self.sequence = 0
         self._released = 0
         self._refused: list[int] = []  # numbers above ``_released``, in order
         self.is_marked = False
+        self._store = store
+        self.ticket = 0
+        # (last publish of a turn, ticket it waits for), both growing
+        self._waiting: deque[tuple[int, int]] = deque()
 
     def mark(self) -> None:
         """There is something to release at the end of this turn."""
@@ -48,27 +63,63 @@ class Confirms:
         self._refused.append(self.sequence)
 
     def release(self) -> bytes:
-        """The frames that confirm what is not confirmed yet; only while ``is_marked``."""
+        """The frames that confirm what can be confirmed now; only while ``is_marked``."""
         self.is_marked = False
         last = self.sequence
-        frames = self._frames_with_nacks() if self._refused else b""
+        if self._waiting or self.ticket > self._store.durable_ticket:
+            last = self._last_durable()
+        frames = self._frames_with_nacks(last) if self._refused else b""
         count = last - self._released
         self._released = last
-        return frames + ack_frame(self._channel_number, last, count > 1) if count else frames
+        return frames + ack_frame(self.channel_number, last, count > 1) if count else frames
 
-    def _frames_with_nacks(self) -> bytes:
-        """Everything up to the last refused publish; a run of refused ones shares one nack."""
-        refused, self._refused = self._refused, []
+    def _last_durable(self) -> int:
+        """Up to which publish all is durable; the rest waits, or has failed."""
+        waiting, store = self._waiting, self._store
+        durable_ticket = store.durable_ticket
+        last = waiting[-1][0] if waiting else self._released
+        if last < self.sequence:
+            if waiting and waiting[-1][1] == self.ticket:
+                waiting[-1] = (self.sequence, self.ticket)
+            else:
+                waiting.append((self.sequence, self.ticket))
+                if self.ticket > durable_ticket and not store.failure:
+                    store.when_durable(self.ticket, self._on_durable)
+        last = self._released
+        while waiting and waiting[0][1] <= durable_ticket:
+            last = waiting.popleft()[0]
+        if waiting and store.failure:
+            waiting.clear()
+            self.ticket = 0  # what comes now is refused, or not for the store
+            lost = range(last + 1, self.sequence + 1)
+            self._refused = sorted({*self._refused, *lost})
+            last = self.sequence
+        return last
+
+    def _on_durable(self) -> None:
+        if self._waiting and not self.is_marked:
+            self.mark()
+
+    def stop(self) -> None:
+        """The channel is closing: nothing is confirmed any more."""
+        self._waiting.clear()
+
+    def _frames_with_nacks(self, last: int) -> bytes:
+        """Everything up to the last refused publish, and ``last`` at most; a run of refused ones
+        shares one nack."""
+        if self._refused[-1] <= last:
+            refused, self._refused = self._refused, []
+        else:
+            refused = [number for number in self._refused if number <= last]
+            self._refused = self._refused[len(refused) :]
         frames: list[bytes] = []
         released = self._released
         for index, number in enumerate(refused):
             if number - 1 > released and (index == 0 or refused[index - 1] < number - 1):
-                frames.append(
-                    ack_frame(self._channel_number, number - 1, number - 1 - released > 1)
-                )
+                frames.append(ack_frame(self.channel_number, number - 1, number - 1 - released > 1))
                 released = number - 1
             if index + 1 == len(refused) or refused[index + 1] > number + 1:
-                frames.append(nack_frame(self._channel_number, number, number - released > 1))
+                frames.append(nack_frame(self.channel_number, number, number - released > 1))
                 released = number
         self._released = released
         return b"".join(frames)

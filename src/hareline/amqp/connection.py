@@ -16,7 +16,9 @@ closed     nothing is read or written any more
 
 Output gathers in ``output`` during a turn and is written once by ``finish_turn``. While the socket
 is full, or a turn's output has reached its limit, ``is_full`` is set and consumers stay suspended
-until ``when_writable`` calls them back.                                        [hot: finish_turn]
+until ``when_writable`` calls them back. Deliveries that the store must know of first hold all
+output back until it does (``hold_output``). Channels on which a large message goes out write to an
+outbox of their own meanwhile (``outboxes``).                                  [hot: finish_turn]
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from hareline.amqp.context import Context, Link
 from hareline.amqp.flow_control import ConnectionFlow
 from hareline.amqp.handshake import Handshake
 from hareline.amqp.heartbeat import HeartbeatMonitor
+from hareline.amqp.large_delivery import Outbox
 from hareline.amqp.publishing import Publishing
 from hareline.amqp.settling import Settling
 from hareline.auth.permissions import AccessChecker
@@ -43,8 +46,10 @@ from hareline.errors import (
     ConnectionForced,
     InternalError,
     NotAllowed,
+    StoreError,
     UnexpectedFrame,
 )
+from hareline.message import LargeMessage
 from hareline.wire.constants import (
     BASIC_PUBLISH,
     FRAME_HEARTBEAT,
@@ -84,6 +89,7 @@ class Connection(FrameSink):
         "_is_marked",
         "_is_socket_full",
         "_output_size",
+        "_output_ticket",
         "_routing_version",
         "_waiters",
         "access",
@@ -99,6 +105,7 @@ class Connection(FrameSink):
         "is_blocked",
         "is_full",
         "link",
+        "outboxes",
         "output",
         "state",
         "takes_consumer_cancel",
@@ -125,7 +132,9 @@ class Connection(FrameSink):
         self.flow = ConnectionFlow(self)
         self.is_full = False
         self.output: list[bytes] = []
+        self.outboxes: dict[int, Outbox] = {}  # by channel number; hardly ever any
         self._output_size = 0
+        self._output_ticket = 0  # nothing is written before it is durable
         self._is_socket_full = False
         self._is_holding = False
         self._is_marked = False
@@ -310,9 +319,11 @@ class Connection(FrameSink):
         self.frame_max = frame_max
         self.channel_max = channel_max
         self._decoder.frame_max = frame_max
-        self._decoder.lane_body_max = min(
-            frame_max - FRAME_OVERHEAD, self.context.limits.max_message_bytes
-        )
+        limits = self.context.limits
+        lane_body_max = min(frame_max - FRAME_OVERHEAD, limits.max_message_bytes)
+        if self.context.large_bodies is not None:
+            lane_body_max = min(lane_body_max, limits.large_message_bytes)
+        self._decoder.lane_body_max = lane_body_max
         if heartbeat_s:
             self.heartbeat = HeartbeatMonitor(heartbeat_s)
             self._arm_heartbeat(self.heartbeat)
@@ -433,7 +444,33 @@ class Connection(FrameSink):
     # ------------------------------------------------------------------ octets out
 
     def send(self, number: int, method_class: type[Frame], **fields: object) -> None:
-        self.write(encode_method(number, method_class, **fields))
+        self.write_on(number, encode_method(number, method_class, **fields))
+
+    def write_on(self, number: int, *parts: bytes) -> None:
+        """Frames of a channel, behind the large content that may be going out on it."""
+        outbox = self.outboxes.get(number)
+        if outbox is None:
+            self.write(*parts)
+            return
+        outbox.add(parts)
+        if outbox.is_long:
+            self.hold_input()
+
+    def output_of(self, number: int) -> list[bytes]:
+        """Where frames of this channel belong that are subject to credit."""
+        outbox = self.outboxes.get(number)
+        return self.output if outbox is None else outbox.tail
+
+    def begin_large(
+        self, number: int, head: tuple[bytes, ...], message: LargeMessage
+    ) -> list[bytes]:
+        """A method frame and the large content it carries; returns what ``output_of`` does now."""
+        outbox = self.outboxes.get(number)
+        if outbox is None:
+            outbox = self.outboxes[number] = Outbox(number, self.frame_max)
+        if not self._is_marked:
+            self._mark()
+        return outbox.begin(head, message)
 
     def write(self, *parts: bytes) -> None:
         """Frames that are not subject to credit; they go out at the end of the turn."""
@@ -465,6 +502,28 @@ class Connection(FrameSink):
         self._decoder.hold()
         self.link.pause_reading()
 
+    def hold_output(self, ticket: int) -> None:
+        """Write nothing before this ticket of the store is durable.
+
+        While there is no room on disk, or for good, that would stop consumers, which are the ones
+        who make room: rather is a redelivery not marked as one, should the broker be killed now.
+        """
+        store = self.vhost.environment.store
+        if ticket > max(store.durable_ticket, self._output_ticket) and not store.refusal:
+            if not self._output_ticket:
+                store.on_refusal_changed.append(self._on_output_durable)
+            self._output_ticket = ticket
+            store.when_durable(ticket, self._on_output_durable)
+
+    def _on_output_durable(self) -> None:
+        if self._output_ticket and not self._is_marked:
+            self._mark()
+
+    def _let_output_go(self) -> None:
+        if self._output_ticket:
+            self._output_ticket = 0
+            self.vhost.environment.store.on_refusal_changed.remove(self._on_output_durable)
+
     def when_writable(self, callback: Callable[[], None]) -> None:
         """Call once when there is room for output again."""
         self._waiters.append(callback)
@@ -479,15 +538,47 @@ class Connection(FrameSink):
             confirms, self._confirms = self._confirms, []
             for channel_confirms in confirms:
                 if channel_confirms.is_marked:
-                    self.output.append(channel_confirms.release())
+                    frames = channel_confirms.release()
+                    if frames:  # they may all wait for the store
+                        self.output_of(channel_confirms.channel_number).append(frames)
+        if self._output_ticket:
+            store = self.vhost.environment.store
+            if self._output_ticket > store.durable_ticket and not store.refusal:
+                return
+            self._let_output_go()
+        if self.outboxes and not self._is_socket_full:
+            self._empty_outboxes()
         output, self.output = self.output, []
         self._output_size = 0
         if output:
             if self.heartbeat is not None:
                 self.heartbeat.has_sent = True
             self.link.write(b"".join(output))
-        if self.is_full and not self._is_socket_full:
-            self._resume_output()
+        if not self._is_socket_full:
+            if self.is_full:
+                self._resume_output()
+            elif self._is_holding:
+                self._resume_input()
+            if self.outboxes and not self._is_marked:
+                self._mark()
+
+    def _empty_outboxes(self) -> None:
+        """The next piece of each large content, as long as this turn has room."""
+        room = self.output_room
+        for number, outbox in list(self.outboxes.items()):
+            if room <= 0:
+                break
+            try:
+                room -= outbox.write_piece(self.output)
+            except StoreError as error:  # half a content is sent: the client can only be left
+                self.close(error)
+                return
+            del self.outboxes[number]
+            if outbox.is_empty:
+                for callback in outbox.waiters:
+                    callback()
+            else:  # the others first, next time
+                self.outboxes[number] = outbox
 
     def on_socket_full(self) -> None:
         """The transport's buffer is above its high-water mark."""
@@ -497,6 +588,8 @@ class Connection(FrameSink):
     def on_socket_drained(self) -> None:
         self._is_socket_full = False
         self._resume_output()
+        if self.outboxes and not self._is_marked:
+            self._mark()
 
     def _resume_output(self) -> None:
         self.is_full = False
@@ -504,11 +597,18 @@ class Connection(FrameSink):
         for callback in waiters:
             callback()
         if self._is_holding:
-            self._is_holding = False
-            self.resume_reading()
-            if self.state == "running":
-                self._drop_stale_routes()
-            self._decoder.resume()
+            self._resume_input()
+
+    def _resume_input(self) -> None:
+        """There is room for what the client asks for, unless too much waits on a channel."""
+        for outbox in self.outboxes.values():
+            if outbox.is_long:
+                return
+        self._is_holding = False
+        self.resume_reading()
+        if self.state == "running":
+            self._drop_stale_routes()
+        self._decoder.resume()
 
     # -------------------------------------------------------------------- closing
 
@@ -584,6 +684,7 @@ class Connection(FrameSink):
         """Everything is said: write it and close the socket."""
         self.state = "closed"
         self._decoder.discard()
+        self._let_output_go()  # the client is past looking at deliveries
         self.finish_turn()
         self.link.close()
 
@@ -607,6 +708,8 @@ class Connection(FrameSink):
         else:
             self.context.report(events.CONNECTION_CLOSED, peer=self.link.peer)
         self._is_holding = False
+        self._let_output_go()
+        self.output.clear()
         # they refer to us; without them this object is freed now, and not by the garbage collector
         del self._decoder, self._handshake, self.flow
 
@@ -619,6 +722,7 @@ class Connection(FrameSink):
             channel.terminate()
             channel.untie()
         self._waiters.clear()
+        self.outboxes.clear()
         if self.state == "running":
             self.vhost.delete_queues_of(self)
 

@@ -27,7 +27,7 @@ from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import generated_name
 from hareline.errors import AccessRefused, NotAllowed, PreconditionFailed, ResourceLocked
-from hareline.message import Address
+from hareline.message import Address, LargeMessage
 from hareline.wire.constants import FRAME_OVERHEAD
 from hareline.wire.encoder import (
     TAG_AND_FLAG,
@@ -87,7 +87,7 @@ class ChannelConsumer(Consumer):
         body_max = connection.frame_max - FRAME_OVERHEAD
         envelopes = self._envelopes
         pack = TAG_AND_FLAG.pack
-        output = connection.output
+        output = connection.output_of(number) if connection.outboxes else connection.output
         tag = channel.next_tag
         first_tag = tag
         size = 0
@@ -110,14 +110,21 @@ class ChannelConsumer(Consumer):
                 size += len(content)
                 output += (prefix, pack(tag, entry.delivery_count > 0), suffix, content)
             else:
-                output += (prefix, pack(tag, entry.delivery_count > 0), suffix)
-                output += content_frames(message, number, connection.frame_max)
+                head = (prefix, pack(tag, entry.delivery_count > 0), suffix)
+                if isinstance(message, LargeMessage):
+                    output = connection.begin_large(number, head, message)
+                else:
+                    output += head
+                    output += content_frames(message, number, connection.frame_max)
                 size += len(message.content)
             tag += 1
             if size > connection.output_room:
                 break
         channel.next_tag = tag
         connection.mark_output(size)
+        ledger = self.queue.ledger
+        if ledger is not None and ledger.deliver_ticket:
+            connection.hold_output(ledger.deliver_ticket)
         return tag - first_tag
 
     def _envelope(self, address: Address) -> tuple[bytes, bytes]:
@@ -147,7 +154,7 @@ class ChannelConsumer(Consumer):
         if not self._channel.is_flowing:
             self._channel.when_flowing(self._resume)
             return True
-        return False
+        return bool(connection.outboxes) and self._channel.when_free(self._resume)
 
     def _resume(self) -> None:
         self.queue.activate(self)
@@ -298,17 +305,17 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
         channel.settling.unacked.entries[tag] = entry
     message = entry.message
     connection = channel.connection
-    connection.write(
-        get_ok_frame(
-            channel.number,
-            tag,
-            entry.delivery_count > 0,
-            message.address.octets,
-            queue.ready_count,
-        ),
-        *content_frames(message, channel.number, connection.frame_max),
+    head = get_ok_frame(
+        channel.number,
+        tag,
+        entry.delivery_count > 0,
+        message.address.octets,
+        queue.ready_count,
     )
+    channel.write_content((head,), message)
     connection.mark_output(len(message.content))
+    if queue.ledger is not None and queue.ledger.deliver_ticket:
+        connection.hold_output(queue.ledger.deliver_ticket)
     if connection.is_full:  # one read may hold thousands of these
         connection.hold_input()
 

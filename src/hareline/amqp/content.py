@@ -1,16 +1,17 @@
 """A message that arrives frame by frame: basic.publish, then its header, then its bodies.
 
 The channel feeds it whatever could not take the publish lane (see ``wire.decoder``); the
-half-received message lives here and nowhere else. Texts of the errors are RabbitMQ's.
+half-received message lives here and nowhere else. Texts of the errors are RabbitMQ's. A body that
+is too large for memory goes to the ``BodyStore`` frame by frame.
 
 Invariant: ``is_open`` from the publish method until the last octet of the body; never holds more
-octets than the header announced.                                                           [hot]
+octets than the header announced, and of a large body no more than some frames.             [hot]
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hareline.errors import FrameError, PreconditionFailed, UnexpectedFrame
 from hareline.wire.constants import (
@@ -23,17 +24,28 @@ from hareline.wire.constants import (
 from hareline.wire.decoder import frame_error
 from hareline.wire.encoder import body_frame_head, header_frame
 
+if TYPE_CHECKING:
+    from hareline.message import LargeBody
+    from hareline.storage.store import BodyDraft, BodyStore
+
 _HEADER: Final = Struct(">HHQH")  # class, weight, body size, property flags
 _PROPERTIES_START: Final = 12
 _PUBLISH_METHOD: Final = BASIC_PUBLISH & 0xFFFF
 
 
 class ContentAssembler:
-    """``max_message_bytes`` bounds bodies; a larger one is refused when it is announced."""
+    """``max_message_bytes`` bounds bodies; a larger one is refused when it is announced.
+
+    ``bodies`` takes those above ``large_message_bytes``; without it all of them stay in memory.
+    """
 
     __slots__ = (
+        "_bodies",
         "_chunks",
+        "_draft",
         "_flags",
+        "_large",
+        "_large_message_bytes",
         "_properties",
         "_remaining",
         "_size",
@@ -42,8 +54,17 @@ class ContentAssembler:
         "method_payload",
     )
 
-    def __init__(self, max_message_bytes: int) -> None:
+    def __init__(
+        self,
+        max_message_bytes: int,
+        bodies: BodyStore | None = None,
+        large_message_bytes: int = BODY_SIZE_MAX,
+    ) -> None:
         self.max_message_bytes = max_message_bytes
+        self._bodies = bodies
+        self._large_message_bytes = BODY_SIZE_MAX if bodies is None else large_message_bytes
+        self._draft: BodyDraft | None = None  # of the large body that is coming
+        self._large: LargeBody | None = None  # of the content that was taken
         self.is_open = False
         self.method_payload = b""
         self._properties: bytes | None = None  # octets from the flags on, once the header is here
@@ -90,6 +111,9 @@ class ContentAssembler:
         self._properties = payload[_PROPERTIES_START:]
         self._flags = flags
         self._size = self._remaining = size
+        if size > self._large_message_bytes:
+            assert self._bodies is not None
+            self._draft = self._bodies.begin(size)
         return bool(size == 0)
 
     def add_body(self, payload: bytes) -> bool:
@@ -101,26 +125,42 @@ class ContentAssembler:
         self._remaining -= len(payload)
         if self._remaining < 0:
             raise FrameError("content body frame exceeds remaining content size")
-        self._chunks.append(payload)
+        if self._draft is None:
+            self._chunks.append(payload)
+        else:
+            self._draft.add(payload)
         return self._remaining == 0
 
     def take(self, channel_number: int) -> tuple[int, bytes, int, int]:
         """The complete content: property flags, content octets, header frame size, body size.
 
-        The octets are as ``hareline.message.Message`` keeps them.
+        The octets are as ``hareline.message.Message`` keeps them. Those of a large message are its
+        header frame alone, and ``take_large`` has the body. Raises ContentTooLarge or StoreError
+        where that cannot be written.
         """
         assert self._properties is not None
         header = header_frame(channel_number, self._properties, self._size)
         result = self._flags, header, len(header), self._size
-        if self._size:
+        if self._draft is not None:
+            self._large = self._draft.finish()
+            self._draft = None
+        elif self._size:
             head = body_frame_head(channel_number, self._size)
             content = b"".join((header, head, *self._chunks, FRAME_END_OCTET))
             result = self._flags, content, len(header), self._size
         self.close()
         return result
 
+    def take_large(self) -> LargeBody | None:
+        """The body of the content that was taken last, if it is not in its octets."""
+        large, self._large = self._large, None
+        return large
+
     def close(self) -> None:
         """Forget the content; the next publish may begin."""
+        if self._draft is not None:
+            self._draft.abandon()
+            self._draft = None
         self.is_open = False
         self._properties = None
         self._chunks = []

@@ -16,6 +16,7 @@ from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock, Timer
 from hareline.events import Report
+from hareline.storage.store import BodyStore
 from hareline.turn import Turn
 
 if TYPE_CHECKING:
@@ -83,12 +84,16 @@ class Limits:
     handshake_timeout_s: float = 10.0
     authentication_failure_delay_s: float = 3.0
     max_message_bytes: int = 134_217_728
+    large_message_bytes: int = 1_048_576
     max_connections: int = 0
     max_consumers_per_channel: int = 0
 
 
 class Context:
-    """``limits``, ``users`` and ``mechanisms`` may be replaced while running (reload)."""
+    """``limits``, ``users`` and ``mechanisms`` may be replaced while running (reload).
+
+    ``large_bodies`` takes bodies above ``large_message_bytes``; None keeps them in memory.
+    """
 
     def __init__(
         self,
@@ -100,6 +105,7 @@ class Context:
         identity: Identity,
         limits: Limits,
         report: Report,
+        large_bodies: BodyStore | None = None,
     ) -> None:
         self.clock = clock
         self.turn = turn
@@ -108,11 +114,12 @@ class Context:
         self.identity = identity
         self.limits = limits
         self.report = report
+        self.large_bodies = large_bodies
         self.vhosts: dict[str, VirtualHost] = {}
         self.vhost_connection_limits: dict[str, int] = {}
         self.connections: dict[Connection, None] = {}  # in the order in which they came
         self.alarms = Alarms(self.connections)
-        self.plain_properties: set[bytes] = set()  # see ``amqp.publishing``
+        self.plain_properties: dict[bytes, int] = {}  # see ``amqp.publishing``
         self.on_last_connection_gone: Callable[[], None] | None = None
 
     def count_entries(self) -> int:

@@ -18,21 +18,31 @@ from hareline.amqp.flow_control import ChannelFlow
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.overflow import Overflow
-from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.queue import KEEPS_ALL, KEEPS_NONE, Queue
 from hareline.broker.vhost import Enqueueing
 from hareline.errors import (
     AccessRefused,
     NotImplementedMethod,
+    NotKept,
     PreconditionFailed,
     ResourceError,
     within_short_string,
 )
-from hareline.message import Address, BlindAddress, Message
+from hareline.message import (
+    TRANSIENT,
+    UNWRITTEN,
+    Address,
+    BlindAddress,
+    LargeBody,
+    LargeMessage,
+    Message,
+)
+from hareline.storage.store import MessageStore
 from hareline.wire.decoder import NOT_PLAIN, PLAIN, PLAIN_AGAIN, PublishLane
-from hareline.wire.encoder import content_frames, return_frame
+from hareline.wire.encoder import return_frame
 from hareline.wire.methods import commands, decode_method
 from hareline.wire.plain_properties import are_plain, plain_expiration
-from hareline.wire.properties import replace_headers, replace_reply_to
+from hareline.wire.properties import decode_delivery_mode, replace_headers, replace_reply_to
 from hareline.wire.table import Table, kind_of, type_name
 
 if TYPE_CHECKING:
@@ -51,6 +61,7 @@ _PROPERTIES_START: Final = 19
 _HEADER_SIZE_BARE: Final = 22  # of a header frame with no properties at all
 _ADDRESS_START: Final = 6  # class, method, ticket
 _NO_ROUTE: Final = 312
+_PERSISTENT: Final = 2
 _ASKS_FOR_MORE: Final = -1
 _REPLY_TO_OCTETS: Final = REPLY_TO_NAME.encode()
 
@@ -61,9 +72,25 @@ class Route:
     ``is_dynamic``: the queues depend on the message, ``queues`` is empty and ``exchange`` is asked
     for each one. ``exchange`` is None for a direct reply. ``is_guarded``: one of the queues looks
     at new messages, so they cannot take the plain lane.
+
+    ``position`` is that of its messages; ``persistent`` the route of the persistent ones, which is
+    this one itself, or made when the first of them comes. ``awaits_store``: one of the queues keeps
+    these messages, so their confirms wait for it. ``is_refused``: the store takes no new messages,
+    so where one is to be kept they cannot take the plain lane either.
     """
 
-    __slots__ = ("address", "exchange", "is_dynamic", "is_guarded", "is_mandatory", "queues")
+    __slots__ = (
+        "_persistent",
+        "address",
+        "awaits_store",
+        "exchange",
+        "is_dynamic",
+        "is_guarded",
+        "is_mandatory",
+        "is_refused",
+        "position",
+        "queues",
+    )
 
     def __init__(
         self,
@@ -72,13 +99,38 @@ class Route:
         queues: tuple[Enqueueing, ...],
         is_mandatory: bool,
         is_dynamic: bool,
+        is_refused: bool,
+        position: int = TRANSIENT,
     ) -> None:
         self.address = address
         self.exchange = exchange
         self.queues = queues
         self.is_mandatory = is_mandatory
         self.is_dynamic = is_dynamic
-        self.is_guarded = any(queue.is_guarded for queue in queues)
+        self.is_refused = is_refused
+        self.position = position
+        self.awaits_store = are_kept(queues, position)
+        self.is_guarded = (self.awaits_store and is_refused) or any(
+            queue.is_guarded for queue in queues
+        )
+        self._persistent: Route | None = None
+
+    @property
+    def persistent(self) -> Route:
+        if self.position:
+            return self
+        route = self._persistent
+        if route is None:
+            route = self._persistent = Route(
+                self.address,
+                self.exchange,
+                self.queues,
+                self.is_mandatory,
+                self.is_dynamic,
+                self.is_refused,
+                UNWRITTEN,
+            )
+        return route
 
 
 class Publishing(PublishLane):
@@ -93,6 +145,7 @@ class Publishing(PublishLane):
         "_expirations",
         "_number",
         "_plain",
+        "_store",
         "confirms",
         "flow",
         "transaction",
@@ -104,21 +157,32 @@ class Publishing(PublishLane):
         self._number = channel.number
         self._clock = channel.connection.context.clock
         self._plain = channel.connection.context.plain_properties
+        self._store: MessageStore = channel.vhost.environment.store
         self._expirations: dict[bytes, int] = {}  # by properties that ask for nothing else
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.flow: ChannelFlow | None = None
 
     def publish(self, route: Route, flags: int, content: bytes, header_size: int, size: int) -> int:
-        is_known = (flags == 0 and header_size == _HEADER_SIZE_BARE) or (
-            octets := content[_PROPERTIES_START : header_size - 1]
-        ) in self._plain
-        is_plain = is_known or self._are_plain(octets)
+        position = TRANSIENT
+        is_plain = is_known = True
+        if flags or header_size != _HEADER_SIZE_BARE:
+            octets = content[_PROPERTIES_START : header_size - 1]
+            known = self._plain.get(octets)
+            if known is not None:
+                position = known
+            else:
+                is_known = False
+                position = initial_position(octets)
+                is_plain = self._are_plain(octets, position)
+        if position:
+            route = route.persistent
         if is_plain and not route.is_dynamic and not route.is_guarded:
             self.publish_plain(route, content, header_size, size)
+            self.plain_route = route
             return PLAIN_AGAIN if is_known else PLAIN
         message = Message(
-            route.address, content, header_size, size, self._number, self._clock.now_ms
+            route.address, content, header_size, size, self._number, self._clock.now_ms, position
         )
         extra_keys: list[str] = []
         if not is_plain:
@@ -131,7 +195,13 @@ class Publishing(PublishLane):
     def publish_plain(self, route: Route, content: bytes, header_size: int, size: int) -> None:
         """A publish to fixed queues whose properties ask for nothing."""
         message = Message(
-            route.address, content, header_size, size, self._number, self._clock.now_ms
+            route.address,
+            content,
+            header_size,
+            size,
+            self._number,
+            self._clock.now_ms,
+            route.position,
         )
         if route.queues:
             for queue in route.queues:
@@ -141,26 +211,45 @@ class Publishing(PublishLane):
         confirms = self.confirms
         if confirms is not None:
             confirms.sequence += 1
+            if route.awaits_store:
+                confirms.ticket = self._store.ticket
             if not confirms.is_marked:
                 confirms.mark()
 
     def publish_first(
-        self, method_payload: bytes, flags: int, content: bytes, header_size: int, size: int
+        self,
+        method_payload: bytes,
+        flags: int,
+        content: bytes,
+        header_size: int,
+        size: int,
+        large: LargeBody | None = None,
     ) -> None:
-        """A publish that did not come by the lane."""
+        """A publish that did not come by the lane; ``large`` is the body that is not in it."""
         route = self.routes.get(method_payload)
         if route is None:
             message = Message(
                 _NOWHERE, content, header_size, size, self._number, self._clock.now_ms
             )
             route = self._resolve(method_payload, message)
-        if self.transaction is None:
+        if self.transaction is None and large is None:
             self.publish(route, flags, content, header_size, size)
-        else:
+            return
+        position = initial_position(content[_PROPERTIES_START : header_size - 1])
+        now_ms = self._clock.now_ms
+        if large is None:
             message = Message(
-                route.address, content, header_size, size, self._number, self._clock.now_ms
+                route.address, content, header_size, size, self._number, now_ms, position
             )
-            self._publish_in_transaction(self.transaction, route, message, flags)
+        else:
+            message = LargeMessage(route.address, content, large, now_ms, position)
+        message, extra_keys = self._inspect(message, flags)
+        queues = self._queues_for(route, message, extra_keys)
+        message.forget_properties()
+        if self.transaction is None:
+            self._enqueue(message, queues, route.is_mandatory)
+        else:
+            self._publish_in_transaction(self.transaction, route, message, queues)
 
     # -------------------------------------------------------------- routes
 
@@ -180,14 +269,21 @@ class Publishing(PublishLane):
         if exchange_name == "" and routing_key.startswith(REPLY_TO_PREFIX):
             # not cached: a vanished requester must not be kept alive by a route
             waiting = vhost.reply_queues.get(routing_key)
-            return Route(address, None, () if waiting is None else (waiting,), False, False)
+            return Route(address, None, () if waiting is None else (waiting,), False, False, False)
         exchange = vhost.exchange(exchange_name)
         if exchange.is_internal:
             raise AccessRefused(
                 f"cannot publish to internal exchange '{exchange_name}' in vhost '{vhost.name}'"
             )
         queues, is_static = vhost.route(exchange, [routing_key], message)
-        route = Route(address, exchange, queues if is_static else (), is_mandatory, not is_static)
+        route = Route(
+            address,
+            exchange,
+            queues if is_static else (),
+            is_mandatory,
+            not is_static,
+            bool(self._store.refusal),
+        )
         if len(self.routes) >= ROUTES_MAX:
             self.forget_routes()
         self.routes[method_payload] = route
@@ -196,13 +292,19 @@ class Publishing(PublishLane):
     # --------------------------------------------------- inspected publishes
 
     def _publish_in_transaction(
-        self, transaction: Transaction, route: Route, message: Message, flags: int
+        self,
+        transaction: Transaction,
+        route: Route,
+        message: Message,
+        queues: tuple[Enqueueing, ...],
     ) -> None:
         """Checked and routed now, as in RabbitMQ; enqueued, or returned, at commit."""
-        message, extra_keys = self._inspect(message, flags)
-        queues = self._queues_for(route, message, extra_keys)
-        message.forget_properties()
-        transaction.publish(lambda: self._enqueue_at_commit(message, queues, route.is_mandatory))
+        transaction.publish(
+            lambda: self._enqueue_at_commit(message, queues, route.is_mandatory),
+            kept_bytes=len(message.content) + len(message.address.octets)
+            if are_kept(queues, message.position)
+            else 0,
+        )
 
     def _enqueue_at_commit(
         self, message: Message, queues: tuple[Enqueueing, ...], is_mandatory: bool
@@ -235,8 +337,17 @@ class Publishing(PublishLane):
     def _enqueue(
         self, message: Message, queues: tuple[Enqueueing, ...], is_mandatory: bool
     ) -> bool:
-        """False when a queue refused the message; the others have it (RabbitMQ)."""
+        """False when a queue refused the message; the others have it (RabbitMQ).
+
+        Raises NotKept if the store refuses it, and its publisher could not know otherwise.
+        """
         refusal: Overflow | None = None
+        unkept = self._store.refusal
+        if unkept:
+            takers = tuple(queue for queue in queues if not is_kept(queue, message.position))
+            if len(takers) == len(queues):
+                unkept = ""
+            queues = takers
         for queue in queues:
             if queue.is_guarded and isinstance(queue, Queue):
                 is_accepted = queue.accept(message)
@@ -252,18 +363,24 @@ class Publishing(PublishLane):
             else:
                 queue.enqueue(message)
         if is_mandatory:
-            if refusal is not None:
+            if unkept:
+                self._return(message, ResourceError.reply_code, not_kept_text(unkept))
+            elif refusal is not None:
                 self._return_refused(message, refusal)
             elif not queues:
                 self._return(message, _NO_ROUTE, "NO_ROUTE")
         confirms = self.confirms
         if confirms is not None:
             confirms.sequence += 1
-            if refusal is not None:
+            if are_kept(queues, message.position):
+                confirms.ticket = self._store.ticket
+            if refusal is not None or unkept:
                 confirms.refuse()
             if not confirms.is_marked:
                 confirms.mark()
-        return refusal is None
+        elif unkept and not is_mandatory and self.transaction is None:
+            raise NotKept(not_kept_text(unkept))
+        return refusal is None and not unkept
 
     def _wait_for(self, overflow: Overflow) -> None:
         if self.flow is None:
@@ -306,7 +423,7 @@ class Publishing(PublishLane):
             octets = replace_reply_to(octets, self._channel.reply_address())
             is_plain = False
         if is_plain:
-            self._remember_plain(octets)
+            self._remember_plain(octets, message.position)
             return message, extra_keys
         changed = message.with_properties(octets, address)
         if expiration_ms != _ASKS_FOR_MORE:
@@ -331,19 +448,19 @@ class Publishing(PublishLane):
             self._expirations[octets] = expiration_ms
         return expiration_ms
 
-    def _are_plain(self, octets: bytes) -> bool:
+    def _are_plain(self, octets: bytes, position: int) -> bool:
         """Whether these properties ask for nothing; remembered if so."""
         if not are_plain(octets, _REPLY_TO_OCTETS):
             return False
-        self._remember_plain(octets)
+        self._remember_plain(octets, position)
         return True
 
-    def _remember_plain(self, octets: bytes) -> None:
+    def _remember_plain(self, octets: bytes, position: int) -> None:
         if len(octets) > PLAIN_OCTETS_MAX:
             return
         if len(self._plain) >= PLAIN_PROPERTIES_MAX:
             self._plain.clear()
-        self._plain.add(octets)
+        self._plain[octets] = position
 
     def _check_user_id(self, user_id: str) -> None:
         user = self._channel.connection.user
@@ -366,12 +483,35 @@ class Publishing(PublishLane):
 
     def _return(self, message: Message, reply_code: int, reply_text: str) -> None:
         """basic.return; the octets go out in front of whatever confirms this publish."""
-        connection = self._channel.connection
-        address = message.address
-        connection.write(
-            return_frame(self._number, reply_code, reply_text, address.octets),
-            *content_frames(message, self._number, connection.frame_max),
-        )
+        head = return_frame(self._number, reply_code, reply_text, message.address.octets)
+        self._channel.write_content((head,), message)
+
+
+def initial_position(octets: bytes) -> int:
+    """UNWRITTEN for properties with delivery-mode 2 (persistent), TRANSIENT for all others.
+
+    Raises MalformedFrame where the octets end before it.
+    """
+    return UNWRITTEN if decode_delivery_mode(octets) == _PERSISTENT else TRANSIENT
+
+
+def are_kept(queues: tuple[Enqueueing, ...], position: int) -> bool:
+    """Whether one of the queues gives messages with this position to the store."""
+    for queue in queues:
+        keeps = queue.keeps
+        if keeps == KEEPS_ALL or (position and keeps != KEEPS_NONE):
+            return True
+    return False
+
+
+def is_kept(queue: Enqueueing, position: int) -> bool:
+    """Whether this queue gives messages with this position to the store."""
+    return queue.keeps == KEEPS_ALL or (position != TRANSIENT and queue.keeps != KEEPS_NONE)
+
+
+def not_kept_text(reason: str) -> str:
+    """What the publisher of a message is told that the store does not take, for this reason."""
+    return within_short_string(f"message cannot be stored: {reason}")
 
 
 def parse_expiration(expiration: str) -> int:

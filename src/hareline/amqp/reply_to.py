@@ -13,10 +13,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from hareline import events
+from hareline.broker.queues.queue import KEEPS_NONE
 from hareline.message import Message
 from hareline.wire.encoder import (
     TAG_AND_FLAG,
-    content_frames,
     deliver_prefix,
     deliver_suffix,
     short_string,
@@ -38,6 +38,7 @@ class ReplyQueue:
     """
 
     is_guarded: Final = False
+    keeps: Final = KEEPS_NONE
 
     def __init__(self, channel: Channel, tag: str) -> None:
         self.name = REPLY_TO_PREFIX + secrets.token_urlsafe(24)
@@ -56,11 +57,15 @@ class ReplyQueue:
         channel = self._channel
         if channel is None:
             return
-        if not channel.connection.is_full and not self._waiting:
+        connection = channel.connection
+        is_free = not connection.is_full and channel.number not in connection.outboxes
+        if is_free and not self._waiting:
             self._deliver(channel, message)
             return
-        if not self._waiting:
-            channel.connection.when_writable(self._deliver_waiting)
+        if not self._waiting and (
+            connection.is_full or not channel.when_free(self._deliver_waiting)
+        ):
+            connection.when_writable(self._deliver_waiting)
         size = len(message.content)
         if self._waiting and self._waiting_bytes + size > WAITING_MAX_BYTES:
             self._drop(channel)
@@ -96,10 +101,10 @@ class ReplyQueue:
 
     def _deliver(self, channel: Channel, message: Message) -> None:
         octets = message.address.octets
-        channel.connection.write(
+        head = (
             deliver_prefix(channel.number, self._tag_octets, octets),
             TAG_AND_FLAG.pack(channel.take_tag(), False),
             deliver_suffix(octets),
-            *content_frames(message, channel.number, channel.connection.frame_max),
         )
+        channel.write_content(head, message)
         channel.connection.mark_output(len(message.content))

@@ -13,12 +13,14 @@ import secrets
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from hareline import events
 from hareline.broker.bindings import Binding, BindingTable, DestinationKind, arguments_key
 from hareline.broker.exchanges import erlang_terms
 from hareline.broker.exchanges.default import DefaultExchange
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.filtered import FilteredDestination, selector_of
 from hareline.broker.exchanges.registry import create_exchange
+from hareline.broker.queues.argument_table import DEFAULT_QUEUE_TYPE
 from hareline.broker.queues.arguments import (
     QueueArguments,
     check_equivalent,
@@ -29,7 +31,7 @@ from hareline.broker.queues.build import QueueDefaults, make_queue
 from hareline.broker.queues.consumer import Consumer
 from hareline.broker.queues.dead_letter import alternate_of
 from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.queue import KEEPS_ALL, KEEPS_NONE, KEEPS_PERSISTENT, Queue
 from hareline.clock import Clock, Timers
 from hareline.errors import (
     AccessRefused,
@@ -37,9 +39,11 @@ from hareline.errors import (
     NotFound,
     PreconditionFailed,
     ResourceLocked,
+    StoreError,
 )
 from hareline.events import Report
 from hareline.message import Address, Message
+from hareline.storage.store import DefinitionStore, MessageStore
 from hareline.turn import Turn
 
 RESERVED_PREFIX: Final = "amq."
@@ -55,6 +59,9 @@ PREDECLARED: Final = (
     ("amq.rabbitmq.trace", "topic", True),
 )
 
+# x-message-durability: which messages a durable queue keeps (Broker-J's messageDurability).
+_KEEPS: Final = {"default": KEEPS_PERSISTENT, "always": KEEPS_ALL, "never": KEEPS_NONE}
+
 
 class Enqueueing(Protocol):
     """Where a routed message ends: a queue, or a requester waiting for a direct reply."""
@@ -65,6 +72,10 @@ class Enqueueing(Protocol):
     @property
     def is_guarded(self) -> bool:
         """Whether messages must come by ``accept``."""
+
+    @property
+    def keeps(self) -> int:
+        """Which messages go to the store: KEEPS_NONE, KEEPS_PERSISTENT or KEEPS_ALL."""
 
     def enqueue(self, message: Message) -> None: ...
 
@@ -78,7 +89,11 @@ def generated_name(prefix: str) -> str:
 
 
 class VirtualHost:
-    """``on_queue_deleted`` is told each deleted queue, with its consumers (already let go)."""
+    """``store`` keeps the messages of durable queues, ``definitions`` what is durable itself.
+
+    What a connection holds exclusively goes with it and is never kept. The ``restore_`` methods are
+    for what ``definitions`` kept: they check less, and write nothing.
+    """
 
     def __init__(
         self,
@@ -88,9 +103,15 @@ class VirtualHost:
         clock: Clock,
         timers: Timers,
         report: Report,
+        store: MessageStore,
+        definitions: DefinitionStore,
         max_queues: int = 0,
     ) -> None:
         self.name = name
+        self._store = store
+        self._definitions = definitions
+        self._report = report
+        self.queue_ids: dict[str, int] = {}  # of the queues in ``definitions``
         self.max_queues = max_queues
         self._queue_defaults = QueueDefaults()
         # What consumers get of whom the client says nothing: ``amqp.prefetch``.
@@ -113,7 +134,9 @@ class VirtualHost:
             route=self._route_by_name,
             on_guard_changed=self._on_guard_changed,
             vhost_name=name,
+            store=store,
         )
+        store.on_refusal_changed.append(self._on_guard_changed)  # routes know who keeps messages
         self.exchanges: dict[str, Exchange] = {"": DefaultExchange(self.queues.get)}
         for exchange_name, type_name, is_internal in PREDECLARED:
             self.exchanges[exchange_name] = create_exchange(
@@ -234,9 +257,39 @@ class VirtualHost:
             is_internal=is_internal,
             arguments=arguments,
         )
+        if is_durable:
+            self._definitions.add_exchange(
+                self.name,
+                name,
+                type_name,
+                is_auto_delete=is_auto_delete,
+                is_internal=is_internal,
+                arguments=arguments,
+            )
         self.exchanges[name] = exchange
         self.routing_version += 1
         return exchange
+
+    def restore_exchange(
+        self,
+        name: str,
+        type_name: str,
+        *,
+        is_auto_delete: bool,
+        is_internal: bool,
+        arguments: Mapping[str, object],
+    ) -> None:
+        """Raises PreconditionFailed for a type that this broker does not know."""
+        if name not in self.exchanges:
+            self.exchanges[name] = create_exchange(
+                type_name,
+                name,
+                is_durable=True,
+                is_auto_delete=is_auto_delete,
+                is_internal=is_internal,
+                arguments=arguments,
+            )
+            self.routing_version += 1
 
     def _check_alternate_exchange(self, name: str, arguments: Mapping[str, object]) -> None:
         alternate = arguments.get("alternate-exchange")
@@ -288,6 +341,11 @@ class VirtualHost:
         self._remove_exchange(name)
 
     def _remove_exchange(self, name: str) -> None:
+        if self.exchanges[name].is_durable:
+            self._definitions.delete_exchange(self.name, name)
+        self._forget_exchange(name)
+
+    def _forget_exchange(self, name: str) -> None:
         exchange = self.exchanges.pop(name)
         self.routing_version += 1
         for binding in self.bindings.from_source(name):
@@ -356,9 +414,46 @@ class VirtualHost:
                 f"({self.max_queues}) is reached"
             )
         self._check_alternate(name, parsed)
-        queue = make_queue(
+        queue = self._make_queue(name, parsed, is_durable, is_auto_delete, owner)
+        if is_durable and owner is None:
+            try:
+                queue_id = self._definitions.add_queue(
+                    self.name, name, is_auto_delete=is_auto_delete, arguments=arguments
+                )
+            except StoreError:
+                queue.on_deleted()
+                raise
+            self._keep_queue(queue, parsed, queue_id)
+        self._add_queue(queue, parsed)
+        if parsed.dlq_auto and parsed.alternate_binding is None:
+            try:
+                self._make_dead_letter_queue(queue, parsed, is_server_named)
+            except AmqpError:  # both or none
+                self._end_queue(queue)
+                raise
+        return queue
+
+    def restore_queue(
+        self, queue_id: int, name: str, *, is_auto_delete: bool, arguments: Mapping[str, object]
+    ) -> Queue:
+        """Raises PreconditionFailed for arguments that this broker does not take any more."""
+        parsed = parse_queue_arguments(arguments, queue=name, vhost=self.name)
+        queue = self._make_queue(name, parsed, True, is_auto_delete, None)
+        self._keep_queue(queue, parsed, queue_id)
+        self._add_queue(queue, parsed)
+        return queue
+
+    def _make_queue(
+        self,
+        name: str,
+        arguments: QueueArguments,
+        is_durable: bool,
+        is_auto_delete: bool,
+        owner: object | None,
+    ) -> Queue:
+        return make_queue(
             name,
-            parsed,
+            arguments,
             self._turn,
             self.environment,
             self._queue_defaults,
@@ -366,20 +461,26 @@ class VirtualHost:
             is_auto_delete=is_auto_delete,
             owner=owner,
             on_unused=self._on_unused if is_auto_delete else None,
-            on_expired=self._remove_queue,
+            on_expired=self._end_queue,
         )
-        self.queues[name] = queue
-        self.queue_arguments[name] = parsed
-        if owner is not None:
-            self._owned.setdefault(owner, {})[queue] = None
+
+    def _keep_queue(self, queue: Queue, arguments: QueueArguments, queue_id: int) -> None:
+        """The queue is in the definitions; what is in it goes to the store, if it is to be kept."""
+        self.queue_ids[queue.name] = queue_id
+        keeps = _KEEPS[arguments.message_durability or "default"]
+        if (arguments.queue_type or DEFAULT_QUEUE_TYPE) != "classic":
+            keeps = KEEPS_ALL  # RabbitMQ's quorum queues and streams, whatever the delivery mode
+        ledger = self._store.open_queue(queue_id, queue.name)
+        if ledger is not None and keeps != KEEPS_NONE:
+            queue.keep_in(ledger, keeps=keeps)
+            queue.renew_guard()
+
+    def _add_queue(self, queue: Queue, arguments: QueueArguments) -> None:
+        self.queues[queue.name] = queue
+        self.queue_arguments[queue.name] = arguments
+        if queue.owner is not None:
+            self._owned.setdefault(queue.owner, {})[queue] = None
         self.routing_version += 1
-        if parsed.dlq_auto and parsed.alternate_binding is None:
-            try:
-                self._make_dead_letter_queue(queue, parsed, is_server_named)
-            except AmqpError:  # both or none
-                self._remove_queue(queue)
-                raise
-        return queue
 
     def _check_alternate(self, name: str, arguments: QueueArguments) -> None:
         """A named alternate must be there, and be another one (Broker-J)."""
@@ -461,9 +562,31 @@ class VirtualHost:
 
     def _on_unused(self, queue: Queue) -> None:
         if queue.is_auto_delete and not queue.is_deleted:
-            self._remove_queue(queue)
+            self._end_queue(queue)
 
     def _remove_queue(self, queue: Queue) -> None:
+        if queue.name in self.queue_ids:
+            self._definitions.delete_queue(self.name, queue.name)
+        self._forget_queue(queue)
+
+    def _end_queue(self, queue: Queue) -> None:
+        """Its time has come, and nobody asked for it who could be told of an error.
+
+        What cannot be deleted on disk is back after the next start.
+        """
+        try:
+            self._remove_queue(queue)
+        except StoreError as error:
+            self._report_not_deleted(f"queue '{queue.name}'", error)
+            self._forget_queue(queue)
+
+    def _report_not_deleted(self, what: str, error: StoreError) -> None:
+        self._report(
+            events.DEFINITION_NOT_DELETED, what=what, problem=error.explanation, vhost=self.name
+        )
+
+    def _forget_queue(self, queue: Queue) -> None:
+        self.queue_ids.pop(queue.name, None)
         del self.queues[queue.name]
         del self.queue_arguments[queue.name]
         if queue.owner is not None:
@@ -489,10 +612,50 @@ class VirtualHost:
     ) -> None:
         """Bind; a repetition is no error. Raises NotFound, AccessRefused, PreconditionFailed."""
         exchange = self._bindable(source, destination)
+        if not self._bind(exchange, kind, destination, routing_key, arguments):
+            return
+        if self._is_kept(exchange, destination):
+            place = (source, kind, destination.name, routing_key, arguments)
+            try:
+                self._definitions.bind(self.name, *place)
+            except StoreError:
+                self._unbind(exchange, kind, destination, routing_key, arguments)
+                raise
+
+    def restore_binding(
+        self,
+        source: str,
+        kind: DestinationKind,
+        destination: str,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> None:
+        """Raises NotFound, and PreconditionFailed for arguments that are not taken any more."""
+        found = self.queues.get(destination) if kind == "queue" else self.exchange(destination)
+        if found is None:
+            raise NotFound(f"no queue '{destination}' in vhost '{self.name}'")
+        self._bind(self.exchange(source), kind, found, routing_key, arguments)
+
+    def _is_kept(self, exchange: Exchange, destination: Queue | Exchange) -> bool:
+        """Whether a binding survives: where both of its ends do."""
+        if isinstance(destination, Exchange):
+            return exchange.is_durable and destination.is_durable
+        return exchange.is_durable and destination.name in self.queue_ids
+
+    def _bind(
+        self,
+        exchange: Exchange,
+        kind: DestinationKind,
+        destination: Queue | Exchange,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> bool:
+        """False if it is there already. Raises PreconditionFailed for bad arguments."""
         binding = Binding(
-            source, kind, destination.name, routing_key, arguments_key(arguments), arguments
+            exchange.name, kind, destination.name, routing_key, arguments_key(arguments), arguments
         )
-        if self.bindings.add(binding):
+        is_new = self.bindings.add(binding)
+        if is_new:
             try:
                 selector = selector_of(arguments)
                 if selector is None:
@@ -505,6 +668,7 @@ class VirtualHost:
                 self.bindings.remove(binding)
                 raise
             self.routing_version += 1
+        return is_new
 
     def unbind(
         self,
@@ -516,16 +680,42 @@ class VirtualHost:
     ) -> None:
         """Remove the binding if it is there. Raises NotFound, AccessRefused."""
         exchange = self._bindable(source, destination)
+        stored = self._unbind(exchange, kind, destination, routing_key, arguments)
+        if stored is None:
+            return
+        if self._is_kept(exchange, destination):
+            place = (source, kind, destination.name, routing_key, stored.arguments)
+            try:
+                self._definitions.unbind(self.name, *place)
+            except StoreError:
+                self._bind(exchange, kind, destination, routing_key, stored.arguments)
+                raise
+        self._delete_if_unused(exchange)
+
+    def _unbind(
+        self,
+        exchange: Exchange,
+        kind: DestinationKind,
+        destination: Queue | Exchange,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> Binding | None:
+        """The binding that was there."""
         stored = self.bindings.remove(
             Binding(
-                source, kind, destination.name, routing_key, arguments_key(arguments), arguments
+                exchange.name,
+                kind,
+                destination.name,
+                routing_key,
+                arguments_key(arguments),
+                arguments,
             )
         )
         if stored is not None:
             bound = self._filtered.pop(stored, destination)
             exchange.unbind(bound, routing_key, stored.arguments)
             self.routing_version += 1
-            self._delete_if_unused(exchange)
+        return stored
 
     def _bindable(self, source: str, destination: Queue | Exchange) -> Exchange:
         if source == "" or destination.name == "":
@@ -553,7 +743,11 @@ class VirtualHost:
             and exchange.name in self.exchanges
             and not self.bindings.has_source(exchange.name)
         ):
-            self._remove_exchange(exchange.name)
+            try:
+                self._remove_exchange(exchange.name)
+            except StoreError as error:  # as for a queue that nobody asked to delete
+                self._report_not_deleted(f"exchange '{exchange.name}'", error)
+                self._forget_exchange(exchange.name)
 
     def __repr__(self) -> str:
         return f"<VirtualHost {self.name!r}>"

@@ -1,4 +1,4 @@
-"""The HTTP application on the management port; so far it answers health checks alone.
+"""The HTTP application on the management port: health checks here, other routes are added to it.
 
 ``GET /api/health`` needs no login: 200 ``{"status": "ok", "alarms": []}`` while clients are served,
 503 with status "stopping" once the listeners are closed. An alarm does not make a broker unhealthy:

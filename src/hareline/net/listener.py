@@ -21,6 +21,7 @@ class Pacing:
     unfinished, connections that publish are read one after the other, one piece a turn: fast
     publishers would fill a queue whose consumers could take everything, because each turn would
     read more than it delivers; and while a deep queue drains for seconds, nobody waits that long.
+    While the store is behind they are not read at all: it catches up as fast as the disk is.
 
     The read buffers are shared by all connections: one is filled and emptied in one call each.
     """
@@ -45,10 +46,12 @@ class Pacing:
 
     def on_turn_finished(self) -> None:
         publishers = self._publishers
-        if publishers and self._context.turn.is_behind:
-            first = next(iter(publishers))
-            del publishers[first]
-            first.set_behind(False)
+        turn = self._context.turn
+        if publishers and turn.is_behind:
+            if not turn.is_store_behind:
+                first = next(iter(publishers))
+                del publishers[first]
+                first.set_behind(False)
         elif publishers:
             self._publishers = {}
             for shell in publishers:

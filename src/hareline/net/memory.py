@@ -10,7 +10,7 @@ import asyncio
 import os
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -79,13 +79,29 @@ def _limit_in(file: Path) -> int | None:
 
 
 class MemoryWatch:
-    """Sets the memory alarm above ``watermark_bytes`` and clears it below 95 % of that."""
+    """Sets the memory alarm above ``watermark_bytes`` and clears it below 95 % of that.
 
-    def __init__(self, alarms: Alarms, report: Report, watermark_bytes: int, interval_s: float):
+    ``on_pressure`` is called when ``spool_share`` of the watermark is passed: upwards (True), or
+    down to 95 % of that. It is a lesser alarm, upon which contents leave memory. 1 is for none.
+    """
+
+    def __init__(
+        self,
+        alarms: Alarms,
+        report: Report,
+        watermark_bytes: int,
+        interval_s: float,
+        *,
+        spool_share: float = 1.0,
+        on_pressure: Callable[[bool], None] | None = None,
+    ) -> None:
         self._alarms = alarms
         self._report = report
         self.watermark_bytes = watermark_bytes
         self.interval_s = interval_s
+        self.spool_share = spool_share
+        self._on_pressure = on_pressure
+        self._is_pressed = False
         self._is_alarmed = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -103,14 +119,21 @@ class MemoryWatch:
 
     def _tick(self) -> None:
         used = used_bytes()
-        if used > self.watermark_bytes * CLEAR_SHARE:
+        if used > self.watermark_bytes * self.spool_share * CLEAR_SHARE:
             release_freed_memory()
             used = used_bytes()
         self.check(used)
         self._arm()
 
     def check(self, used: int) -> None:
-        """Compare ``used`` bytes with the watermark."""
+        """Compare ``used`` bytes with both marks."""
+        if self._on_pressure is not None:
+            mark = self.watermark_bytes * self.spool_share
+            is_high = used > (mark * CLEAR_SHARE if self._is_pressed else mark)
+            is_pressed = is_high and self.spool_share < 1
+            if is_pressed != self._is_pressed:
+                self._is_pressed = is_pressed
+                self._on_pressure(is_pressed)
         if used > self.watermark_bytes and not self._is_alarmed:
             self._is_alarmed = True
             self._report(

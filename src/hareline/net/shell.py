@@ -2,8 +2,8 @@
 
 Back-pressure in both directions ends here. Out: when the transport's buffer passes its high-water
 mark the connection is told, and its consumers stop until it has drained. In: reading pauses while
-any reason for it stands (an alarm blocks the connection; the broker's dispatch is behind and this
-connection publishes; the client does not read what it asked for).
+any reason for it stands (an alarm blocks the connection; the broker's dispatch or its store is
+behind and this connection publishes; the client does not read what it asked for).
 """
 
 from __future__ import annotations
@@ -93,9 +93,10 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
         except Exception as error:  # a bug of ours must not take other connections along
             self._context.report(events.BROKER_FAILED, where=self.peer, exc_info=error)
             self._connection.close(InternalError("internal error", class_id=0, method_id=0))
+        turn = self._context.turn
         if nbytes == len(buffer) or (
-            nbytes > LITTLE_BYTES
-            and self._context.turn.is_behind
+            turn.is_behind
+            and (nbytes > LITTLE_BYTES or turn.is_store_behind)
             and self._connection.has_published
         ):
             self._pacing.pause(self)
@@ -186,7 +187,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
         return self._connection.has_published
 
     def set_behind(self, is_behind: bool) -> None:
-        """The broker's dispatch is behind: publishers wait at their sockets."""
+        """The broker's dispatch or its store is behind: publishers wait at their sockets."""
         self._is_behind = is_behind
         self._update_reading()
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from hareline.settings.options import (
     Auth,
+    Disk,
     Identity,
+    Journal,
     Limits,
     Listener,
     Log,
@@ -17,6 +19,7 @@ from hareline.settings.options import (
     Permission,
     Settings,
     Shutdown,
+    Storage,
     User,
     VirtualHost,
     changed_options,
@@ -29,8 +32,10 @@ from hareline.settings.sources import Flag, config_path, load_settings, variable
 
 __all__ = [
     "Auth",
+    "Disk",
     "Flag",
     "Identity",
+    "Journal",
     "Limits",
     "Listener",
     "Log",
@@ -39,6 +44,7 @@ __all__ = [
     "Permission",
     "Settings",
     "Shutdown",
+    "Storage",
     "User",
     "VirtualHost",
     "changed_options",

@@ -18,6 +18,9 @@ HashingAlgorithm = Literal["sha256", "sha512", "md5"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["auto", "console", "json"]
 MechanismName = Literal["PLAIN", "AMQPLAIN"]
+StorageKind = Literal["journal", "memory"]
+JournalSync = Literal["always", "interval", "never"]
+CorruptionPolicy = Literal["fail", "skip", "truncate"]
 
 SHORTSTR_MAX_OCTETS: Final = 255
 
@@ -60,6 +63,10 @@ def _watermark(value: object) -> float | int:
     )
 
 
+def _disk_watermark(value: object) -> object:
+    return "auto" if value == "auto" else _watermark(value)
+
+
 def _short_string(value: str) -> str:
     if len(value.encode()) > SHORTSTR_MAX_OCTETS:
         raise PydanticCustomError(
@@ -77,6 +84,14 @@ def _permission_pattern(value: str) -> str:
         raise PydanticCustomError(
             "pattern", "Input should be a regular expression: {reason}", {"reason": str(error)}
         ) from None
+    return value
+
+
+def _named(value: object) -> object:
+    if value == "":
+        raise PydanticCustomError(
+            "no_path", "a path should not be empty; the working directory is '.'"
+        )
     return value
 
 
@@ -104,8 +119,13 @@ Watermark = Annotated[
     PlainValidator(_watermark),
     InWords('share such as 0.6, bytes, or a size such as "4GiB"'),
 ]
+DiskWatermark = Annotated[
+    float | int | Literal["auto"],
+    PlainValidator(_disk_watermark),
+    InWords('auto, share such as 0.02, bytes, or a size such as "1GiB"'),
+]
 ShortString = Annotated[str, Field(min_length=1), AfterValidator(_short_string)]
 PermissionPattern = Annotated[str, AfterValidator(_permission_pattern)]
-HomeRelativePath = Annotated[Path, AfterValidator(_home_expanded)]
+HomeRelativePath = Annotated[Path, BeforeValidator(_named), AfterValidator(_home_expanded)]
 Mechanisms = Annotated[tuple[MechanismName, ...], AfterValidator(_some_without_repetition)]
 Port = Annotated[int, Field(ge=0, le=65535)]

@@ -65,11 +65,12 @@ class PublishLane(ABC):
     frame and the head of the body frame) to what it makes of that, for publishes that were plain.
     """
 
-    __slots__ = ("heads", "routes")
+    __slots__ = ("heads", "plain_route", "routes")
 
     def __init__(self) -> None:
         self.routes: dict[bytes, Any] = {}
         self.heads: dict[bytes, tuple[Any, int, int, int, int]] = {}
+        self.plain_route: Any = None  # set by ``publish``: the route for ``publish_plain``
 
     def forget_routes(self) -> None:
         """They may lead elsewhere now."""
@@ -211,6 +212,7 @@ class Decoder:
         shared_size = method_size = header_size = body_size = last_size = 0
         lane: Any = None
         route: Any = None
+        plain_route: Any = None
         last_route: Any = None
         try:
             while end - position >= _METHOD_HEAD_SIZE + 1:
@@ -223,7 +225,7 @@ class Decoder:
                     ):
                         start = position + method_size
                         position = stop
-                        lane.publish_plain(route, data[start:stop], header_size, body_size)
+                        lane.publish_plain(plain_route, data[start:stop], header_size, body_size)
                         continue
                     # Another one that was seen before, if it is as long: properties often differ in
                     # a digit only (benchmarks/micro, path with keys).
@@ -276,11 +278,12 @@ class Decoder:
                                     shared = data[first : body + body_head]
                                     shared_size = stop - first
                                     method_size = start - first
+                                    plain_route = lane.plain_route
                                     if plain == PLAIN_AGAIN:
                                         if len(lane.heads) >= HEADS_MAX:
                                             lane.heads.clear()
                                         lane.heads[shared] = (
-                                            route,
+                                            plain_route,
                                             method_size,
                                             header_size,
                                             body_size,

@@ -121,10 +121,22 @@ def content_frames(message: Framed, channel: int, frame_max: int) -> list[bytes]
             number,
             content[header_size + 3 :],
         ]
-    view = memoryview(content)
     parts: list[bytes] = [content[:1], number, content[3:header_size]]
-    for position in range(start, start + size, payload_max):
-        chunk = view[position : min(position + payload_max, start + size)]
+    return parts + body_frames(memoryview(content)[start : start + size], channel, payload_max)
+
+
+def header_parts(message: Framed, channel: int) -> list[bytes]:
+    """The header frame alone, for ``channel``."""
+    content = message.content
+    return [content[:1], _CHANNEL.pack(channel), content[3 : message.header_size]]
+
+
+def body_frames(body: bytes | memoryview, channel: int, payload_max: int) -> list[bytes]:
+    """Body frames with at most ``payload_max`` octets of the body each."""
+    view = memoryview(body)
+    parts: list[bytes] = []
+    for position in range(0, len(view), payload_max):
+        chunk = view[position : position + payload_max]
         parts.append(_FRAME_HEAD.pack(FRAME_BODY, channel, len(chunk)))
         parts.append(bytes(chunk))
         parts.append(FRAME_END_OCTET)

@@ -114,6 +114,26 @@ def decode_headers(octets: bytes) -> Table:
     return _decode_headers_at(octets, _position_of(octets, flags, constants.FLAG_HEADERS))
 
 
+def decode_delivery_mode(octets: bytes) -> int | None:
+    """The delivery mode alone, as ``decode_priority``.                                     [hot]"""
+    try:
+        flags = octets[0] << 8 | octets[1]
+        if not flags & constants.FLAG_DELIVERY_MODE:
+            return None
+        position = 2
+        if flags & constants.FLAG_CONTENT_TYPE:
+            position += 1 + octets[position]
+        if flags & constants.FLAG_CONTENT_ENCODING:
+            position += 1 + octets[position]
+        if flags & constants.FLAG_HEADERS:
+            position += 4 + int.from_bytes(octets[position : position + 4], "big")
+        return octets[position]
+    except IndexError:
+        raise MalformedFrame(
+            "cannot decode basic properties: delivery_mode runs past the end of the header"
+        ) from None
+
+
 def decode_priority(octets: bytes) -> int | None:
     """The priority alone, None when there is none; found by the lengths of what precedes it. [hot]
 
@@ -226,13 +246,6 @@ def with_integer_header(octets: bytes, name: bytes, number: int) -> bytes:
 def replace_reply_to(octets: bytes, reply_to: str) -> bytes:
     """The same properties with this reply-to (direct reply-to rewrites it on publish)."""
     return _replace(octets, constants.FLAG_REPLY_TO, encode_shortstr(reply_to))
-
-
-def without_expiration(octets: bytes) -> bytes:
-    """The same properties without an expiration (a dead-lettered message must not expire again)."""
-    if not _flags_of(octets) & constants.FLAG_EXPIRATION:
-        return octets
-    return _replace(octets, constants.FLAG_EXPIRATION, None)
 
 
 def _replace(octets: bytes, flag: int, value: bytes | None) -> bytes:

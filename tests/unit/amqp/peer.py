@@ -22,6 +22,8 @@ from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import ManualClock
 from hareline.events import Event
+from hareline.storage.memory import MemoryDefinitions, MemoryStore
+from hareline.storage.store import DefinitionStore, MessageStore
 from hareline.turn import Turn
 from hareline.wire.constants import PROTOCOL_HEADER
 from hareline.wire.methods import Frame, commands, decode_method, encode_method, method_name
@@ -128,13 +130,21 @@ class SteppedBroker:
     """
 
     def __init__(
-        self, limits: Limits | None = None, mechanisms: Iterable[str] | None = None
+        self,
+        limits: Limits | None = None,
+        mechanisms: Iterable[str] | None = None,
+        store: MessageStore | None = None,
+        definitions: DefinitionStore | None = None,
     ) -> None:
+        self.store = store or MemoryStore()
+        self.definitions = definitions or MemoryDefinitions()
         self.clock = ManualClock()
         self.timers: list[ManualTimer] = []
         self.scheduled: list[Callable[[], None]] = []
         self.reports: list[tuple[Event, dict[str, object]]] = []
         self.turn = Turn(self.scheduled.append)
+        self.turn.write_pending = self.store.write_pending
+        self.store.ask_for_turn = self.turn.arm
         self.users = UserRegistry()
         registry = MechanismRegistry() if mechanisms is None else MechanismRegistry(mechanisms)
         self.context = Context(
@@ -168,6 +178,8 @@ class SteppedBroker:
             clock=self.clock,
             timers=self,
             report=self._report,
+            store=self.store,
+            definitions=self.definitions,
             max_queues=max_queues,
         )
         self.context.vhosts[name] = vhost

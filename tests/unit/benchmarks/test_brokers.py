@@ -76,6 +76,81 @@ def test_a_renewed_broker_is_another_process(program: Program) -> None:
     assert program.is_alive()
 
 
+class Restartable(Program):
+    """Counts its starts in its directory, as a broker counts on its data."""
+
+    is_restartable = True
+
+    def __init__(self) -> None:
+        source = """if True:
+            import signal
+            with open("starts", "a") as file:
+                file.write("x")
+            print("ready")
+            signal.pause()
+        """
+        super().__init__(source)
+
+
+@pytest.fixture
+def restartable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Restartable]:
+    class Connection:
+        def __init__(self, url: str) -> None: ...
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(brokers, "Client", Connection)
+    started = Restartable()
+    started.start()
+    yield started
+    started.stop()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_resumed_broker_is_another_process_on_the_same_directory(
+    restartable: Restartable, is_killed: bool
+) -> None:
+    pid, directory = restartable.pid, restartable.directory
+    assert pid is not None
+    assert directory is not None
+    restartable.halt(is_killed=is_killed)
+    assert not is_running(pid)
+    assert not restartable.is_alive()
+    assert restartable.resume() > 0
+    assert restartable.pid not in (None, pid)
+    assert restartable.is_alive()
+    assert restartable.directory == directory
+    assert (directory / "starts").read_text() == "xx"
+
+
+def test_what_was_printed_before_a_halt_is_not_taken_for_being_ready(
+    restartable: Restartable,
+) -> None:
+    restartable.halt(is_killed=True)
+    restartable.resume()
+    assert restartable.output() == "ready\n"
+
+
+def test_a_broker_that_was_not_halted_is_not_resumed(restartable: Restartable) -> None:
+    with pytest.raises(BenchmarkError, match="was not halted"):
+        restartable.resume()
+
+
+def test_a_halted_broker_leaves_nothing_when_it_is_stopped(restartable: Restartable) -> None:
+    directory = restartable.directory
+    restartable.halt(is_killed=True)
+    restartable.stop()
+    assert directory is not None
+    assert not directory.exists()
+    with pytest.raises(BenchmarkError, match="was not halted"):
+        restartable.resume()
+
+
+def test_a_broker_that_cannot_go_on_with_its_data_is_not_halted(program: Program) -> None:
+    with pytest.raises(BenchmarkError, match="cannot be started again on its data"):
+        program.halt(is_killed=True)
+    assert program.is_alive()
+
+
 def test_a_broker_that_ends_at_once_is_told_with_its_last_words() -> None:
     program = Program("import sys; sys.exit('cannot bind')")
     with pytest.raises(BenchmarkError, match="cannot bind"), program:

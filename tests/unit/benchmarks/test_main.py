@@ -34,6 +34,7 @@ def test_scenarios_are_chosen_by_part_and_by_pattern(capsys: pytest.CaptureFixtu
     chosen = listed(capsys, "--scenario", "fanout", "autoack_*iB", "--scenario", "1MiB")
     assert chosen == [
         "fanout_1_to_10_100B",
+        "persistent_fanout_1_to_10_1KiB",
         "autoack_1x1_1KiB",
         "autoack_1x1_16KiB",
         "autoack_1x1_1MiB",
@@ -53,6 +54,34 @@ def test_queue_types_are_chosen_with_the_fifo_figure_they_are_compared_with(
     ]
 
 
+def test_durable_scenarios_are_chosen_apart_and_with_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = listed(capsys, "--durable")
+    assert len(names) == 12
+    assert all(name.startswith(("persistent_", "recovery_", "journal_")) for name in names)
+    assert listed(capsys, "--durable", "--queue-types") == [
+        *listed(capsys, "--queue-types"),
+        *names,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "depth"),
+    [
+        ((), 10_000_000),
+        (("--quick",), 200_000),
+        (("--durable-depth", "30000"), 30_000),
+        (("--quick", "--durable-depth", "40000"), 40_000),
+    ],
+)
+def test_the_deep_durable_queue_is_as_deep_as_asked_for(
+    arguments: tuple[str, ...], depth: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = listed(capsys, *arguments, "--scenario", "persistent_deep_queue")
+    assert found == [f"persistent_deep_queue_{depth}_1KiB"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -61,6 +90,7 @@ def test_queue_types_are_chosen_with_the_fifo_figure_they_are_compared_with(
         (["--url", "amqp://a", "--url", "amqp://b", "--name", "x"], "as many --name and --pid"),
         (["--url", "amqp://a", "--url", "amqp://b", "--name", "x", "--name", "x"], "of its own"),
         (["--rounds", "0"], "0 is not above 0"),
+        (["--durable-depth", "0"], "0 is not above 0"),
         (["--seconds", "-1"], "-1 is not above 0"),
     ],
 )

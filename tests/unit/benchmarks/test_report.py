@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.macro import plot, report
 from benchmarks.macro.results import BrokerFacts, MetricResult, Results, ScenarioResult
-from benchmarks.macro.scenario import Better, Metric, Of, Target
+from benchmarks.macro.scenario import DURABLE_SECTION, Better, Metric, Of, Target
 
 RATE = Metric("deliveries", "msg/s", Better.HIGHER, Target(Of.RATIO, 4.0))
 P50 = Metric("p50", "ms", Better.LOWER)
@@ -116,6 +116,22 @@ class TestRender:
         quiet = speed()
         quiet.cores["others"] = {"hareline": [0.02, 0.9, 0.03], "rabbitmq": [0.01]}
         assert "not quiet" not in report.render(results(quiet), None)
+
+    def test_the_disk_is_told_where_it_was_looked_at(self) -> None:
+        found = results(speed())
+        assert "fdatasync" not in report.render(found, None)
+        found.machine = {**found.machine, "file_system": "ext4", "fdatasync_ms": 0.19}
+        text = report.render(found, None)
+        assert "uvloop 0.21.0, data on ext4 with an fdatasync of 4 KiB in 0.19 ms. Medi" in text
+
+    def test_durable_messages_have_a_table_of_their_own(self) -> None:
+        scenario = latency()
+        scenario.section = DURABLE_SECTION
+        text = report.render(results(speed(), scenario), None)
+        own = text[text.index("## Durable messages") :]
+        assert "delivery mode 2" in own
+        assert text.index("## Results") < text.index("`autoack") < text.index("## Durable")
+        assert "`latency_5000_per_s_100B`" in own.split("## ")[1]
 
     def test_machine_and_commit_stand_above_the_numbers(self) -> None:
         first_line = report.render(results(speed()), None).splitlines()[0]

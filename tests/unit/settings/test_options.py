@@ -12,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from hareline.settings import (
+    Disk,
     Identity,
     Listener,
     Log,
@@ -283,3 +284,51 @@ def test_a_virtual_host_is_added_live_and_removed_by_a_restart() -> None:
 def test_a_value_is_found_by_its_name() -> None:
     assert value_of(Settings(), "listener.port") == 5672
     assert value_of(Settings(), "vhosts") == Settings().vhosts
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("auto", "auto"), (0.1, 0.1), ("0.1", 0.1), ("1GiB", 1024**3), (5000, 5000)],
+)
+def test_the_disk_s_watermark_is_auto_a_share_or_an_amount(given: object, kept: object) -> None:
+    watermark = Disk.model_validate({"free_watermark": given}).free_watermark
+    assert watermark == kept
+    assert type(watermark) is type(kept)
+
+
+@pytest.mark.parametrize("given", ["automatic", 0, -1, None, True])
+def test_a_disk_s_watermark_that_is_none_of_these_is_refused(given: object) -> None:
+    with pytest.raises(ValidationError):
+        Disk.model_validate({"free_watermark": given})
+
+
+def test_auto_is_a_share_of_the_disk_with_a_bound() -> None:
+    assert Disk().watermark_bytes(10_000_000) == 200_000
+    assert Disk().watermark_bytes(10**12) == 1024**3
+    assert Disk(free_watermark=0.5).watermark_bytes(1000) == 500
+    assert Disk(free_watermark=70).watermark_bytes(1000) == 70
+
+
+def test_a_broker_keeps_what_is_durable_unless_told_otherwise() -> None:
+    settings = Settings()
+    assert settings.storage.kind == "journal"
+    assert settings.journal.sync == "always"
+    assert settings.journal.on_corruption == "fail"
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value"),
+    [
+        ("storage", "kind", "disk"),
+        ("journal", "sync", "sometimes"),
+        ("journal", "on_corruption", "ignore"),
+        ("journal", "segment_bytes", "1KiB"),
+        ("journal", "sync_interval_ms", 0),
+        ("journal", "retention_age_s", -1),
+        ("memory", "spool_share", 1.5),
+        ("limits", "large_message_bytes", 10),
+    ],
+)
+def test_what_the_store_cannot_do_is_refused(table: str, key: str, value: object) -> None:
+    ((place, _),) = _problems(**{table: {key: value}})
+    assert place == f"{table}.{key}"

@@ -128,6 +128,12 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     ]
 
 
+def test_a_data_directory_without_a_name_is_refused() -> None:
+    """An unset variable of a shell would else mean the directory one happens to be in."""
+    with pytest.raises(ConfigurationError, match="a path should not be empty"):
+        load_settings(None, {"HARELINE_DATA_DIR": ""})
+
+
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         load_settings(tmp_path, {})

@@ -73,6 +73,7 @@ class RecordingPublishLane(PublishLane):
     def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> int:
         assert flags == int.from_bytes(content[19:21], "big")
         self.note(route, content, header_size, size)
+        self.plain_route = route
         return PLAIN_AGAIN if self.recorder.lets_publishes_repeat else NOT_PLAIN
 
     def publish_plain(self, route: Any, content: bytes, header_size: int, size: int) -> None:

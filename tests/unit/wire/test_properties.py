@@ -18,6 +18,7 @@ from hareline.wire import constants
 from hareline.wire.properties import (
     NO_PROPERTIES,
     Properties,
+    decode_delivery_mode,
     decode_header,
     decode_headers,
     decode_priority,
@@ -26,7 +27,6 @@ from hareline.wire.properties import (
     replace_headers,
     replace_reply_to,
     with_integer_header,
-    without_expiration,
 )
 from hareline.wire.table import Table, Timestamp, UnsignedInt, encode_table
 
@@ -207,16 +207,15 @@ def test_replacing_reply_to_leaves_every_other_octet(properties: Properties, nam
 
 
 @given(some_properties())
-def test_dropping_the_expiration_leaves_every_other_octet(properties: Properties) -> None:
-    octets = without_expiration(encode_properties(properties))
-    assert octets == encode_properties(replace(properties, expiration=None))
+def test_the_delivery_mode_alone_is_that_of_all_properties(properties: Properties) -> None:
+    octets = encode_properties(properties)
+    assert decode_delivery_mode(octets) == decode_properties(octets).delivery_mode
 
 
 def test_editing_does_not_read_the_headers_it_keeps() -> None:
     """A table that would not decode, or would decode to less, goes through as it came."""
     repeated = b"\x00\x00\x00\x06\x01kV\x01kV"
     octets = b"\x23\x03" + repeated + b"\x01r" + b"\x0510000" + b"behind"
-    assert without_expiration(octets) == b"\x22\x03" + repeated + b"\x01r" + b"behind"
     assert replace_reply_to(octets, "new") == (
         b"\x23\x03" + repeated + b"\x03new" + b"\x0510000" + b"behind"
     )
@@ -252,11 +251,6 @@ def test_an_integer_header_is_added_beside_a_value_that_reads_like_its_name() ->
     assert changed.headers == {"a": "x-stream-offset", "x-stream-offset": 9}
 
 
-def test_without_an_expiration_the_octets_are_the_same_object() -> None:
-    octets = encode_properties(replace(FULL, expiration=None))
-    assert without_expiration(octets) is octets
-
-
 # ------------------------------------------------------------------------------------ bad octets
 
 
@@ -271,7 +265,6 @@ def test_properties_cut_anywhere_are_malformed(properties: Properties, data: st.
 def test_every_property_cut_anywhere_is_malformed_for_every_reader() -> None:
     octets = encode_properties(FULL)
     behind_headers = len(encode_properties(Properties("text/plain", "gzip", FULL.headers)))
-    behind_expiration = octets.index(b"\x0560000") + 6
     for cut in range(len(octets)):
         part = octets[:cut]
         with pytest.raises(MalformedFrame):
@@ -279,7 +272,7 @@ def test_every_property_cut_anywhere_is_malformed_for_every_reader() -> None:
         for needs, read in (
             (behind_headers, decode_headers),
             (behind_headers, lambda octets: replace_headers(octets, None)),
-            (behind_expiration, without_expiration),
+            (behind_headers + 1, decode_delivery_mode),
         ):
             if cut < needs:
                 with pytest.raises(MalformedFrame):
@@ -293,7 +286,7 @@ def test_garbage_is_properties_or_malformed_and_nothing_else(octets: bytes) -> N
     for read in (
         decode_properties,
         decode_headers,
-        without_expiration,
+        decode_delivery_mode,
         lambda octets: replace_headers(octets, Table()),
         lambda octets: replace_reply_to(octets, "r"),
     ):

@@ -24,6 +24,7 @@ from hareline.broker.queues.lease import Lease
 from hareline.broker.queues.log import LogOrder
 from hareline.broker.queues.order import EntryOrder
 from hareline.broker.queues.overflow import RESUME_PERCENT, Overflow
+from hareline.broker.queues.paging import Paging
 from hareline.broker.queues.priority import qpid_levels, rabbitmq_levels
 from hareline.broker.queues.queue import NO_DELIVERY_LIMIT, Queue
 from hareline.broker.queues.reader import Getter
@@ -97,6 +98,10 @@ def make_queue(
             bool(arguments.expires_if_empty),
             on_expired,
         )
+    shelf = environment.store.shelf
+    if shelf is not None and not (queue.hold is not None and is_non_destructive(arguments)):
+        # what is shown to readers as it was ready is not as it was stored while it was held
+        queue.page_by(Paging(queue, order, environment, shelf))
     queue.renew_guard()
     return queue
 

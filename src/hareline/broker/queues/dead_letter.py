@@ -33,17 +33,18 @@ from hareline.broker.queues.death_history import (
     record_death,
     remains_of,
 )
-from hareline.errors import MalformedFrame, PreconditionFailed
-from hareline.message import Address, BlindAddress, DeadLetter, encode_fields
+from hareline.errors import MalformedFrame, PreconditionFailed, StoreError
+from hareline.message import Address, BlindAddress, dead_letter, encode_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from hareline.broker.queues.arguments import QueueArguments
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.environment import QueueEnvironment
     from hareline.broker.queues.queue import DeathReason, Queue
     from hareline.message import Message
+    from hareline.storage.store import QueueLedger
 
 USUAL_REASONS: Final = frozenset(("rejected", "expired", "maxlen", "delivery_limit"))
 ALTERNATE_REASONS: Final = frozenset(("rejected", "delivery_limit"))
@@ -163,15 +164,35 @@ class DeadLetters:
         """Whether messages that die for this reason are published."""
         return reason in self._targets
 
-    def publish(self, entries: list[QueueEntry], reason: DeathReason) -> None:
-        """Publish the messages of entries that have left the queue, unless nobody wants these."""
-        if not entries or reason not in self._targets:
+    def publish(
+        self, entries: list[QueueEntry], reason: DeathReason, ledger: QueueLedger | None = None
+    ) -> None:
+        """Publish the messages of entries that have left the queue, unless nobody wants these.
+
+        ``ledger`` is told that an entry is settled, as soon as its letter is published.
+        """
+        if not entries:
+            return
+        if reason not in self._targets:
+            if ledger is not None:
+                for entry in entries:
+                    ledger.settle(entry)
             return
         if entries[0].queue.shows_delivery_count:
             messages = [_without_delivery_count(entry) for entry in entries]
         else:
             messages = [entry.message for entry in entries]
         environment = self._environment
+        settlements = None if ledger is None else map(ledger.settle, entries)
+        environment.dead_letter_post.take(self, messages, reason, environment.timers, settlements)
+
+    def publish_all(self, entries: Iterator[QueueEntry], reason: DeathReason) -> None:
+        """Publish the messages of so many entries that each is made only when it is its turn.
+
+        For a reason that ``wants`` has agreed to.
+        """
+        environment = self._environment
+        messages = map(_as_it_came, entries)
         environment.dead_letter_post.take(self, messages, reason, environment.timers)
 
     def publish_message(self, message: Message, reason: DeathReason) -> None:
@@ -200,7 +221,7 @@ class DeadLetters:
                 if not self._takes_transient and remains.parts.delivery_mode != PERSISTENT:
                     return 1
                 form = self._form(message.address, remains, reason, target)
-                letter = DeadLetter(
+                letter = dead_letter(
                     message,
                     remains.parts.with_fields(remains.fields + form.history),
                     form.address,
@@ -209,7 +230,8 @@ class DeadLetters:
                     is_from_default=target.is_default or message.is_from_default,
                 )
                 queues = environment.route(target.exchange, form.routing_keys, letter)
-            except MalformedFrame:  # so many headers that with these nobody can read them
+            except (MalformedFrame, StoreError):
+                # so many headers that with these nobody can read them, or gone from the disk
                 break
             if queues:
                 self._deliver(letter, queues, form.barred)
@@ -217,9 +239,7 @@ class DeadLetters:
         self.unroutable_count += 1
         return 1
 
-    def _deliver(
-        self, letter: DeadLetter, queues: tuple[Queue, ...], barred: frozenset[str]
-    ) -> None:
+    def _deliver(self, letter: Message, queues: tuple[Queue, ...], barred: frozenset[str]) -> None:
         is_published = False
         for queue in queues:
             if queue.name in barred:
@@ -379,6 +399,10 @@ def _default_key(queue_name: str, reason: str) -> str:
 
 def _octets(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
+
+
+def _as_it_came(entry: QueueEntry) -> Message:
+    return _without_delivery_count(entry) if entry.queue.shows_delivery_count else entry.message
 
 
 def _without_delivery_count(entry: QueueEntry) -> Message:

@@ -12,7 +12,7 @@ Invariant: dead letters are published in the order in which their messages died.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -27,31 +27,53 @@ LETTERS_PER_GO: Final = 5_000  # 20 to 60 ms
 class DeadLetterPost:
     """The dead messages of one virtual host that are not published yet.
 
-    ``_is_occupied``: somebody publishes right now, or a timer is set to go on with it.
+    ``_is_occupied``: somebody publishes right now, or a timer is set to go on with it, or it is
+    held.
     """
 
     __slots__ = ("_is_occupied", "_waiting")
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[DeadLetters, Iterator[Message], DeathReason]] = deque()
+        self._waiting: deque[
+            tuple[DeadLetters, Iterator[Message], DeathReason, Iterator[None] | None]
+        ] = deque()
         self._is_occupied = False
 
     def take(
-        self, sender: DeadLetters, messages: list[Message], reason: DeathReason, timers: Timers
+        self,
+        sender: DeadLetters,
+        messages: Iterable[Message],
+        reason: DeathReason,
+        timers: Timers,
+        settlements: Iterator[None] | None = None,
     ) -> None:
-        """Have ``sender`` publish these; before this returns, unless others come first."""
-        self._waiting.append((sender, iter(messages), reason))
+        """Have ``sender`` publish these; before this returns, unless others come first.
+
+        ``settlements`` is advanced once for each message, when it is published: what has to be done
+        in the same breath.
+        """
+        self._waiting.append((sender, iter(messages), reason, settlements))
         if not self._is_occupied:
             self._is_occupied = True
             self._go(timers)
+
+    def hold(self) -> None:
+        """Publish nothing until ``release``."""
+        self._is_occupied = True
+
+    def release(self, timers: Timers) -> None:
+        """Go on with what has come meanwhile."""
+        self._go(timers)
 
     def _go(self, timers: Timers) -> None:
         waiting = self._waiting
         left = LETTERS_PER_GO
         try:
             while waiting and left > 0:
-                sender, messages, reason = waiting[0]
+                sender, messages, reason, settlements = waiting[0]
                 for message in messages:
+                    if settlements is not None:
+                        next(settlements)
                     left -= sender.send(message, reason)
                     if left <= 0:
                         break

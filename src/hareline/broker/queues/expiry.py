@@ -82,11 +82,11 @@ class Expiry:
 
     # ---------------------------------------------------------------- in
 
-    def add(self, entry: RankedEntry) -> None:
-        """A new entry of the queue: work out its time, and remember it if it has one."""
+    def add(self, entry: RankedEntry, since_ms: int) -> None:
+        """An entry that came at ``since_ms``: work out its time, remember it if it has one."""
         expires_at_ms = entry.message.expires_at_ms
         if self.concerns_all:
-            expires_at_ms = self._bounded(expires_at_ms)
+            expires_at_ms = self._bounded(expires_at_ms, since_ms)
         if expires_at_ms == 0:
             return
         entry.expires_at_ms = expires_at_ms
@@ -103,9 +103,8 @@ class Expiry:
         ):
             self._set_alarm(expires_at_ms)
 
-    def _bounded(self, expires_at_ms: int) -> int:
-        """A message's own time, 0 = none, with what this queue sets, counted from now."""
-        now_ms = self._clock.now_ms
+    def _bounded(self, expires_at_ms: int, now_ms: int) -> int:
+        """A message's own time, 0 = none, with what this queue sets, counted from ``now_ms``."""
         if self._message_ttl_ms is not None:
             latest_ms = now_ms + self._message_ttl_ms
             if expires_at_ms == 0 or expires_at_ms > latest_ms:

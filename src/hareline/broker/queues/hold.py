@@ -66,14 +66,15 @@ class Hold:
         self._heap: list[tuple[int, int, QueueEntry]] = []
         self._alarm = Alarm(environment, self._on_alarm)
 
-    def takes(self, entry: QueueEntry) -> bool:
-        """Whether the entry is to be held; if so it is kept here, and its state is the caller's.
+    def takes(self, entry: QueueEntry, since_ms: int) -> bool:
+        """Whether the entry, which came at ``since_ms``, is to be held now.
+
+        If so it is kept here, and its state is the caller's.
 
         Raises MalformedFrame for a message whose headers are no table.
         """
-        now_ms = self._clock.now_ms
-        ready_ms = ready_at_ms(entry.message, now_ms)
-        if ready_ms <= now_ms:
+        ready_ms = ready_at_ms(entry.message, since_ms)
+        if ready_ms <= self._clock.now_ms:
             return False
         heap = self._heap
         if len(heap) > 2 * self._queue.held_count + SETTLED_ALLOWED:
@@ -90,6 +91,10 @@ class Hold:
         self._heap.clear()
         self._alarm.cancel()
         return entries
+
+    def entries(self) -> list[QueueEntry]:
+        """Every held entry, in no order, left where it is."""
+        return [entry for _, _, entry in self._heap if entry.state == HELD]
 
     def stop(self) -> None:
         """The queue is deleted; without the reference it is freed."""

@@ -11,7 +11,8 @@ reject-publish      the new message is refused; its publisher is told
 reject-publish-dlx  the same, and it is dead-lettered
 discard             the new message is dropped, and nobody is told
 flow-control        the message is taken, and its publisher stopped until there is room again
-none, flow-to-disk  nothing but a line in the log
+flow-to-disk        the message is taken, and what is above the limits leaves memory (``paging``)
+none                nothing but a line in the log
 ==================  ============================================================================
 
 Whatever the policy, consumers come first: what they would get at the end of this turn is delivered
@@ -77,7 +78,6 @@ class Overflow:
     """
 
     __slots__ = (
-        "_counts_unacked",
         "_environment",
         "_given_up",
         "_is_enforcing",
@@ -93,6 +93,7 @@ class Overflow:
         "_stopped",
         "_stored_bytes",
         "_timer",
+        "counts_unacked",
         "is_overfull",
         "policy",
         "stops_publishers",
@@ -114,7 +115,7 @@ class Overflow:
         self._environment = environment
         self.policy = policy
         self._refuses = policy in ("reject-publish", "reject-publish-dlx")
-        self._counts_unacked = counts_unacked
+        self.counts_unacked = counts_unacked
         self._limit_count = _NO_LIMIT if max_length is None else max_length
         self._limit_bytes = _NO_LIMIT if max_length_bytes is None else max_length_bytes
         self._resume_count = self._resume_depth(max_length, resume_percent)
@@ -166,7 +167,7 @@ class Overflow:
         return True
 
     def _would_exceed(self, message: Message) -> bool:
-        size = stored_bytes(message) if self._counts_unacked else message.size
+        size = stored_bytes(message) if self.counts_unacked else message.size
         if self._room_count >= 1 and self._room_bytes >= size:
             return False
         self._measure()
@@ -178,7 +179,7 @@ class Overflow:
         """``entry`` has just been added; None: entries came back, or their time has come."""
         if entry is not None:
             size = entry.message.size
-            if self._counts_unacked:
+            if self.counts_unacked:
                 size = stored_bytes(entry.message)
                 self._stored_bytes += size
             self._room_count -= 1
@@ -216,7 +217,7 @@ class Overflow:
         is_over = True
         while is_over:
             victim = queue.least_ready()
-            if victim is None or (self._counts_unacked and queue.ready_count == 1):
+            if victim is None or (self.counts_unacked and queue.ready_count == 1):
                 return
             self._give_up(1)
             queue.drop([victim], "maxlen")
@@ -224,17 +225,22 @@ class Overflow:
 
     def on_departed(self, entry: QueueEntry) -> None:
         """An entry was settled."""
-        if self._counts_unacked:
+        if self.counts_unacked:
             self._stored_bytes -= stored_bytes(entry.message)
         if self.is_overfull and not self._is_enforcing and not self._queue.is_delivering:
             self._end_episode_if_underfull()
 
     def on_changed(self, before: Message, after: Message) -> None:
         """An entry that is not settled has another message now."""
-        if self._counts_unacked:
+        if self.counts_unacked:
             growth = stored_bytes(after) - stored_bytes(before)
             self._stored_bytes += growth
             self._room_bytes -= growth
+
+    def on_pages_dropped(self, octets: int) -> None:
+        """Entries of so many octets with metadata were settled, without being looked at."""
+        if self.counts_unacked:
+            self._stored_bytes -= octets
 
     def on_delivered(self) -> None:
         """Consumers or a basic.get may have taken entries."""
@@ -354,14 +360,24 @@ class Overflow:
     def depth_count(self) -> int:
         """Messages, as they count against ``max_length``."""
         queue = self._queue
-        if self._counts_unacked:
+        if self.counts_unacked:
             return queue.ready_count + queue.held_count + queue.unacked_count
         return queue.ready_count
 
     @property
     def depth_bytes(self) -> int:
         """Octets, as they count against ``max_length_bytes``."""
-        return self._stored_bytes if self._counts_unacked else self._queue.ready_bytes
+        return self._stored_bytes if self.counts_unacked else self._queue.ready_bytes
+
+    @property
+    def memory_window(self) -> tuple[int, int] | None:
+        """How many ready messages and octets are to stay in memory, as far as the policy says."""
+        if self.policy != "flow-to-disk":
+            return None
+        limit_count = self._limit_count
+        if self.counts_unacked:
+            limit_count = max(0, limit_count - self._queue.unacked_count)
+        return limit_count, self._limit_bytes
 
     @property
     def place(self) -> str:

@@ -17,6 +17,7 @@ from typing import Final
 from hareline.broker.queues.entry import QueueEntry, RankedEntry
 from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.order import EntryOrder
+from hareline.broker.queues.pages import Page
 from hareline.broker.queues.property_cache import PropertyCache
 from hareline.message import Message
 
@@ -91,7 +92,16 @@ class PriorityOrder(EntryOrder):
 
     def _first_of(self, levels: int) -> QueueEntry | None:
         """The next entry of the highest level in the mask, None for no level."""
-        return self._fifo(levels.bit_length() - 1).peek() if levels else None
+        while levels:
+            level = levels.bit_length() - 1
+            fifo = self._fifo(level)
+            entry = fifo.peek()
+            if fifo.lost:
+                self._count_lost(level, fifo)
+            if entry is not None:
+                return entry
+            levels ^= 1 << level
+        return None
 
     def take(self, count: int) -> list[QueueEntry]:
         entries: list[QueueEntry] = []
@@ -99,7 +109,9 @@ class PriorityOrder(EntryOrder):
             level = self._levels_in_use.bit_length() - 1
             fifo = self._fifo(level)
             taken = fifo.take(count)
-            if not len(fifo):
+            if fifo.lost:
+                self._count_lost(level, fifo)
+            elif not len(fifo):
                 self._levels_in_use ^= 1 << level
             count -= len(taken)
             if not entries:
@@ -126,9 +138,18 @@ class PriorityOrder(EntryOrder):
         level = self._level(entry)
         fifo = self._fifo(level)
         fifo.discard(entry)
-        if not len(fifo):
+        if fifo.lost:
+            self._count_lost(level, fifo)
+        elif not len(fifo):
             self._levels_in_use ^= 1 << level
         self._count -= 1
+
+    def _count_lost(self, level: int, fifo: FifoOrder) -> None:
+        """Entries of this level were gone when they were to be read."""
+        self._count -= fifo.lost
+        fifo.lost = 0
+        if not len(fifo):
+            self._levels_in_use &= ~(1 << level)
 
     def rank(self, entry: QueueEntry) -> int:
         """Given now to an entry that has none: one that was held, and comes by ``restore``."""
@@ -142,9 +163,30 @@ class PriorityOrder(EntryOrder):
         return self._count
 
     def __iter__(self) -> Iterator[QueueEntry]:
-        for fifo in reversed(self._fifos):
+        for level in reversed(range(self._levels)):
+            fifo = self._fifos[level]
             if fifo is not None:
                 yield from fifo
+                if fifo.lost:
+                    self._count_lost(level, fifo)
+
+    # ------------------------------------------------------------------------- paging
+
+    @property
+    def fifos(self) -> list[FifoOrder]:
+        """Those that can be paged; the first is served first."""
+        return [fifo for fifo in reversed(self._fifos) if fifo is not None]
+
+    def drop_pages(self, on_dropped: Callable[[Page], None]) -> int:
+        """As ``FifoOrder.drop_pages``, of all levels."""
+        dropped = 0
+        for level, fifo in enumerate(self._fifos):
+            if fifo is not None and fifo.paged_count:
+                dropped += fifo.drop_pages(on_dropped)
+                if not len(fifo):
+                    self._levels_in_use &= ~(1 << level)
+        self._count -= dropped
+        return dropped
 
 
 def rabbitmq_levels(max_priority: int, default_priority: int | None = None) -> PriorityOrder:

@@ -10,6 +10,8 @@ is the ordering, and what a queue does besides is one small object for each thin
 ``overflow``       limits, and what happens at them
 ``dead_letters``   where entries go that are dropped, expired, rejected or delivered too often
 ``last_values``    the ordering itself, where a new value takes the place of an older one
+``ledger``         what the store keeps of this queue, if it is durable
+``paging``         what of a deep queue leaves memory, where there is a disk for it
 =================  ================================================================================
 
 ``enqueue`` is the lane of a queue that does nothing with new messages but to keep them; all others
@@ -21,12 +23,12 @@ settled, and ``ready_bytes`` the octets of the ready ones' bodies.              
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hareline.broker.queues.browsing import Browsers
 from hareline.broker.queues.consumer import Consumer
-from hareline.broker.queues.dispatcher import Dispatcher
+from hareline.broker.queues.dispatcher import BATCH_ENTRIES, Dispatcher
 from hareline.broker.queues.entry import (
     ACQUIRED,
     HELD,
@@ -42,14 +44,19 @@ from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.last_value import LastValueOrder
 from hareline.broker.queues.order import EntryOrder
 from hareline.broker.queues.selective import SelectiveDispatcher
-from hareline.message import Message
+from hareline.errors import StoreError
+from hareline.message import UNWRITTEN, Message
+from hareline.storage.store import QueueLedger
 from hareline.turn import Turn
 
 if TYPE_CHECKING:
+    from array import array
+
     from hareline.broker.queues.dead_letter import DeadLetters
     from hareline.broker.queues.hold import Hold
     from hareline.broker.queues.lease import Lease
     from hareline.broker.queues.overflow import Overflow
+    from hareline.broker.queues.paging import Paging
 
 # Why an entry leaves without having been accepted; the first four are RabbitMQ's words in x-death.
 DeathReason = Literal[
@@ -58,6 +65,12 @@ DeathReason = Literal[
 
 NO_DELIVERY_LIMIT: Final = -1
 
+KEEPS_NONE: Final = 0
+KEEPS_PERSISTENT: Final = 1
+KEEPS_ALL: Final = 2
+
+RESTORED_PER_STEP: Final = 4_096  # entries of an earlier life, before some may leave memory
+
 
 class Queue:
     """``owner`` is the connection that holds the queue exclusively, or None.
@@ -65,18 +78,23 @@ class Queue:
     ``next_offset`` is also the number of messages ever enqueued. ``on_unused`` is called when the
     last consumer has left (the vhost deletes auto-delete queues then). ``delivery_limit``: how
     often an entry may come back, NO_DELIVERY_LIMIT = always; ``shows_delivery_count``: redelivered
-    messages carry it in the header x-delivery-count. ``is_delivering``: entries may be on their way
-    from the ordering to consumers, so that the queue looks emptier than it is.
+    messages carry it in the header x-delivery-count. ``keeps``: which messages go to the store,
+    KEEPS_NONE, KEEPS_PERSISTENT or KEEPS_ALL; the first while ``ledger`` is None.
+    ``is_delivering``: entries may be on their way from the ordering to consumers, so that the queue
+    looks emptier than it is.
     """
 
     __slots__ = (
         "_add",
+        "_admit",
         "_dispatcher",
         "_entry_class",
         "_has_closing",
         "_is_marked",
         "_on_departed",
+        "_on_left",
         "_order",
+        "_put",
         "_turn",
         "arguments",
         "browsers",
@@ -93,13 +111,16 @@ class Queue:
         "is_delivering",
         "is_durable",
         "is_guarded",
+        "keeps",
         "last_values",
         "lease",
+        "ledger",
         "name",
         "next_offset",
         "on_unused",
         "overflow",
         "owner",
+        "paging",
         "ready_bytes",
         "released_count",
         "settled_count",
@@ -128,7 +149,9 @@ class Queue:
         self.on_unused = on_unused
         self.environment = environment
         self._order = order
-        self._add: Callable[[Any], None] = order.add
+        self._put: Callable[[Any], None] = order.add
+        self._add = self._put
+        self._admit = self._add  # how a queue that is not guarded takes a new entry in
         self._entry_class = QueueEntry if isinstance(order, FifoOrder) else RankedEntry
         self._turn = turn
         self._dispatcher = Dispatcher(self, order)
@@ -150,13 +173,17 @@ class Queue:
         self.lease: Lease | None = None
         self.overflow: Overflow | None = None
         self.dead_letters: DeadLetters | None = None
+        self.ledger: QueueLedger | None = None
+        self.keeps = KEEPS_NONE
+        self.paging: Paging | None = None
         self.last_values: LastValueOrder | None = None
         if isinstance(order, LastValueOrder):
             self.keep_last_values(order)
         self.delivery_limit = NO_DELIVERY_LIMIT
         self.shows_delivery_count = False
         self.is_guarded = False
-        self._on_departed: Callable[[QueueEntry], None] | None = None
+        self._on_left: Callable[[QueueEntry], None] | None = None  # the policies and the lane
+        self._on_departed: Callable[[QueueEntry], None] | None = None  # and the ledger
         self.renew_guard()
 
     def renew_guard(self) -> None:
@@ -169,16 +196,21 @@ class Queue:
             or self._dispatcher.wants_new_entries
             or self.browsers is not None
         )
-        self._on_departed = None
+        self._on_left = None
         last_values, dispatcher = self.last_values, self._dispatcher
         if self.overflow is not None or (last_values is not None and dispatcher.wants_departures):
-            self._on_departed = self._departed
+            self._on_left = self._left
         elif last_values is not None:
-            self._on_departed = last_values.forget
+            self._on_left = last_values.forget
         elif dispatcher.wants_departures:
-            self._on_departed = dispatcher.on_departed
-        if self.is_guarded or self._on_departed is not None:
+            self._on_left = dispatcher.on_departed
+        if self.is_guarded or self._on_left is not None:
             self._entry_class = RankedEntry
+        self._on_departed = self._on_left
+        self._admit = self._add
+        if self.ledger is not None:
+            self._on_departed = self.ledger.settle if self._on_left is None else self._departed
+            self._admit = self._admit_kept
         if self.is_guarded != was_guarded and self.environment is not None:
             self.environment.on_guard_changed()
 
@@ -188,10 +220,35 @@ class Queue:
         """The lane of queues that are not guarded, for messages without a time to live."""
         offset = self.next_offset
         self.next_offset = offset + 1
-        self._add(self._entry_class(self, message, offset))
+        self._admit(self._entry_class(self, message, offset))
         self.ready_bytes += message.size
         if not self._is_marked:
             self.mark()
+
+    def _admit_kept(self, entry: QueueEntry) -> None:
+        if entry.message.position or self.keeps == KEEPS_ALL:
+            self._keep(entry)
+        self._add(entry)
+
+    def _keep(self, entry: QueueEntry) -> None:
+        """A new entry that the store is to know, and its message with it."""
+        assert self.ledger is not None
+        if entry.message.position != UNWRITTEN:  # transient, or known to the store as another's
+            entry.message = entry.message.unwritten()
+        self.ledger.add(entry)
+
+    def keep_in(self, ledger: QueueLedger, *, keeps: int = KEEPS_PERSISTENT) -> None:
+        """What the queue has survives from now on; ``renew_guard`` is to follow."""
+        self.ledger = ledger
+        self.keeps = keeps
+
+    def page_by(self, paging: Paging) -> None:
+        """It says from now on what leaves memory; for a queue without entries."""
+        self.paging = paging
+        if paging.add is not None:
+            self._put = paging.add
+            if self.last_values is None:
+                self._add = self._put
 
     def accept(self, message: Message) -> bool:
         """Take in a message with all that this queue does to new ones; False: it is refused.
@@ -207,20 +264,88 @@ class Queue:
         offset = self.next_offset
         self.next_offset = offset + 1
         entry = RankedEntry(self, message, offset)
+        if self.ledger is not None and (message.position or self.keeps == KEEPS_ALL):
+            self._keep(entry)
+        self._take_in(entry, self.environment.clock.now_ms if self.environment is not None else 0)
+        return True
+
+    def _take_in(self, entry: RankedEntry, now_ms: int) -> None:
+        """All that this queue does to an entry that came at ``now_ms``."""
         expiry = self.expiry
-        if expiry is None and message.expires_at_ms:
+        if expiry is None and entry.message.expires_at_ms:
             expiry = self._start_expiry()
         if expiry is not None:
-            expiry.add(entry)
+            expiry.add(entry, now_ms)
         hold = self.hold
-        if hold is not None and hold.takes(entry):
+        if hold is not None and hold.takes(entry, now_ms):
             entry.state = HELD
             self.held_count += 1
+            if self.paging is not None:
+                self.paging.watch(entry)
         else:
             self._make_ready(entry)
-        if overflow is not None:
-            overflow.enforce(entry)
-        return True
+        if self.overflow is not None:
+            self.overflow.enforce(entry)
+
+    def restore_entries(self, entries: Iterable[tuple[int, int, Message]]) -> None:
+        """Entries of an earlier life: offset, delivery count and message, in offset order.
+
+        Times to live, and times until which they are held, count from the message's arrival.
+        """
+        paging = self.paging
+        for number, (offset, delivery_count, message) in enumerate(entries, 1):
+            entry = RankedEntry(self, message, offset)
+            entry.delivery_count = delivery_count
+            if delivery_count and self.shows_delivery_count:
+                entry.message = self._showing_count(message, delivery_count)
+            self.next_offset = max(self.next_offset, offset + 1)
+            self._take_in(entry, message.arrival_ms)
+            if paging is not None and not number % RESTORED_PER_STEP:
+                paging.on_restored()
+        if paging is not None:
+            paging.on_restored()
+
+    @property
+    def takes_pages(self) -> bool:
+        """Whether entries of an earlier life that do not expire may come by ``restore_paged``."""
+        return (
+            self.paging is not None
+            and type(self._order) is FifoOrder
+            and self.has_entries_to_itself
+            and not self.shows_delivery_count
+            and (self.expiry is None or not self.expiry.concerns_all)
+            and self.hold is None
+            and (self.overflow is None or not self.overflow.counts_unacked)
+        )
+
+    def restore_paged(
+        self,
+        offsets: array[int],
+        positions: array[int],
+        ready_bytes: int,
+        delivery_counts: Mapping[int, int] | None = None,
+    ) -> None:
+        """Entries of an earlier life that stay on disk, with the octets of all their bodies.
+
+        ``offsets`` and ``positions`` are ``array("Q")`` of the same length, behind all offsets that
+        there are; ``delivery_counts`` has those above 0. Only if ``takes_pages``.
+        """
+        assert self.takes_pages, self
+        assert self.paging is not None
+        if not offsets:
+            return
+        self.next_offset = max(self.next_offset, offsets[-1] + 1)
+        self.ready_bytes += ready_bytes
+        self.paging.restore(offsets, positions, ready_bytes, delivery_counts or {})
+        self.mark()
+
+    def _showing_count(self, message: Message, delivery_count: int) -> Message:
+        try:
+            shown = message.with_header("x-delivery-count", delivery_count)
+        except StoreError:
+            return message  # it is on disk and not to be read: that is found when it is its turn
+        shown.position = message.position  # the same one to the store
+        return shown
 
     def _make_ready(self, entry: QueueEntry) -> None:
         """A new entry takes its place."""
@@ -240,7 +365,7 @@ class Queue:
         """The replaced one leaves only now: a dead letter of it may come to this very queue."""
         assert self.last_values is not None
         replaced = self.last_values.replaced_by(entry)
-        self._order.add(entry)
+        self._put(entry)
         if replaced is not None:
             self.drop([replaced], "replaced")
 
@@ -292,6 +417,8 @@ class Queue:
             self.mark()
         if self.overflow is not None:
             self.overflow.on_delivered()
+        if self.paging is not None:
+            self.paging.step()
         if self._has_closing:
             self._let_go()
         return is_unfinished and not self.is_deleted
@@ -360,6 +487,8 @@ class Queue:
     def acquire(self, count: int) -> list[QueueEntry]:
         """Take the next ``count`` entries of the ordering, fewer when there are fewer."""
         entries = self._order.take(count)
+        if self.paging is not None and self.paging.has_stored:
+            entries = self.paging.readable(entries)
         if len(self._order) == 0 and not self._dispatcher.parked_count:
             self.ready_bytes = 0
         else:
@@ -368,6 +497,8 @@ class Queue:
             entry.state = ACQUIRED
         self.unacked_count += len(entries)
         self.delivered_count += len(entries)
+        if self.ledger is not None and entries:
+            self.ledger.on_acquired(entries)
         return entries
 
     def settle(self, entry: QueueEntry) -> None:
@@ -399,14 +530,40 @@ class Queue:
     def _bury(self, entries: list[QueueEntry], reason: DeathReason) -> None:
         """Acquired entries leave the queue, to where its dead letters go."""
         for entry in entries:
-            self.settle(entry)
-        if self.dead_letters is not None and (reason == "deleted" or not self.is_deleted):
-            self.dead_letters.publish(entries, reason)
+            entry.state = SETTLED
+        self.unacked_count -= len(entries)
+        self.settled_count += len(entries)
+        if self.is_deleted and reason != "deleted":
+            return
+        self._lay_to_rest(entries, reason)
+
+    def _lay_to_rest(self, entries: list[QueueEntry], reason: DeathReason) -> None:
+        """Settled entries, that were not accepted, leave.
+
+        The store hears of it when the dead letter of each is with the store: a crash in between
+        would lose the message.
+        """
+        if self._on_left is not None:
+            for entry in entries:
+                self._on_left(entry)
+        if self.dead_letters is not None:
+            self.dead_letters.publish(entries, reason, self.ledger)
+        elif self.ledger is not None:
+            for entry in entries:
+                self.ledger.settle(entry)
 
     def _departed(self, entry: QueueEntry) -> None:
         """An entry was settled, from whatever state."""
+        self._left(entry)
+        assert self.ledger is not None
+        self.ledger.settle(entry)
+
+    def _left(self, entry: QueueEntry) -> None:
+        """As ``_departed``, for all but the store."""
         if self.last_values is not None:
             self.last_values.forget(entry)
+        elif self.overflow is None and not self._dispatcher.wants_departures:
+            return
         self._dispatcher.on_departed(entry)
         if self.overflow is not None:
             self.overflow.on_departed(entry)
@@ -426,11 +583,7 @@ class Queue:
             else:
                 self._dispatcher.on_parked_dropped()
         self.settled_count += len(entries)
-        if self._on_departed is not None:
-            for entry in entries:
-                self._on_departed(entry)
-        if self.dead_letters is not None:
-            self.dead_letters.publish(entries, reason)
+        self._lay_to_rest(entries, reason)
 
     def release(self, entries: list[QueueEntry]) -> None:
         """Delivered entries become available again, at their own places, as redelivered.
@@ -455,9 +608,11 @@ class Queue:
         if self.shows_delivery_count:
             for entry in entries:
                 before = entry.message
-                entry.message = before.with_header("x-delivery-count", entry.delivery_count)
+                entry.message = self._showing_count(before, entry.delivery_count)
                 if self.overflow is not None:
                     self.overflow.on_changed(before, entry.message)
+        if self.ledger is not None:
+            self.ledger.on_released(entries)
         self._put_back(entries)
         if self.overflow is not None:
             self.overflow.enforce(None)
@@ -491,7 +646,14 @@ class Queue:
 
     def purge(self) -> int:
         """Drop all entries that nobody has; returns how many. Unacked ones are not touched."""
-        return len(self.take_all())
+        dropped = self._drop_pages()
+        return dropped + len(self.take_all())
+
+    def _drop_pages(self) -> int:
+        """Settle what stands in pages, without reading it; returns how many entries they were."""
+        dropped = 0 if self.paging is None else self.paging.drop_pages()
+        self.settled_count += dropped
+        return dropped
 
     def take_all(self) -> list[QueueEntry]:
         """Settle all ready and held entries, and return them in order."""
@@ -567,14 +729,31 @@ class Queue:
     def on_deleted(self) -> list[Consumer]:
         """Empty the queue and let go of its consumers, who are returned to be told."""
         self.is_deleted = True
-        entries = self.take_all()
-        if self.dead_letters is not None:
-            self.dead_letters.publish(entries, "deleted")
+        ledger, self.ledger = self.ledger, None
+        self.renew_guard()  # the store hears of no entry any more, but of the queue alone
+        paging, letters = self.paging, self.dead_letters
+        if letters is not None and paging is not None and letters.wants("deleted"):
+            is_left_on_disk = paging.is_paged or paging.has_stored
+        else:
+            is_left_on_disk = False
+            self._drop_pages()
+        if is_left_on_disk and letters is not None and paging is not None:
+            held = [] if self.hold is None else self.hold.take_all()
+            self.held_count = self.ready_bytes = 0
+            letters.publish_all(self._remains(held, paging, ledger), "deleted")
+        else:
+            entries = self.take_all()
+            if letters is not None:
+                letters.publish(entries, "deleted")
+            if ledger is not None:
+                ledger.forget()
+            if paging is not None:
+                paging.stop()
         for part in (self.expiry, self.hold, self.lease, self.overflow):
             if part is not None:
                 part.stop()
-        self._on_departed = None  # it refers to this queue, and nobody asks any more
-        self._add = self._order.add
+        self._on_departed = self._on_left = None  # they refer to this queue, nobody asks any more
+        self._add = self._admit = self._put = self._order.add
         if self.last_values is not None:
             self.last_values.forget_all()
         consumers = list(self.consumers)
@@ -585,6 +764,93 @@ class Queue:
         if self.browsers is not None:
             self.browsers.untie()
         return consumers
+
+    def _remains(
+        self, held: list[QueueEntry], paging: Paging, ledger: QueueLedger | None
+    ) -> Iterator[QueueEntry]:
+        """The entries of a deleted queue, read from disk as their dead letters are published; the
+        store may forget them after the last."""
+        dispatcher = self._dispatcher
+        while entries := dispatcher.take_some(BATCH_ENTRIES):
+            entries = paging.readable(entries)
+            self._settle_taken(entries)
+            yield from entries
+        self._settle_taken(held)
+        yield from held
+        if ledger is not None:
+            ledger.forget()
+        paging.stop()
+        self.paging = None
+
+    def _settle_taken(self, entries: list[QueueEntry]) -> None:
+        for entry in entries:
+            entry.state = SETTLED
+        self.settled_count += len(entries)
+
+    # ---------------------------------------------------- what is not in memory
+
+    @property
+    def has_entries_to_itself(self) -> bool:
+        """Whether nobody else refers to the entries in the ordering that do not expire."""
+        return (
+            self.browsers is None
+            and self.last_values is None
+            and not self._dispatcher.wants_new_entries
+        )
+
+    @property
+    def entry_class(self) -> type[QueueEntry]:
+        """What its entries are."""
+        return self._entry_class
+
+    @property
+    def has_stored_contents(self) -> bool:
+        """Whether there may be entries whose content has to be read first."""
+        return self.paging is not None and self.paging.has_stored
+
+    def with_content(
+        self, entries: list[QueueEntry], *, are_in_place: bool = False
+    ) -> list[QueueEntry]:
+        """These entries, whose contents are about to be read; without those that cannot be.
+
+        ``are_in_place``: they stand in the ordering, or are parked.
+        """
+        if self.paging is None or not self.paging.has_stored:
+            return entries
+        return self.paging.readable(entries, are_in_place=are_in_place)
+
+    def order_entries(self) -> list[QueueEntry]:
+        """Every entry in the ordering, left where it is."""
+        return list(self._order)
+
+    def parked_entries(self) -> list[QueueEntry]:
+        """Every parked entry, in no order, left where it is."""
+        return self._dispatcher.parked_entries()
+
+    def on_lost(self, entries: list[QueueEntry], *, are_in_place: bool) -> None:
+        """Ready entries, whose messages cannot be read, leave; the store keeps what it has.
+
+        ``are_in_place``: they stand in the ordering, or are parked.
+        """
+        for entry in entries:
+            state = entry.state
+            entry.state = SETTLED
+            self.ready_bytes -= entry.message.size
+            if are_in_place and state == PARKED:
+                self._dispatcher.on_parked_dropped()
+            elif are_in_place:
+                self._order.discard(entry)
+        self.settled_count += len(entries)
+        if self._on_left is not None:
+            for entry in entries:
+                self._on_left(entry)
+
+    def on_lost_pages(self, count: int, size_bytes: int, stored_bytes: int) -> None:
+        """Entries that stood in pages cannot be read; ``stored_bytes`` as limits count them."""
+        self.settled_count += count
+        self.ready_bytes -= min(size_bytes, self.ready_bytes)
+        if self.overflow is not None:
+            self.overflow.on_pages_dropped(stored_bytes)
 
     # ----------------------------------------------------------- reading
 

@@ -26,6 +26,7 @@ from hareline.broker.queues.dispatcher import BATCH_BYTES, BATCH_ENTRIES, Dispat
 from hareline.broker.queues.entry import SETTLED, QueueEntry
 from hareline.broker.queues.log import LogOrder
 from hareline.broker.queues.reader import Getter, Reader, Reading, ReadingAccount, is_wanted
+from hareline.message import TRANSIENT
 
 if TYPE_CHECKING:
     from collections import deque
@@ -162,8 +163,16 @@ class ReadingDispatcher(Dispatcher):
     # ------------------------------------------------- entries, on the queue's behalf
 
     def on_ready(self, entry: QueueEntry) -> None:
-        """Write its offset into the message, once for all readers, and tell them of it."""
-        entry.message = entry.message.with_header(OFFSET_HEADER, entry.offset)
+        """Write its offset into the message, once for all readers, and tell them of it.
+
+        A message out of the store has it, unless it was stored while it was held.
+        """
+        message = entry.message
+        position = message.position
+        if position <= TRANSIENT or message.header(OFFSET_HEADER) != entry.offset:
+            entry.message = message.with_header(OFFSET_HEADER, entry.offset)
+            if position > TRANSIENT:
+                entry.message.position = position  # the same one to the store
         self._offer(entry)
 
     def _offer(self, entry: QueueEntry) -> None:
@@ -186,10 +195,12 @@ class ReadingDispatcher(Dispatcher):
         """The first entry that the default filters let through, every time: basic.get starts from
         the beginning and leaves no mark."""
         order = self._order
+        queue = self._queue
         entry = order.peek() if self.getter is None else self.getter.first(order)
+        while entry is not None and not self._are_readable([entry]):
+            entry = order.peek() if self.getter is None else self.getter.first(order)
         if entry is None:
             return None
-        queue = self._queue
         queue.unacked_count += 1
         queue.delivered_count += 1
         return Reading(self._account, entry)
@@ -304,6 +315,11 @@ class ReadingDispatcher(Dispatcher):
         consumer = reader.consumer
         entries = log.entries
         index = self._index(log, reader)
+        if self._queue.has_stored_contents:
+            # looked at before: what cannot be read is settled now, and perhaps the list made anew
+            is_picking = reader.is_choosy or bool(consumer.windows)
+            self._are_readable(entries[index : index + (BATCH_ENTRIES if is_picking else limit)])
+            index = self._index(log, reader)
         if not reader.is_choosy and not consumer.windows:
             found = entries[index : index + limit]
             index += len(found)
@@ -335,6 +351,7 @@ class ReadingDispatcher(Dispatcher):
         while (heap or shelf) and len(found) < limit and self._looks < BATCH_ENTRIES:
             is_new = not shelf or (bool(heap) and heap[0][0] < rank(shelf[-1]))
             entry = heap[0][1] if is_new else shelf[-1]
+            self._are_readable([entry])
             is_for_it = is_wanted(consumer, entry)
             if is_for_it and consumer.windows and not self._is_admitted(consumer, entry):
                 break
@@ -346,6 +363,13 @@ class ReadingDispatcher(Dispatcher):
                 found.append(entry)
             self._looks += 1
         return found
+
+    def _are_readable(self, entries: list[QueueEntry]) -> bool:
+        """Get ready to show these; False: what cannot be read was settled, and has left."""
+        paging = self._queue.paging
+        if paging is None or not paging.has_stored:
+            return True
+        return len(paging.readable(entries, are_in_place=True)) == len(entries)
 
     def _is_admitted(self, consumer: Consumer, entry: QueueEntry) -> bool:
         """Whether all its windows have room; counts the entry then, else the reader waits."""

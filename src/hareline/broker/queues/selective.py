@@ -212,6 +212,8 @@ class SelectiveDispatcher(Dispatcher):
     def _park(self, entry: QueueEntry, mask: int, group: Group | None) -> None:
         entry.state = PARKED
         self.parked_count += 1
+        if self._queue.paging is not None:
+            self._queue.paging.watch(entry)
         self._parking.park(self._order_rank(entry), entry, mask, group)
 
     def _next_consumer(self, mask: int, entry: QueueEntry) -> Consumer | None:
@@ -274,7 +276,7 @@ class SelectiveDispatcher(Dispatcher):
                 looks -= 1
                 budget -= self._serve_eager(consumer)
             elif len(order) and self.has_active_consumers:
-                taken = order.take(min(at_once, budget))
+                taken = self._queue.with_content(order.take(min(at_once, budget)))
                 at_once = min(TAKEN_AT_ONCE, 4 * at_once)
                 looks -= len(taken)
                 budget -= self._place_all(taken)
@@ -377,8 +379,8 @@ class SelectiveDispatcher(Dispatcher):
             return 0
         head = self._order.peek()
         if head is not None and self._order_rank(head) < best[0]:
-            self._order.take(1)
-            return self._place(head)
+            taken = self._queue.with_content(self._order.take(1))
+            return self._place(taken[0]) if taken else 0
         return self._offer(consumer, best)
 
     def _offer(self, consumer: Consumer, best: Head) -> bool:
@@ -391,6 +393,8 @@ class SelectiveDispatcher(Dispatcher):
         group = lot.group
         head = lot.head()
         assert head is not None, "it was the best"
+        if not self._queue.with_content([head[1]], are_in_place=True):
+            return False
         if not self._can_take(consumer, head[1]):
             return False
         if self._has_returned or (group is not None and self._batches is not batches):
@@ -448,6 +452,8 @@ class SelectiveDispatcher(Dispatcher):
         queue.ready_bytes -= sum([entry.message.size for entry in entries])
         queue.unacked_count += len(entries)
         queue.delivered_count += len(entries)
+        if queue.ledger is not None:
+            queue.ledger.on_acquired(entries)
 
     def _hand_over_all(self) -> None:
         batches, self._batches = self._batches, {}
@@ -505,12 +511,16 @@ class SelectiveDispatcher(Dispatcher):
             best = self._parking.best(self._get_bit, None)
             head = self._order.peek()
             if best is not None and (head is None or best[0] < self._order_rank(head)):
+                parked = best[1].head()
+                if parked and not self._queue.with_content([parked[1]], are_in_place=True):
+                    continue
                 entry = self._parking.take(best[1])
                 self.parked_count -= 1
                 return self._take_for_get(entry, best[1].group)
             if head is None:
                 return None
-            self._order.take(1)
+            if not self._queue.with_content(self._order.take(1)):
+                continue
             mask, key, sequence = self._labels.of(head)
             group = self._group(key, sequence)
             if mask & self._get_bit and (group is None or group.owner is None):
@@ -537,6 +547,14 @@ class SelectiveDispatcher(Dispatcher):
     def on_parked_dropped(self) -> None:
         self.parked_count -= 1
         self._parking.on_dropped()
+
+    def take_some(self, count: int) -> list[QueueEntry]:
+        if self.parked_count:
+            self._unpark_all()
+        return super().take_some(count)
+
+    def parked_entries(self) -> list[QueueEntry]:
+        return self._parking.entries()
 
     def ready_entries(self) -> list[QueueEntry]:
         return sorted(super().ready_entries() + self._parking.entries(), key=self._order_rank)

@@ -57,7 +57,9 @@ class RefusedLetters:
     def __init__(self) -> None:
         self.deaths: list[tuple[bytes, str]] = []
 
-    def publish(self, entries: list[QueueEntry], reason: DeathReason) -> None:
+    def publish(
+        self, entries: list[QueueEntry], reason: DeathReason, ledger: object = None
+    ) -> None:
         for entry in entries:
             self.publish_message(entry.message, reason)
 

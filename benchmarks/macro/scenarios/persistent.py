@@ -1,0 +1,297 @@
+"""Persistent messages and durable queues beside RabbitMQ: confirms, round trips, tx, consuming.
+
+Where a rate is that of a disk, nobody consumes while it is measured: what is delivered and acked at
+once need never be written, so it would tell nothing of the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import abstractmethod
+from typing import ClassVar, Final
+
+from pamqp import commands, frame
+
+from benchmarks.macro import machine
+from benchmarks.macro.client import Client
+from benchmarks.macro.errors import BenchmarkError
+from benchmarks.macro.frames import SETTLE_FRAME_SIZE, ConfirmMeter, Tape
+from benchmarks.macro.percentile import percentile
+from benchmarks.macro.scenario import (
+    DURABLE_SECTION,
+    Bench,
+    Better,
+    Metric,
+    Of,
+    Outcome,
+    Scenario,
+    Stopwatch,
+    Target,
+    collector_off,
+)
+from benchmarks.macro.scenarios.durable_loads import (
+    CONFIRM_WINDOW,
+    PREFETCH,
+    ConfirmLoop,
+    confirmed_publisher,
+    drain,
+    durable_queue,
+    expect_ready,
+    expect_written,
+    fill,
+    persistent_address,
+)
+from benchmarks.macro.scenarios.throughput import Throughput, default_exchange
+from benchmarks.macro.traffic import AckMode
+
+CONFIRMS_TARGET: Final = 5.0
+CONSUME_TARGET: Final = 3.0
+ROUND_TRIP_TARGET: Final = 1.0
+SMALL: Final = 100
+SIZES: Final = ((SMALL, "100B"), (1024, "1KiB"))
+TX_SIZE: Final = 100
+ANSWER_TIMEOUT_S: Final = 30.0
+#: how many messages wait for the consumer for each second that a rate would be measured
+PREFILLED_PER_S: Final = 40_000
+WARM_UP_MESSAGES: Final = 2_000
+PERCENTILES: Final = {"p50": 0.50, "p99": 0.99}
+COMMIT: Final = frame.marshal(commands.Tx.Commit(), 1)
+COMMIT_OK: Final = frame.marshal(commands.Tx.CommitOk(), 1)
+RECEIVE_OCTETS: Final = 65_536
+
+
+class ConfirmedPublishes(Scenario):
+    """One publisher, a durable queue that grows meanwhile, no consumer."""
+
+    section: ClassVar[str] = DURABLE_SECTION
+
+    def __init__(self, body_size: int, label: str) -> None:
+        super().__init__(
+            f"persistent_confirm_window_{CONFIRM_WINDOW}_{label}",
+            f"persistent publishes with at most {CONFIRM_WINDOW:,} unconfirmed, no consumer",
+            (Metric("confirms", "msg/s", Better.HIGHER, Target(Of.RATIO, CONFIRMS_TARGET)),),
+        )
+        self._body_size = body_size
+
+    def run(self, bench: Bench) -> Outcome:
+        with (
+            bench.control() as control,
+            durable_queue(control, "confirm") as queue,
+            Client(bench.url) as client,
+        ):
+            publisher = confirmed_publisher(client, [persistent_address(queue)], self._body_size)
+            loop = ConfirmLoop([publisher])
+            watch = Stopwatch(bench.pid)
+            written = _written(bench)
+            try:
+                with collector_off():
+                    rate = loop.measure_confirms(bench.warm_up_s, bench.seconds, watch)
+            finally:
+                loop.close()
+            expect_ready(control, queue, publisher.published)
+            details = {"MB/s of bodies": rate * self._body_size / 1e6}
+            if written is not None:
+                by_now = (_written(bench) or 0) - written
+                expect_written(by_now, publisher.published, self._body_size)
+                details["bytes written per message"] = by_now / publisher.published
+            return watch.outcome({"confirms": rate}, details)
+
+
+class PersistentThroughput(Throughput):
+    """Publisher and consumer at once, as in the section of transient messages."""
+
+    section: ClassVar[str] = DURABLE_SECTION
+
+
+class OneByOne(Scenario):
+    """A publisher that waits for each answer of the broker before it goes on.
+
+    Blocking calls on one connection. Afterwards the queue must give all that was published, in
+    order.
+    """
+
+    section: ClassVar[str] = DURABLE_SECTION
+    #: how many publishes get one answer
+    messages_each: ClassVar[int]
+
+    def run(self, bench: Bench) -> Outcome:
+        with bench.control() as control, durable_queue(control, "onebyone") as queue:
+            with Client(bench.url) as client:
+                tape = Tape([persistent_address(queue)], SMALL, client.frame_max, count=TX_SIZE)
+                self.begin(client)
+                client.sock.settimeout(ANSWER_TIMEOUT_S)
+                with collector_off():
+                    warmed = len(self._ask_for(bench.warm_up_s, client, tape, 0))
+                    watch = Stopwatch(bench.pid)
+                    waits_ns = self._ask_for(bench.seconds, client, tape, warmed)
+                    watch.stop()
+            published = (warmed + len(waits_ns)) * self.messages_each
+            expect_ready(control, queue, published)
+            drain(bench, control, queue, SMALL, published, tape_count=tape.count)
+        return watch.outcome(self.values(sorted(waits_ns), watch.elapsed_s))
+
+    @abstractmethod
+    def begin(self, client: Client) -> None:
+        """Bring the channel into its mode; called once before any `ask`."""
+
+    @abstractmethod
+    def ask(self, client: Client, tape: Tape, number: int) -> None:
+        """Publish for the `number`-th time, counted from 0, and return when that is answered.
+
+        :raises BenchmarkError: the broker refuses it, or does not answer in time.
+        """
+
+    @abstractmethod
+    def values(self, waits_ns: list[int], elapsed_s: float) -> dict[str, float]:
+        """The numbers of the scenario; `waits_ns` ascends."""
+
+    def _ask_for(self, seconds: float, client: Client, tape: Tape, first: int) -> list[int]:
+        """How long each answer took, in nanoseconds."""
+        waits_ns: list[int] = []
+        deadline_ns = time.perf_counter_ns() + int(seconds * 1e9)
+        now_ns = 0
+        while now_ns < deadline_ns:
+            asked_ns = time.perf_counter_ns()
+            self.ask(client, tape, first + len(waits_ns))
+            now_ns = time.perf_counter_ns()
+            waits_ns.append(now_ns - asked_ns)
+        return waits_ns
+
+
+class ConfirmRoundTrips(OneByOne):
+    """Each publish waits for the confirm of the one before."""
+
+    messages_each: ClassVar[int] = 1
+
+    def __init__(self) -> None:
+        super().__init__(
+            "persistent_confirm_round_trips_100B",
+            "one persistent publish, its confirm, the next",
+            (
+                Metric("p50", "ms", Better.LOWER, Target(Of.RATIO, ROUND_TRIP_TARGET)),
+                Metric("p99", "ms", Better.LOWER),
+            ),
+        )
+        self._meter = ConfirmMeter()
+
+    def begin(self, client: Client) -> None:
+        client.select_confirms()
+        self._meter = ConfirmMeter()
+
+    def ask(self, client: Client, tape: Tape, number: int) -> None:
+        lap, place = divmod(number, tape.count)
+        if lap and not place:
+            tape.begin_lap(lap)
+        start = place * tape.frame_size
+        client.sock.sendall(memoryview(tape.octets)[start : start + tape.frame_size])
+        self._meter.feed(_receive(client, SETTLE_FRAME_SIZE))
+        if self._meter.count != number + 1:
+            raise BenchmarkError(f"{number + 1} published, {self._meter.count} confirmed")
+
+    def values(self, waits_ns: list[int], elapsed_s: float) -> dict[str, float]:
+        return {name: percentile(waits_ns, share) / 1e6 for name, share in PERCENTILES.items()}
+
+
+class Transactions(OneByOne):
+    """A hundred publishes and tx.commit in one send, again when commit-ok is there."""
+
+    messages_each: ClassVar[int] = TX_SIZE
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"persistent_tx_of_{TX_SIZE}_100B",
+            f"{TX_SIZE} persistent publishes, tx.commit, commit-ok, again",
+            (
+                Metric("messages", "msg/s", Better.HIGHER),
+                Metric("commit p50", "ms", Better.LOWER),
+                Metric("commit p99", "ms", Better.LOWER),
+            ),
+        )
+
+    def begin(self, client: Client) -> None:
+        client.call(commands.Tx.Select(), commands.Tx.SelectOk)
+
+    def ask(self, client: Client, tape: Tape, number: int) -> None:
+        if number:
+            tape.begin_lap(number)
+        client.sock.sendall(tape.octets + COMMIT)
+        answer = _receive(client, len(COMMIT_OK))
+        if answer != COMMIT_OK:
+            raise BenchmarkError(f"tx.commit was answered by {answer!r}")
+
+    def values(self, waits_ns: list[int], elapsed_s: float) -> dict[str, float]:
+        rate = len(waits_ns) * TX_SIZE / elapsed_s
+        waits = {
+            f"commit {name}": percentile(waits_ns, share) / 1e6
+            for name, share in PERCENTILES.items()
+        }
+        return {"messages": rate, **waits}
+
+
+class AckedConsume(Scenario):
+    """A durable queue that was filled before, one consumer, an ack each hundred deliveries."""
+
+    section: ClassVar[str] = DURABLE_SECTION
+
+    def __init__(self, body_size: int, label: str) -> None:
+        super().__init__(
+            f"persistent_consume_ack_every_100_{label}",
+            f"a queue filled before, prefetch {PREFETCH:,}, a multiple ack each 100 deliveries",
+            (Metric("deliveries", "msg/s", Better.HIGHER, Target(Of.RATIO, CONSUME_TARGET)),),
+        )
+        self._body_size = body_size
+
+    def run(self, bench: Bench) -> Outcome:
+        count = int(PREFILLED_PER_S * bench.seconds)
+        with bench.control() as control, durable_queue(control, "consume") as queue:
+            fill(bench, control, queue, self._body_size, WARM_UP_MESSAGES)
+            drain(bench, control, queue, self._body_size, WARM_UP_MESSAGES)
+            fill_s = fill(bench, control, queue, self._body_size, count)
+            os.sync()  # the fill is paid for before the clock runs
+            watch = Stopwatch(bench.pid)
+            drain_s = drain(bench, control, queue, self._body_size, count)
+            watch.stop()
+        return watch.outcome({"deliveries": count / drain_s}, {"fill in msg/s": count / fill_s})
+
+
+def _receive(client: Client, size: int) -> bytes:
+    """Exactly so many octets. :raises BenchmarkError: they do not come, or more do."""
+    octets = b""
+    while len(octets) < size:
+        try:
+            more = client.sock.recv(RECEIVE_OCTETS)
+        except TimeoutError as error:
+            raise BenchmarkError(f"no answer within {ANSWER_TIMEOUT_S:.0f} s") from error
+        if not more:
+            raise BenchmarkError("the broker closed the connection")
+        octets += more
+    if len(octets) > size:
+        raise BenchmarkError(f"an answer of {size} octets was expected, not {octets[:160]!r}")
+    return octets
+
+
+def _written(bench: Bench) -> int | None:
+    return None if bench.pid is None else machine.written_bytes(bench.pid)
+
+
+def scenarios() -> list[Scenario]:
+    durable = default_exchange(is_durable=True)
+    return [
+        *(ConfirmedPublishes(size, label) for size, label in SIZES),
+        ConfirmRoundTrips(),
+        Transactions(),
+        *(AckedConsume(size, label) for size, label in SIZES),
+        *(
+            PersistentThroughput(
+                f"persistent_through_confirm_{CONFIRM_WINDOW}_ack_every_100_{label}",
+                f"confirms as above, and a consumer that acks each 100, prefetch {PREFETCH:,}",
+                declare=durable,
+                body_size=size,
+                mode=AckMode.EVERY_100,
+                prefetch=PREFETCH,
+                confirm_window=CONFIRM_WINDOW,
+            )
+            for size, label in SIZES
+        ),
+    ]

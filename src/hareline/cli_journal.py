@@ -1,0 +1,249 @@
+"""``hareline journal``: dump, verify and repair what a broker keeps on disk, while it is stopped.
+
+Invariant: files are only read, but by ``repair --apply``. Standard output holds what was asked for;
+what hinders it is a sentence on standard error and exit status 1. ``verify`` and ``dump`` end with
+status 1 as well where the journal is damaged; a torn tail is no damage.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, NoReturn
+
+import typer
+from rich.console import Console
+
+from hareline.errors import ConfigurationError, StoreError
+from hareline.settings import config_path, load_settings
+
+EXIT_FAILURE: Final = 1
+_JOURNAL: Final = "journal"
+_LOCK: Final = "lock"
+_DEFINITIONS: Final = "definitions.sqlite"
+
+app = typer.Typer(
+    name=_JOURNAL,
+    help="Read, check and mend the journal of a broker that is not running.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_Directory = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="DIR",
+        help="The broker's data directory, or the journal in it; by default the one of the "
+        "settings (file and environment).",
+        show_default=False,
+    ),
+]
+
+
+class Way(StrEnum):
+    """How to mend."""
+
+    skip = "skip"
+    truncate = "truncate"
+
+
+@app.command()
+def dump(
+    directory: _Directory = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object per line instead of words.")
+    ] = False,
+    content: Annotated[
+        bool,
+        typer.Option("--content", help="With --json: messages' header and body frames in base64."),
+    ] = False,
+) -> None:
+    """Print a line for each batch of the journal and each record in it.
+
+    What cannot be read is left out, said on standard error, and makes the exit status 1.
+    """
+    from hareline.storage.journal import inspect
+    from hareline.storage.journal.files import Files
+
+    if content and not as_json:
+        _fail("hareline: --content goes with --json only")
+    with _opened(directory) as journal:
+        report = inspect.Report()
+        for line in inspect.dump(Files(), journal, report, as_json=as_json, with_content=content):
+            typer.echo(line)
+        for _, what in report.malformed:
+            _complain(what)
+        for damage in report.damages:
+            _complain(str(damage))
+    if report.is_damaged:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+@app.command()
+def verify(directory: _Directory = None) -> None:
+    """Read all of the journal and say exactly what is wrong with it.
+
+    Exit status 0: no damage, be there a torn tail or not. 1: damage, or it cannot be read.
+    """
+    from hareline.storage.journal import inspect
+    from hareline.storage.journal.files import Files
+
+    with _opened(directory) as journal:
+        report = inspect.verify(Files(), journal)
+        for line in _with_queue_names(report.lines(), Path(journal).parent):
+            typer.echo(line)
+    if report.is_damaged:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+@app.command()
+def repair(
+    directory: _Directory = None,
+    way: Annotated[
+        Way,
+        typer.Option(
+            help="skip: give up what cannot be read, keep the rest. truncate: give up everything "
+            "from the first damage on."
+        ),
+    ] = Way.skip,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Do it. Without this it is only said.")
+    ] = False,
+) -> None:
+    """Say what mending the journal would do and what would be lost by it; with --apply, do it.
+
+    The files as they were are kept, in a folder of the journal. Exit status 0: nothing is to be
+    done, or it was done. 1: something is to be done, or it cannot be.
+    """
+    from hareline.storage.journal import inspect, repair
+    from hareline.storage.journal.damage import Decision
+    from hareline.storage.journal.files import Files
+
+    with _opened(directory, is_to_write=apply) as journal:
+        files = Files()
+        planned = repair.plan(files, journal, Decision(way.value))
+        for line in _with_queue_names(iter(planned.lines), Path(journal).parent):
+            typer.echo(line)
+        if planned.is_needed and apply:
+            removed = repair.apply(files, planned)
+            typer.echo(f"done; the files as they were: {removed}")
+        elif planned.is_needed:
+            typer.echo("nothing was done; --apply does it")
+        report = inspect.verify(files, journal)
+        if not planned.is_needed and not report.is_damaged:
+            typer.echo("no damage, nothing to do")
+        for _, what in report.malformed:
+            _complain(f"cannot be mended: {what}")
+    if report.is_damaged:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+@contextmanager
+def _opened(directory: Path | None, *, is_to_write: bool = False) -> Iterator[str]:
+    """The journal's directory, locked; every error from here to the end is a sentence."""
+    try:
+        journal = _find(directory)
+        with _locked(journal.parent, is_to_write=is_to_write):
+            yield str(journal)
+    except ConfigurationError as error:
+        _fail(*error.problems)
+    except StoreError as error:
+        _fail(f"hareline: {error}")
+    except BrokenPipeError:  # whoever reads it has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for the interpreter's last flush
+        raise typer.Exit(0) from None
+    except OSError as error:
+        text = error.strerror or str(error)
+        _fail(f"hareline: {error.filename}: {text}" if error.filename else f"hareline: {text}")
+
+
+def _find(directory: Path | None) -> Path:
+    """The folder with the segments. Raises StoreError."""
+    from hareline.storage.journal.files import Files
+    from hareline.storage.journal.inspect import is_journal
+
+    if directory is None:
+        settings = load_settings(config_path(None, os.environ), os.environ)
+        directory = Path(settings.data_dir)
+    directory = directory.absolute()
+    if not directory.exists():
+        raise StoreError(f"{directory}: no such directory")
+    if not directory.is_dir():
+        raise StoreError(f"{directory}: not a directory")
+    inner = directory / _JOURNAL
+    journal = inner if inner.is_dir() else directory
+    if not is_journal(Files(), str(journal)):
+        raise StoreError(f"{journal}: not a journal, no file in it is a segment")
+    return journal
+
+
+@contextmanager
+def _locked(data_dir: Path, *, is_to_write: bool) -> Iterator[None]:
+    """Nobody writes meanwhile: a broker holds this lock as long as it runs. Raises StoreError."""
+    path = data_dir / _LOCK
+    if not path.exists():  # no broker has ever run here: a copy of a journal
+        yield
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(fd, (fcntl.LOCK_EX if is_to_write else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(f"{data_dir}: a running broker uses it; stop that first") from None
+        yield
+    finally:
+        os.close(fd)
+
+
+def _with_queue_names(lines: Iterator[str], data_dir: Path) -> Iterator[str]:
+    """The lines, and behind those of lost entries which queue that is, as far as it is known."""
+    names = _queue_names(data_dir)
+    for line in lines:
+        start, _, rest = line.partition("lost of queue id ")
+        number, colon, _ = rest.partition(":")
+        known = names.get(int(number)) if not start and colon and number.isdecimal() else None
+        yield line if known is None else f"{line} ({known})"
+
+
+def _queue_names(data_dir: Path) -> dict[int, str]:
+    """Queue id to name and virtual host; empty where there is nothing to read them from.
+
+    From a copy: SQLite writes beside a database that was not closed, even to read it.
+    """
+    path = data_dir / _DEFINITIONS
+    if not path.exists():
+        return {}
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            for each in (path, path.with_name(f"{path.name}-wal")):
+                if each.exists():
+                    shutil.copyfile(each, Path(folder) / each.name)
+            with closing(sqlite3.connect(Path(folder) / path.name)) as database:
+                rows = database.execute("SELECT id, vhost, name FROM queues").fetchall()
+    except sqlite3.Error as error:
+        _complain(f"{path}: {error}; queues are shown by their ids")
+        return {}
+    return {each[0]: f"queue '{_text(each[2])}' in vhost '{_text(each[1])}'" for each in rows}
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
+
+
+def _complain(problem: str) -> None:
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console.print(problem, style="red")
+
+
+def _fail(*problems: str) -> NoReturn:
+    for problem in problems:
+        _complain(problem)
+    raise typer.Exit(EXIT_FAILURE)

@@ -1,0 +1,166 @@
+"""``hareline replay``: ask a running broker to replay messages, over HTTP, and say what came of it.
+
+Invariant: exit status 0 means that all there was is in the target queue; 1 that something was not
+replayed, with the reason on standard error. Standard output holds the result alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import json
+import os
+import sys
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from rich.console import Console
+
+EXIT_FAILURE: Final = 1
+PASSWORD_VARIABLE: Final = "HARELINE_PASSWORD"
+_NOT_OURS: Final = "the answer is not that of a broker"
+
+
+def replay(
+    queue: Annotated[
+        str, typer.Option(metavar="NAME", help="Queue whose messages are replayed; may be deleted.")
+    ],
+    to_queue: Annotated[
+        str, typer.Option(metavar="NAME", help="Queue that gets them. It must be there.")
+    ],
+    from_instant: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="First arrival: ISO 8601 with a zone (2026-01-05T10:00:00Z), or epoch "
+            "milliseconds.",
+        ),
+    ],
+    to_instant: Annotated[
+        str, typer.Option("--to", metavar="TIME", help="Arrivals before this, written likewise.")
+    ],
+    vhost: Annotated[str, typer.Option(metavar="NAME", help="Virtual host of both.")] = "/",
+    exchange: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help='Only what was published to it; "" is the default one.'),
+    ] = None,
+    routing_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Only what was published with this key.")
+    ] = None,
+    selector: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only what this JMS selector is true of.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="At most so many, the oldest.")
+    ] = None,
+    url: Annotated[
+        str, typer.Option(metavar="URL", help="Where the broker's management port is.")
+    ] = "http://127.0.0.1:15672",
+    user: Annotated[
+        str, typer.Option(metavar="NAME", help="A user with the tag administrator.")
+    ] = "guest",
+) -> None:
+    """Put messages of a time range, which a running broker's journal still has, into a queue.
+
+    The broker must keep them: journal.retention_age_s, journal.retention_bytes. The password is
+    that of the environment's HARELINE_PASSWORD, and asked for on a terminal otherwise.
+    """
+    if not url.startswith(("http://", "https://")):
+        _fail(f"hareline: --url: '{url}' does not begin with http:// or https://")
+    fields = {
+        "vhost": vhost,
+        "queue": queue,
+        "to_queue": to_queue,
+        "from": from_instant,
+        "to": to_instant,
+        "exchange": exchange,
+        "routing_key": routing_key,
+        "selector": selector,
+        "limit": limit,
+    }
+    given = {name: value for name, value in fields.items() if value is not None}
+    outcome, reason = _ask(f"{url.rstrip('/')}/api/replay", given, user, _password(user))
+    if "replayed" in outcome:
+        _show(outcome, queue, to_queue)
+    if reason:
+        _fail(f"hareline: {reason}")
+    if outcome["unreadable"]:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def _ask(url: str, fields: dict[str, Any], user: str, password: str) -> tuple[dict[str, Any], str]:
+    """The answer's fields, and why it was refused, empty if it was not."""
+    from http.client import HTTPException  # what is not needed to parse a command line
+    from urllib.error import HTTPError, URLError
+    from urllib.request import ProxyHandler, Request, build_opener
+
+    login = base64.b64encode(f"{user}:{password}".encode()).decode()
+    request = Request(
+        url,
+        json.dumps(fields).encode(),
+        {"Content-Type": "application/json", "Authorization": f"Basic {login}"},
+    )
+    try:
+        # No time limit: a replay takes as long as it takes. No proxy: this is between machines.
+        with build_opener(ProxyHandler({})).open(request) as answer:
+            outcome = _decoded(url, answer.read())
+    except HTTPError as error:
+        with error:
+            refusal = _decoded(url, error.read())
+        return refusal, str(refusal.get("reason", f"{url}: {error.code} {error.reason}"))
+    except (URLError, HTTPException, OSError, ValueError) as error:  # the last for the URL
+        said = getattr(error, "reason", error)
+        _fail(f"hareline: {url}: {getattr(said, 'strerror', None) or said}")
+    if "replayed" not in outcome:
+        _fail(f"hareline: {url}: {_NOT_OURS}")
+    return outcome, ""
+
+
+def _decoded(url: str, octets: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(octets)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        _fail(f"hareline: {url}: {_NOT_OURS}")
+    return fields
+
+
+def _show(outcome: dict[str, Any], queue: str, to_queue: str) -> None:
+    count = outcome["replayed"]
+    line = f"replayed {count} message{'' if count == 1 else 's'} of '{queue}' into '{to_queue}'"
+    if count:
+        line += f", which arrived from {outcome['first']} to {outcome['last']}"
+    _console().print(line)
+    for problem in outcome["problems"]:
+        _complain(f"hareline: {problem}")
+    if outcome["unreadable"]:
+        _complain(f"hareline: messages that could not be read: {outcome['unreadable']}")
+
+
+def _password(user: str) -> str:
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if password is not None:
+        return password
+    if not _is_terminal():
+        _fail(f"hareline: no password: set {PASSWORD_VARIABLE}, or run this on a terminal")
+    return getpass.getpass(f"Password of {user}: ")
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _console(*, is_for_errors: bool = False) -> Console:
+    # No markup: a queue may be called "[red]".
+    return Console(stderr=is_for_errors, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def _complain(problem: str) -> None:
+    _console(is_for_errors=True).print(problem, style="red")
+
+
+def _fail(problem: str) -> NoReturn:
+    _complain(problem)
+    raise typer.Exit(EXIT_FAILURE)

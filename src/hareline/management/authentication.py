@@ -1,0 +1,83 @@
+"""Who asks over HTTP: basic authentication with the broker's own users, and what their tags allow.
+
+Called by the routes that change something. The rules are those of a login over AMQP: a user that
+may only come from this machine may not come from elsewhere, an unknown user takes as long as a
+wrong password, and each failure costs ``auth.failure_delay_s``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import ipaddress
+from collections.abc import Callable
+from typing import Final
+
+from fastapi import Request
+
+from hareline import events
+from hareline.auth.users import User, UserRegistry
+from hareline.events import Report
+from hareline.management.refusals import Refusal
+
+ADMINISTRATOR: Final = "administrator"
+_CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Hareline", charset="UTF-8"'}
+
+
+class Authenticator:
+    """``failure_delay_s`` is asked each time, since a reload may change it."""
+
+    def __init__(
+        self, users: UserRegistry, failure_delay_s: Callable[[], float], report: Report
+    ) -> None:
+        self._users = users
+        self._failure_delay_s = failure_delay_s
+        self._report = report
+
+    async def administrator(self, request: Request) -> User:
+        """The user who asks. Raises Refusal: 401 for no or a wrong login, 403 without the tag."""
+        name, password = _credentials(request.headers.get("Authorization"))
+        host, port = request.client or ("", 0)
+        user = self._users.authenticate(name, password, _is_loopback(host))
+        if user is None:
+            self._report(
+                events.CONNECTION_REFUSED,
+                peer=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+                reason=f"HTTP login of user '{name}' failed",
+            )
+            await asyncio.sleep(self._failure_delay_s())
+            raise _unauthorized("wrong user or password")
+        if ADMINISTRATOR not in user.tags:
+            raise Refusal(403, "access_refused", f"user '{name}' has no tag '{ADMINISTRATOR}'")
+        return user
+
+
+def _credentials(header: str | None) -> tuple[str, str]:
+    """User and password of an Authorization header (RFC 7617)."""
+    if header is None:
+        raise _unauthorized("log in with a user of the broker, by HTTP basic authentication")
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        raise _unauthorized(f"Authorization: scheme '{scheme}' is not Basic")
+    try:
+        decoded = base64.b64decode(encoded.strip(), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise _unauthorized("Authorization: not the base64 of user:password in UTF-8") from None
+    name, colon, password = decoded.partition(":")
+    if not colon:
+        raise _unauthorized("Authorization: no colon between user and password")
+    return name, password
+
+
+def _unauthorized(reason: str) -> Refusal:
+    return Refusal(401, "not_authorized", reason, headers=_CHALLENGE)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:  # the peer was gone before it could be asked for
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

@@ -1,0 +1,44 @@
+"""What a request over HTTP is refused with: a status, and a body that says what was wrong.
+
+Raised anywhere below a route of ``management``, made an answer there and nowhere else. The body is
+``{"error": ..., "reason": ...}`` as in RabbitMQ's API: a word for programs, a sentence for people.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi.responses import Response
+
+
+class Refusal(Exception):
+    """``error``: a word in lower case. ``details`` are further fields of the body."""
+
+    def __init__(
+        self,
+        status: int,
+        error: str,
+        reason: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.error = error
+        self.reason = reason
+        self.headers = dict(headers or {})
+        self.details = dict(details or {})
+
+    def answer(self) -> Response:
+        body = {"error": self.error, "reason": self.reason, **self.details}
+        return json_answer(self.status, body, self.headers)
+
+
+def json_answer(
+    status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+) -> Response:
+    """In ASCII: names of queues need not be UTF-8, and what is not is there as surrogates."""
+    return Response(json.dumps(body), status, headers, media_type="application/json")

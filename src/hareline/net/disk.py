@@ -1,0 +1,110 @@
+"""How much room the disk of the data directory has, and the alarm when it is too little.
+
+``server`` starts the watch; the twin of ``net.memory``. Two things set the one alarm "disk": free
+space below the watermark, which is looked at every now and then, and the store, when the system
+refuses it room for its next segment. It is cleared when neither is the case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from hareline import events
+from hareline.amqp.alarms import Alarms
+from hareline.events import Report
+
+# Above this multiple of the watermark an alarm is cleared, so that it does not flutter.
+CLEAR_MULTIPLE: Final = 1.05
+
+
+class DiskSpace(NamedTuple):
+    """Of the file system: what an ordinary user may still write, and the size of all of it."""
+
+    free_bytes: int
+    total_bytes: int
+
+
+def disk_space(directory: Path) -> DiskSpace:
+    """Raises OSError."""
+    found = os.statvfs(directory)
+    return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
+
+
+_BELOW_WATERMARK: Final = "disk space below the watermark"
+_NO_ROOM: Final = "no room on the disk for the journal's next file"
+
+
+class DiskWatch:
+    """``watermark_bytes`` and ``interval_s`` may be changed while it runs."""
+
+    def __init__(
+        self,
+        alarms: Alarms,
+        report: Report,
+        directory: Path,
+        watermark_bytes: int,
+        interval_s: float,
+    ) -> None:
+        self._alarms = alarms
+        self._report = report
+        self._directory = directory
+        self.watermark_bytes = watermark_bytes
+        self.interval_s = interval_s
+        self._is_low = False
+        self._is_store_full = False
+        self._is_alarmed = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Look now, and from now on. Raises OSError where the directory cannot be looked at."""
+        self.check(disk_space(self._directory).free_bytes)
+        self._arm()
+
+    def _arm(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self.interval_s, self._tick)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        # Where the directory cannot be looked at, the store will say what is wrong with it.
+        with suppress(OSError):
+            self.check(disk_space(self._directory).free_bytes)
+        self._arm()
+
+    def check(self, free: int) -> None:
+        """Compare ``free`` bytes with the watermark."""
+        multiple = CLEAR_MULTIPLE if self._is_low else 1
+        self._is_low = free < self.watermark_bytes * multiple
+        self._renew(free)
+
+    def on_store_full(self, is_full: bool) -> None:
+        """The store has no room for what comes next, or has it again."""
+        self._is_store_full = is_full
+        free = 0
+        with suppress(OSError):
+            free = disk_space(self._directory).free_bytes
+        self._renew(free)
+
+    def _renew(self, free: int) -> None:
+        is_short = self._is_low or self._is_store_full
+        if is_short and not self._is_alarmed:
+            self._report(
+                events.DISK_ALARM_SET,
+                reason=_BELOW_WATERMARK if self._is_low else _NO_ROOM,
+                free_bytes=free,
+                watermark_bytes=self.watermark_bytes,
+            )
+            self._alarms.set("disk")
+        elif self._is_alarmed and not is_short:
+            self._report(
+                events.DISK_ALARM_CLEARED, free_bytes=free, watermark_bytes=self.watermark_bytes
+            )
+            self._alarms.clear("disk")
+        self._is_alarmed = is_short

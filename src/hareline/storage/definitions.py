@@ -1,0 +1,420 @@
+"""Durable exchanges, queues and bindings in one SQLite file, ``definitions.sqlite``.
+
+Called by ``broker.vhost`` for each change, before the client has its reply, and by
+``storage.recovery`` once, at the start. Each change is one transaction, and durable when the call
+returns (write-ahead log, synchronous FULL): these are few, and a client waits for each of them.
+
+What a client chose survives as it came: names need not be UTF-8, and arguments are kept as the
+octets of an AMQP table, with the wire type of each value. A name that is UTF-8 is stored as text,
+for whoever looks into the file with SQLite's own tools, any other as a blob of its octets; the two
+are never equal to SQLite, so each name has one form.
+
+Invariant: what an id once stood for it stands for alone, also after the queue was deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from hareline.errors import MalformedFrame, StoreError
+from hareline.message import Table, decode_fields, encode_fields
+from hareline.storage.store import DefinitionStore
+
+FILE_NAME: Final = "definitions.sqlite"
+VERSION: Final = (
+    1  # PRAGMA user_version; a change of the tables raises it and brings old ones along
+)
+APPLICATION_ID: Final = 0x48415245  # "HARE"; tells our files from those of other programs
+QUEUE_ID_MAX: Final = 0xFFFF_FFFF  # what a record of the journal has room for
+_MODE: Final = 0o640
+DELETED_QUEUES_MAX: Final = 10_000  # whose ids are remembered, for a replay of what they had
+
+BindingKind = Literal["queue", "exchange"]
+StoredName = str | bytes
+
+_SCHEMA: Final = """
+CREATE TABLE exchanges (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    vhost NOT NULL,
+    name NOT NULL,
+    type NOT NULL,
+    is_auto_delete INTEGER NOT NULL,
+    is_internal INTEGER NOT NULL,
+    arguments BLOB NOT NULL,
+    UNIQUE (vhost, name)
+);
+CREATE TABLE queues (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    vhost NOT NULL,
+    name NOT NULL,
+    is_auto_delete INTEGER NOT NULL,
+    arguments BLOB NOT NULL,
+    UNIQUE (vhost, name)
+);
+CREATE TABLE deleted_queues (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER NOT NULL,
+    vhost NOT NULL,
+    name NOT NULL
+);
+CREATE INDEX deleted_queues_by_name ON deleted_queues (vhost, name);
+CREATE TABLE bindings (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    vhost NOT NULL,
+    source NOT NULL,
+    kind NOT NULL,
+    destination NOT NULL,
+    routing_key NOT NULL,
+    arguments BLOB NOT NULL,
+    arguments_key BLOB NOT NULL,
+    UNIQUE (vhost, source, kind, destination, routing_key, arguments_key)
+);
+CREATE INDEX bindings_by_destination ON bindings (vhost, kind, destination);
+CREATE TABLE journal (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    newest_segment INTEGER NOT NULL
+);
+INSERT INTO journal VALUES (1, 0);
+"""
+
+
+class ExchangeDefinition(NamedTuple):
+    name: str
+    type_name: str
+    is_auto_delete: bool
+    is_internal: bool
+    arguments: Table
+
+
+class QueueDefinition(NamedTuple):
+    queue_id: int
+    name: str
+    is_auto_delete: bool
+    arguments: Table
+
+
+class BindingDefinition(NamedTuple):
+    source: str
+    kind: BindingKind
+    destination: str
+    routing_key: str
+    arguments: Table
+
+
+class SqliteDefinitions(DefinitionStore):
+    """One open file. Every method raises StoreError, which names the file."""
+
+    __slots__ = ("_connection", "_path")
+
+    def __init__(self, path: Path) -> None:
+        """Opens the file, and makes it if there is none; the directory has to be there."""
+        self._path = path
+        with self._told():
+            # before SQLite does, which would let everybody read it, and its log with it
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
+            self._connection = sqlite3.connect(path, isolation_level=None)
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _prepare(self) -> None:
+        execute = self._connection.execute
+        (version,) = execute("PRAGMA user_version").fetchone()
+        (application_id,) = execute("PRAGMA application_id").fetchone()
+        (tables,) = execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if tables and application_id != APPLICATION_ID:
+            raise StoreError(f"{self._path}: a database of another program")
+        if version > VERSION:
+            raise StoreError(
+                f"{self._path}: version {version}, but this broker knows no later one than "
+                f"{VERSION}; a newer Hareline has written it"
+            )
+        execute("PRAGMA synchronous = FULL")
+        execute("PRAGMA journal_mode = WAL")
+        if not tables:
+            with self._transaction():
+                for statement in _SCHEMA.split(";"):
+                    execute(statement)
+                execute(f"PRAGMA user_version = {VERSION}")
+                execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            self._make_name_durable()
+
+    def _make_name_durable(self) -> None:
+        """A new file's directory entry is not synced by syncing the file."""
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What SQLite and the system say, as errors of ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path}: {error}") from error
+        except OSError as error:
+            raise StoreError(f"{self._path}: {error.strerror or error}") from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Everything in the block, durable at its end, or nothing."""
+        connection = self._connection
+        with self._told():
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # some errors have ended it already
+                    connection.execute("ROLLBACK")
+                raise
+
+    @property
+    def newest_segment(self) -> int:
+        """Number of the newest segment of the journal that was on the disk for certain; 0: none."""
+        with self._told():
+            (number,) = self._connection.execute("SELECT newest_segment FROM journal").fetchone()
+        return int(number)
+
+    def note_segment(self, number: int) -> None:
+        """This one is on the disk, and is the newest: so it is missed if it is not there."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE journal SET newest_segment = ?", (number,))
+
+    def close(self) -> None:
+        """Brings the write-ahead log into the file."""
+        with self._told():
+            self._connection.close()
+
+    # ---------------------------------------------------------- changes
+
+    def add_queue(
+        self, vhost: str, name: str, *, is_auto_delete: bool, arguments: Mapping[str, object]
+    ) -> int:
+        with self._transaction() as connection:
+            cursor = connection.execute(
+                "INSERT INTO queues (vhost, name, is_auto_delete, arguments) VALUES (?, ?, ?, ?)",
+                (_stored(vhost), _stored(name), is_auto_delete, _encoded(arguments)),
+            )
+            queue_id = cursor.lastrowid
+            assert queue_id is not None
+            if queue_id > QUEUE_ID_MAX:
+                raise StoreError(f"{self._path}: all {QUEUE_ID_MAX} queue ids have been used")
+        return queue_id
+
+    def delete_queue(self, vhost: str, name: str) -> None:
+        key = (_stored(vhost), _stored(name))
+        with self._transaction() as connection:
+            cursor = connection.execute(
+                "INSERT INTO deleted_queues (id, vhost, name)"
+                " SELECT id, vhost, name FROM queues WHERE vhost = ? AND name = ?",
+                key,
+            )
+            if cursor.rowcount:
+                connection.execute(
+                    "DELETE FROM deleted_queues WHERE number <= ?",
+                    ((cursor.lastrowid or 0) - DELETED_QUEUES_MAX,),
+                )
+            connection.execute("DELETE FROM queues WHERE vhost = ? AND name = ?", key)
+            connection.execute(
+                "DELETE FROM bindings WHERE vhost = ? AND kind = 'queue' AND destination = ?", key
+            )
+
+    def add_exchange(
+        self,
+        vhost: str,
+        name: str,
+        type_name: str,
+        *,
+        is_auto_delete: bool,
+        is_internal: bool,
+        arguments: Mapping[str, object],
+    ) -> None:
+        values = (
+            _stored(vhost),
+            _stored(name),
+            type_name,
+            is_auto_delete,
+            is_internal,
+            _encoded(arguments),
+        )
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO exchanges (vhost, name, type, is_auto_delete, is_internal, arguments)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                values,
+            )
+
+    def delete_exchange(self, vhost: str, name: str) -> None:
+        key = (_stored(vhost), _stored(name))
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM exchanges WHERE vhost = ? AND name = ?", key)
+            connection.execute("DELETE FROM bindings WHERE vhost = ? AND source = ?", key)
+            connection.execute(
+                "DELETE FROM bindings WHERE vhost = ? AND kind = 'exchange' AND destination = ?",
+                key,
+            )
+
+    def bind(
+        self,
+        vhost: str,
+        source: str,
+        kind: str,
+        destination: str,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> None:
+        values = (
+            *_binding_key(vhost, source, kind, destination, routing_key, arguments),
+            _encoded(arguments),
+        )
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO bindings (vhost, source, kind, destination, routing_key,"
+                " arguments_key, arguments) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                values,
+            )
+
+    def unbind(
+        self,
+        vhost: str,
+        source: str,
+        kind: str,
+        destination: str,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> None:
+        with self._transaction() as connection:
+            connection.execute(
+                "DELETE FROM bindings WHERE vhost = ? AND source = ? AND kind = ?"
+                " AND destination = ? AND routing_key = ? AND arguments_key = ?",
+                _binding_key(vhost, source, kind, destination, routing_key, arguments),
+            )
+
+    # ---------------------------------------------------------- reading
+
+    def vhosts(self) -> list[str]:
+        """The names of all virtual hosts that anything is kept of."""
+        rows = self._rows("SELECT vhost FROM queues UNION SELECT vhost FROM exchanges ORDER BY 1")
+        return [_read(vhost) for (vhost,) in rows]
+
+    def exchanges(self, vhost: str) -> list[ExchangeDefinition]:
+        """In the order in which they were declared."""
+        rows = self._rows(
+            "SELECT name, type, is_auto_delete, is_internal, arguments FROM exchanges"
+            " WHERE vhost = ? ORDER BY id",
+            vhost,
+        )
+        return [
+            ExchangeDefinition(
+                _read(name),
+                type_name,
+                bool(is_auto_delete),
+                bool(is_internal),
+                self._decoded(arguments, f"exchange '{_read(name)}'"),
+            )
+            for name, type_name, is_auto_delete, is_internal, arguments in rows
+        ]
+
+    def queues(self, vhost: str) -> list[QueueDefinition]:
+        """In the order in which they were declared."""
+        rows = self._rows(
+            "SELECT id, name, is_auto_delete, arguments FROM queues WHERE vhost = ? ORDER BY id",
+            vhost,
+        )
+        return [
+            QueueDefinition(
+                queue_id,
+                _read(name),
+                bool(is_auto_delete),
+                self._decoded(arguments, f"queue '{_read(name)}'"),
+            )
+            for queue_id, name, is_auto_delete, arguments in rows
+        ]
+
+    def queue_ids(self, vhost: str, name: str) -> list[int]:
+        """Of the queue of this name and of those that had it before, ascending.
+
+        Of deleted queues the last ``DELETED_QUEUES_MAX`` are remembered.
+        """
+        with self._told():
+            rows = self._connection.execute(
+                "SELECT id FROM queues WHERE vhost = ?1 AND name = ?2"
+                " UNION SELECT id FROM deleted_queues WHERE vhost = ?1 AND name = ?2 ORDER BY 1",
+                (_stored(vhost), _stored(name)),
+            ).fetchall()
+        return [queue_id for (queue_id,) in rows]
+
+    def bindings(self, vhost: str) -> list[BindingDefinition]:
+        """In the order in which they were made, which some exchanges' matching depends on."""
+        rows = self._rows(
+            "SELECT source, kind, destination, routing_key, arguments FROM bindings"
+            " WHERE vhost = ? ORDER BY id",
+            vhost,
+        )
+        return [
+            BindingDefinition(
+                _read(source),
+                kind,
+                _read(destination),
+                _read(routing_key),
+                self._decoded(arguments, f"a binding of exchange '{_read(source)}'"),
+            )
+            for source, kind, destination, routing_key, arguments in rows
+        ]
+
+    def _rows(self, statement: str, vhost: str | None = None) -> list[tuple[Any, ...]]:
+        with self._told():
+            parameters = () if vhost is None else (_stored(vhost),)
+            return self._connection.execute(statement, parameters).fetchall()
+
+    def _decoded(self, octets: bytes, whose: str) -> Table:
+        try:
+            return decode_fields(octets)
+        except MalformedFrame as error:
+            raise StoreError(f"{self._path}: arguments of {whose}: {error}") from error
+
+
+def _stored(name: str) -> StoredName:
+    """A name from the wire holds surrogates for octets that are not UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "surrogateescape")
+    return name
+
+
+def _read(stored: StoredName) -> str:
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogateescape")
+
+
+def _encoded(arguments: Mapping[str, object]) -> bytes:
+    return encode_fields(Table(arguments))
+
+
+def _binding_key(
+    vhost: str,
+    source: str,
+    kind: str,
+    destination: str,
+    routing_key: str,
+    arguments: Mapping[str, object],
+) -> tuple[object, ...]:
+    """What identifies a binding; the order of its arguments does not."""
+    return (
+        _stored(vhost),
+        _stored(source),
+        kind,
+        _stored(destination),
+        _stored(routing_key),
+        _encoded(dict(sorted(arguments.items()))),
+    )

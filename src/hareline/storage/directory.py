@@ -1,0 +1,68 @@
+"""The data directory: what is where below it, and that one broker at a time has it.
+
+``server`` opens it before anything in it is read. The lock is flock's, which the system takes back
+when the process ends, however it ends; the file only says who has it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from hareline.errors import StoreError
+from hareline.storage.definitions import FILE_NAME
+
+LOCK_NAME: Final = "lock"
+DIRECTORY_MODE: Final = 0o750
+_MODE: Final = 0o640
+
+
+class DataDirectory:
+    """Held from construction to ``close``."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: Path) -> None:
+        """Made if it is not there. Raises StoreError while another broker has it, and OSError."""
+        path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+        self.path = path
+        self._fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        try:
+            self._lock()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
+            who = f"the broker with process id {owner}" if owner.isdigit() else "another broker"
+            raise StoreError(f"{self.path}: in use by {who}") from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    @property
+    def definitions(self) -> Path:
+        return self.path / FILE_NAME
+
+    @property
+    def journal(self) -> str:
+        return str(self.path / "journal")
+
+    @property
+    def large(self) -> str:
+        """Bodies that are too large for the journal."""
+        return str(self.path / "large")
+
+    @property
+    def spool(self) -> str:
+        """Contents that do not survive the process."""
+        return str(self.path / "spool")
+
+    def close(self) -> None:
+        os.ftruncate(self._fd, 0)
+        os.close(self._fd)

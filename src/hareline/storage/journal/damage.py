@@ -1,0 +1,89 @@
+"""What can be wrong with a journal, and who decides what is to be done about it.
+
+The reader finds damage and asks its ``Reporter``; recovery answers by the option
+``journal.on_corruption``, the offline tools by what they were told on the command line.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+
+from hareline.errors import StoreError
+from hareline.storage.journal.format import KIND_NAMES, offset_of
+
+_ENTRIES_SHOWN = 20
+
+
+class Decision(Enum):
+    """FAIL: raise. SKIP: go on with the next that is valid. TRUNCATE: the journal ends here."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    TRUNCATE = "truncate"
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Octets that were durable once and cannot be read.
+
+    ``position``, ``octets``: where, and how many up to the next that is valid. ``what`` is wrong.
+    ``kind``: what sort of record it seems to be, 0 if nothing can be said. ``entries``: (queue id,
+    offset) of what the damaged record seems to hold; its checksum is wrong, so this is a guess.
+    ``cut_position``, ``cut_octets``: what TRUNCATE would drop, this damage included.
+    """
+
+    path: str
+    position: int
+    octets: int
+    what: str
+    kind: int
+    entries: tuple[tuple[int, int], ...]
+    cut_position: int
+    cut_octets: int
+
+    def __str__(self) -> str:
+        text = f"{self.path}, offset {offset_of(self.position)}, {self.octets} octets: {self.what}"
+        if self.kind:
+            text += f"; it seems to be a {KIND_NAMES[self.kind]} record"
+        if self.entries:
+            shown = ", ".join(
+                f"{offset} of queue id {queue_id}"
+                for queue_id, offset in self.entries[:_ENTRIES_SHOWN]
+            )
+            more = len(self.entries) - _ENTRIES_SHOWN
+            text += f" that held entry {shown}" + (f" and {more} more" if more > 0 else "")
+        return text
+
+
+class JournalDamaged(StoreError):
+    """What the reader raises when the decision is FAIL."""
+
+    def __init__(self, damage: Damage) -> None:
+        super().__init__(
+            f"the journal is damaged: {damage}; truncating it there would drop "
+            f"{damage.cut_octets} octets from offset {offset_of(damage.cut_position)} on"
+        )
+        self.damage = damage
+
+
+class Reporter(ABC):
+    """Who is told while a journal is read."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def on_damage(self, damage: Damage) -> Decision:
+        """Called for each damaged stretch, in the order of the journal."""
+
+    @abstractmethod
+    def on_torn_tail(self, path: str, position: int, octets: int) -> None:
+        """The last batch was never durable: it was not written whole. Nothing is lost by it.
+
+        ``octets``: how many the batch should have had, or the file's where its header is torn.
+        """
+
+    @abstractmethod
+    def on_progress(self, done_octets: int, all_octets: int) -> None:
+        """Called for each piece that was read, and at the end."""

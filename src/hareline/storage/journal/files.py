@@ -1,0 +1,131 @@
+"""The file layer of the store: each call is one or a few calls of the operating system.
+
+The writer, the thread that syncs, recovery and the offline tools reach files by this class alone,
+so that tests can put one in its place that forgets what was never synced. Every method raises
+OSError; after a failed ``sync`` nobody knows what is on disk (Linux drops the pages and says
+"clean"), so callers must take it as final.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from typing import Final
+
+_PARTS_MAX: Final = min(os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16, 1024)
+_FILE_MODE: Final = 0o640
+_DIRECTORY_MODE: Final = 0o750
+# File systems without preallocation say one of these; a sparse file has to do then.
+_CANNOT_ALLOCATE: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+
+
+class Files:
+    """The real one. Paths are str, offsets and sizes are octets."""
+
+    __slots__ = ()
+
+    def open(self, path: str, *, create: bool) -> int:
+        """For reading and writing; with ``create`` the file must not exist yet."""
+        flags = os.O_RDWR | os.O_CLOEXEC
+        if create:
+            flags |= os.O_CREAT | os.O_EXCL
+        return os.open(path, flags, _FILE_MODE)
+
+    def open_to_read(self, path: str) -> int:
+        """Needs no right to write."""
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def allocate(self, fd: int, size: int) -> None:
+        """Make the file at least this long, with blocks for all of it where that can be had."""
+        allocate = getattr(os, "posix_fallocate", None)
+        if allocate is not None:
+            try:
+                allocate(fd, 0, size)
+            except OSError as error:
+                if error.errno not in _CANNOT_ALLOCATE:
+                    raise
+            else:
+                return
+        if self.size(fd) < size:
+            os.ftruncate(fd, size)
+
+    def write(self, fd: int, parts: Sequence[bytes], offset: int) -> None:
+        """All of the parts, one after the other; a short write is continued."""
+        rest = list(parts)
+        start = 0
+        while start < len(rest):
+            chunk = rest[start : start + _PARTS_MAX]
+            start += len(chunk)
+            wanted = sum(map(len, chunk))
+            written = os.pwritev(fd, chunk, offset)
+            offset += written
+            if written < wanted:
+                offset = self._write_rest(fd, b"".join(chunk)[written:], offset)
+
+    def _write_rest(self, fd: int, octets: bytes, offset: int) -> int:
+        rest = memoryview(octets)
+        while rest:
+            written = os.pwrite(fd, rest, offset)
+            if written == 0:
+                raise OSError(errno.EIO, "nothing was written")
+            offset += written
+            rest = rest[written:]
+        return offset
+
+    def sync(self, fd: int) -> None:
+        """What was written, and the size, are on the disk when this returns."""
+        getattr(os, "fdatasync", os.fsync)(fd)
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        """So many octets, fewer only at the end of the file."""
+        octets = os.pread(fd, size, offset)
+        if len(octets) == size or not octets:
+            return octets
+        parts = [octets]
+        got = len(octets)
+        while got < size:
+            octets = os.pread(fd, size - got, offset + got)
+            if not octets:
+                break
+            parts.append(octets)
+            got += len(octets)
+        return b"".join(parts)
+
+    def size(self, fd: int) -> int:
+        return os.fstat(fd).st_size
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def rename(self, old: str, new: str) -> None:
+        """What had the new name is gone."""
+        os.rename(old, new)  # noqa: PTH104 - paths are str here
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)  # noqa: PTH108
+
+    def list(self, directory: str) -> list[str]:
+        """Names without the directory, sorted."""
+        return sorted(os.listdir(directory))  # noqa: PTH208
+
+    def make_directory(self, path: str) -> None:
+        """With those above it; nothing if it exists."""
+        os.makedirs(path, _DIRECTORY_MODE, exist_ok=True)  # noqa: PTH103
+
+    def sync_directory(self, path: str) -> None:
+        """Files made, renamed or unlinked in it stay so."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def will_need(self, fd: int, offset: int, size: int) -> None:
+        """A hint that this will be read soon."""
+        advise = getattr(os, "posix_fadvise", None)
+        if advise is not None:
+            advise(fd, offset, size, os.POSIX_FADV_WILLNEED)

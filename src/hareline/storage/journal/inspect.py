@@ -1,0 +1,323 @@
+"""A journal as people read it: a line for each record, and a report on the whole.
+
+Called by ``hareline journal dump`` and ``verify``, and by ``repair`` before and after. Reads only.
+Positions are written ``segment:offset``, both as the file has them: the number in hexadecimal
+digits, as in the file's name, the offset in decimal ones.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from hareline.storage.journal.damage import Damage, Decision, Reporter
+from hareline.storage.journal.files import Files
+from hareline.storage.journal.format import (
+    CHECKPOINT,
+    CLEAN,
+    COVER,
+    DEAD_LETTER,
+    FREE,
+    FROM_DEFAULT,
+    GAP,
+    HAS_BLIND_KEYS,
+    HAS_EXPIRY,
+    KIND_NAMES,
+    LARGE,
+    MESSAGE,
+    MOVED,
+    RETURN,
+    SETTLE,
+    WAS_DELIVERED,
+    MalformedRecord,
+    decode_checkpoint,
+    decode_clean,
+    decode_cover,
+    decode_free,
+    decode_message,
+    decode_return,
+    decode_settle,
+    number_of_name,
+    offset_of,
+    segment_of,
+)
+from hareline.storage.journal.reader import JournalReader, ReadBatch
+from hareline.storage.journal.search import Record
+
+Payload = bytes | memoryview
+Fields = dict[str, object]
+
+_MESSAGE_FLAGS: Final = {
+    MOVED: "moved",
+    LARGE: "large",
+    DEAD_LETTER: "dead letter",
+    FROM_DEFAULT: "from default exchange",
+    HAS_EXPIRY: "expires",
+    HAS_BLIND_KEYS: "blind keys",
+}
+
+
+@dataclass(slots=True)
+class SegmentReport:
+    """``end``: where its last batch ends."""
+
+    number: int
+    path: str
+    size_bytes: int
+    end: int
+
+
+@dataclass(slots=True)
+class Report(Reporter):
+    """What a whole pass over a journal found; as a Reporter it always goes on.
+
+    ``kinds``: how many records of each. ``malformed``: (position, what) of records whose checksum
+    is right and whose payload is none. ``torn``: (path, position, octets).
+    """
+
+    segments: list[SegmentReport] = field(default_factory=list)
+    batches: int = 0
+    kinds: Counter[int] = field(default_factory=Counter)
+    damages: list[Damage] = field(default_factory=list)
+    malformed: list[tuple[int, str]] = field(default_factory=list)
+    torn: list[tuple[str, int, int]] = field(default_factory=list)
+    strays: list[str] = field(default_factory=list)
+
+    @property
+    def is_damaged(self) -> bool:
+        return bool(self.damages or self.malformed)
+
+    def on_damage(self, damage: Damage) -> Decision:
+        self.damages.append(damage)
+        return Decision.SKIP
+
+    def on_torn_tail(self, path: str, position: int, octets: int) -> None:
+        self.torn.append((path, position, octets))
+
+    def on_progress(self, done_octets: int, all_octets: int) -> None:
+        """Nobody is shown it."""
+
+    def lines(self) -> Iterator[str]:
+        """The report, exact to the octet; the last line is the verdict."""
+        for segment in self.segments:
+            yield f"{segment.path}: {segment.end} of {segment.size_bytes} octets written"
+        counts = ", ".join(
+            f"{count} {KIND_NAMES[kind]}" for kind, count in sorted(self.kinds.items())
+        )
+        yield f"{self.batches} batches with {sum(self.kinds.values())} records" + (
+            f": {counts}" if counts else ""
+        )
+        for path in self.strays:
+            yield f"{path}: not part of the journal any more, the broker removes it when it starts"
+        for path, position, octets in self.torn:
+            yield (
+                f"{path}, offset {offset_of(position)}: torn tail of {octets} octets, which was "
+                "never durable; the broker cuts it when it starts"
+            )
+        for position, what in self.malformed:
+            yield f"{position_text(position)}: checksum is right, but {what}"
+        for damage in self.damages:
+            yield str(damage)
+        if not self.is_damaged:
+            yield "no damage"
+            return
+        places = len(self.damages) + len(self.malformed)
+        octets = sum(damage.octets for damage in self.damages)
+        yield f"damaged in {places} place{'s' * (places != 1)}, {octets} octets cannot be read"
+        yield from lost_lines(self.damages)
+
+
+def lost_lines(damages: list[Damage]) -> Iterator[str]:
+    """Which entries of which queues were in damaged records, as far as those let on."""
+    lost: dict[int, list[int]] = {}
+    for damage in damages:
+        for queue_id, offset in damage.entries:
+            lost.setdefault(queue_id, []).append(offset)
+    for queue_id, offsets in sorted(lost.items()):
+        places = ", ".join(_ranges(sorted(offsets)))
+        yield f"lost of queue id {queue_id}: {len(offsets)} entries, offsets {places}"
+    if any(damage.kind in {SETTLE, RETURN, COVER, 0} for damage in damages):
+        yield (
+            "records of settled messages may be among what cannot be read: such messages come back"
+        )
+
+
+def is_journal(files: Files, directory: str) -> bool:
+    """Whether there is a segment in this directory. Raises OSError."""
+    return any(number_of_name(name) is not None for name in files.list(directory))
+
+
+def verify(files: Files, directory: str) -> Report:
+    """Read all of it. Raises OSError and UnsupportedVersion."""
+    report = Report()
+    for batch in _batches(files, directory, report):
+        report.batches += 1
+        for position, kind, payload in _all_records(batch):
+            report.kinds[kind] += 1
+            try:
+                _DESCRIPTIONS[kind](payload)
+            except MalformedRecord as error:
+                report.malformed.append((position, str(error)))
+    return report
+
+
+def dump(
+    files: Files, directory: str, report: Report, *, as_json: bool, with_content: bool = False
+) -> Iterator[str]:
+    """A line for each batch and each record in it; the report says what could not be read.
+
+    ``with_content``: JSON has the messages' content, too. Raises OSError and UnsupportedVersion.
+    """
+    line = _json_line if as_json else _text_line
+    for batch in _batches(files, directory, report):
+        about: Fields = {
+            "records": len(batch.records) + len(batch.gaps),
+            "octets": batch.end - batch.position,
+            "durable": position_text(batch.durable),
+            "time": time_text(batch.time_ms),
+        }
+        if not batch.is_whole:
+            about["damaged"] = True
+        yield line(batch.position, "BATCH", about)
+        for position, kind, payload in _all_records(batch):
+            try:
+                about = _DESCRIPTIONS[kind](payload)
+                if with_content and kind == MESSAGE:
+                    about["content"] = b64encode(decode_message(payload).content).decode()
+            except MalformedRecord as error:
+                report.malformed.append((position, str(error)))
+                about = {"malformed": str(error)}
+            yield line(position, KIND_NAMES[kind], about)
+
+
+def position_text(position: int) -> str:
+    return f"{segment_of(position):x}:{offset_of(position)}"
+
+
+def time_text(epoch_ms: int) -> str:
+    """As ISO 8601, or the number where it is none of our time."""
+    try:
+        moment = datetime.fromtimestamp(epoch_ms // 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(epoch_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1000:03}Z"
+
+
+def _batches(files: Files, directory: str, report: Report) -> Iterator[ReadBatch]:
+    reader = JournalReader(files, directory, report)
+    try:
+        yield from reader.batches()
+        report.strays = list(reader.strays)
+        report.segments = [
+            SegmentReport(source.number, source.path, source.size_bytes, source.end)
+            for source in reader.live
+        ]
+    finally:
+        reader.close()
+
+
+def _all_records(batch: ReadBatch) -> list[Record]:
+    return sorted([*batch.records, *batch.gaps], key=lambda record: record[0])
+
+
+def _json_line(position: int, kind: str, about: Fields) -> str:
+    place: Fields = {"segment": segment_of(position), "offset": offset_of(position), "kind": kind}
+    return json.dumps(place | about, ensure_ascii=False)
+
+
+def _text_line(position: int, kind: str, about: Fields) -> str:
+    words = [f"{position_text(position):>12} {kind:10}"]
+    words += [f"{name}={_text(value)}" for name, value in about.items()]
+    return " ".join(words)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    if isinstance(value, dict):
+        return " ".join(f"{name}={_text(each)}" for name, each in value.items())
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+
+
+def _describe_message(payload: Payload) -> Fields:
+    record = decode_message(payload)
+    exchange_end = 1 + record.address[0]
+    about: Fields = {
+        "exchange": record.address[1:exchange_end].decode("utf-8", "backslashreplace"),
+        "routing_key": record.address[exchange_end + 1 :].decode("utf-8", "backslashreplace"),
+        "size": record.size,
+        "arrival": time_text(record.arrival_ms),
+        "entries": [
+            {"queue_id": entry.queue_id, "offset": entry.offset}
+            | ({"delivery_count": entry.delivery_count} if entry.delivery_count else {})
+            | ({"was_delivered": True} if entry.flags & WAS_DELIVERED else {})
+            for entry in record.entries
+        ],
+    }
+    flags = [text for flag, text in _MESSAGE_FLAGS.items() if record.flags & flag]
+    if flags:
+        about["flags"] = flags
+    if record.flags & HAS_EXPIRY:
+        about["expires_at"] = time_text(record.expires_at_ms)
+    if record.flags & LARGE:
+        about["large_file"] = f"{record.large_id:016x}"
+    return about
+
+
+def _describe_settle(payload: Payload) -> Fields:
+    return {"runs": [run._asdict() for run in decode_settle(payload)]}
+
+
+def _describe_return(payload: Payload) -> Fields:
+    return {"entries": [returned._asdict() for returned in decode_return(payload)]}
+
+
+def _describe_cover(payload: Payload) -> Fields:
+    return {"queues": [cover._asdict() for cover in decode_cover(payload)]}
+
+
+def _describe_clean(payload: Payload) -> Fields:
+    return {"time": time_text(decode_clean(payload))}
+
+
+def _describe_checkpoint(payload: Payload) -> Fields:
+    checkpoint = decode_checkpoint(payload)
+    return {
+        "void_before": position_text(checkpoint.void_position),
+        "queues": [queue._asdict() for queue in checkpoint.queues],
+    }
+
+
+def _describe_free(payload: Payload) -> Fields:
+    return {"segments": decode_free(payload)}
+
+
+def _describe_gap(payload: Payload) -> Fields:
+    return {"octets": len(payload)}
+
+
+_DESCRIPTIONS: Final[dict[int, Callable[[Payload], Fields]]] = {
+    MESSAGE: _describe_message,
+    SETTLE: _describe_settle,
+    RETURN: _describe_return,
+    COVER: _describe_cover,
+    CLEAN: _describe_clean,
+    CHECKPOINT: _describe_checkpoint,
+    FREE: _describe_free,
+    GAP: _describe_gap,
+}
+
+
+def _ranges(numbers: list[int]) -> Iterator[str]:
+    """``3, 4, 5, 9`` as ``3-5``, ``9``."""
+    start = 0
+    for index in range(1, len(numbers) + 1):
+        if index == len(numbers) or numbers[index] > numbers[index - 1] + 1:
+            first, last = numbers[start], numbers[index - 1]
+            yield str(first) if first == last else f"{first}-{last}"
+            start = index

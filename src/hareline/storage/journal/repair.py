@@ -1,0 +1,293 @@
+"""Making a damaged journal one that reads without damage, at the price of what was damaged.
+
+Called by ``hareline journal repair``. ``plan`` reads only and says what would be done; ``apply``
+does it. Two ways: SKIP puts a GAP record over what cannot be read and keeps all the rest where it
+is, TRUNCATE ends the journal before the first damage.
+
+Invariant: no octet is destroyed. Each file that changes is written anew, and the old one moved into
+a folder beside it; files that need no change are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+from zlib import crc32
+
+from hareline.errors import StoreError
+from hareline.storage.journal.damage import Damage, Decision
+from hareline.storage.journal.files import Files
+from hareline.storage.journal.format import (
+    BATCH_SIZE,
+    GAP,
+    MESSAGE,
+    RECORD_OVERHEAD,
+    RECORD_PREFIX,
+    Batch,
+    SegmentHeader,
+    decode_batch,
+    decode_entries,
+    encode_batch,
+    encode_header,
+    header_size,
+    offset_of,
+    position_of,
+    segment_of,
+)
+from hareline.storage.journal.inspect import Report, lost_lines, position_text
+from hareline.storage.journal.reader import JournalReader, ReadSegment
+from hareline.storage.journal.search import salvage
+from hareline.storage.journal.segment import Segment
+
+_REMOVED: Final = "removed"
+
+
+@dataclass(slots=True)
+class _Rewrite:
+    """A file's new content. ``has_old``: there is one of this name, to be moved away."""
+
+    path: str
+    octets: bytes
+    has_old: bool
+
+
+@dataclass(slots=True)
+class Repair:
+    """What is to be done. ``lines``: the same for people, what is lost by it included."""
+
+    directory: str
+    rewrites: list[_Rewrite] = field(default_factory=list)
+    moves: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def is_needed(self) -> bool:
+        return bool(self.rewrites or self.moves)
+
+
+class _Surveyor(Report):
+    """Notes all damage and where it was; answers as it was told to."""
+
+    __slots__ = ("decision",)
+
+    def __init__(self, decision: Decision) -> None:
+        super().__init__()
+        self.decision = decision
+
+    def on_damage(self, damage: Damage) -> Decision:
+        super().on_damage(damage)
+        return self.decision
+
+
+def plan(files: Files, directory: str, way: Decision) -> Repair:
+    """``way``: SKIP or TRUNCATE. Raises OSError, UnsupportedVersion, and StoreError where SKIP has
+    no room for its GAP record.
+    """
+    surveyor = _Surveyor(way)
+    repair = Repair(directory)
+    reader = JournalReader(files, directory, surveyor)
+    sources = {source.number: source for source in reader.live}
+    ends = {source.number: source.end for source in reader.live}
+    dropped = 0
+    try:
+        batches = [batch.position for batch in reader.batches() if batch.is_whole]
+        batches.append(reader.cut_position)  # a torn tail stays one: nothing of it may come back
+        if not surveyor.damages:
+            return repair
+        for damage in surveyor.damages:
+            repair.lines.append(str(damage))
+        if way is Decision.SKIP:
+            _plan_skip(files, repair, sources, ends, surveyor.damages, batches)
+        else:
+            dropped = surveyor.damages[0].cut_position
+            _plan_cut(files, repair, reader)
+    finally:
+        reader.close()
+    if way is Decision.TRUNCATE:
+        repair.lines += _dropped_lines(files, directory, dropped)
+    repair.lines += lost_lines(surveyor.damages)
+    for rewrite in repair.rewrites:
+        repair.lines.append(f"{rewrite.path}: written anew")
+    for path in repair.moves:
+        repair.lines.append(f"{path}: moved away")
+    return repair
+
+
+def apply(files: Files, repair: Repair) -> str:
+    """Do it; returns the folder with the files as they were. Raises OSError.
+
+    A crash in between leaves a journal that is damaged still, and can be repaired again.
+    """
+    taken = set(files.list(repair.directory))
+    names = (f"{_REMOVED}-{count}" for count in range(1, len(taken) + 2))
+    removed = f"{repair.directory}/{next(name for name in names if name not in taken)}"
+    files.make_directory(removed)
+    files.sync_directory(repair.directory)
+    for path in reversed(repair.moves):
+        files.rename(path, f"{removed}/{path.rpartition('/')[2]}")
+    for rewrite in repair.rewrites:
+        name = rewrite.path.rpartition("/")[2]
+        draft = f"{removed}/{name}.new"
+        fd = files.open(draft, create=True)
+        try:
+            files.write(fd, [rewrite.octets], 0)
+            files.sync(fd)
+        finally:
+            files.close(fd)
+        if rewrite.has_old:
+            files.rename(rewrite.path, f"{removed}/{name}")
+        files.rename(draft, rewrite.path)
+    files.sync_directory(removed)
+    files.sync_directory(repair.directory)
+    return removed
+
+
+def _plan_skip(
+    files: Files,
+    repair: Repair,
+    sources: dict[int, ReadSegment],
+    ends: dict[int, int],
+    damages: list[Damage],
+    batches: list[int],
+) -> None:
+    """New content for each segment with damage, as long as the manifests say it is."""
+    numbers = sorted({segment_of(damage.position) for damage in damages})
+    manifest: list[tuple[int, int]] = []
+    for number, source in sorted(sources.items()):
+        end = ends[number] or source.end or source.size_bytes  # nothing in it can be read
+        if number in numbers:
+            starts = sorted(
+                {
+                    offset_of(damage.cut_position)
+                    for damage in damages
+                    if segment_of(damage.position) == number
+                }
+            )
+            whole = [offset_of(each) for each in batches if segment_of(each) == number]
+            octets = _filled(files, source, end, starts, whole, tuple(manifest))
+            repair.rewrites.append(_Rewrite(source.path, octets, not source.is_missing))
+        manifest.append((number, end))
+
+
+def _filled(
+    files: Files,
+    source: ReadSegment,
+    end: int,
+    starts: list[int],
+    whole: list[int],
+    manifest: tuple[tuple[int, int], ...],
+) -> bytes:
+    """The segment up to ``end``, a valid batch at each of ``starts`` and GAPs where it must be."""
+    segment = source.segment
+    if segment is None:
+        header = SegmentHeader(
+            source.number, 0, crc32(source.path.encode()), manifest, header_size(len(manifest))
+        )
+        segment = Segment(source.path, -1, header, end)
+        octets = bytearray(end)
+        starts = [header.size_bytes]
+    else:
+        octets = bytearray(files.read(segment.fd, end, 0).ljust(end, b"\0"))
+        starts = [start for start in starts if start]
+    if source.problem:
+        made_up = segment.header
+        header = SegmentHeader(
+            source.number, made_up.created_ms, made_up.salt, manifest, made_up.size_bytes
+        )
+        try:
+            octets[: header.size_bytes] = encode_header(header)
+        except ValueError as error:
+            raise StoreError(f"{source.path}: {error}; it can only be truncated") from None
+    for start in starts:
+        stop = min((each for each in (*whole, *starts) if each > start), default=end)
+        _fill(octets, start, stop, segment)
+    return bytes(octets)
+
+
+def _fill(octets: bytearray, start: int, stop: int, segment: Segment) -> None:
+    """Make one valid batch of what stands from ``start`` to ``stop``."""
+    first = start + BATCH_SIZE
+    if stop < first + RECORD_OVERHEAD:
+        raise StoreError(
+            f"{segment.path}, offset {start}: {stop - start} octets are too few for a GAP record; "
+            "it can only be truncated"
+        )
+    region = memoryview(bytes(octets[start:stop]))
+    head = decode_batch(region, 0, segment.seed)
+    records, _ = salvage(region, start, segment, has_head=head is not None)
+    spans = [
+        (offset_of(position), offset_of(position) + RECORD_OVERHEAD + len(payload))
+        for position, _, payload in records
+        if offset_of(position) >= first
+    ]
+    count = 0
+    at = first
+    for span in [*spans, (stop, stop)]:
+        if at < span[0] < at + RECORD_OVERHEAD or span[0] < at:
+            continue  # no room for a GAP between the two: this record goes with it
+        if span[0] > at:
+            _put_gap(octets, at, span[0], segment.seed)
+            count += 1
+        count += span[1] > span[0]
+        at = span[1]
+    if at < stop:
+        raise StoreError(
+            f"{segment.path}, offset {at}: no room for a GAP; it can only be truncated"
+        )
+    position = position_of(segment.number, start)
+    batch = Batch(
+        position,
+        stop - first,
+        count,
+        segment.header.salt,
+        head.durable if head is not None else position,
+        head.time_ms if head is not None else segment.header.created_ms,
+    )
+    octets[start:first] = encode_batch(batch, segment.seed)
+
+
+def _put_gap(octets: bytearray, start: int, stop: int, seed: int) -> None:
+    """A GAP record over these octets; all but the first nine stay as its payload."""
+    body = start + RECORD_PREFIX.size
+    octets[body] = GAP
+    checksum = crc32(memoryview(octets)[body:stop], seed)
+    RECORD_PREFIX.pack_into(octets, start, stop - body, checksum)
+
+
+def _plan_cut(files: Files, repair: Repair, reader: JournalReader) -> None:
+    """The segments that stay end with the last of them, whose manifest has to be right then."""
+    repair.moves += reader.strays
+    if not reader.live:
+        return
+    last = reader.live[-1]
+    assert last.segment is not None, "what is left in live can be read"
+    manifest = tuple((source.number, source.end) for source in reader.live[:-1])
+    header = last.segment.header
+    octets = bytearray(files.read(last.segment.fd, last.end, 0))
+    octets[: header.size_bytes] = encode_header(
+        SegmentHeader(header.number, header.created_ms, header.salt, manifest, header.size_bytes)
+    )
+    repair.rewrites.append(_Rewrite(last.path, bytes(octets), has_old=True))
+
+
+def _dropped_lines(files: Files, directory: str, cut_position: int) -> Iterator[str]:
+    """What stands behind the cut and could be read."""
+    report = Report()
+    records = entries = 0
+    reader = JournalReader(files, directory, report)
+    try:
+        for batch in reader.batches():
+            if batch.position < cut_position:
+                continue
+            records += len(batch.records)
+            for _, kind, payload in batch.records:
+                entries += len(decode_entries(payload)) if kind == MESSAGE else 0
+    finally:
+        reader.close()
+    cut = next((each for each in report.damages if each.cut_position == cut_position), None)
+    octets = cut.cut_octets if cut is not None else 0
+    yield (
+        f"dropped with it: {octets} octets from {position_text(cut_position)} on, and in them "
+        f"{records} valid records with {entries} entries of queues"
+    )

@@ -1,0 +1,252 @@
+"""Finding batches and records in octets that cannot simply be read from front to back.
+
+Called by the reader where something is damaged, and by ``open_damaged`` where it is the header.
+Invariant: nothing is found that its own checksum, seeded by its segment, does not vouch for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from hareline.storage.journal.files import Files
+from hareline.storage.journal.format import (
+    BATCH,
+    BATCH_MAGIC,
+    BATCH_MAGIC_OFFSET,
+    BATCH_SIZE,
+    ENTRY,
+    GAP,
+    HEADER_SIZE_MIN,
+    KIND_NAMES,
+    MESSAGE,
+    MESSAGE_HEAD,
+    RECORD_HEAD,
+    RECORD_OVERHEAD,
+    RECORD_PREFIX,
+    Batch,
+    MalformedRecord,
+    SegmentHeader,
+    decode_batch,
+    offset_of,
+    position_of,
+    segment_of,
+)
+from hareline.storage.journal.segment import Segment
+
+_WINDOW_BYTES: Final = 4 << 20
+_PREFIX: Final = RECORD_PREFIX.size
+
+Record = tuple[int, int, memoryview]  # position, kind, payload
+
+# Three octets of a length below 2**28, its last, a checksum, and a kind.
+_MAYBE_RECORD: Final = re.compile(rb"(?s)(?=...[\x00-\x0f]....[\x02-\x09])")
+
+
+class Stretch(NamedTuple):
+    """Octets from ``start`` to ``end`` (offsets in the segment) that are no valid record."""
+
+    start: int
+    end: int
+    what: str
+    kind: int
+    entries: tuple[tuple[int, int], ...]
+
+
+def parse_records(
+    view: memoryview,
+    start: int,
+    end: int,
+    seed: int,
+    base: int,
+    gaps: list[Record] | None = None,
+) -> tuple[list[Record], int, int]:
+    """The valid records from ``start`` to ``end``: as tuples, how many, and where they stop.
+
+    They stop at ``end`` if all is well. ``base`` + an index into ``view`` is a position. GAPs are
+    counted, but go into ``gaps`` if anywhere.                                               [hot]
+    """
+    records = []
+    gap_count = 0
+    at = start
+    last = end - RECORD_OVERHEAD
+    unpack = RECORD_HEAD.unpack_from
+    while at <= last:
+        length, checksum, kind = unpack(view, at)
+        stop = at + _PREFIX + length
+        if not BATCH < kind <= GAP or stop > end or not length:
+            break
+        if crc32(view[at + _PREFIX : stop], seed) != checksum:
+            break
+        if kind == GAP:
+            gap_count += 1
+            if gaps is not None:
+                gaps.append((base + at, kind, view[at + RECORD_OVERHEAD : stop]))
+        else:
+            records.append((base + at, kind, view[at + RECORD_OVERHEAD : stop]))
+        at = stop
+    return records, len(records) + gap_count, at
+
+
+def find_batches(
+    files: Files, segment: Segment, start: int, end: int, seed: int | None
+) -> Iterator[Batch]:
+    """Valid BATCH records from ``start`` on that lie before ``end``, found by their magic.
+
+    Where one is found, the search goes on behind what belongs to it.
+    """
+    at = start
+    window, base = b"", start
+    while at + BATCH_SIZE <= end:
+        if not base <= at or at + BATCH_SIZE > base + len(window):
+            base = at
+            window = files.read(segment.fd, min(_WINDOW_BYTES, end - base), base)
+            if len(window) < BATCH_SIZE:
+                return
+        found = window.find(BATCH_MAGIC, at - base + BATCH_MAGIC_OFFSET)
+        if found < 0:
+            at = base + len(window) - BATCH_SIZE + 1
+            if len(window) < min(_WINDOW_BYTES, end - base):
+                return
+            continue
+        at = base + found - BATCH_MAGIC_OFFSET
+        if at + BATCH_SIZE > base + len(window):
+            continue
+        batch = decode_batch(window, at - base, seed)
+        if batch is None or batch.position != position_of(segment.number, at):
+            at += 1
+            continue
+        yield batch
+        at += BATCH_SIZE + batch.octets
+
+
+def open_damaged(files: Files, path: str, number: int) -> Segment | None:
+    """A segment whose header cannot be read, by what its first batch says; None if it has none.
+
+    Its header is made up: an empty manifest, and ``size_bytes`` is where that batch stands.
+    """
+    fd = files.open_to_read(path)
+    size = files.size(fd)
+    segment = Segment(path, fd, SegmentHeader(number, 0, 0, (), HEADER_SIZE_MIN), size)
+    for batch in find_batches(files, segment, 0, size, None):
+        start = offset_of(batch.position)
+        if segment_of(batch.position) == number and start >= HEADER_SIZE_MIN:
+            header = SegmentHeader(number, batch.time_ms, batch.salt, (), start)
+            return Segment(path, fd, header, size)
+    files.close(fd)
+    return None
+
+
+def open_segment(files: Files, path: str, number: int) -> Segment:
+    """The segment, also if its header is damaged, as long as a batch in it is not.
+
+    Raises OSError, MalformedRecord, UnsupportedVersion.
+    """
+    try:
+        return Segment.open(files, path)
+    except MalformedRecord:
+        segment = open_damaged(files, path, number)
+        if segment is None:
+            raise
+        return segment
+
+
+def salvage(
+    octets: memoryview, base: int, segment: Segment, has_head: bool
+) -> tuple[list[Record], list[Stretch]]:
+    """All valid records in ``octets``, which stand at offset ``base``, and what is between them.
+
+    ``has_head``: they begin with a valid BATCH. Where a damaged record's own length leads nowhere,
+    the next one is looked for octet by octet.
+    """
+    records: list[Record] = []
+    stretches: list[Stretch] = []
+    end = len(octets)
+    at = BATCH_SIZE if has_head else 0
+    position = position_of(segment.number, base)
+    while at < end:
+        found, _, stop = parse_records(octets, at, end, segment.seed, position)
+        records += found
+        if stop == end:
+            break
+        at = _next_valid(octets, stop, segment.seed)
+        what, kind, entries = _diagnosis(octets, stop, end, segment.seed)
+        stretches.append(Stretch(base + stop, base + at, what, kind, entries))
+    return records, stretches
+
+
+def _next_valid(octets: memoryview, damaged: int, seed: int) -> int:
+    """Where the next valid record after the damaged one stands, or the end.
+
+    Or where the next damaged one does, if this one's length and what follows look right.
+    """
+    end = len(octets)
+    following = end + 1
+    if damaged + RECORD_OVERHEAD <= end:
+        length: int = RECORD_PREFIX.unpack_from(octets, damaged)[0]
+        if length:
+            following = damaged + _PREFIX + length
+        if following == end or _is_record(octets, following, seed):
+            return following
+    valid = end
+    for match in _MAYBE_RECORD.finditer(octets, damaged + 1):
+        if _is_plausible(octets, match.start()) and _is_record(octets, match.start(), seed):
+            valid = match.start()
+            break
+    return following if following < valid and _is_plausible(octets, damaged) else valid
+
+
+def _is_plausible(octets: memoryview, at: int) -> bool:
+    """Whether what follows this record could be one, too: cheaper than its checksum."""
+    length: int = RECORD_PREFIX.unpack_from(octets, at)[0]
+    following = at + _PREFIX + length
+    left = len(octets) - following
+    if left < RECORD_OVERHEAD:
+        return left == 0
+    length, _, kind = RECORD_HEAD.unpack_from(octets, following)
+    return bool(kind in KIND_NAMES and 0 < length <= left - _PREFIX)
+
+
+def _is_record(octets: memoryview, at: int, seed: int) -> bool:
+    if at + RECORD_OVERHEAD > len(octets):
+        return False
+    length, checksum, kind = RECORD_HEAD.unpack_from(octets, at)
+    stop = at + _PREFIX + length
+    if not BATCH < kind <= GAP or not length or stop > len(octets):
+        return False
+    return bool(crc32(octets[at + _PREFIX : stop], seed) == checksum)
+
+
+def _diagnosis(
+    octets: memoryview, at: int, end: int, seed: int
+) -> tuple[str, int, tuple[tuple[int, int], ...]]:
+    """What is wrong with the record at ``at``, its kind and its entries as far as they show."""
+    if not any(octets[at:end]):
+        return "there are only zeros", 0, ()
+    if end - at < RECORD_OVERHEAD:
+        return "too few octets for a record", 0, ()
+    length, checksum, kind = RECORD_HEAD.unpack_from(octets, at)
+    if kind not in KIND_NAMES:
+        return f"unknown kind of record {kind}", 0, ()
+    if kind == BATCH:
+        return "checksum of the batch's head does not match", 0, ()
+    if not length or length > end - at - _PREFIX:
+        return f"a record says it has {length} octets, {end - at - _PREFIX} are there", 0, ()
+    stop = at + _PREFIX + length
+    if crc32(octets[at + _PREFIX : stop], seed) == checksum:
+        return f"{KIND_NAMES[kind]} record without the batch it belongs to", kind, ()
+    entries = _guess_entries(octets[at + RECORD_OVERHEAD : stop]) if kind == MESSAGE else ()
+    return "checksum does not match", kind, entries
+
+
+def _guess_entries(payload: memoryview) -> tuple[tuple[int, int], ...]:
+    if len(payload) < MESSAGE_HEAD.size:
+        return ()
+    count: int = MESSAGE_HEAD.unpack_from(payload)[-1]
+    end = MESSAGE_HEAD.size + count * ENTRY.size
+    if end > len(payload):
+        return ()
+    items = ENTRY.iter_unpack(payload[MESSAGE_HEAD.size : end])
+    return tuple((queue_id, offset) for queue_id, offset, _, _ in items)

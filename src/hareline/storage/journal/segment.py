@@ -1,0 +1,200 @@
+"""One file of the journal: making it, using an old one again, opening it.
+
+Called by the writer (create, recycle) and by whatever reads (open). Nothing here syncs:
+``create`` and ``recycle`` leave a file whose header is written and whose name stands in the
+directory, and the caller syncs both before a batch in it counts as durable. A crash in between
+leaves a segment with an unreadable header after the last batch, which is a torn tail.
+
+Invariant: a file ``<number>.log`` is a segment; whatever else the directory holds (spares, and
+the folder of what is retained) has another name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from hareline.storage.journal.files import Files
+from hareline.storage.journal.format import (
+    BATCH_SIZE,
+    HEADER_SIZE_MIN,
+    SEGMENT_BYTES_MAX,
+    SEGMENT_NUMBER_MAX,
+    MalformedRecord,
+    SegmentHeader,
+    UnsupportedVersion,
+    decode_header,
+    encode_header,
+    header_octets_needed,
+    header_size,
+    segment_name,
+)
+
+SPARE_PREFIX: Final = "spare-"
+SALT_BITS: Final = 32
+
+
+class Segment:
+    """An open segment file.
+
+    ``end``: where the next batch goes, and once it is sealed where its last batch ends.
+    ``size_bytes``: octets of the file. ``seed``: what the checksums of its records begin with.
+    """
+
+    __slots__ = ("end", "fd", "header", "number", "path", "seed", "size_bytes")
+
+    def __init__(self, path: str, fd: int, header: SegmentHeader, size_bytes: int) -> None:
+        self.path = path
+        self.fd = fd
+        self.header = header
+        self.number = header.number
+        self.seed = header.seed
+        self.size_bytes = size_bytes
+        self.end = header.size_bytes
+
+    @classmethod
+    def create(
+        cls,
+        files: Files,
+        directory: str,
+        number: int,
+        size_bytes: int,
+        *,
+        manifest: Sequence[tuple[int, int]],
+        created_ms: int,
+        salt: int | None = None,
+    ) -> Segment:
+        """A new file, preallocated. ``manifest``: (number, end) of the live segments before it.
+
+        ``salt``: of whoever must know the seed beforehand; one is drawn otherwise. Raises OSError,
+        and then there is no such file.
+        """
+        header = _new_header(number, size_bytes, manifest, created_ms, salt)
+        path = segment_path(directory, number)
+        fd = files.open(path, create=True)
+        try:
+            files.allocate(fd, size_bytes)
+            files.write(fd, [encode_header(header)], 0)
+        except OSError:
+            files.close(fd)
+            files.unlink(path)
+            raise
+        return Segment(path, fd, header, size_bytes)
+
+    @classmethod
+    def recycle(
+        cls,
+        files: Files,
+        spare: str,
+        directory: str,
+        number: int,
+        size_bytes: int,
+        *,
+        manifest: Sequence[tuple[int, int]],
+        created_ms: int,
+        salt: int | None = None,
+    ) -> Segment:
+        """The same out of the file ``spare`` (a path), which gets the name of the segment.
+
+        What the file holds of its former life never passes: the checksums begin otherwise.
+        Raises OSError, and then the spare is as good as before.
+        """
+        header = _new_header(number, size_bytes, manifest, created_ms, salt)
+        path = segment_path(directory, number)
+        fd = files.open(spare, create=False)
+        try:
+            size = files.size(fd)
+            if size < size_bytes:
+                files.allocate(fd, size_bytes)
+                size = size_bytes
+            files.write(fd, [encode_header(header)], 0)
+            files.rename(spare, path)
+        except OSError:
+            files.close(fd)
+            raise
+        return Segment(path, fd, header, size)
+
+    @classmethod
+    def open(cls, files: Files, path: str) -> Segment:
+        """To read. ``end`` is where the first batch stands: finding the last is the reader's work.
+
+        Raises OSError, MalformedRecord (no header that could be read), UnsupportedVersion; the last
+        two begin with the path.
+        """
+        fd = files.open_to_read(path)
+        try:
+            return Segment(path, fd, read_header(files, fd, path), files.size(fd))
+        except BaseException:
+            files.close(fd)
+            raise
+
+    def close(self, files: Files) -> None:
+        files.close(self.fd)
+
+    def __repr__(self) -> str:
+        return f"<Segment {self.number}, {self.end} of {self.size_bytes} octets>"
+
+
+def read_header(files: Files, fd: int, path: str) -> SegmentHeader:
+    """Raises OSError, and MalformedRecord and UnsupportedVersion with the path in front."""
+    try:
+        octets = files.read(fd, HEADER_SIZE_MIN, 0)
+        needed = header_octets_needed(octets)
+        if needed > files.size(fd):
+            raise MalformedRecord(f"segment header of {needed} octets is longer than the file")
+        return decode_header(files.read(fd, needed, 0))
+    except UnsupportedVersion as error:
+        error.args = (f"{path}: {error}",)
+        error.explanation = error.args[0]
+        raise
+    except MalformedRecord as error:
+        raise MalformedRecord(f"{path}: {error}") from None
+
+
+def make_spare(files: Files, directory: str, number: int, size_bytes: int) -> str:
+    """A preallocated file for ``recycle``; returns its path. Raises OSError, nothing is left then.
+
+    ``number``: any that no spare has; freed segments that become spares keep theirs.
+    """
+    path = spare_path(directory, number)
+    fd = files.open(path, create=True)
+    try:
+        files.allocate(fd, size_bytes)
+    except OSError:
+        files.close(fd)
+        files.unlink(path)
+        raise
+    files.close(fd)
+    return path
+
+
+def segment_path(directory: str, number: int) -> str:
+    return f"{directory}/{segment_name(number)}"
+
+
+def spare_path(directory: str, number: int) -> str:
+    return f"{directory}/{SPARE_PREFIX}{number:016x}"
+
+
+def new_salt() -> int:
+    return int.from_bytes(os.urandom(SALT_BITS // 8), "little")
+
+
+def _new_header(
+    number: int,
+    size_bytes: int,
+    manifest: Sequence[tuple[int, int]],
+    created_ms: int,
+    salt: int | None,
+) -> SegmentHeader:
+    if not 0 < number <= SEGMENT_NUMBER_MAX:
+        raise ValueError(f"segment number {number} is not from 1 to {SEGMENT_NUMBER_MAX}")
+    octets = header_size(len(manifest))
+    if not octets + BATCH_SIZE <= size_bytes <= SEGMENT_BYTES_MAX:
+        raise ValueError(
+            f"segment of {size_bytes} octets: not from {octets + BATCH_SIZE} to {SEGMENT_BYTES_MAX}"
+        )
+    if salt is None:
+        salt = new_salt()
+    return SegmentHeader(number, created_ms, salt, tuple(manifest), octets)

@@ -1,0 +1,91 @@
+"""The store that keeps nothing: messages and definitions live as long as the process.
+
+What ``hareline.testing`` runs on, and a broker with ``storage.kind = "memory"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hareline.storage.store import DefinitionStore, MessageStore, QueueLedger
+
+
+class MemoryStore(MessageStore):
+    """Everything is as durable as it will ever be, at once."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.durable_ticket = self.ticket
+
+    def open_queue(self, queue_id: int, name: str) -> QueueLedger | None:
+        return None
+
+    def write_pending(self) -> bool:
+        return False
+
+    def when_durable(self, ticket: int, callback: Callable[[], None]) -> None:
+        raise AssertionError("no ticket is ever waited for")
+
+    @property
+    def is_behind(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class MemoryDefinitions(DefinitionStore):
+    """Counts ids; the virtual hosts themselves are the only copy."""
+
+    __slots__ = ("_last_id",)
+
+    def __init__(self) -> None:
+        self._last_id = 0
+
+    def add_queue(
+        self, vhost: str, name: str, *, is_auto_delete: bool, arguments: Mapping[str, object]
+    ) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    def delete_queue(self, vhost: str, name: str) -> None:
+        """It was only in memory."""
+
+    def add_exchange(
+        self,
+        vhost: str,
+        name: str,
+        type_name: str,
+        *,
+        is_auto_delete: bool,
+        is_internal: bool,
+        arguments: Mapping[str, object],
+    ) -> None:
+        """It is only in memory."""
+
+    def delete_exchange(self, vhost: str, name: str) -> None:
+        """It was only in memory."""
+
+    def bind(
+        self,
+        vhost: str,
+        source: str,
+        kind: str,
+        destination: str,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> None:
+        """It is only in memory."""
+
+    def unbind(
+        self,
+        vhost: str,
+        source: str,
+        kind: str,
+        destination: str,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> None:
+        """It was only in memory."""

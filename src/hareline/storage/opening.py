@@ -1,0 +1,261 @@
+"""All that a broker has on disk, opened in one order and closed in the reverse one.
+
+``server`` makes one ``DiskStorage``, takes the steps of ``recover``, restores its virtual hosts by
+``recovery.VhostRecovery``, and closes it when the last connection is gone. Order: lock,
+definitions, journal, store; so nothing is written before everything has been read.
+
+Invariant: whatever step fails, ``close`` leaves no file open and no thread running.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hareline.clock import Clock
+from hareline.errors import StoreError
+from hareline.storage.definitions import SqliteDefinitions
+from hareline.storage.directory import DataDirectory
+from hareline.storage.durable import DurableStore
+from hareline.storage.journal.damage import Decision
+from hareline.storage.journal.files import Files
+from hareline.storage.journal.format import number_of_name
+from hareline.storage.journal.segment import segment_path
+from hareline.storage.journal.syncer import ThreadSyncer
+from hareline.storage.journal.writer import Sync
+from hareline.storage.large import LargeBodies
+from hareline.storage.recovered import RecoveredState
+from hareline.storage.recovery import JournalRecovery, RecoveryListener
+from hareline.storage.replay import QueueContents
+from hareline.storage.replay_source import ReplaySource
+from hareline.storage.store import Shelf
+
+
+@dataclass(frozen=True, slots=True)
+class StorageOptions:
+    """As the options of the same names are described in docs/configuration.md."""
+
+    data_dir: Path
+    segment_bytes: int
+    sync: Sync
+    sync_interval_ms: int
+    on_corruption: Decision
+    retention_age_s: int
+    retention_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StorageCallbacks:
+    """``hand_back``: have a function called on the loop, from any thread. ``on_disk_full``: the
+    store has no room for what comes next, or has it again. ``on_failure``: it writes no more, for
+    this reason. ``on_trouble``: a sentence on what went wrong and loses nothing.
+    """
+
+    hand_back: Callable[[Callable[[], None]], object]
+    on_disk_full: Callable[[bool], None]
+    on_failure: Callable[[str], None]
+    on_trouble: Callable[[str], None]
+
+
+class DiskStorage:
+    """``definitions`` are there at once, everything else once ``recover`` is through.
+
+    ``contents``: live entries by queue id, for whom it concerns to take out. ``next_offsets``: of
+    each queue, by id. Raises StoreError and OSError, each of which names the file.
+    """
+
+    def __init__(
+        self,
+        options: StorageOptions,
+        callbacks: StorageCallbacks,
+        clock: Clock,
+        listener: RecoveryListener,
+    ) -> None:
+        """Takes the directory for this broker alone."""
+        self._options = options
+        self._callbacks = callbacks
+        self._clock = clock
+        self._listener = listener
+        self._files = Files()
+        self.contents: dict[int, QueueContents] = {}
+        self.next_offsets: dict[int, int] = {}
+        self._syncer: ThreadSyncer | None = None
+        self._bodies: LargeBodies | None = None
+        self._store: DurableStore | None = None
+        self.directory = DataDirectory(options.data_dir)
+        try:
+            self._check_definitions()
+            self.definitions = SqliteDefinitions(self.directory.definitions)
+        except BaseException:
+            self.directory.close()
+            raise
+        self._queue_names: dict[int, str] = {}
+
+    def _check_definitions(self) -> None:
+        """Without definitions nobody knows whose the messages are, and all of them would go."""
+        if self.directory.definitions.exists():
+            return
+        journal = Path(self.directory.journal)
+        if any(number_of_name(path.name) is not None for path in journal.glob("*")):
+            raise StoreError(
+                f"{self.directory.definitions}: missing, though there are messages in {journal}, "
+                "which belong to queues that only this file knows. Put it back, or move "
+                f"{journal} away to begin anew without them"
+            )
+
+    @property
+    def store(self) -> DurableStore:
+        assert self._store is not None, "recover first"
+        return self._store
+
+    @property
+    def bodies(self) -> LargeBodies:
+        assert self._bodies is not None, "recover first"
+        return self._bodies
+
+    def recover(self) -> Generator[None, None, None]:
+        """Read the journal; yields after each large piece. The store has started at the end."""
+        self._queue_names = self._names()
+        recovery = JournalRecovery(
+            self._files,
+            self.directory.journal,
+            self._queue_names,
+            self._options.on_corruption,
+            self._listener,
+        )
+        yield from recovery.read()
+        state = recovery.state
+        self._check_newest(state)
+        self.contents = recovery.contents
+        self.next_offsets = {each: queue.next_offset for each, queue in state.queues.items()}
+        self._start(state)
+
+    def _check_newest(self, state: RecoveredState) -> None:
+        """The journal knows which segments are before each; only the definitions, what is last."""
+        newest = self.definitions.newest_segment
+        there = max([segment.number for segment in state.segments], default=0)
+        if newest <= max(there, state.next_segment - 1):
+            return
+        state.next_segment = newest + 1
+        path = segment_path(self.directory.journal, newest)
+        text = f"{path}: missing; this is the newest segment, and was on the disk"
+        if self._options.on_corruption is Decision.FAIL:
+            self._listener.on_damage(text, "the broker does not start")
+            raise StoreError(
+                f"{text}. Which messages it had cannot be told. To start without them, set "
+                'journal.on_corruption to "skip" or "truncate"'
+            )
+        self._listener.on_damage(text, "left out")
+
+    def _names(self) -> dict[int, str]:
+        """Every queue there is, in virtual hosts that are not served too."""
+        return {
+            queue.queue_id: f"queue '{queue.name}' in vhost '{vhost}'"
+            for vhost in self.definitions.vhosts()
+            for queue in self.definitions.queues(vhost)
+        }
+
+    def _start(self, state: RecoveredState) -> None:
+        options, callbacks = self._options, self._callbacks
+        self._syncer = ThreadSyncer(callbacks.hand_back)
+        self._bodies = LargeBodies(
+            self._files, self.directory.large, now_ms=self._clock.now_ms, syncer=self._syncer
+        )
+        self._store = DurableStore(
+            self.directory.journal,
+            self.directory.spool,
+            files=self._files,
+            syncer=self._syncer,
+            segment_bytes=options.segment_bytes,
+            sync=options.sync,
+            sync_interval_ms=options.sync_interval_ms,
+            retention_age_s=options.retention_age_s,
+            retention_bytes=options.retention_bytes,
+            bodies=self._bodies,
+            on_disk_full=callbacks.on_disk_full,
+            on_failure=callbacks.on_failure,
+            on_segment=self._note_segment,
+            report=callbacks.on_trouble,
+        )
+        lost = self._keep_bodies(state)
+        self._store.start(state)
+        for queue_id, offset, position in lost:
+            self._store.open_queue(queue_id, "").settle_paged((offset,), (position,))
+
+    def _note_segment(self, number: int) -> None:
+        try:
+            self.definitions.note_segment(number)
+        except StoreError as error:
+            self._callbacks.on_trouble(str(error))
+
+    def _keep_bodies(self, state: RecoveredState) -> list[tuple[int, int, int]]:
+        """The files of large bodies that entries refer to stay, what a crash left of others goes.
+
+        Returns entries without a body, as queue id, offset and position, which are in ``contents``
+        no more. Raises StoreError where there are any and the policy is "fail".
+        """
+        lost = []
+        for queue_id, queue in state.queues.items():
+            for large_id in queue.large.values():
+                self.bodies.keep(large_id)
+            contents = self.contents[queue_id]
+            for offset, (large_id, size) in contents.large.items():
+                problem = self.bodies.problem_of(large_id, size)
+                if problem:
+                    self._on_body_lost(queue_id, offset, problem)
+                    lost.append((queue_id, offset, contents.remove(offset)))
+        self.bodies.remove_strays()
+        return lost
+
+    def _on_body_lost(self, queue_id: int, offset: int, problem: str) -> None:
+        text = f"{problem}: the body of entry {offset} of {self._queue_names[queue_id]}"
+        if self._options.on_corruption is Decision.FAIL:
+            self._listener.on_damage(text, "the broker does not start")
+            raise StoreError(
+                f"{text} is lost. To start without it, set journal.on_corruption to "
+                '"skip" or "truncate"'
+            )
+        self._listener.on_damage(text, "left out")
+
+    @property
+    def shelf(self) -> Shelf:
+        shelf = self.store.shelf
+        assert shelf is not None
+        return shelf
+
+    def replays(self) -> ReplaySource:
+        """Where what was settled can be read again."""
+        return ReplaySource(
+            self._files, self.directory.journal, self.definitions, self.store, self.bodies
+        )
+
+    def unserved(self, names: set[str]) -> dict[str, int]:
+        """Virtual hosts that are kept and not among these, with the number of their queues."""
+        return {
+            vhost: len(self.definitions.queues(vhost))
+            for vhost in self.definitions.vhosts()
+            if vhost not in names
+        }
+
+    def close(self, timeout_s: float = math.inf) -> None:
+        """An orderly end, if the store has started; waits for the disk, but not longer than that.
+
+        If the disk hangs the directory stays locked until the process has ended, since the disk
+        may yet do what it was asked to.
+        """
+        if self._store is not None:
+            self._store.close(timeout_s)
+            if self._store.is_hung:
+                return
+        try:
+            if self._store is None and self._syncer is not None:
+                self._syncer.close()
+            if self._bodies is not None:
+                self._bodies.close()
+        finally:
+            try:
+                self.definitions.close()
+            finally:
+                self.directory.close()

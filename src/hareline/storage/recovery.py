@@ -1,0 +1,340 @@
+"""What is on the disk becomes the model again, before anybody may connect.
+
+Called by ``server`` at the start, in this order: ``JournalRecovery.read`` is one pass over the
+journal and gives the ``RecoveredState`` that the durable store goes on with; then, for each virtual
+host, ``VhostRecovery`` makes exchanges, queues and bindings of the definitions and puts the
+messages into the queues. Both are generators that yield now and then, so that the caller can look
+at its signals; between two steps nobody else touches the queues.
+
+Invariant: nothing is thrown away here that was durable, unless the operator said so
+(``journal.on_corruption``), and then the listener is told exactly what.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Generator, Iterator, Mapping
+from typing import Final
+
+from hareline.broker.queues.queue import Queue
+from hareline.broker.vhost import VirtualHost
+from hareline.errors import AmqpError, StoreError
+from hareline.message import Message
+from hareline.storage.definitions import SqliteDefinitions
+from hareline.storage.journal.damage import Damage, Decision, JournalDamaged, Reporter
+from hareline.storage.journal.files import Files
+from hareline.storage.journal.format import number_of_name
+from hareline.storage.journal.reader import JournalReader
+from hareline.storage.recovered import RecoveredSegment, RecoveredState
+from hareline.storage.replay import EXPIRES, QueueContents, Replay
+from hareline.storage.store import Shelf
+
+RETAINED_DIRECTORY: Final = "retained"
+MESSAGES_PER_READ: Final = 512
+_ACTIONS: Final = {
+    Decision.FAIL: "the broker does not start",
+    Decision.SKIP: "left out",
+    Decision.TRUNCATE: "the journal is cut there",
+}
+
+
+class RecoveryListener(ABC):
+    """Who is told how it goes."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def on_progress(self, done_octets: int, all_octets: int) -> None:
+        """So much of the journal has been read."""
+
+    @abstractmethod
+    def on_damage(self, problem: str, action: str) -> None:
+        """What is damaged: file, offset, octets and messages, as far as known; and what is done."""
+
+    @abstractmethod
+    def on_impossible(self, vhost: str, what: str, problem: str) -> None:
+        """A binding that cannot be made any more; it stays in the definitions."""
+
+
+class JournalRecovery:
+    """One pass over a journal. ``state`` and ``contents`` are there when ``read`` is through.
+
+    ``queue_names``: what to call each queue there is, by its id. ``contents``: live entries by
+    queue id; whoever puts them into the queue takes them out.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        queue_names: Mapping[int, str],
+        policy: Decision,
+        listener: RecoveryListener,
+    ) -> None:
+        self.state = RecoveredState()
+        self.contents: dict[int, QueueContents] = {}
+        self._files = files
+        self._directory = directory
+        self._queue_names = queue_names
+        self._reports = _Reports(policy, queue_names, listener)
+
+    def read(self) -> Generator[None, None, None]:
+        """Yields after each large piece. Raises OSError and StoreError; nothing has changed then.
+
+        At the end the files are as ``state`` has it, and on the disk: freed ones and what a torn
+        tail left over are gone, and the last segment ends where its last batch does.
+        """
+        self._files.make_directory(self._directory)
+        names = self._names()
+        replay = Replay(self._queue_names)
+        reports = self._reports
+        reader = JournalReader(self._files, self._directory, reports)
+        try:
+            numbers = [source.number for source in reader.live]
+            for batch in reader.batches():
+                replay.take(batch)
+                if reports.has_progressed:
+                    reports.has_progressed = False
+                    yield
+            self._tidy(reader)
+            self._conclude(reader, replay)
+        except JournalDamaged as error:
+            raise StoreError(
+                f"{error}. Messages of these queues are lost as far as is known: "
+                f"{reports.queues_of(error.damage) or 'none that is known of'}. To start without "
+                'them, set journal.on_corruption to "skip" or "truncate"'
+            ) from error
+        finally:
+            reader.close()
+        self.state.next_segment = max([0, *names, *numbers]) + 1
+
+    def _names(self) -> list[int]:
+        """The numbers of all segments that there are files of, retained ones too."""
+        files, directory = self._files, self._directory
+        names = files.list(directory)
+        if RETAINED_DIRECTORY in names:
+            names += files.list(f"{directory}/{RETAINED_DIRECTORY}")
+        return [number for name in names if (number := number_of_name(name)) is not None]
+
+    def _conclude(self, reader: JournalReader, replay: Replay) -> None:
+        state = self.state
+        for source in reader.live:
+            assert source.segment is not None, source
+            state.segments.append(
+                RecoveredSegment(
+                    source.number,
+                    source.end,
+                    source.size_bytes,
+                    replay.totals.get(source.number, 0),
+                    source.segment.header.created_ms,
+                )
+            )
+        found = replay.finish()
+        state.queues = found.queues
+        state.settled = found.settled
+        state.interrupted = sorted(found.interrupted)
+        self.contents = found.contents
+
+    def _tidy(self, reader: JournalReader) -> None:
+        """What was read, and will be built upon, must be on the disk before anything goes."""
+        files = self._files
+        for source in reader.live:
+            fd = files.open(source.path, create=False)
+            try:
+                if source is reader.live[-1] and source.size_bytes > source.end:
+                    if self._reports.has_truncated:
+                        self.state.leftovers.append((source.path, source.end))
+                    else:
+                        files.truncate(fd, source.end)
+                    source.size_bytes = source.end
+                files.sync(fd)
+            finally:
+                files.close(fd)
+        self.state.is_durable = True
+        if self._reports.has_truncated:
+            self.state.leftovers += [(path, 0) for path in reader.strays]
+            return
+        for path in reader.strays:
+            files.unlink(path)
+
+
+class _Reports(Reporter):
+    """Answers by the policy, and passes on what the listener is to know."""
+
+    __slots__ = ("_listener", "_policy", "_queue_names", "has_progressed", "has_truncated")
+
+    def __init__(
+        self, policy: Decision, queue_names: Mapping[int, str], listener: RecoveryListener
+    ) -> None:
+        self._policy = policy
+        self._queue_names = queue_names
+        self._listener = listener
+        self.has_progressed = False
+        self.has_truncated = False
+
+    def on_damage(self, damage: Damage) -> Decision:
+        queues = self.queues_of(damage)
+        problem = f"{damage}; messages lost, as far as is known: {queues or 'none'}"
+        action = _ACTIONS[self._policy]
+        if self._policy is Decision.TRUNCATE:
+            self.has_truncated = True
+            action += f", {damage.cut_octets} octets from position {damage.cut_position:#x} on"
+        self._listener.on_damage(problem, action)
+        return self._policy
+
+    def queues_of(self, damage: Damage) -> str:
+        """Which entries of which queues are in it: "3 of queue 'q' in vhost '/' (offsets ...)"."""
+        offsets: dict[int, list[int]] = {}
+        for queue_id, offset in damage.entries:
+            offsets.setdefault(queue_id, []).append(offset)
+        return "; ".join(
+            f"{len(lost)} of {self._queue_names.get(queue_id, 'a queue that is deleted')}"
+            f" (offsets {lost[0]} to {lost[-1]})"
+            for queue_id, lost in offsets.items()
+        )
+
+    def on_torn_tail(self, path: str, position: int, octets: int) -> None:
+        """Nobody was ever told that it was safe."""
+
+    def on_progress(self, done_octets: int, all_octets: int) -> None:
+        self.has_progressed = True
+        self._listener.on_progress(done_octets, all_octets)
+
+
+class VhostRecovery:
+    """One virtual host, from its definitions; the steps are to be taken in this order.
+
+    ``next_offsets``: of each queue, by id. ``contents``: as ``JournalRecovery`` has them, of all
+    virtual hosts; each takes its own out.
+    ``exchange_count``, ``binding_count``, ``message_count``: what came back; ``queues`` by id.
+    """
+
+    def __init__(
+        self,
+        vhost: VirtualHost,
+        definitions: SqliteDefinitions,
+        next_offsets: Mapping[int, int],
+        contents: dict[int, QueueContents],
+        shelf: Shelf,
+        listener: RecoveryListener,
+    ) -> None:
+        self._vhost = vhost
+        self._definitions = definitions
+        self._next_offsets = next_offsets
+        self._contents = contents
+        self._shelf = shelf
+        self._listener = listener
+        self.queues: dict[int, Queue] = {}
+        self.exchange_count = 0
+        self.binding_count = 0
+        self.message_count = 0
+
+    def restore_exchanges(self) -> None:
+        """Raises StoreError for one that cannot be made."""
+        for name, type_name, is_auto_delete, is_internal, arguments in self._definitions.exchanges(
+            self._vhost.name
+        ):
+            try:
+                self._vhost.restore_exchange(
+                    name,
+                    type_name,
+                    is_auto_delete=is_auto_delete,
+                    is_internal=is_internal,
+                    arguments=arguments,
+                )
+            except AmqpError as error:
+                what = f"exchange '{name}' in vhost '{self._vhost.name}'"
+                raise _impossible(what, error) from error
+            self.exchange_count += 1
+
+    def restore_queues(self) -> None:
+        """Empty ones, but they know where they were. Raises StoreError as above."""
+        for queue_id, name, is_auto_delete, arguments in self._definitions.queues(self._vhost.name):
+            try:
+                queue = self._vhost.restore_queue(
+                    queue_id, name, is_auto_delete=is_auto_delete, arguments=arguments
+                )
+            except AmqpError as error:
+                what = f"queue '{name}' in vhost '{self._vhost.name}'"
+                raise _impossible(what, error) from error
+            queue.next_offset = self._next_offsets.get(queue_id, 0)
+            self.queues[queue_id] = queue
+
+    def restore_bindings(self) -> None:
+        """One whose exchange is gone from the settings is reported, and not made."""
+        vhost = self._vhost
+        for source, kind, destination, routing_key, arguments in self._definitions.bindings(
+            vhost.name
+        ):
+            try:
+                vhost.restore_binding(source, kind, destination, routing_key, arguments)
+            except AmqpError as error:
+                what = f"binding of {kind} '{destination}' to exchange '{source}'"
+                self._listener.on_impossible(vhost.name, what, error.explanation)
+            else:
+                self.binding_count += 1
+
+    def restore_messages(self) -> Generator[None, None, None]:
+        """Yields after each piece. Raises StoreError.
+
+        What dies on the way, being more than a queue may have, is published when all have theirs:
+        a dead letter must not come to stand before what its queue had before.
+        """
+        post = self._vhost.environment.dead_letter_post
+        post.hold()
+        try:
+            for queue_id, queue in self.queues.items():
+                found = self._contents.pop(queue_id, None)
+                if found is not None:
+                    yield from _restore(queue, found, self._shelf)
+                    self.message_count += len(found)
+        finally:
+            post.release(self._vhost.environment.timers)
+
+
+def _impossible(what: str, error: AmqpError) -> StoreError:
+    return StoreError(f"{what} is in the definitions, but cannot be made: {error.explanation}")
+
+
+def _restore(queue: Queue, found: QueueContents, shelf: Shelf) -> Iterator[None]:
+    """Where the queue can have them as bare numbers, contents stay on disk.
+
+    Not those before the last that expires: the queue has to know when.
+    """
+    loaded = _behind_last_expiring(found.sizes) if queue.takes_pages else len(found)
+    for start in range(0, loaded, MESSAGES_PER_READ):
+        stop = min(start + MESSAGES_PER_READ, loaded)
+        messages = shelf.read_run(found.positions[start:stop])
+        queue.restore_entries(_entries(found, start, messages))
+        yield
+    if loaded < len(found):
+        offsets, positions, sizes = found.offsets, found.positions, found.sizes
+        if loaded:
+            offsets, positions, sizes = offsets[loaded:], positions[loaded:], sizes[loaded:]
+        counts = {
+            offset: count for offset, count in found.delivery_counts.items() if offset >= offsets[0]
+        }
+        queue.restore_paged(offsets, positions, sum(sizes), counts)
+        if queue.overflow is not None:
+            queue.overflow.enforce(None)
+        yield
+
+
+def _behind_last_expiring(sizes: array[int]) -> int:
+    """The index behind the last message with a time to live, 0 if there is none."""
+    if not sizes or max(sizes) < EXPIRES:
+        return 0
+    index = len(sizes)
+    while sizes[index - 1] < EXPIRES:
+        index -= 1
+    return index
+
+
+def _entries(
+    found: QueueContents, start: int, messages: list[Message]
+) -> Iterator[tuple[int, int, Message]]:
+    counts, offsets = found.delivery_counts, found.offsets
+    for index, message in enumerate(messages, start):
+        offset = offsets[index]
+        yield offset, counts.get(offset, 0), message

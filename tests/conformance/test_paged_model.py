@@ -1,0 +1,308 @@
+"""The queue model over queues whose contents leave memory all the time, for every ordering.
+
+Windows and pages are tiny, so that nearly every entry has been on disk before it is delivered; what
+may leave memory is decided by what is durable, by the mark of the broker's memory, or by a limit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from hareline.broker.queues import fifo, pages, paging
+from hareline.broker.queues.entry import SETTLED
+from hareline.broker.queues.overflow import Overflow
+from hareline.broker.queues.paging import set_spooling
+from hareline.broker.queues.queue import Queue
+from hareline.message import TRANSIENT, UNWRITTEN, ContentSource, Message, SpooledMessage
+from hareline.storage.store import MessageStore
+from tests.support.shelves import PagedQueue, ShelvingStore
+from tests.support.turns import ManualTurn
+
+from .orderings import ORDERINGS, Ordering
+from .test_policies_model import ORDERS, PoliciesModel
+from .test_queue_model import QueueModel
+from .test_reading_model import QUEUES, ReadingModel
+from .test_selective_model import CHOSEN, GROUP_TYPES, GroupType, SelectiveModel
+
+SMALL: dict[str, int] = {
+    "WINDOW_ENTRIES": 4,
+    "WINDOW_BYTES": 300,
+    "DEEP_FROM": 1,
+    "PRESSED_SHARE": 2,
+    "STEP_ENTRIES": 8,
+    "STEP_SPOOLED_BYTES": 200,
+    "RECENT_BYTES": 100,
+}
+
+
+def make_small(patch: pytest.MonkeyPatch) -> None:
+    """Everything that has a size is reached all the time."""
+    for name, value in SMALL.items():
+        patch.setattr(paging, name, value)
+    patch.setattr(fifo, "DEAD_ALLOWED", 2)
+    for module in (pages, fifo, paging):
+        patch.setattr(module, "PAGE_ENTRIES", 3)
+    for module in (pages, paging):
+        patch.setattr(module, "PAGE_BYTES", 200)
+
+
+class CountedMessage(SpooledMessage):
+    """``living`` has where each of them is stored."""
+
+    living: ClassVar[set[int]] = set()
+
+    def __init__(self, message: Message, source: ContentSource, stored_at: int) -> None:
+        super().__init__(message, source, stored_at)
+        self.owners = self.living  # those of its own test case
+        self.owners.add(stored_at)
+
+    def __del__(self) -> None:
+        self.owners.remove(self.stored_at)
+        super().__del__()
+
+
+class PagedModel(QueueModel):
+    """``kind``: "durable", "mixed" (every third message is transient), or "transient"."""
+
+    kind: str
+
+    def make_queue(self) -> tuple[ManualTurn, Queue]:
+        make_small(self.patch)
+        CountedMessage.living = set()
+        self.patch.setattr(paging, "SpooledMessage", CountedMessage)
+        self.paged = PagedQueue(self.ordering.make(), is_durable=self.kind != "transient")
+        return self.paged.turn, self.paged.queue
+
+    def is_persistent(self, number: int) -> bool:
+        return self.kind == "durable" or (self.kind == "mixed" and number % 3 > 0)
+
+    @rule()
+    def disk_has_written(self) -> None:
+        self.paged.store.sync()
+
+    @rule(is_high=st.booleans())
+    def memory_mark_is_passed(self, is_high: bool) -> None:
+        set_spooling(self.paged.environment, [self.queue], is_high)
+
+    @rule()
+    def look_at_everything(self) -> None:
+        bodies = [entry.message.body for entry in self.queue.ready_entries()]
+        assert bodies == self.ready
+
+    @rule()
+    def drop_the_least(self) -> None:
+        least = self.queue.least_ready()
+        if least is None:
+            assert not self.ready
+            return
+        body = least.message.body
+        self.queue.drop([least], "maxlen")
+        self.ready.remove(body)
+        self.gone += 1
+
+    def teardown(self) -> None:
+        if not hasattr(self, "paged"):
+            return
+        for consumer in self.consumers + self.cancelled:
+            consumer.unacked.clear()
+        self.got.clear()
+        unacked = self.queue.unacked_count
+        assert self.queue.purge() == len(self.ready)
+        if self.paged.ledger is not None:
+            assert len(self.paged.ledger.living) <= unacked
+        self.queue.on_deleted()
+        # what somebody still looks at (the reports of hypothesis do) is dropped when he is done
+        assert set(self.paged.shelf.spooled) == CountedMessage.living
+        super().teardown()
+
+
+def machine_of(chosen: Ordering, chosen_kind: str) -> type[PagedModel]:
+    class Machine(PagedModel):
+        ordering = chosen
+        kind = chosen_kind
+
+    return Machine
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kind", ["durable", "mixed", "transient"])
+@pytest.mark.parametrize("chosen", ORDERINGS, ids=str)
+def test_a_queue_on_disk_behaves_like_one_in_memory_c4_c8(chosen: Ordering, kind: str) -> None:
+    run_state_machine_as_test(machine_of(chosen, kind))
+
+
+class FlowToDiskModel(PagedModel):
+    """Transient messages behind the limits of the queue, whatever memory there is."""
+
+    kind = "transient"
+    counts_unacked: bool
+
+    def make_queue(self) -> tuple[ManualTurn, Queue]:
+        made: Any = super().make_queue()
+        self.queue = made[1]
+        self.queue.overflow = Overflow(
+            self.queue,
+            self.paged.environment,
+            max_length=3,
+            max_length_bytes=150,
+            policy="flow-to-disk",
+            counts_unacked=self.counts_unacked,
+        )
+        self.queue.renew_guard()
+        return made[0], made[1]
+
+    def take_in(self, message: Message) -> None:
+        assert self.queue.accept(message)
+
+    def teardown(self) -> None:
+        if hasattr(self, "paged"):
+            overflow = self.queue.overflow
+            assert overflow is not None
+            entries = self.queue.acquire(len(self.ready))
+            for entry in entries:
+                self.queue.settle(entry)
+            self.ready.clear()
+            for consumer in self.consumers + self.cancelled:
+                for entry in consumer.unacked:
+                    self.queue.settle(entry)
+            for entry in self.got:
+                self.queue.settle(entry)
+            assert all(entry.state == SETTLED for entry in entries)
+            assert (overflow.depth_count, overflow.depth_bytes) == (0, 0)
+        super().teardown()
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("counts", [False, True], ids=["rabbitmq", "qpid"])
+@pytest.mark.parametrize("chosen", ORDERINGS, ids=str)
+def test_flow_to_disk_keeps_order_and_books_a24(chosen: Ordering, counts: bool) -> None:
+    class Machine(FlowToDiskModel):
+        ordering = chosen
+        counts_unacked = counts
+
+    run_state_machine_as_test(Machine)
+
+
+# ------------------------------------------------------ the other models, over the same disk
+
+
+class PagedSelectiveModel(SelectiveModel):
+    """Groups and selectors. The model goes by the identity of entries, so they all stay, and only
+    the contents of their messages leave."""
+
+    is_kept: bool
+
+    def make_queue(self) -> Queue:
+        make_small(self.patch)
+        self.patch.setattr(Queue, "has_entries_to_itself", False)
+        self.paged = PagedQueue(self.order, is_durable=self.is_kept, keeps_all=True)
+        self.turn = self.paged.turn
+        if not self.is_kept:
+            set_spooling(self.paged.environment, [], True)
+        return self.paged.queue
+
+    def prepare(self, message: Message) -> None:
+        message.position = UNWRITTEN if self.is_kept else TRANSIENT
+
+    @rule()
+    def disk_has_written(self) -> None:
+        self.paged.store.sync()
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kept", [True, False], ids=["durable", "transient"])
+@pytest.mark.parametrize("grouped", GROUP_TYPES, ids=str)
+@pytest.mark.parametrize("chosen", [o for o in ORDERINGS if str(o) in CHOSEN], ids=str)
+def test_a_selective_queue_on_disk_behaves_like_one_in_memory(
+    chosen: Ordering, grouped: GroupType, kept: bool
+) -> None:
+    class Machine(PagedSelectiveModel):
+        ordering = chosen
+        group_type = grouped
+        live_limit = 0
+        is_kept = kept
+
+    run_shortly(Machine)
+
+
+class PagedReadingModel(ReadingModel):
+    """Readers and browsers; what they come to is read for them, or is in memory."""
+
+    is_kept: bool
+
+    def make_store(self) -> MessageStore:
+        make_small(self.patch)
+        self.store = ShelvingStore(keeps_all=True)
+        self.turn.write_pending = self.store.write_pending
+        return self.store
+
+    def prepare(self, message: Message) -> None:
+        self.queue.environment.pressure.is_high = not self.is_kept  # type: ignore[union-attr]
+        message.position = UNWRITTEN if self.is_kept else TRANSIENT
+
+    @rule()
+    def disk_has_written(self) -> None:
+        self.store.sync()
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kept", [True, False], ids=["durable", "transient"])
+@pytest.mark.parametrize("name", QUEUES)
+def test_readers_of_a_disk_agree_with_the_model(name: str, kept: bool) -> None:
+    class Machine(PagedReadingModel):
+        arguments = QUEUES[name]
+        is_kept = kept
+
+    run_state_machine_as_test(Machine)
+
+
+class PagedPoliciesModel(PoliciesModel):
+    """Everything that a queue can do besides, where contents have left memory."""
+
+    is_kept: bool
+
+    def make_store(self) -> MessageStore:
+        make_small(self.patch)
+        self.patch.setattr(Queue, "has_entries_to_itself", False)
+        self.store = ShelvingStore(keeps_all=True)
+        self.turn.write_pending = self.store.write_pending
+        return self.store
+
+    def keep(self, made: Queue) -> None:
+        assert made.environment is not None
+        made.environment.pressure.is_high = not self.is_kept
+        if self.is_kept:
+            made.keep_in(self.store.open_queue(1, made.name))
+            made.renew_guard()
+
+    def prepare(self, message: Message) -> None:
+        message.position = UNWRITTEN if self.is_kept else TRANSIENT
+
+    @rule()
+    def disk_has_written(self) -> None:
+        self.store.sync()
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kept", [True, False], ids=["durable", "transient"])
+@pytest.mark.parametrize("chosen", [one for one in ORDERINGS if str(one) in ORDERS], ids=str)
+def test_policies_go_together_on_disk(chosen: Ordering, kept: bool) -> None:
+    class Machine(PagedPoliciesModel):
+        ordering = chosen
+        is_kept = kept
+
+    run_shortly(Machine)
+
+
+def run_shortly(machine: type[RuleBasedStateMachine]) -> None:
+    """Each example is a long one."""
+    assert settings.default is not None
+    examples = max(15, settings.default.max_examples // 4)
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples, stateful_step_count=40)
+    )

@@ -1,0 +1,30 @@
+"""Runs the broker with windows so small that a few messages make a queue deep.
+
+``python small_windows.py python -m hareline serve ...``: what follows the interpreter is the
+command line of ``hareline``. ``use_small_windows`` does the same to this process.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from typing import Final
+
+import pytest
+
+from hareline.broker.queues import fifo, pages, paging
+
+WINDOW_ENTRIES: Final = 5
+PAGE_ENTRIES: Final = 3
+
+
+def use_small_windows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(paging, "WINDOW_ENTRIES", WINDOW_ENTRIES)
+    for module in (fifo, pages, paging):
+        patch.setattr(module, "PAGE_ENTRIES", PAGE_ENTRIES)
+
+
+if __name__ == "__main__":
+    use_small_windows(pytest.MonkeyPatch())
+    sys.argv = sys.argv[3:]
+    runpy.run_module("hareline", run_name="__main__", alter_sys=True)

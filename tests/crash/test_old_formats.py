@@ -1,0 +1,159 @@
+"""Journals as former builds wrote them, kept as files: what could be read once can be read always.
+
+``fixtures/version-N`` holds segments of that version, each ``<number>.segment`` a file that a
+broker would call ``<number>.log``. They are never made anew; docs/journal-format.md says when one
+is added.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hareline.storage.journal.damage import Decision
+from hareline.storage.journal.files import Files
+from hareline.storage.journal.format import (
+    CHECKPOINT,
+    CLEAN,
+    COVER,
+    DEAD_LETTER,
+    FREE,
+    FROM_DEFAULT,
+    HAS_BLIND_KEYS,
+    HAS_EXPIRY,
+    LARGE,
+    MESSAGE,
+    MOVED,
+    READABLE_VERSIONS,
+    RETURN,
+    SETTLE,
+    Checkpoint,
+    CheckpointQueue,
+    Cover,
+    Entry,
+    MessageRecord,
+    Returned,
+    Run,
+    UnsupportedVersion,
+    decode_checkpoint,
+    decode_clean,
+    decode_cover,
+    decode_free,
+    decode_message,
+    decode_return,
+    decode_settle,
+    position_of,
+    segment_name,
+)
+from hareline.storage.journal.inspect import verify
+from hareline.storage.journal.reader import JournalReader
+from tests.support.segments import Listener, read_all
+
+FIXTURES: Final = Path(__file__).parent / "fixtures"
+TIME_MS: Final = 1_700_000_000_000
+
+
+def _journal(version: int, directory: Path) -> str:
+    """The fixture under the names that a broker gives."""
+    for path in (FIXTURES / f"version-{version}").glob("*.segment"):
+        shutil.copyfile(path, directory / f"{path.stem}.log")
+    return str(directory)
+
+
+def _header_frame(size: int) -> bytes:
+    return bytes.fromhex("020001 0000000e 003c0000") + size.to_bytes(8, "big") + b"\0\0\xce"
+
+
+def _content(body: bytes) -> bytes:
+    head = _header_frame(len(body))
+    return head + b"\x03\0\x01" + len(body).to_bytes(4, "big") + body + b"\xce" if body else head
+
+
+def _message(body: bytes, *entries: Entry, flags: int = 0, large_id: int = 0) -> MessageRecord:
+    return MessageRecord(
+        flags=flags,
+        arrival_ms=TIME_MS,
+        channel=1,
+        header_size=22,
+        size=len(body),
+        entries=list(entries),
+        expires_at_ms=0,
+        history_size=0,
+        blind_keys=(),
+        large_id=large_id,
+        address=b"\0\x05tasks",
+        content=_header_frame(len(body)) if large_id else _content(body),
+    )
+
+
+DECODERS: Final = {
+    MESSAGE: decode_message,
+    SETTLE: decode_settle,
+    RETURN: decode_return,
+    COVER: decode_cover,
+    CLEAN: decode_clean,
+    CHECKPOINT: decode_checkpoint,
+    FREE: decode_free,
+}
+
+VERSION_1: Final = [
+    [
+        Checkpoint(0, [CheckpointQueue(7, 0, 0)]),
+        _message(b"hi", Entry(7, 0, 0, 0), Entry(9, 41, 0, 0)),
+        _message(b"", Entry(7, 1, 0, 0)),
+    ],
+    [
+        _message(
+            b"dead",
+            Entry(7, 2, 0, 0),
+            flags=HAS_EXPIRY | DEAD_LETTER | FROM_DEFAULT | HAS_BLIND_KEYS,
+        )._replace(expires_at_ms=TIME_MS + 5000, history_size=5, blind_keys=(b"hidden", b"keys")),
+        [Cover(7, 4099)],
+        [Run(7, 0, 1)],
+    ],
+    [
+        Checkpoint(position_of(1, 100), [CheckpointQueue(7, 3, 4099), CheckpointQueue(9, 42, 0)]),
+        [Returned(7, 2, 3)],
+    ],
+    [_message(b"x" * 9, Entry(9, 42, 1, 1), flags=LARGE | MOVED, large_id=0xFEED)],
+    [
+        Checkpoint(position_of(3, 0), [CheckpointQueue(7, 3, 0), CheckpointQueue(9, 43, 0)]),
+        [1 << 20],
+        TIME_MS,
+    ],
+]
+
+
+def test_version_1_is_read_as_it_was_written(tmp_path: Path) -> None:
+    directory = _journal(1, tmp_path)
+    listener = Listener(Decision.FAIL)
+    batches, numbers, strays = read_all(Files(), listener, directory=directory)
+    assert [
+        [DECODERS[kind](payload) for _, kind, payload in batch.records] for batch in batches
+    ] == VERSION_1
+    assert (numbers, strays, listener.torn) == ([1, 2, 3], [], [])
+    assert not verify(Files(), directory).is_damaged
+
+
+def test_there_is_a_fixture_of_every_version_that_is_read() -> None:
+    for version in READABLE_VERSIONS:
+        assert list((FIXTURES / f"version-{version}").glob("*.segment")), version
+
+
+def test_a_newer_version_is_refused_by_file_and_number(tmp_path: Path) -> None:
+    directory = _journal(99, tmp_path)
+    with pytest.raises(UnsupportedVersion) as raised:
+        JournalReader(Files(), directory, Listener())
+    path = f"{directory}/{segment_name(1)}"
+    assert str(raised.value) == f"{path}: journal format version 99; this build reads version 1"
+
+
+def test_a_newer_version_beside_older_ones_is_refused_as_well(tmp_path: Path) -> None:
+    directory = _journal(1, tmp_path)
+    newer = FIXTURES / "version-99" / f"{1:016x}.segment"
+    shutil.copyfile(newer, tmp_path / segment_name(9))
+    with pytest.raises(UnsupportedVersion, match=segment_name(9)):
+        JournalReader(Files(), directory, Listener())

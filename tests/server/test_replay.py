@@ -1,0 +1,277 @@
+"""What consumers have acked comes back by ``hareline replay``: the daemon and the command.
+
+The stories are told with small segments, so that files are freed, and retained, on the way.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.waiting import wait_for
+
+from .conftest import StartDaemon
+
+RETAINING = '[journal]\nsegment_bytes = "1MiB"\nretention_age_s = 3600\n'
+DEADLINE_S = 30.0
+EVER = ("0", "4000000000000")  # epoch milliseconds
+
+
+@pytest.fixture
+def daemon(start_daemon: StartDaemon) -> BrokerProcess:
+    return start_daemon(RETAINING)
+
+
+@contextmanager
+def channel_to(daemon: BrokerProcess) -> Iterator[BlockingChannel]:
+    """With confirms, so that a publish returns when it is safe."""
+    connection = pika.BlockingConnection(pika.URLParameters(daemon.url))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    yield channel
+    connection.close()
+
+
+def publish(channel: BlockingChannel, queue: str, body: bytes, **properties: Any) -> None:
+    properties = {"delivery_mode": 2, **properties}
+    channel.basic_publish("", queue, body, pika.BasicProperties(**properties))
+
+
+def take_all(channel: BlockingChannel, queue: str) -> list[tuple[pika.BasicProperties, bytes]]:
+    """Properties and bodies of all messages, each acked, in order."""
+    taken = []
+    while (got := channel.basic_get(queue))[0] is not None:
+        channel.basic_ack(got[0].delivery_tag)
+        taken.append((got[1], got[2]))
+    return taken
+
+
+def bodies(channel: BlockingChannel, queue: str) -> list[bytes]:
+    return [body for _, body in take_all(channel, queue)]
+
+
+def replay(
+    daemon: BrokerProcess,
+    span: tuple[str, str] = EVER,
+    *flags: str,
+    queue: str = "orders",
+    to_queue: str = "again",
+    password: str | None = "guest",
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hareline", "replay", "--queue", queue, "--to-queue", to_queue]
+    command += ["--from", span[0], "--to", span[1]]
+    command += ["--url", f"http://127.0.0.1:{daemon.management_port}", *flags]
+    environment = {name: value for name, value in os.environ.items() if "HARELINE" not in name}
+    if password is not None:
+        environment["HARELINE_PASSWORD"] = password
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        env=environment,
+    )
+
+
+def retained(daemon: BrokerProcess) -> list[Path]:
+    return sorted((daemon.data_dir / "journal" / "retained").glob("*.log"))
+
+
+def now() -> str:
+    """With a bit of time on either side, so that nothing else is of the same millisecond."""
+    before = time.time_ns() // 1_000_000
+    wait_for(lambda: time.time_ns() // 1_000_000 > before + 1 or None, DEADLINE_S, "a later time")
+    instant = datetime.now(UTC).isoformat(timespec="milliseconds")
+    wait_for(lambda: time.time_ns() // 1_000_000 > before + 4 or None, DEADLINE_S, "a later time")
+    return instant
+
+
+def test_what_was_acked_before_a_restart_is_replayed_by_its_time_of_arrival(
+    daemon: BrokerProcess,
+) -> None:
+    with channel_to(daemon) as channel:
+        channel.queue_declare("orders", durable=True)
+        publish(channel, "orders", b"too early")
+        begin = now()
+        publish(channel, "orders", b"first", headers={"kind": "a"}, expiration="60000")
+        publish(channel, "orders", b"second", content_type="text/plain", priority=3)
+        end = now()
+        publish(channel, "orders", b"too late")
+        assert len(take_all(channel, "orders")) == 4
+    daemon.restart()
+    with channel_to(daemon) as channel:
+        channel.queue_declare("again", durable=True)
+        asked_s = time.time()
+        ended = replay(daemon, (begin, end))
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert ended.stdout.startswith(
+            "replayed 2 messages of 'orders' into 'again', which arrived from 20"
+        )
+        (first, first_body), (second, second_body) = take_all(channel, "again")
+    assert (first_body, second_body) == (b"first", b"second")
+    assert first.headers["kind"] == "a"
+    assert first.headers["x-replayed-from"] == "orders"
+    arrival = first.headers["x-replayed-arrival"].replace(tzinfo=UTC)
+    assert datetime.fromisoformat(begin).timestamp() - 1 <= arrival.timestamp() <= asked_s
+    assert first.expiration is None  # that time is over
+    assert (second.content_type, second.priority, second.delivery_mode) == ("text/plain", 3, 2)
+
+
+def test_segments_that_nobody_needs_any_more_are_replayed_from_in_order(
+    daemon: BrokerProcess,
+) -> None:
+    sent = [b"%04d" % number + bytes(40_000) for number in range(200)]  # 8 MiB
+    with channel_to(daemon) as channel:
+        channel.queue_declare("orders", durable=True)
+        channel.queue_declare("again", durable=True)
+        for body in sent:
+            publish(channel, "orders", body)
+        assert bodies(channel, "orders") == sent
+        wait_for(lambda: len(retained(daemon)) >= 4 or None, DEADLINE_S, "retained segments")
+        ended = replay(daemon)
+        assert (ended.returncode, ended.stdout[:21]) == (0, "replayed 200 messages")
+        assert bodies(channel, "again") == sent
+
+
+def test_messages_are_replayed_although_their_queue_is_gone_and_another_has_its_name(
+    daemon: BrokerProcess,
+) -> None:
+    with channel_to(daemon) as channel:
+        channel.queue_declare("again", durable=True)
+        for life in (b"one", b"two"):
+            channel.queue_declare("orders", durable=True)
+            publish(channel, "orders", life)
+            channel.queue_delete("orders")
+        ended = replay(daemon)
+        assert ended.returncode == 0, ended.stderr
+        assert bodies(channel, "again") == [b"one", b"two"]
+
+
+def test_a_replay_is_as_durable_as_what_it_replays(daemon: BrokerProcess) -> None:
+    with channel_to(daemon) as channel:
+        channel.queue_declare("orders", durable=True)
+        channel.queue_declare("again", durable=True)
+        publish(channel, "orders", b"kept")
+        take_all(channel, "orders")
+        assert replay(daemon).returncode == 0
+    daemon.kill()
+    daemon.start()
+    with channel_to(daemon) as channel:
+        assert bodies(channel, "again") == [b"kept"]
+
+
+def test_a_selector_a_limit_and_a_routing_key_narrow_it(daemon: BrokerProcess) -> None:
+    with channel_to(daemon) as channel:
+        channel.queue_declare("again", durable=True)
+        channel.queue_declare("orders", durable=True)
+        channel.queue_bind("orders", "amq.topic", "#")
+        for number in range(6):
+            properties = pika.BasicProperties(delivery_mode=2, headers={"number": number})
+            key = "even" if number % 2 == 0 else "odd"
+            channel.basic_publish("amq.topic", key, b"%d" % number, properties)
+        take_all(channel, "orders")
+        ended = replay(daemon, EVER, "--selector", "number > 1", "--routing-key", "even")
+        assert ended.returncode == 0, ended.stderr
+        assert bodies(channel, "again") == [b"2", b"4"]
+        assert replay(daemon, EVER, "--exchange", "amq.topic", "--limit", "3").returncode == 0
+        assert bodies(channel, "again") == [b"0", b"1", b"2"]
+        nothing = replay(daemon, EVER, "--exchange", "")
+        assert nothing.stdout == "replayed 0 messages of 'orders' into 'again'\n"
+        assert nothing.returncode == 0
+
+
+def test_what_the_target_refuses_is_said_and_the_rest_can_be_had_later(
+    daemon: BrokerProcess,
+) -> None:
+    with channel_to(daemon) as channel:
+        full = {"x-max-length": 2, "x-overflow": "reject-publish"}
+        channel.queue_declare("again", durable=True, arguments=full)
+        channel.queue_declare("orders", durable=True)
+        for number in range(3):
+            publish(channel, "orders", b"%d" % number)
+            now()
+        ended = replay(daemon)
+        assert ended.returncode == 1
+        assert ended.stdout.startswith("replayed 2 messages")
+        assert "queue 'again' is at its limit" in ended.stderr
+        assert bodies(channel, "again") == [b"0", b"1"]
+        stopped_at = ended.stderr.partition("arrived at ")[2][: len("2026-01-05T10:00:00.000Z")]
+        assert replay(daemon, (stopped_at, EVER[1])).returncode == 0
+        assert bodies(channel, "again") == [b"2"]
+
+
+def test_a_wrong_request_is_a_sentence_and_exit_status_1(daemon: BrokerProcess) -> None:
+    with channel_to(daemon) as channel:
+        channel.queue_declare("orders", durable=True)
+        channel.queue_declare("again", durable=True)
+    for flags, problem in (
+        (["--user", "nobody"], "wrong user or password"),
+        (["--to-queue", "none"], "to_queue: no queue 'none' in vhost '/'"),
+        (["--vhost", "none"], "no vhost 'none'"),
+        (["--from", "yesterday"], "from: 'yesterday' is neither epoch milliseconds nor ISO 8601"),
+        (["--selector", "a ="], "selector: invalid selector"),
+        (["--url", "http://127.0.0.1:1"], "http://127.0.0.1:1/api/replay: Connection refused"),
+        (["--url", "http://127.0.0.1:x"], "http://127.0.0.1:x/api/replay: "),
+        (["--url", f"http://127.0.0.1:{daemon.port}"], "/api/replay: "),
+        (["--url", "ftp://x"], "--url: 'ftp://x' does not begin with http:// or https://"),
+    ):
+        ended = replay(daemon, EVER, *flags)
+        assert (ended.returncode, ended.stdout) == (1, "")
+        assert ended.stderr.startswith("hareline: ")
+        assert problem in ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
+
+
+def test_without_a_terminal_and_a_password_it_says_where_one_could_be(
+    daemon: BrokerProcess,
+) -> None:
+    ended = replay(daemon, password=None)
+    assert ended.returncode == 1
+    assert (
+        ended.stderr == "hareline: no password: set HARELINE_PASSWORD, or run this on a terminal\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ("", "journal.retention_age_s and journal.retention_bytes are both 0"),
+        ('[storage]\nkind = "memory"\n', "storage.kind is memory"),
+    ],
+)
+def test_a_broker_that_keeps_nothing_says_which_option_does(
+    start_daemon: StartDaemon, config: str, problem: str
+) -> None:
+    daemon = start_daemon(config)
+    with channel_to(daemon) as channel:
+        channel.queue_declare("orders", durable=True)
+        channel.queue_declare("again", durable=True)
+    ended = replay(daemon)
+    assert ended.returncode == 1
+    assert problem in ended.stderr
+
+
+def test_the_log_says_who_replayed_what(daemon: BrokerProcess) -> None:
+    with channel_to(daemon) as channel:
+        channel.queue_declare("orders", durable=True)
+        channel.queue_declare("again", durable=True)
+        publish(channel, "orders", b"x")
+    assert replay(daemon).returncode == 0
+    line = next(each for each in daemon.log_tail().splitlines() if "JRN-1009" in each)
+    assert '"user": "guest"' in line
+    assert '"messages": 1' in line
+    assert '"outcome": "complete"' in line

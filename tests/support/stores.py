@@ -1,0 +1,250 @@
+"""A store whose disk is the test's hand: batches become durable, or fail, when a test says so.
+
+Stands for ``hareline.storage.durable.DurableStore`` in the tests of everything that waits for it,
+and writes down what queues tell it. It keeps the contract of ``storage.store`` and checks that the
+others do: an entry is added before it is settled, settled once at most, and nothing is said of a
+queue that was forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from hareline.broker.queues.entry import SETTLED, QueueEntry
+from hareline.errors import StoreError
+from hareline.message import UNWRITTEN, Message
+from hareline.storage.memory import MemoryDefinitions
+from hareline.storage.store import MessageStore, QueueLedger
+
+
+class FakeLedger(QueueLedger):
+    """What one queue has told: lists of offsets, in order.
+
+    ``living`` are the entries that were added and not settled, by offset; ``messages`` what each
+    was when it was added. Of ``settled`` only those count whose message the store has, or is to
+    have. ``covers``: entries below it may be delivered at once; None is all.
+    """
+
+    def __init__(self, store: FakeStore, name: str) -> None:
+        super().__init__()
+        self.store = store
+        self.name = name
+        self.added: list[int] = []
+        self.settled: list[int] = []
+        self.acquired: list[int] = []
+        self.released: list[tuple[int, int]] = []
+        self.living: dict[int, QueueEntry] = {}
+        self.covers: int | None = None
+        self.is_forgotten = False
+
+    def add(self, entry: QueueEntry) -> None:
+        assert not self.is_forgotten, entry
+        assert entry.message.position == UNWRITTEN, "added with a place of its own already"
+        assert entry.state != SETTLED, "added when it was settled"
+        assert entry.offset not in self.added, "added twice"
+        self.added.append(entry.offset)
+        self.living[entry.offset] = entry
+        self.store.pending.append(entry)
+
+    def settle(self, entry: QueueEntry) -> None:
+        if self.is_forgotten:  # its dead letter had to wait for others
+            return
+        assert entry.state == SETTLED, entry
+        if not entry.message.position:
+            assert entry.offset not in self.living, "kept, and yet transient"
+            return
+        assert self.living.pop(entry.offset, None) is entry, "settled twice, or never added"
+        self.settled.append(entry.offset)
+        self.store.settled_count += 1
+
+    def settle_paged(self, offsets: Sequence[int], positions: Sequence[int]) -> None:
+        raise AssertionError("nothing stands in pages here")
+
+    def on_acquired(self, entries: list[QueueEntry]) -> None:
+        assert not self.is_forgotten
+        self.acquired += [entry.offset for entry in entries]
+        if self.covers is not None and any(entry.offset >= self.covers for entry in entries):
+            self.deliver_ticket = self.store.ticket
+            self.store.is_asked = True
+
+    def on_released(self, entries: list[QueueEntry]) -> None:
+        assert not self.is_forgotten
+        self.released += [(entry.offset, entry.delivery_count) for entry in entries]
+
+    def forget(self) -> None:
+        assert not self.is_forgotten, "deleted twice"
+        self.is_forgotten = True
+        self.living.clear()
+
+    def restored(self, entries: Iterable[QueueEntry]) -> None:
+        """These were there before the start."""
+        for entry in entries:
+            self.added.append(entry.offset)
+            self.living[entry.offset] = entry
+
+
+class FakeStore(MessageStore):
+    """One batch is on its way at a time, as in the real one; ``sync`` makes it durable.
+
+    Messages get positions when their batch is built. ``batches`` holds how many messages each had.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledgers: dict[str, FakeLedger] = {}
+        self.pending: list[QueueEntry] = []
+        self.settled_count = 0  # since the last batch
+        self.is_asked = False  # somebody waits for the batch that is gathered
+        self.batches: list[int] = []
+        self.is_writing = False
+        self.is_slow = False  # what ``is_behind`` says
+        self.waiting: list[tuple[int, Callable[[], None]]] = []
+        self._next_position = 1
+
+    def open_queue(self, queue_id: int, name: str) -> FakeLedger | None:
+        assert queue_id > 0
+        ledger = self.ledgers[name] = FakeLedger(self, name)
+        return ledger
+
+    def write_pending(self) -> bool:
+        if not self.is_writing and not self.failure:
+            self._build()
+        return self.is_slow
+
+    def _build(self) -> None:
+        if not (self.pending or self.settled_count or self.is_asked):
+            return
+        entries, self.pending = self.pending, []
+        messages = {entry.message: None for entry in entries if entry.state != SETTLED}
+        for message in messages:
+            message.position = self._next_position
+            self._next_position += 1
+        self.batches.append(len(messages))
+        self.settled_count = 0
+        self.is_asked = False
+        self.is_writing = True
+        self.ticket += 1
+
+    def sync(self) -> None:
+        """The batch on its way is durable; the next one is on its way at once."""
+        assert self.is_writing, "nothing is on its way to the disk"
+        self.is_writing = False
+        self.durable_ticket = self.ticket - 1
+        self._tell(self.durable_ticket)
+        self._build()
+
+    def sync_all(self) -> None:
+        """Everything that has gathered is durable."""
+        self.write_pending()
+        while self.is_writing:
+            self.sync()
+
+    def fail(self, reason: str) -> None:
+        """The disk is broken, for good."""
+        self.failure = reason
+        self.is_writing = False
+        self.refuse(reason)
+        self._tell(self.ticket)
+
+    def _tell(self, ticket: int) -> None:
+        due = [callback for number, callback in self.waiting if number <= ticket]
+        self.waiting = [pair for pair in self.waiting if pair[0] > ticket]
+        for callback in due:
+            callback()
+
+    def when_durable(self, ticket: int, callback: Callable[[], None]) -> None:
+        assert self.durable_ticket < ticket <= self.ticket, "waits for what is durable, or no batch"
+        assert not self.failure, "waits for what will never be durable"
+        self.waiting.append((ticket, callback))
+        if ticket == self.ticket:
+            self.is_asked = True
+            self.ask_for_turn()
+
+    @property
+    def is_behind(self) -> bool:
+        return self.is_slow
+
+    def close(self) -> None:
+        self.sync_all()
+
+
+class FakeDefinitions(MemoryDefinitions):
+    """Writes down what is there; ``failure`` makes every change raise StoreError."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failure = ""
+        self.queues: dict[str, int] = {}
+        self.exchanges: set[str] = set()
+        self.bindings: set[tuple[str, str, str, str]] = set()
+
+    def _change(self) -> None:
+        if self.failure:
+            raise StoreError(self.failure)
+
+    def add_queue(
+        self, vhost: str, name: str, *, is_auto_delete: bool, arguments: Mapping[str, object]
+    ) -> int:
+        self._change()
+        assert name not in self.queues
+        queue_id = super().add_queue(
+            vhost, name, is_auto_delete=is_auto_delete, arguments=arguments
+        )
+        self.queues[name] = queue_id
+        return queue_id
+
+    def delete_queue(self, vhost: str, name: str) -> None:
+        self._change()
+        del self.queues[name]
+        self.bindings = {one for one in self.bindings if one[1:3] != ("queue", name)}
+
+    def add_exchange(
+        self,
+        vhost: str,
+        name: str,
+        type_name: str,
+        *,
+        is_auto_delete: bool,
+        is_internal: bool,
+        arguments: Mapping[str, object],
+    ) -> None:
+        self._change()
+        assert name not in self.exchanges
+        self.exchanges.add(name)
+
+    def delete_exchange(self, vhost: str, name: str) -> None:
+        self._change()
+        self.exchanges.remove(name)
+        self.bindings = {
+            one for one in self.bindings if one[0] != name and one[1:3] != ("exchange", name)
+        }
+
+    def bind(
+        self,
+        vhost: str,
+        source: str,
+        kind: str,
+        destination: str,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> None:
+        self._change()
+        self.bindings.add((source, kind, destination, routing_key))
+
+    def unbind(
+        self,
+        vhost: str,
+        source: str,
+        kind: str,
+        destination: str,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> None:
+        self._change()
+        self.bindings.remove((source, kind, destination, routing_key))
+
+
+def persistent(message: Message) -> Message:
+    """The same message as a publish with delivery-mode 2 makes it."""
+    message.position = UNWRITTEN
+    return message

@@ -1,0 +1,298 @@
+"""A virtual host and its definitions: what is written, when, and what a refused change leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from hareline import events
+from hareline.broker.queues.queue import Queue
+from hareline.broker.vhost import VirtualHost
+from hareline.errors import NotFound, PreconditionFailed, StoreError
+from hareline.events import Event
+from tests.support.consumers import RecordingConsumer
+from tests.support.messages import make_message
+from tests.support.stores import FakeDefinitions, FakeStore
+from tests.support.timers import ManualTimers
+from tests.support.turns import ManualTurn
+from tests.support.vhosts import make_vhost
+
+NO_ARGUMENTS: dict[str, object] = {}
+BROKEN = "definitions.sqlite: disk I/O error"
+
+
+class Stand:
+    def __init__(self) -> None:
+        self.turn = ManualTurn()
+        self.timers = ManualTimers(on_rung=self.turn.run)
+        self.store = FakeStore()
+        self.definitions = FakeDefinitions()
+        self.reports: list[tuple[Event, dict[str, object]]] = []
+        self.vhost: VirtualHost = make_vhost(
+            self.turn,
+            timers=self.timers,
+            store=self.store,
+            definitions=self.definitions,
+            report=self._report,
+        )
+
+    def _report(self, event: Event, **fields: object) -> None:
+        self.reports.append((event, fields))
+
+    def queue(
+        self,
+        name: str = "q",
+        *,
+        is_durable: bool = True,
+        is_auto_delete: bool = False,
+        owner: object = None,
+        arguments: Mapping[str, object] = NO_ARGUMENTS,
+    ) -> Queue:
+        return self.vhost.declare_queue(
+            name,
+            is_server_named=False,
+            is_durable=is_durable,
+            is_auto_delete=is_auto_delete,
+            owner=owner,
+            arguments=arguments,
+        )
+
+    def exchange(
+        self, name: str = "e", *, is_durable: bool = True, is_auto_delete: bool = False
+    ) -> None:
+        self.vhost.declare_exchange(
+            name,
+            "topic",
+            is_durable=is_durable,
+            is_auto_delete=is_auto_delete,
+            is_internal=False,
+            arguments={},
+        )
+
+    def bind(self, source: str, queue: Queue, key: str = "k") -> None:
+        self.vhost.bind(source, "queue", queue, key, {})
+
+    def not_deleted(self) -> list[object]:
+        return [
+            fields["what"]
+            for event, fields in self.reports
+            if event is events.DEFINITION_NOT_DELETED
+        ]
+
+
+@pytest.fixture
+def stand() -> Stand:
+    return Stand()
+
+
+# --------------------------------------------------------------------------- what is written
+
+
+def test_durable_things_are_defined_before_the_declare_returns(stand: Stand) -> None:
+    queue = stand.queue()
+    stand.exchange()
+    stand.bind("e", queue)
+    stand.bind("amq.direct", queue)
+    assert stand.definitions.queues == {"q": 1}
+    assert stand.definitions.exchanges == {"e"}
+    assert stand.definitions.bindings == {
+        ("e", "queue", "q", "k"),
+        ("amq.direct", "queue", "q", "k"),
+    }
+    assert stand.vhost.queue_ids == {"q": 1}
+
+
+def test_transient_and_exclusive_things_are_not_defined(stand: Stand) -> None:
+    transient = stand.queue("t", is_durable=False)
+    mine = stand.queue("mine", owner="my connection")
+    stand.exchange("e", is_durable=False)
+    stand.exchange("d")
+    for queue in (transient, mine):
+        stand.bind("e", queue)
+        stand.bind("d", queue)
+    stand.bind("e", stand.queue())
+    assert (stand.definitions.queues, stand.definitions.exchanges) == ({"q": 1}, {"d"})
+    assert stand.definitions.bindings == set()
+
+
+def test_a_repeated_declare_or_bind_writes_nothing(stand: Stand) -> None:
+    queue = stand.queue()
+    stand.exchange()
+    stand.bind("e", queue)
+    stand.definitions.failure = BROKEN
+    assert stand.queue() is queue
+    stand.exchange()
+    stand.bind("e", queue)
+
+
+def test_an_automatic_dead_letter_queue_is_defined_as_well(stand: Stand) -> None:
+    stand.queue(arguments={"x-dlq-auto": True})
+    assert stand.definitions.queues == {"q": 1, "q_DLQ": 2}
+
+
+def test_deletions_are_written(stand: Stand) -> None:
+    stand.exchange()
+    queue = stand.queue()
+    stand.bind("e", queue, "1")
+    stand.bind("e", queue, "2")
+    stand.vhost.unbind("e", "queue", queue, "1", {})
+    assert stand.definitions.bindings == {("e", "queue", "q", "2")}
+    stand.vhost.delete_queue("q", "me")
+    stand.vhost.delete_exchange("e", if_unused=False)
+    assert stand.definitions.queues == {}
+    assert stand.definitions.exchanges == set()
+    assert stand.definitions.bindings == set()
+    assert stand.vhost.queue_ids == {}
+    assert stand.store.ledgers["q"].is_forgotten
+
+
+def test_a_queue_that_was_deleted_and_declared_again_is_another_one(stand: Stand) -> None:
+    stand.queue()
+    stand.vhost.delete_queue("q", "me")
+    stand.queue()
+    assert stand.vhost.queue_ids == {"q": 2}
+
+
+def test_what_deletes_itself_is_deleted_there_too(stand: Stand) -> None:
+    stand.exchange(is_auto_delete=True)
+    queue = stand.queue(is_auto_delete=True)
+    stand.queue("leased", arguments={"x-expires": 100})
+    stand.bind("e", queue)
+    consumer = RecordingConsumer(queue)
+    queue.add_consumer(consumer)
+    queue.remove_consumer(consumer)
+    stand.timers.advance(200)
+    assert stand.definitions.queues == {}
+    assert stand.definitions.exchanges == set()
+
+
+# --------------------------------------------------------------------------- when it cannot be
+
+
+def test_a_declare_that_cannot_be_written_makes_nothing(stand: Stand) -> None:
+    queue = stand.queue("there")
+    stand.exchange("there")
+    stand.definitions.failure = BROKEN
+    before = stand.vhost.routing_version
+    with pytest.raises(StoreError, match="disk I/O error"):
+        stand.queue("q", arguments={"x-expires": 1000})
+    with pytest.raises(StoreError, match="disk I/O error"):
+        stand.exchange("e")
+    with pytest.raises(StoreError, match="disk I/O error"):
+        stand.bind("there", queue)
+    assert set(stand.vhost.queues) == {"there"}
+    assert "e" not in stand.vhost.exchanges
+    assert stand.vhost.route(stand.vhost.exchange("there"), ["k"], make_message())[0] == ()
+    assert stand.timers.pending == []  # the lease of the queue that came to nothing
+    assert stand.vhost.routing_version >= before
+    stand.definitions.failure = ""
+    stand.bind("there", queue)
+    assert stand.vhost.route(stand.vhost.exchange("there"), ["k"], make_message())[0] == (queue,)
+
+
+def test_transient_things_go_on_when_nothing_can_be_written(stand: Stand) -> None:
+    stand.definitions.failure = BROKEN
+    stand.exchange("e", is_durable=False)
+    stand.bind("e", stand.queue(is_durable=False))
+    stand.bind("e", stand.queue("mine", owner="me"))
+    stand.vhost.delete_queues_of("me")
+    stand.vhost.delete_queue("q", "me")
+    assert stand.vhost.queues == {}
+
+
+def test_a_deletion_that_cannot_be_written_is_refused(stand: Stand) -> None:
+    stand.exchange()
+    queue = stand.queue()
+    stand.bind("e", queue)
+    stand.definitions.failure = BROKEN
+    with pytest.raises(StoreError):
+        stand.vhost.delete_queue("q", "me")
+    with pytest.raises(StoreError):
+        stand.vhost.delete_exchange("e", if_unused=False)
+    with pytest.raises(StoreError):
+        stand.vhost.unbind("e", "queue", queue, "k", {})
+    assert stand.vhost.route(stand.vhost.exchange("e"), ["k"], make_message())[0] == (queue,)
+    assert not queue.is_deleted
+    stand.definitions.failure = ""
+    stand.vhost.unbind("e", "queue", queue, "k", {})
+    stand.vhost.delete_queue("q", "me")
+    stand.vhost.delete_exchange("e", if_unused=False)
+    assert stand.definitions.bindings == set()
+
+
+def test_what_deletes_itself_goes_all_the_same_and_it_is_reported(stand: Stand) -> None:
+    """Its consumer is in the middle of leaving: an error would stop that half-way."""
+    stand.exchange(is_auto_delete=True)
+    queue = stand.queue(is_auto_delete=True)
+    leased = stand.queue("leased", arguments={"x-expires": 100})
+    stand.bind("e", queue)
+    consumer = RecordingConsumer(queue)
+    queue.add_consumer(consumer)
+    stand.definitions.failure = BROKEN
+    queue.remove_consumer(consumer)
+    stand.timers.advance(200)
+    assert queue.is_deleted
+    assert leased.is_deleted
+    assert stand.vhost.queues == {}
+    assert "e" not in stand.vhost.exchanges
+    assert stand.not_deleted() == ["queue 'q'", "exchange 'e'", "queue 'leased'"]
+    assert stand.store.ledgers["q"].is_forgotten
+
+
+# --------------------------------------------------------------------------- another life
+
+
+def test_what_is_restored_is_not_written(stand: Stand) -> None:
+    stand.definitions.failure = BROKEN
+    vhost = stand.vhost
+    vhost.restore_exchange("e", "topic", is_auto_delete=False, is_internal=True, arguments={})
+    queue = vhost.restore_queue(7, "q", is_auto_delete=True, arguments={"x-max-priority": 4})
+    vhost.restore_binding("e", "queue", "q", "a.*", {})
+    vhost.restore_binding("amq.topic", "exchange", "e", "#", {})
+    assert vhost.queue_ids == {"q": 7}
+    assert queue.ledger is stand.store.ledgers["q"]
+    assert (queue.is_durable, queue.is_auto_delete) == (True, True)
+    assert vhost.exchange("e").is_internal
+    found = vhost.route(vhost.exchange("amq.topic"), ["a.b"], make_message())[0]
+    assert found == (queue,)
+
+
+def test_what_was_restored_is_there_for_an_equal_declare(stand: Stand) -> None:
+    queue = stand.vhost.restore_queue(7, "q", is_auto_delete=False, arguments={"x-max-priority": 4})
+    stand.vhost.restore_exchange(
+        "e", "topic", is_auto_delete=False, is_internal=False, arguments={}
+    )
+    stand.exchange()
+    assert stand.queue(arguments={"x-max-priority": 4}) is queue
+    with pytest.raises(PreconditionFailed):
+        stand.queue()
+
+
+def test_a_restored_queue_is_deleted_in_the_definitions(stand: Stand) -> None:
+    stand.definitions.queues["q"] = 7
+    stand.vhost.restore_queue(7, "q", is_auto_delete=False, arguments={})
+    stand.vhost.delete_queue("q", "me")
+    assert stand.definitions.queues == {}
+
+
+def test_a_binding_of_something_that_is_gone_is_not_restored(stand: Stand) -> None:
+    with pytest.raises(NotFound, match="no queue 'q' in vhost '/'"):
+        stand.vhost.restore_binding("amq.topic", "queue", "q", "#", {})
+    stand.queue()
+    with pytest.raises(NotFound, match="no exchange 'e' in vhost '/'"):
+        stand.vhost.restore_binding("e", "queue", "q", "#", {})
+
+
+# --------------------------------------------------------------------------- refusal
+
+
+def test_routes_are_made_anew_when_the_store_begins_or_ends_to_refuse(stand: Stand) -> None:
+    before = stand.vhost.routing_version
+    stand.store.refuse("no space left")
+    refusing = stand.vhost.routing_version
+    assert refusing != before
+    stand.store.refuse("no space left")
+    assert stand.vhost.routing_version == refusing
+    stand.store.refuse("")
+    assert stand.vhost.routing_version not in (before, refusing)

@@ -1,0 +1,323 @@
+"""What is declared durably is there, as it was declared, when the file is opened again."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from hareline.errors import StoreError
+from hareline.message import Table, Timestamp
+from hareline.storage.definitions import (
+    FILE_NAME,
+    QUEUE_ID_MAX,
+    BindingDefinition,
+    ExchangeDefinition,
+    QueueDefinition,
+    SqliteDefinitions,
+)
+from hareline.wire.table import (
+    Byte,
+    Float,
+    LongLong,
+    Short,
+    SignedInt,
+    UnsignedByte,
+    UnsignedInt,
+    UnsignedShort,
+)
+
+NO_UTF8 = b"caf\xe9 \x00 x".decode("utf-8", "surrogateescape")
+
+EVERY_TYPE = Table(
+    {
+        "bool": True,
+        "byte": Byte(-1),
+        "unsigned byte": UnsignedByte(255),
+        "short": Short(-300),
+        "unsigned short": UnsignedShort(60_000),
+        "int": SignedInt(-70_000),
+        "unsigned int": UnsignedInt(4_000_000_000),
+        "long": 2**62,
+        "long long": LongLong(-(2**62)),
+        "float": Float(0.5),
+        "double": 0.1,
+        "decimal": Decimal("12.34"),
+        "text": "größe",
+        "no text": NO_UTF8,
+        "octets": b"\xff\x00",
+        "array": [1, "two", Short(3)],
+        "time": Timestamp(1_700_000_000),
+        "table": Table({"inner": Byte(1)}),
+        "void": None,
+    }
+)
+
+Open = Callable[[], SqliteDefinitions]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / FILE_NAME
+
+
+@pytest.fixture
+def reopened(path: Path) -> Iterator[Open]:
+    """The file as another process would find it: each call closes what the last one gave."""
+    given: list[SqliteDefinitions] = []
+
+    def reopen() -> SqliteDefinitions:
+        for definitions in given:
+            definitions.close()
+        given[:] = [SqliteDefinitions(path)]
+        return given[0]
+
+    yield reopen
+    for definitions in given:
+        definitions.close()
+
+
+def test_a_queue_comes_back_with_the_type_of_each_argument(reopened: Open) -> None:
+    queue_id = reopened().add_queue("/", "q", is_auto_delete=True, arguments=EVERY_TYPE)
+    (queue,) = reopened().queues("/")
+    assert queue == QueueDefinition(queue_id, "q", True, EVERY_TYPE)
+    assert queue.arguments.kinds == EVERY_TYPE.kinds
+    assert list(queue.arguments) == list(EVERY_TYPE)
+
+
+def test_exchanges_and_bindings_come_back_in_their_order(reopened: Open) -> None:
+    definitions = reopened()
+    for name in ("z", "a", "m"):
+        definitions.add_exchange(
+            "/", name, "topic", is_auto_delete=name == "a", is_internal=name == "m", arguments={}
+        )
+    definitions.add_exchange(
+        "other", "z", "direct", is_auto_delete=False, is_internal=False, arguments=EVERY_TYPE
+    )
+    definitions.bind("/", "z", "queue", "q", "#", EVERY_TYPE)
+    definitions.bind("/", "a", "exchange", "z", "", {})
+    definitions = reopened()
+    assert definitions.exchanges("/") == [
+        ExchangeDefinition("z", "topic", False, False, Table()),
+        ExchangeDefinition("a", "topic", True, False, Table()),
+        ExchangeDefinition("m", "topic", False, True, Table()),
+    ]
+    assert definitions.exchanges("other") == [
+        ExchangeDefinition("z", "direct", False, False, EVERY_TYPE)
+    ]
+    assert definitions.bindings("/") == [
+        BindingDefinition("z", "queue", "q", "#", EVERY_TYPE),
+        BindingDefinition("a", "exchange", "z", "", Table()),
+    ]
+    assert definitions.bindings("other") == []
+    assert definitions.vhosts() == ["/", "other"]
+
+
+def test_names_that_are_not_utf8_survive_everywhere(reopened: Open) -> None:
+    definitions = reopened()
+    definitions.add_exchange(
+        NO_UTF8, NO_UTF8, "fanout", is_auto_delete=False, is_internal=False, arguments={}
+    )
+    definitions.add_queue(NO_UTF8, NO_UTF8, is_auto_delete=False, arguments={})
+    definitions.bind(NO_UTF8, NO_UTF8, "queue", NO_UTF8, NO_UTF8, {NO_UTF8: NO_UTF8})
+    definitions = reopened()
+    assert definitions.vhosts() == [NO_UTF8]
+    assert [queue.name for queue in definitions.queues(NO_UTF8)] == [NO_UTF8]
+    assert [exchange.name for exchange in definitions.exchanges(NO_UTF8)] == [NO_UTF8]
+    assert definitions.bindings(NO_UTF8) == [
+        BindingDefinition(NO_UTF8, "queue", NO_UTF8, NO_UTF8, Table({NO_UTF8: NO_UTF8}))
+    ]
+    definitions.unbind(NO_UTF8, NO_UTF8, "queue", NO_UTF8, NO_UTF8, {NO_UTF8: NO_UTF8})
+    assert definitions.bindings(NO_UTF8) == []
+    definitions.delete_queue(NO_UTF8, NO_UTF8)
+    definitions.delete_exchange(NO_UTF8, NO_UTF8)
+    assert reopened().vhosts() == []
+
+
+def test_an_id_is_never_given_again(reopened: Open) -> None:
+    definitions = reopened()
+    first = definitions.add_queue("/", "q", is_auto_delete=False, arguments={})
+    assert first > 0
+    definitions.delete_queue("/", "q")
+    second = reopened().add_queue("/", "q", is_auto_delete=False, arguments={})
+    assert second > first
+
+
+def test_a_binding_is_one_however_often_it_is_made_and_whatever_the_order(
+    reopened: Open,
+) -> None:
+    definitions = reopened()
+    definitions.bind("/", "x", "queue", "q", "k", {"a": 1, "b": "2"})
+    definitions.bind("/", "x", "queue", "q", "k", {"b": "2", "a": 1})
+    assert len(definitions.bindings("/")) == 1
+    for routing_key, arguments in (("k", {"a": LongLong(1), "b": "2"}), ("k2", {}), ("k", {})):
+        definitions.bind("/", "x", "queue", "q", routing_key, arguments)
+    assert len(definitions.bindings("/")) == 4
+    definitions.unbind("/", "x", "queue", "q", "k", {"b": "2", "a": 1})
+    definitions.unbind("/", "x", "queue", "q", "k", {"c": 2})  # there is none
+    assert [binding.arguments for binding in reopened().bindings("/")] == [
+        {"a": 1, "b": "2"},
+        {},
+        {},
+    ]
+
+
+def test_a_deleted_queue_takes_its_bindings_along_and_no_others(reopened: Open) -> None:
+    definitions = reopened()
+    for vhost, name in (("/", "q"), ("/", "p"), ("v", "q")):
+        definitions.add_queue(vhost, name, is_auto_delete=False, arguments={})
+        definitions.bind(vhost, "x", "queue", name, "k", {})
+    definitions.bind("/", "x", "exchange", "q", "k", {})  # an exchange of the same name
+    definitions.delete_queue("/", "q")
+    definitions = reopened()
+    assert [queue.name for queue in definitions.queues("/")] == ["p"]
+    assert [(b.kind, b.destination) for b in definitions.bindings("/")] == [
+        ("queue", "p"),
+        ("exchange", "q"),
+    ]
+    assert len(definitions.bindings("v")) == 1
+
+
+def test_a_deleted_exchange_takes_along_the_bindings_of_both_its_ends(reopened: Open) -> None:
+    definitions = reopened()
+    for name in ("a", "b", "c"):
+        definitions.add_exchange(
+            "/", name, "direct", is_auto_delete=False, is_internal=False, arguments={}
+        )
+    definitions.bind("/", "a", "exchange", "b", "", {})
+    definitions.bind("/", "b", "exchange", "c", "", {})
+    definitions.bind("/", "a", "exchange", "c", "", {})
+    definitions.bind("/", "a", "queue", "b", "", {})  # a queue of the same name
+    definitions.delete_exchange("/", "b")
+    assert [exchange.name for exchange in definitions.exchanges("/")] == ["a", "c"]
+    assert [(b.source, b.kind, b.destination) for b in reopened().bindings("/")] == [
+        ("a", "exchange", "c"),
+        ("a", "queue", "b"),
+    ]
+
+
+def test_what_was_told_is_there_without_an_orderly_end(path: Path) -> None:
+    definitions = SqliteDefinitions(path)
+    definitions.add_queue("/", "q", is_auto_delete=False, arguments={})
+    second = SqliteDefinitions(path)  # the first one is still open, as after a crash
+    assert [queue.name for queue in second.queues("/")] == ["q"]
+    second.close()
+    definitions.close()
+
+
+def test_a_change_that_fails_leaves_nothing_behind(path: Path, reopened: Open) -> None:
+    definitions = reopened()
+    definitions.add_queue("/", "q", is_auto_delete=False, arguments={})
+    definitions.bind("/", "x", "queue", "q", "", {})
+    outside = sqlite3.connect(path, isolation_level=None)
+    outside.execute(
+        "CREATE TRIGGER refuse BEFORE DELETE ON bindings BEGIN SELECT RAISE(ABORT, 'no room'); END"
+    )
+    with pytest.raises(StoreError, match=rf"{FILE_NAME}: no room"):
+        definitions.delete_queue("/", "q")
+    outside.execute("DROP TRIGGER refuse")
+    outside.close()
+    assert len(definitions.queues("/")) == 1
+    definitions.delete_queue("/", "q")  # the connection is as good as before
+    assert reopened().queues("/") == []
+
+
+def test_a_queue_declared_twice_is_an_error(reopened: Open) -> None:
+    definitions = reopened()
+    definitions.add_queue("/", "q", is_auto_delete=False, arguments={})
+    with pytest.raises(StoreError, match="UNIQUE"):
+        definitions.add_queue("/", "q", is_auto_delete=False, arguments={})
+    assert len(definitions.queues("/")) == 1
+
+
+def test_the_end_of_ids_is_a_sentence_and_no_queue(path: Path, reopened: Open) -> None:
+    definitions = reopened()
+    definitions.add_queue("/", "q", is_auto_delete=False, arguments={})
+    outside = sqlite3.connect(path, isolation_level=None)
+    outside.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'queues'", (QUEUE_ID_MAX,))
+    outside.close()
+    with pytest.raises(StoreError, match="queue ids have been used"):
+        definitions.add_queue("/", "p", is_auto_delete=False, arguments={})
+    assert [queue.name for queue in definitions.queues("/")] == ["q"]
+
+
+class TestFilesThatAreNotOurs:
+    def test_a_later_version_is_refused_by_its_number(self, path: Path) -> None:
+        SqliteDefinitions(path).close()
+        outside = sqlite3.connect(path)
+        outside.execute("PRAGMA user_version = 99")
+        outside.close()
+        with pytest.raises(StoreError, match=rf"{FILE_NAME}: version 99, .* than 1; a newer"):
+            SqliteDefinitions(path)
+
+    def test_no_database_at_all_is_told(self, path: Path) -> None:
+        path.write_bytes(b"definitions of another kind, and long enough to be looked at " * 20)
+        with pytest.raises(StoreError, match=rf"{FILE_NAME}: file is not a database"):
+            SqliteDefinitions(path)
+
+    def test_the_database_of_another_program_is_left_alone(self, path: Path) -> None:
+        outside = sqlite3.connect(path)
+        outside.execute("CREATE TABLE theirs (x)")
+        outside.close()
+        with pytest.raises(StoreError, match="of another program"):
+            SqliteDefinitions(path)
+
+    def test_a_missing_directory_is_told(self, tmp_path: Path) -> None:
+        with pytest.raises(StoreError, match=r"nowhere/definitions\.sqlite: No such file"):
+            SqliteDefinitions(tmp_path / "nowhere" / FILE_NAME)
+
+    def test_arguments_that_are_damaged_name_their_queue(self, path: Path, reopened: Open) -> None:
+        reopened().add_queue("/", "q", is_auto_delete=False, arguments={"a": 1})
+        outside = sqlite3.connect(path, isolation_level=None)
+        outside.execute("UPDATE queues SET arguments = x'0161'")
+        outside.close()
+        with pytest.raises(StoreError, match=r"arguments of queue 'q': .*field table"):
+            reopened().queues("/")
+
+
+def test_names_are_text_to_other_tools(path: Path) -> None:
+    definitions = SqliteDefinitions(path)
+    definitions.add_queue("/", "größe", is_auto_delete=False, arguments={})
+    definitions.close()
+    outside = sqlite3.connect(path)
+    assert outside.execute("SELECT name, typeof(name) FROM queues").fetchall() == [
+        ("größe", "text")
+    ]
+    outside.close()
+
+
+# ---------------------------------------------------------------------- names of the past
+
+
+def test_the_ids_of_deleted_queues_are_remembered_by_their_names(reopened: Open) -> None:
+    definitions = reopened()
+    ids = []
+    for name in ("q", "other", NO_UTF8, "q"):
+        ids.append(definitions.add_queue("/", name, is_auto_delete=False, arguments={}))
+        definitions.delete_queue("/", name)
+    ids.append(definitions.add_queue("/", "q", is_auto_delete=False, arguments={}))
+    definitions.add_queue("elsewhere", "q", is_auto_delete=False, arguments={})
+    definitions = reopened()
+    assert definitions.queue_ids("/", "q") == [ids[0], ids[3], ids[4]]
+    assert definitions.queue_ids("/", NO_UTF8) == [ids[2]]
+    assert definitions.queue_ids("/", "never") == []
+    definitions.delete_queue("/", "never")  # nothing comes of it
+    assert definitions.queue_ids("/", "never") == []
+
+
+def test_of_deleted_queues_the_last_are_remembered(
+    reopened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hareline.storage.definitions.DELETED_QUEUES_MAX", 2)
+    definitions = reopened()
+    for name in ("a", "b", "c"):
+        definitions.add_queue("/", name, is_auto_delete=False, arguments={})
+        definitions.delete_queue("/", name)
+    assert [bool(definitions.queue_ids("/", name)) for name in ("a", "b", "c")] == [
+        False,
+        True,
+        True,
+    ]

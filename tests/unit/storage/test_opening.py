@@ -1,0 +1,289 @@
+"""One directory opened, recovered, written to, closed, and opened again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hareline.broker.vhost import VirtualHost
+from hareline.clock import Clock
+from hareline.errors import StoreError
+from hareline.message import LargeBody, LargeMessage
+from hareline.storage.directory import DataDirectory
+from hareline.storage.journal.damage import Decision
+from hareline.storage.opening import DiskStorage, StorageCallbacks, StorageOptions
+from hareline.storage.recovery import RecoveryListener, VhostRecovery
+from hareline.turn import Turn
+from tests.support.messages import make_message
+from tests.support.timers import ManualTimers
+from tests.support.vhosts import forget_report
+
+BODY = bytes(range(256)) * 8
+
+
+class Listener(RecoveryListener):
+    def __init__(self) -> None:
+        self.damage: list[tuple[str, str]] = []
+
+    def on_progress(self, done_octets: int, all_octets: int) -> None:
+        """Nobody watches."""
+
+    def on_damage(self, problem: str, action: str) -> None:
+        self.damage.append((problem, action))
+
+    def on_impossible(self, vhost: str, what: str, problem: str) -> None:
+        raise AssertionError(problem)
+
+
+class Machine:
+    """A data directory, and brokers that open it one after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.listener = Listener()
+        self.failures: list[str] = []
+
+    def open(self, policy: Decision = Decision.FAIL) -> Opened:
+        return Opened(self, policy)
+
+    def options(self, policy: Decision) -> StorageOptions:
+        return StorageOptions(self.path, 1 << 20, "always", 1000, policy, 0, 0)
+
+
+class Opened:
+    """``vhost`` is "/", restored."""
+
+    def __init__(self, machine: Machine, policy: Decision) -> None:
+        self._handed_back: list[Callable[[], None]] = []
+        callbacks = StorageCallbacks(
+            self._handed_back.append, lambda _: None, machine.failures.append, lambda _: None
+        )
+        self.storage = DiskStorage(machine.options(policy), callbacks, Clock(), machine.listener)
+        try:
+            for _ in self.storage.recover():
+                pass
+        except BaseException:
+            self.storage.close()
+            raise
+        timers = ManualTimers()
+        self.vhost = VirtualHost(
+            "/",
+            Turn(lambda _: None),
+            clock=timers.clock,
+            timers=timers,
+            report=forget_report,
+            store=self.storage.store,
+            definitions=self.storage.definitions,
+        )
+        storage = self.storage
+        recovery = VhostRecovery(
+            self.vhost,
+            storage.definitions,
+            storage.next_offsets,
+            storage.contents,
+            storage.shelf,
+            machine.listener,
+        )
+        recovery.restore_exchanges()
+        recovery.restore_queues()
+        recovery.restore_bindings()
+        for _ in recovery.restore_messages():
+            pass
+
+    def declare(self, name: str = "q") -> None:
+        self.vhost.declare_queue(
+            name, is_durable=True, is_auto_delete=False, owner=None, arguments={}
+        )
+
+    def publish(self, body: bytes, queue: str = "q") -> None:
+        self.vhost.queues[queue].enqueue(make_message(body).unwritten())
+
+    def publish_large(self, queue: str = "q") -> LargeBody:
+        draft = self.storage.bodies.begin(len(BODY))
+        draft.add(BODY)
+        body = draft.finish()
+        small = make_message()
+        message = LargeMessage(small.address, _header_of(len(BODY)), body, small.arrival_ms, -1)
+        self.vhost.queues[queue].enqueue(message)
+        return body
+
+    def bodies(self, queue: str = "q") -> list[bytes]:
+        taken = []
+        while (entry := self.vhost.queues[queue].get()) is not None:
+            taken.append(bytes(entry.message.body))
+        return taken
+
+    def close(self) -> None:
+        self.storage.close()
+
+
+def _header_of(size: int) -> bytes:
+    return make_message(bytes(size)).content[: make_message(bytes(size)).header_size]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "data")
+
+
+def large_files(machine: Machine) -> list[Path]:
+    return sorted((machine.path / "large").iterdir())
+
+
+def test_what_was_written_is_there_the_next_time(machine: Machine) -> None:
+    first = machine.open()
+    first.declare()
+    first.publish(b"one")
+    first.publish(b"two")
+    first.close()
+    second = machine.open()
+    assert second.bodies() == [b"one", b"two"]
+    second.close()
+    assert machine.failures == []
+
+
+def test_offsets_go_on(machine: Machine) -> None:
+    for expected in (0, 1, 2):
+        opened = machine.open()
+        if not expected:
+            opened.declare()
+        queue = opened.vhost.queues["q"]
+        assert queue.next_offset == expected
+        opened.publish(b"x")
+        opened.close()
+
+
+def test_closing_ends_the_thread_and_lets_go_of_the_directory(machine: Machine) -> None:
+    before = threading.active_count()
+    opened = machine.open()
+    assert threading.active_count() == before + 1
+    with pytest.raises(StoreError, match="in use"):
+        machine.open()
+    opened.close()
+    assert threading.active_count() == before
+    DataDirectory(machine.path).close()
+
+
+def test_a_virtual_host_that_is_not_served_is_named_and_its_messages_stay(
+    machine: Machine,
+) -> None:
+    first = machine.open()
+    first.declare()
+    first.publish(b"kept")
+    first.close()
+    without = machine.options(Decision.FAIL)
+    callbacks = StorageCallbacks(lambda _: None, lambda _: None, lambda _: None, lambda _: None)
+    storage = DiskStorage(without, callbacks, Clock(), machine.listener)
+    for _ in storage.recover():
+        pass
+    assert storage.unserved({"shop"}) == {"/": 1}
+    assert storage.unserved({"/"}) == {}
+    storage.close()
+    again = machine.open()
+    assert again.bodies() == [b"kept"]
+    again.close()
+
+
+def newest_file(machine: Machine) -> Path:
+    return max((machine.path / "journal").glob("*.log"))
+
+
+def test_without_definitions_nothing_of_a_journal_is_touched(machine: Machine) -> None:
+    first = machine.open()
+    first.declare()
+    first.publish(b"kept")
+    first.close()
+    definitions = machine.path / "definitions.sqlite"
+    aside = definitions.rename(machine.path / "aside")
+    before = {path: path.read_bytes() for path in (machine.path / "journal").glob("*.log")}
+    for policy in Decision:
+        with pytest.raises(StoreError, match=r"definitions\.sqlite: missing, though there are"):
+            machine.open(policy)
+    assert not definitions.exists()
+    assert before == {path: path.read_bytes() for path in before}
+    aside.rename(definitions)
+    again = machine.open()
+    assert again.bodies() == [b"kept"]
+    again.close()
+
+
+@pytest.mark.parametrize("takes_all", [False, True])
+def test_the_newest_segment_is_missed(machine: Machine, takes_all: bool) -> None:
+    first = machine.open()
+    first.declare()
+    first.publish(b"lost")
+    first.close()
+    newest = newest_file(machine)
+    if takes_all:
+        shutil.rmtree(machine.path / "journal")
+    else:
+        newest.unlink()
+    with pytest.raises(StoreError, match=f"{newest.name}: missing; this is the newest segment"):
+        machine.open()
+    assert machine.listener.damage[-1][1] == "the broker does not start"
+    second = machine.open(Decision.SKIP)
+    assert newest.name in machine.listener.damage[-1][0]
+    assert machine.listener.damage[-1][1] == "left out"
+    assert second.bodies() == []
+    second.publish(b"new")
+    second.close()
+    assert newest_file(machine).name > newest.name
+    third = machine.open()
+    assert third.bodies() == [b"new"]
+    third.close()
+
+
+def test_others_may_not_read_what_is_there(machine: Machine) -> None:
+    before = os.umask(0)
+    try:
+        opened = machine.open()
+        opened.declare()
+        opened.publish_large()
+        opened.close()
+    finally:
+        os.umask(before)
+    for path in (machine.path, *machine.path.rglob("*")):
+        assert not path.stat().st_mode & 0o007, path
+
+
+class TestLargeBodies:
+    def test_a_large_body_is_there_the_next_time_and_strays_are_not(self, machine: Machine) -> None:
+        first = machine.open()
+        first.declare()
+        first.publish_large()
+        first.close()
+        (kept,) = large_files(machine)
+        stray = kept.with_name(f"{1:016x}")
+        stray.write_bytes(b"left by a crash")
+        second = machine.open()
+        assert large_files(machine) == [kept]
+        assert second.bodies() == [BODY]
+        second.close()
+
+    def test_a_missing_body_is_damage_that_is_named(self, machine: Machine) -> None:
+        first = machine.open()
+        first.declare()
+        first.publish(b"small")
+        first.publish_large()
+        first.close()
+        (kept,) = large_files(machine)
+        kept.unlink()
+        with pytest.raises(StoreError) as caught:
+            machine.open()
+        assert f"{kept}: No such file" in str(caught.value)
+        assert "entry 1 of queue 'q' in vhost '/'" in str(caught.value)
+        skipped = machine.open(Decision.SKIP)
+        assert [action for _, action in machine.listener.damage] == [
+            "the broker does not start",
+            "left out",
+        ]
+        assert skipped.vhost.queues["q"].ready_count == 1
+        skipped.close()
+        again = machine.open()  # the entry is settled for good
+        assert again.bodies() == [b"small"]
+        again.close()

@@ -1,0 +1,311 @@
+"""What the records say is in the queues: no settled entries, and of moved ones the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hareline.errors import StoreError
+from hareline.message import ExpiringMessage, Message
+from hareline.storage.journal.damage import Damage, Decision, Reporter
+from hareline.storage.journal.files import Files
+from hareline.storage.journal.format import MESSAGE, MOVED, WAS_DELIVERED, position_of, segment_of
+from hareline.storage.journal.reader import JournalReader, ReadBatch
+from hareline.storage.replay import EXPIRES, Found, Replay
+from tests.support.journals import (
+    JournalBuilder,
+    checkpoint_payload,
+    clean_payload,
+    cover_payload,
+    message_payload,
+    return_payload,
+    settle_payload,
+)
+from tests.support.messages import make_message
+
+MESSAGE_OF_3 = make_message(b"abc")
+Q, P, DELETED = 1, 2, 3
+
+
+class Untouched(Reporter):
+    """A journal in which nothing is to be found wrong."""
+
+    def on_damage(self, damage: Damage) -> Decision:
+        raise AssertionError(damage)
+
+    def on_torn_tail(self, path: str, position: int, octets: int) -> None:
+        """The end of what a test has written."""
+
+    def on_progress(self, done_octets: int, all_octets: int) -> None:
+        """Nobody waits."""
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[JournalBuilder]:
+    builder = JournalBuilder(tmp_path / "journal")
+    builder.begin(1)
+    yield builder
+    builder.close()
+
+
+def replayed(journal: JournalBuilder) -> tuple[Found, Replay]:
+    replay = Replay((Q, P))
+    reader = JournalReader(Files(), journal.directory, Untouched())
+    try:
+        for batch in reader.batches():
+            replay.take(batch)
+    finally:
+        reader.close()
+    return replay.finish(), replay
+
+
+def entry(
+    queue_id: int, offset: int, count: int = 0, marks: int = 0, *, flags: int = 0
+) -> tuple[int, bytes]:
+    return message_payload(MESSAGE_OF_3, (queue_id, offset, count, marks), flags=flags)
+
+
+def runs(found: Found) -> dict[int, dict[int, list[int]]]:
+    return {
+        segment: {place: list(triples) for place, triples in places.items()}
+        for segment, places in found.settled.items()
+    }
+
+
+def test_nothing_at_all_is_every_queue_empty() -> None:
+    found = Replay((Q, P)).finish()
+    assert set(found.queues) == {Q, P}
+    assert found.queues[Q].next_offset == 0
+    assert not found.contents[Q]
+
+
+def test_entries_stand_in_the_order_of_their_offsets_with_place_and_size(
+    journal: JournalBuilder,
+) -> None:
+    first, second = journal.batch(entry(Q, 0), entry(P, 7))
+    third, _ = journal.batch(message_payload(make_message(), (Q, 1), (P, 8)), entry(DELETED, 0))
+    found, replay = replayed(journal)
+    assert list(found.contents[Q].offsets) == [0, 1]
+    assert list(found.contents[Q].positions) == [first, third]
+    assert list(found.contents[Q].sizes) == [3, 0]
+    assert list(found.contents[P].positions) == [second, third]
+    assert found.queues[Q].next_offset == 2
+    assert found.queues[P].next_offset == 9
+    assert found.queues[Q].live == {1: 2}
+    assert set(found.contents) == {Q, P}
+    assert replay.totals == {1: 5}
+
+
+def test_a_time_to_live_shows_in_the_size(journal: JournalBuilder) -> None:
+    journal.batch(message_payload(ExpiringMessage(MESSAGE_OF_3, 5), (Q, 0)), entry(Q, 1))
+    found, _ = replayed(journal)
+    assert list(found.contents[Q].sizes) == [3 | EXPIRES, 3]
+
+
+def test_settled_entries_are_gone_and_both_segments_are_known(journal: JournalBuilder) -> None:
+    journal.batch(*(entry(Q, offset) for offset in range(6)))
+    journal.batch(settle_payload((Q, 1, 1)))
+    journal.begin(2)
+    journal.batch(entry(Q, 6), entry(Q, 7), settle_payload((Q, 2, 1), (Q, 4, 3)))
+    found, _ = replayed(journal)
+    assert list(found.contents[Q].offsets) == [0, 3, 7]
+    assert found.queues[Q].live == {1: 2, 2: 1}
+    assert runs(found) == {1: {1: [Q, 1, 1], 2: [Q, 2, 1, Q, 4, 2]}, 2: {2: [Q, 6, 1]}}
+    assert not found.interrupted
+
+
+def test_runs_that_follow_one_another_are_one(journal: JournalBuilder) -> None:
+    journal.batch(*(entry(Q, offset) for offset in range(6)))
+    for offset in range(5):
+        journal.batch(settle_payload((Q, offset, 1)))
+    found, _ = replayed(journal)
+    assert runs(found) == {1: {1: [Q, 0, 5]}}
+
+
+def test_settles_of_what_is_not_there_any_more_matter_to_offsets_alone(
+    journal: JournalBuilder,
+) -> None:
+    journal.batch(settle_payload((Q, 3, 2), (DELETED, 0, 9)), entry(P, 0))
+    found, _ = replayed(journal)
+    assert not found.contents[Q]
+    assert found.queues[Q].next_offset == 5
+    assert runs(found) == {}
+
+
+def test_of_a_moved_entry_the_newest_record_counts(journal: JournalBuilder) -> None:
+    journal.batch(*(entry(Q, offset) for offset in range(4)))
+    journal.begin(2)
+    moved = journal.batch(entry(Q, 1, flags=MOVED), entry(Q, 4), entry(Q, 2, flags=MOVED))
+    found, _ = replayed(journal)
+    contents = found.contents[Q]
+    assert list(contents.offsets) == [0, 1, 2, 3, 4]
+    assert [segment_of(position) for position in contents.positions] == [1, 2, 2, 1, 2]
+    assert list(contents.positions)[1:3] == [moved[0], moved[2]]
+    assert found.queues[Q].live == {1: 2, 2: 3}
+    assert runs(found) == {1: {0: [Q, 1, 2]}}
+    assert found.interrupted == {1}
+
+
+def test_a_moved_entry_that_was_settled_does_not_come_back_from_its_old_place(
+    journal: JournalBuilder,
+) -> None:
+    journal.batch(entry(Q, 0), entry(Q, 1))
+    journal.begin(2)
+    journal.batch(entry(Q, 0, flags=MOVED))
+    journal.batch(settle_payload((Q, 0, 1)))
+    found, _ = replayed(journal)
+    assert list(found.contents[Q].offsets) == [1]
+    assert found.queues[Q].live == {1: 1}
+    assert found.interrupted == {1}
+
+
+class TestDeliveries:
+    def test_below_a_cover_everything_may_have_been_delivered(
+        self, journal: JournalBuilder
+    ) -> None:
+        journal.batch(*(entry(Q, offset) for offset in range(4)), cover_payload((Q, 2), (P, 9)))
+        journal.batch(settle_payload((Q, 0, 1)))
+        found, _ = replayed(journal)
+        assert found.contents[Q].delivery_counts == {1: 1}
+        assert found.queues[Q].returns == {1: (1, 0)}
+
+    def test_one_delivered_before_it_was_written_has_been_delivered(
+        self, journal: JournalBuilder
+    ) -> None:
+        journal.batch(entry(Q, 0, marks=WAS_DELIVERED), entry(Q, 1))
+        found, _ = replayed(journal)
+        assert found.contents[Q].delivery_counts == {0: 1}
+        assert found.queues[Q].returns == {0: (1, 0)}
+
+    def test_a_count_that_is_recorded_is_that_count(self, journal: JournalBuilder) -> None:
+        journal.batch(entry(Q, 0), entry(Q, 1), entry(Q, 2, 5), entry(Q, 3))
+        journal.batch(return_payload((Q, 0, 2), (Q, 3, 1), (DELETED, 0, 1)))
+        journal.begin(2)
+        journal.batch(return_payload((Q, 0, 3)), cover_payload((Q, 4)), settle_payload((Q, 3, 1)))
+        found, _ = replayed(journal)
+        assert found.contents[Q].delivery_counts == {0: 3, 1: 1, 2: 5}
+        assert found.queues[Q].returns == {0: (3, 2), 1: (1, 0)}
+
+    def test_after_an_orderly_stop_only_what_is_recorded_counts(
+        self, journal: JournalBuilder
+    ) -> None:
+        journal.batch(entry(Q, 0, marks=WAS_DELIVERED), entry(Q, 1), cover_payload((Q, 2)))
+        journal.batch(return_payload((Q, 0, 1)), clean_payload())
+        found, _ = replayed(journal)
+        assert found.contents[Q].delivery_counts == {0: 1}
+        assert found.queues[Q].returns == {0: (1, 1)}
+
+    def test_what_comes_after_an_orderly_stop_counts_again(self, journal: JournalBuilder) -> None:
+        journal.batch(entry(Q, 0, marks=WAS_DELIVERED), clean_payload())
+        journal.batch(entry(Q, 1, marks=WAS_DELIVERED))
+        found, _ = replayed(journal)
+        assert found.contents[Q].delivery_counts == {1: 1}
+
+    def test_a_checkpoint_says_what_is_void_and_which_covers_hold(
+        self, journal: JournalBuilder
+    ) -> None:
+        journal.batch(entry(Q, 0, marks=WAS_DELIVERED), entry(P, 0), cover_payload((P, 1)))
+        (late,) = journal.batch(entry(Q, 1, marks=WAS_DELIVERED))
+        journal.begin(2)
+        journal.batch(checkpoint_payload(late, (Q, 50, 0), (DELETED, 3, 3)), entry(Q, 2))
+        found, _ = replayed(journal)
+        assert found.contents[Q].delivery_counts == {1: 1}
+        assert found.contents[P].delivery_counts == {}
+        assert found.queues[Q].next_offset == 50
+
+    def test_a_checkpoint_brings_the_covers_of_segments_that_are_gone(
+        self, journal: JournalBuilder
+    ) -> None:
+        journal.batch(checkpoint_payload(0, (Q, 3, 2)), *(entry(Q, each) for each in range(4)))
+        found, _ = replayed(journal)
+        assert found.contents[Q].delivery_counts == {0: 1, 1: 1}
+
+
+def test_a_record_that_is_none_is_told(journal: JournalBuilder) -> None:
+    position = position_of(1, 100)
+    batch = ReadBatch(position, position, 0, 0, True, [(position, MESSAGE, memoryview(b"\0"))])
+    with pytest.raises(StoreError, match="MESSAGE record is too short"):
+        Replay((Q,)).take(batch)
+
+
+# ------------------------------------------------------------------ against a model
+
+Step = tuple[str, int, int]
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sampled_from((Q, P)), st.just(0)),
+        st.tuples(st.just("share"), st.just(Q), st.just(0)),
+        st.tuples(st.just("settle"), st.sampled_from((Q, P)), st.integers(0, 50)),
+        st.tuples(st.just("move"), st.sampled_from((Q, P)), st.integers(0, 50)),
+        st.tuples(st.just("begin"), st.just(0), st.just(0)),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=150)
+@given(steps=STEPS)
+def test_whatever_was_done_the_queues_hold_what_was_not_settled(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Step]
+) -> None:
+    journal = JournalBuilder(tmp_path_factory.mktemp("model") / "journal", 1 << 14)
+    journal.begin(1)
+    live: dict[int, dict[int, int]] = {Q: {}, P: {}}
+    old: set[int] = set()
+    next_offset = {Q: 0, P: 0}
+    number = 1
+    message = Message(MESSAGE_OF_3.address, MESSAGE_OF_3.content, MESSAGE_OF_3.header_size, 3, 1, 0)
+
+    def place(*entries: tuple[int, int], flags: int = 0) -> None:
+        (position,) = journal.batch(message_payload(message, *entries, flags=flags))
+        for queue_id, offset in entries:
+            live[queue_id][offset] = position
+
+    for what, queue_id, choice in steps:
+        if what == "begin":
+            number += 1
+            journal.begin(number)
+            continue
+        if what in {"add", "share"}:
+            queue_ids = (Q, P) if what == "share" else (queue_id,)
+            entries = [(each, next_offset[each]) for each in queue_ids]
+            for each in queue_ids:
+                next_offset[each] += 1
+            place(*entries)
+            continue
+        if not live[queue_id]:
+            continue
+        offset = sorted(live[queue_id])[choice % len(live[queue_id])]
+        if what == "settle":
+            del live[queue_id][offset]
+            journal.batch(settle_payload((queue_id, offset, 1)))
+        else:
+            if segment_of(live[queue_id][offset]) == number:  # only sealed ones are compacted
+                number += 1
+                journal.begin(number)
+            old.add(segment_of(live[queue_id][offset]))
+            place((queue_id, offset), flags=MOVED)
+    found, _ = replayed(journal)
+    journal.close()
+    for queue_id, entries_by_offset in live.items():
+        contents = found.contents[queue_id]
+        offsets = sorted(entries_by_offset)
+        assert list(contents.offsets) == offsets
+        assert list(contents.positions) == [entries_by_offset[offset] for offset in offsets]
+        assert len(contents.sizes) == len(offsets)
+        segments = [segment_of(position) for position in contents.positions]
+        assert found.queues[queue_id].live == {
+            segment: segments.count(segment) for segment in set(segments)
+        }
+        assert found.queues[queue_id].next_offset == next_offset[queue_id]
+        for segment, places in found.settled.items():
+            for triples in places.values():
+                for at in range(0, len(triples), 3):
+                    if triples[at] == queue_id:
+                        run = range(triples[at + 1], triples[at + 1] + triples[at + 2])
+                        assert not [o for o in run if entries_by_offset.get(o, 0) >> 32 == segment]
+    assert found.interrupted == old

@@ -120,14 +120,7 @@ def decode_delivery_mode(octets: bytes) -> int | None:
         flags = octets[0] << 8 | octets[1]
         if not flags & constants.FLAG_DELIVERY_MODE:
             return None
-        position = 2
-        if flags & constants.FLAG_CONTENT_TYPE:
-            position += 1 + octets[position]
-        if flags & constants.FLAG_CONTENT_ENCODING:
-            position += 1 + octets[position]
-        if flags & constants.FLAG_HEADERS:
-            position += 4 + int.from_bytes(octets[position : position + 4], "big")
-        return octets[position]
+        return octets[_behind_headers(octets, flags)]
     except IndexError:
         raise MalformedFrame(
             "cannot decode basic properties: delivery_mode runs past the end of the header"
@@ -143,13 +136,7 @@ def decode_priority(octets: bytes) -> int | None:
         flags = octets[0] << 8 | octets[1]
         if not flags & constants.FLAG_PRIORITY:
             return None
-        position = 2
-        if flags & constants.FLAG_CONTENT_TYPE:
-            position += 1 + octets[position]
-        if flags & constants.FLAG_CONTENT_ENCODING:
-            position += 1 + octets[position]
-        if flags & constants.FLAG_HEADERS:
-            position += 4 + int.from_bytes(octets[position : position + 4], "big")
+        position = _behind_headers(octets, flags)
         if flags & constants.FLAG_DELIVERY_MODE:
             position += 1
         return octets[position]
@@ -157,6 +144,21 @@ def decode_priority(octets: bytes) -> int | None:
         raise MalformedFrame(
             "cannot decode basic properties: priority runs past the end of the header"
         ) from None
+
+
+def _behind_headers(octets: bytes, flags: int) -> int:
+    """Where what follows the headers stands. Raises IndexError where the octets end before it.
+
+    [hot]
+    """
+    position = 2
+    if flags & constants.FLAG_CONTENT_TYPE:
+        position += 1 + octets[position]
+    if flags & constants.FLAG_CONTENT_ENCODING:
+        position += 1 + octets[position]
+    if flags & constants.FLAG_HEADERS:
+        position += 4 + int.from_bytes(octets[position : position + 4], "big")
+    return position
 
 
 def decode_header(octets: bytes, name: str) -> object:

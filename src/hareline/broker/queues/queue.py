@@ -554,16 +554,15 @@ class Queue:
 
     def _departed(self, entry: QueueEntry) -> None:
         """An entry was settled, from whatever state."""
-        self._left(entry)
+        assert self._on_left is not None
         assert self.ledger is not None
+        self._on_left(entry)
         self.ledger.settle(entry)
 
     def _left(self, entry: QueueEntry) -> None:
         """As ``_departed``, for all but the store."""
         if self.last_values is not None:
             self.last_values.forget(entry)
-        elif self.overflow is None and not self._dispatcher.wants_departures:
-            return
         self._dispatcher.on_departed(entry)
         if self.overflow is not None:
             self.overflow.on_departed(entry)

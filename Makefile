@@ -10,10 +10,10 @@ SOAK_SECONDS ?= 3600
 CRASH_ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test bench lint format reference fuzz soak crash clean
+.PHONY: help install run test bench bench-jms lint format reference fuzz soak crash clean
 
 help:                 ## Print this list
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 install: $(STAMP)     ## Make .venv with all that running and testing need
 
@@ -30,6 +30,9 @@ test: install         ## Run the whole test suite
 
 bench: install        ## Measure against RabbitMQ and write docs/benchmarks.md
 	$(VENV_PYTHON) -m benchmarks.macro $(ARGS)
+
+bench-jms: install    ## Measure both JMS clients and write docs/benchmarks-jms.md
+	$(VENV_PYTHON) -m benchmarks.jms $(ARGS)
 
 lint: install         ## Check style and types
 	$(VENV)/bin/ruff check

@@ -2,7 +2,8 @@
 
 Read by ``write_features``. The ids are those that tests carry in their names (``..._a12``): A is
 what Qpid Broker-J's queues do, B ActiveMQ's prefetch, C ActiveMQ's priorities, D how Qpid's clients
-acknowledge and deliver. ``page`` is a file in docs/, ``note`` says what a test of this
+acknowledge and deliver, M what the JMS clients of Qpid and RabbitMQ cannot do without, S what they
+are better off with. ``page`` is a file in docs/, ``note`` says what a test of this
 broker cannot show yet, or ever. A row without a test needs a note.
 """
 
@@ -20,6 +21,9 @@ LIMITS: Final = "overflow.md"
 TIME: Final = "time.md"
 PREFETCH: Final = "consumers.md"
 SETTINGS: Final = "configuration.md"
+JMS: Final = "jms.md"
+EXCHANGES: Final = "exchanges.md"
+SECURITY: Final = "security.md"
 
 _CLIENT: Final = "the client's own doing; the broker has no part in it"
 _ADVICE: Final = "advice, no behaviour"
@@ -31,6 +35,8 @@ SECTIONS: Final = {
     "B": "Prefetch, as in ActiveMQ",
     "C": "Priorities, as in ActiveMQ",
     "D": "Acknowledgement and delivery modes of Qpid's clients",
+    "M": "What JMS clients cannot do without",
+    "S": "What JMS clients are better off with",
 }
 
 
@@ -169,5 +175,65 @@ FEATURES: Final = (
             DELIVERY, _CLIENT),
     Feature("D11", "Prefetch 500, with deliveries paused and resumed by the client",
             "`channel.flow`", DELIVERY),
+
+    Feature("M1", "Qpid's client asks for AMQP 0-10 first; the answer is our protocol header and "
+            "the end of the connection, at once", "protocol header `AMQP` 1 1 0 10", JMS),
+    Feature("M2", "The frame size that is offered is never 0", "`limits.frame_max`", SETTINGS),
+    Feature("M3", "A virtual host is found with a `/` in front of its name",
+            "`connection.open`", JMS),
+    Feature("M4", "A client stops its deliveries and starts them again", "`channel.flow`", JMS),
+    Feature("M5", "Questions about bindings are answered, and close nothing",
+            "`exchange.bound`", JMS),
+    Feature("M6", "Addresses (ADDR), the default syntax of Qpid's client, are resolved: it is told "
+            "a product that it knows", "`identity.qpid_product`, `listeners`", JMS),
+    Feature("M7", "`Session.recover()`: all that is unacknowledged comes again",
+            "`basic.recover`, requeue=0", JMS),
+    Feature("M8", "A reject in a transaction takes effect at once, and after a rollback everything "
+            "comes again", "`basic.reject`, `tx.rollback`", JMS),
+    Feature("M9", "A browser takes nothing, and is told of the end of the queue",
+            "`x-filter-no-consume`, `x-filter-auto-close`", KEEPING),
+    Feature("M10", "Selectors of consumers, and of bindings", "`x-filter-jms-selector`",
+            "selectors.md"),
+    Feature("M11", "A durable subscription outlives its connection, and is its client id's alone",
+            "`queue.declare`, durable and exclusive", JMS),
+    Feature("M12", "An expiration may be an instant", "property `expiration`", TIME),
+    Feature("M13", "A prefetch that is changed holds for the consumers that are there",
+            "`basic.qos`", JMS),
+    Feature("M14", "A client is sent no method that it cannot read",
+            "`basic.cancel`, `connection.blocked`", JMS),
+    Feature("M15", "The predeclared exchanges are declared passively, without a reply too",
+            "`exchange.declare`", EXCHANGES),
+    Feature("M16", "Unknown arguments are no error", "`queue.declare`, `queue.bind`, "
+            "`basic.consume`", "queue-arguments.md"),
+    Feature("M17", "Topic subscribers of RabbitMQ's JMS client have selectors",
+            "exchange type `x-jms-topic`", EXCHANGES),
+    Feature("M18", "Exchanges are bound to exchanges", "`exchange.bind`", EXCHANGES),
+    Feature("M19", "An empty queue answers a poll quickly, and counts are right",
+            "`basic.get`, `queue.declare`", DELIVERY),
+    Feature("M20", "What a closed channel had is back in its old place", "`channel.close`",
+            DELIVERY),
+    Feature("M21", "What was acknowledged in a transaction that is rolled back can be recovered",
+            "`tx.rollback`, `basic.recover`", DELIVERY),
+    Feature("M22", "Exchange, routing key and headers come back as they were published",
+            "`basic.deliver`, `basic.get-ok`, `basic.return`", "data-model.md"),
+
+    Feature("S1", "A subscription that is made again with another selector replaces the first",
+            "`queue.bind`", JMS),
+    Feature("S2", "No message of one's own connection", "`x-qpid-no-local`, `no-local`", DELIVERY),
+    Feature("S3", "The default exchange may be declared", "`exchange.declare`", JMS),
+    Feature("S4", "Unknown delivery tags are ignored", "`basic.ack`, `basic.reject`", JMS),
+    Feature("S5", "A queue may be declared again with other durability and arguments",
+            "`queue.declare`", JMS),
+    Feature("S6", "Wrong credentials are answered by a close frame", "`connection.close`", JMS),
+    Feature("S7", "An invalid selector has a code of its own; messages that nobody can take come "
+            "back", "`x-filter-jms-selector`, `basic.publish`, mandatory and immediate", JMS),
+    Feature("S8", "Publisher confirms are advertised; a user-id that is one's own is taken",
+            "`confirm.select`, property `user-id`", JMS),
+    Feature("S9", "Delivery delay, replies without a queue, and how often a message was delivered",
+            "exchange type `x-delayed-message`, `amq.rabbitmq.reply-to`, header "
+            "`x-delivery-count`", EXCHANGES),
+    Feature("S10", "SCRAM-SHA-256 is offered, where it works", "`auth.mechanisms`", SECURITY),
+    Feature("S11", "An instant of expiry holds after a requeue, and as a dead letter",
+            "property `expiration`", TIME),
 )
 # fmt: on

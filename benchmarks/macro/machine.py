@@ -18,6 +18,7 @@ PROJECT_ROOT: Final = Path(__file__).resolve().parents[2]
 #: where the brokers' data goes if the usual place for temporary files is in memory
 DATA_FALLBACK: Final = PROJECT_ROOT / ".cache" / "bench"
 
+_MEASURING: Final = ("benchmarks/macro", "benchmarks/jms")
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _SETTLE_STEP_S: Final = 0.5
 _SETTLED_WITHIN: Final = 0.002
@@ -129,7 +130,7 @@ def _commit() -> str | None:
     """The commit of this tree, with ``+changes`` when the sources differ from it."""
     try:
         commit = _git("rev-parse", "--short", "HEAD")
-        changed = _git("status", "--porcelain", "--", "src", "benchmarks/macro")
+        changed = _git("status", "--porcelain", "--", "src", *_MEASURING)
     except (OSError, subprocess.CalledProcessError):
         return None
     return f"{commit}+changes" if changed else commit

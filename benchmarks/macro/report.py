@@ -108,7 +108,14 @@ def _result_table(results: Results, section: str) -> str:
     head = ["Scenario", "Measured", display_name(subject)]
     if peer:
         head += [display_name(peer), "Ratio"]
-    head += ["Target", "Met"]
+    has_targets = any(
+        result.metric.target is not None
+        for scenario in results.scenarios
+        if scenario.section == section
+        for result in scenario.metrics
+    )
+    if has_targets:
+        head += ["Target", "Met"]
     fifo = _fifo_rate(results) if section == QUEUE_TYPES_SECTION else None
     if fifo:
         head.append("By plain FIFO")
@@ -128,8 +135,9 @@ def _result_table(results: Results, section: str) -> str:
                     _number(result.median(peer)),
                     NO_NUMBER if ratio is None else f"{ratio:.2f}",
                 ]
-            met = result.is_met(subject, peer)
-            row += [target_text(result), {None: "", True: "met", False: "**missed**"}[met]]
+            if has_targets:
+                met = result.is_met(subject, peer)
+                row += [target_text(result), {None: "", True: "met", False: "**missed**"}[met]]
             if fifo:
                 is_rate = result.metric.unit == "msg/s"
                 row.append(_two_places((result.median(subject) or 0.0) / fifo) if is_rate else "")

@@ -2,8 +2,8 @@
 
     python -m benchmarks.micro.bench_exchanges [--json FILE] [--repetitions N]
 
-The vhost pays this on every miss of a route cache, and for headers, random and (with hash-header or
-hash-property) consistent-hash exchanges on every message.
+The vhost pays this on every miss of a route cache, and for headers, x-jms-topic, random and (with
+hash-header or hash-property) consistent-hash exchanges on every message.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def main() -> None:
     bench_fanout()
     bench_topic()
     bench_headers()
+    bench_jms_topic()
     bench_hash_and_random()
     finish()
 
@@ -110,6 +111,38 @@ def bench_headers() -> None:
             [""],
             message=message,
         )
+
+
+def bench_jms_topic() -> None:
+    """The conditions differ, or are all the same; the headers are decoded already, as they are for
+    all bindings but the first."""
+    headers = Table(JMSPriority=4, kind="report", number=7)
+    for bindings in (1, 100):
+        exchange = create_exchange("x-jms-topic", "bench")
+        for number in range(bindings):
+            term = (
+                "{'and',{'=',{'ident',<<\"kind\">>},<<\"report\">>},"
+                f"{{'=',{{'ident',<<\"number\">>}},{7 + number}}}}}."
+            )
+            exchange.bind(Place(f"q{number}"), "T", {"rjms_erlang_selector": term})
+        measure_match(
+            f"x-jms-topic, {bindings} conditions, 1 matches",
+            exchange,
+            ["T"],
+            MATCHES // bindings,
+            message=make_message(headers),
+        )
+    exchange = create_exchange("x-jms-topic", "bench")
+    for number in range(100):
+        term = "{'>',{'ident',<<\"JMSPriority\">>},3}"
+        exchange.bind(Place(f"q{number}"), "T", {"rjms_erlang_selector": term})
+    measure_match(
+        "x-jms-topic, 100 bindings of 1 condition, all match",
+        exchange,
+        ["T"],
+        message=make_message(headers),
+        expected=100,
+    )
 
 
 def bench_hash_and_random() -> None:

@@ -54,7 +54,11 @@ class NullLink(Link):
 
     @property
     def peer(self) -> str:
-        return "127.0.0.1:1"
+        return f"{self.host}:1"
+
+    @property
+    def host(self) -> str:
+        return "127.0.0.1"
 
     @property
     def is_loopback(self) -> bool:
@@ -98,6 +102,9 @@ class NullConsumer(Consumer):
 
     def suspend_if_full(self) -> bool:
         return False
+
+    def on_finished(self) -> None:
+        raise AssertionError("it does not close at the end")
 
     def on_queue_deleted(self) -> None:
         """Nobody to tell."""

@@ -30,7 +30,6 @@ EXIT_FAILURE: Final = 1
 
 app = typer.Typer(
     name="hareline",
-    help="An AMQP 0-9-1 message broker.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
@@ -128,20 +127,51 @@ def hash_password(
     algorithm: Annotated[
         HashingAlgorithm, typer.Option(help="Digest; goes into the user's option `hashing`.")
     ] = "sha256",
+    scram: Annotated[
+        bool, typer.Option("--scram", help="Print the value for `scram` of the user instead.")
+    ] = False,
 ) -> None:
-    """Print the value for `password_hash` of a user.
+    """Print the value for `password_hash`, or for `scram`, of a user.
 
     The password is asked for on a terminal, and otherwise is the first line of standard input.
     """
     from hareline.auth.passwords import hash_password as hash_of
+    from hareline.auth.scram import new_keys
 
-    _print(hash_of(_read_password(), algorithm))
+    if not scram:
+        _print(hash_of(_read_password(), algorithm))
+        return
+    try:
+        _print(str(new_keys(_read_password())))
+    except ValueError as problem:
+        _fail([f"hareline: {problem}"])
 
 
 @app.command()
 def version() -> None:
     """Print the version."""
     _print(f"hareline {__version__}")
+
+
+def _print_version_and_exit(is_asked: bool) -> None:
+    if is_asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    is_version_asked: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version_and_exit,
+            is_eager=True,
+            help="Print the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """An AMQP 0-9-1 message broker."""
 
 
 def _run(settings: Settings, load: Callable[[], Settings]) -> int:

@@ -15,6 +15,7 @@ The tree::
         |   +-- NotFound              404
         |   +-- ResourceLocked        405
         |   +-- PreconditionFailed    406
+        |   |   +-- InvalidSelector   406, or 409 in the qpid dialect
         |   +-- NotKept               506: a message that must survive cannot be kept
         +-- ConnectionException       scope "connection": the connection closes
             +-- ConnectionForced      320
@@ -122,6 +123,10 @@ class ResourceLocked(ChannelException):
 class PreconditionFailed(ChannelException):
     reply_code = 406
     reply_name = "PRECONDITION_FAILED"
+
+
+class InvalidSelector(PreconditionFailed):
+    """The argument of a consumer or a binding that should be a message selector is none."""
 
 
 class NotKept(ChannelException):

@@ -51,6 +51,19 @@ PEER_SPEAKS_OTHERWISE: Final = Event(
 )
 CONNECTION_BLOCKED: Final = Event("CON-1009", "publishing blocked: {reason}", ("peer", "reason"))
 CONNECTION_UNBLOCKED: Final = Event("CON-1010", "publishing unblocked", ("peer",))
+PEER_REDIRECTED: Final = Event(
+    "CON-1011", "peer begins with {protocol}, told to use 0-9-1", ("peer", "protocol")
+)
+PRODUCT_CHANGED: Final = Event(
+    "CON-1012",
+    "Qpid clients come from {host}: it is told the product '{product}' from now on",
+    ("host", "product"),
+)
+HOST_NOT_KEPT: Final = Event(
+    "CON-1013",
+    "{host} will be told the usual product after a restart: {problem}",
+    ("host", "problem"),
+)
 
 CHANNEL_ERROR: Final = Event(
     "CHN-1003", "channel error: {reply_text}", ("peer", "channel", "reply_code", "reply_text")

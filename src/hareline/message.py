@@ -57,14 +57,31 @@ TRANSIENT: Final = 0
 UNWRITTEN: Final = -1  # persistent, and not written yet
 
 
+class Publisher:
+    """A connection, as the messages show it that it published; it may be gone.
+
+    ``client_id``: the JMS client id, "" for none.
+    """
+
+    __slots__ = ("client_id",)
+
+    def __init__(self, client_id: str = "") -> None:
+        self.client_id = client_id
+
+    def __repr__(self) -> str:
+        return f"<Publisher {self.client_id!r} {id(self):#x}>"
+
+
 class Address:
     """Exchange and routing key of a publish, with their octets as deliver and return carry them.
 
     ``octets`` is shortstr(exchange) + shortstr(routing key). Addresses are interned per virtual
     host, so encoders may use identity as a cache key. ``blind_keys``: see ``BlindAddress``.
+    ``publisher``: see ``PublisherAddress``; None where nobody asks who published.
     """
 
     blind_keys: tuple[str, ...] = ()
+    publisher: Publisher | None = None
 
     __slots__ = ("exchange", "octets", "routing_key")
 
@@ -83,7 +100,20 @@ class Address:
         return f"Address({self.exchange!r}, {self.routing_key!r})"
 
 
-class BlindAddress(Address):
+class PublisherAddress(Address):
+    """An address as one connection publishes to it, for consumers that do not want their own.
+
+    Not interned; a message that comes back from disk has the interned one.
+    """
+
+    __slots__ = ("publisher",)
+
+    def __init__(self, address: Address, publisher: Publisher | None) -> None:
+        super().__init__(address.exchange, address.routing_key, address.octets)
+        self.publisher = publisher
+
+
+class BlindAddress(PublisherAddress):
     """An address that also had BCC keys.
 
     Nobody is shown them and the header is gone from the message, but as a dead letter the message
@@ -93,7 +123,7 @@ class BlindAddress(Address):
     __slots__ = ("blind_keys",)
 
     def __init__(self, address: Address, blind_keys: tuple[str, ...]) -> None:
-        super().__init__(address.exchange, address.routing_key, address.octets)
+        super().__init__(address, address.publisher)
         self.blind_keys = blind_keys
 
 

@@ -1,9 +1,8 @@
 """The composition root: settings to a running broker, in order, and back down again.
 
 ``Broker`` is what the CLI runs as a daemon and ``hareline.testing`` runs in a thread. Start: users,
-what is on disk, virtual hosts, watches, management port, AMQP listener last. Stop: listeners first,
-then connection.close 320 to everybody, until all are gone or the deadline has passed, then the
-store.
+what is on disk, virtual hosts, watches, management port, AMQP ports last. Stop: ports first, then
+connection.close 320 to everybody, until all are gone or the deadline has passed, then the store.
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ from hareline.amqp.context import Context, Identity, Limits
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import Permissions
+from hareline.auth.scram import MECHANISM as SCRAM
+from hareline.auth.scram import PasswordKeys, ScramKeys, salt_of
 from hareline.auth.users import User, UserRegistry
 from hareline.broker.queues.paging import set_spooling
 from hareline.broker.vhost import VirtualHost
@@ -34,7 +35,8 @@ from hareline.logs import get_logger, set_level
 from hareline.net.allocator import keep_freed_memory
 from hareline.net.collector import IdleCollector
 from hareline.net.disk import DiskWatch, disk_space
-from hareline.net.listener import Listener
+from hareline.net.key_maker import KeyMaker
+from hareline.net.listener import Endpoint, Listeners
 from hareline.net.memory import MemoryWatch, available_bytes
 from hareline.net.timers import LoopTimers
 from hareline.settings import Settings, changed_options, restart_options
@@ -76,6 +78,7 @@ _SEVERITIES: Final = {
     events.CONNECTION_REFUSED: "warning",
     events.DEFINITION_IMPOSSIBLE: "warning",
     events.DISK_ALARM_SET: "warning",
+    events.HOST_NOT_KEPT: "warning",
     events.HANDSHAKE_TIMED_OUT: "warning",
     events.HEARTBEAT_MISSED: "warning",
     events.JOURNAL_DAMAGED: "error",
@@ -98,7 +101,8 @@ def report(event: events.Event, **fields: object) -> None:
 class Broker:
     """One broker; ``start`` needs a running event loop, and ``stop`` ends it for good.
 
-    ``context`` holds its parts; ``url`` and ``management_url`` are known once it has started.
+    ``context`` holds its parts; ``urls`` (of each listener) and ``management_url`` are known once
+    it has started.
     ``show_progress`` is told octets done and octets in all while the journal is read; without it,
     the log is.
     """
@@ -112,18 +116,19 @@ class Broker:
         self.context = Context(
             clock=clock,
             turn=Turn(loop.call_soon),
-            users=UserRegistry(_users(settings.users), settings.auth.loopback_users),
+            users=UserRegistry(_users(settings, settings), settings.auth.loopback_users),
             mechanisms=MechanismRegistry(settings.auth.mechanisms),
             identity=_identity(settings),
             limits=_limits(settings),
             report=report,
         )
+        self._key_maker = KeyMaker(self.context.users)
         self._show_progress = show_progress
         self._storage: DiskStorage | None = None
         self._store: MessageStore = MemoryStore()
         self._definitions: DefinitionStore = MemoryDefinitions()
         self._unserved: dict[str, int] = {}  # virtual hosts that are on disk and not in use
-        self._listener = Listener(self.context)
+        self._listeners = Listeners(self.context)
         self._memory_watch = MemoryWatch(
             self.context.alarms,
             report,
@@ -136,7 +141,7 @@ class Broker:
         self._management: ManagementListener | None = None
         self.has_started = False
         self.is_stopping = False
-        self.url = ""
+        self.urls: list[str] = []
         self.management_url = ""
 
     async def start(self) -> None:
@@ -145,6 +150,7 @@ class Broker:
         """
         settings = self.settings
         try:
+            self._key_maker.start()
             if settings.storage.kind == "journal":
                 await self._open_storage()
             else:
@@ -154,20 +160,23 @@ class Broker:
             self._memory_watch.start()
             if self._disk_watch is not None:
                 self._disk_watch.start()
-            listener = settings.listener
-            host, port = await self._listener.start(
-                listener.bind,
-                listener.port,
-                backlog=listener.backlog,
-                write_high_bytes=settings.limits.write_buffer_high_bytes,
+            addresses = await self._listeners.start(
+                _endpoints(settings), write_high_bytes=settings.limits.write_buffer_high_bytes
             )
         except BaseException:
+            for connection in list(self.context.connections):  # quicker than the next port
+                connection.link.abort()
             self._stop_watches()
             await self._close_management()
             self._close_storage()
             raise
-        self.url = _url("amqp", host, port)
+        self.urls = [_url("amqp", host, port) for host, port in addresses]
         self.has_started = True
+
+    @property
+    def url(self) -> str:
+        """Of the first listener; empty before the broker has started."""
+        return self.urls[0] if self.urls else ""
 
     async def _open_storage(self) -> None:
         """What is on disk becomes the model; nobody can connect yet."""
@@ -195,6 +204,7 @@ class Broker:
             await _in_shares(storage.recover())
             store = self._store = storage.store
             self._definitions = storage.definitions
+            context.products.keep_in(storage.definitions)
             context.large_bodies = storage.bodies
             context.turn.write_pending = store.write_pending
             store.ask_for_turn = context.turn.arm
@@ -289,7 +299,7 @@ class Broker:
         """
         self.is_stopping = True
         due_s = time.monotonic() + deadline_s
-        await self._listener.stop()
+        await self._listeners.stop()
         self._stop_watches()
         connections = self.context.connections
         if connections:
@@ -304,10 +314,21 @@ class Broker:
                 for connection in list(connections):
                     connection.link.abort()
                 await are_gone.wait()
+        await self._post_dead_letters(due_s)
         await self._close_management()
         self._close_storage(max(due_s - time.monotonic(), STORAGE_CLOSE_MIN_S))
 
+    async def _post_dead_letters(self, due_s: float) -> None:
+        """Those that still wait: after an orderly end nobody would know that they were delivered.
+
+        ``due_s``: when it ends at the latest, on the monotonic clock.
+        """
+        posts = [vhost.environment.dead_letter_post for vhost in self.context.vhosts.values()]
+        while any(posts) and time.monotonic() < due_s:  # noqa: ASYNC110 - hardly ever, and not long
+            await asyncio.sleep(0)
+
     def _stop_watches(self) -> None:
+        self._key_maker.stop()
         self._memory_watch.stop()
         if self._disk_watch is not None:
             self._disk_watch.stop()
@@ -323,8 +344,10 @@ class Broker:
         context = self.context
         waiting = restart_options(self._started_with, settings)  # named until it is restarted
         needs_restart = dict.fromkeys(waiting + restart_options(self.settings, settings))
-        users = _users(settings.users)
-        for name in context.users.replace(users, settings.auth.loopback_users):
+        users = _users(settings, self._started_with)
+        gone = context.users.replace(users, settings.auth.loopback_users)
+        self._key_maker.start()
+        for name in gone:
             for connection in list(context.connections):
                 user = getattr(connection, "user", None)  # None until it has logged in
                 if user is not None and user.name == name:
@@ -333,7 +356,7 @@ class Broker:
             connection.renew_access()
         needs_restart |= dict.fromkeys(self._add_vhosts(settings))
         context.limits = _limits(settings)
-        self._listener.write_high_bytes = settings.limits.write_buffer_high_bytes
+        self._listeners.write_high_bytes = settings.limits.write_buffer_high_bytes
         self._memory_watch.watermark_bytes = settings.memory.watermark_bytes(available_bytes())
         self._memory_watch.interval_s = settings.memory.check_interval_s
         self._memory_watch.spool_share = settings.memory.spool_share
@@ -479,9 +502,8 @@ async def _serve(
         return 0
     collector = IdleCollector(broker.context.count_entries)
     collector.start()
-    report(events.BROKER_LISTENING, url=broker.url)
-    if broker.management_url:
-        report(events.BROKER_LISTENING, url=broker.management_url)
+    for url in filter(None, [*broker.urls, broker.management_url]):
+        report(events.BROKER_LISTENING, url=url)
     report(events.BROKER_READY, startup_ms=round((time.monotonic() - started) * 1000))
     reason = await stopping
     report(events.BROKER_STOPPING, reason=reason)
@@ -538,6 +560,17 @@ def _url(scheme: str, host: str, port: int) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
+def _endpoints(settings: Settings) -> list[Endpoint]:
+    first = settings.listener
+    return [
+        Endpoint(first.bind, first.port, first.backlog),
+        *(
+            Endpoint(further.bind, further.port, first.backlog, further.product)
+            for further in settings.listeners
+        ),
+    ]
+
+
 def _identity(settings: Settings) -> Identity:
     return Identity(
         product=settings.identity.product,
@@ -545,6 +578,7 @@ def _identity(settings: Settings) -> Identity:
         cluster_name=settings.identity.cluster_name,
         platform=f"{platform.python_implementation()} {platform.python_version()}",
         brand=f"Hareline {__version__}",
+        qpid_product=settings.identity.qpid_product,
     )
 
 
@@ -576,12 +610,14 @@ def _storage_options(settings: Settings) -> StorageOptions:
     )
 
 
-def _users(users: tuple[UserSettings, ...]) -> list[User]:
+def _users(settings: Settings, started_with: Settings) -> list[User]:
+    """``started_with``: what decided which mechanisms are on until the broker is restarted."""
+    has_scram = SCRAM in started_with.auth.mechanisms
     return [
         User(
             name=user.name,
             password_hash=user.password_hash
-            or hash_password(user.password.get_secret_value() if user.password else ""),
+            or (hash_password(user.password.get_secret_value()) if user.password else ""),
             hashing=user.hashing if user.password_hash else "sha256",
             tags=frozenset(user.tags),
             permissions={
@@ -590,6 +626,18 @@ def _users(users: tuple[UserSettings, ...]) -> list[User]:
                 )
                 for permission in user.permissions
             },
+            scram=_scram(user) if has_scram else None,
         )
-        for user in users
+        for user in settings.users
     ]
+
+
+def _scram(user: UserSettings) -> ScramKeys | PasswordKeys | None:
+    if user.scram is not None:
+        return ScramKeys.parse(user.scram)
+    if user.password is None:
+        return None
+    try:
+        return PasswordKeys(user.password.get_secret_value(), salt_of(user.name))
+    except ValueError:  # one that SASLprep prohibits: good for the other mechanisms all the same
+        return None

@@ -28,13 +28,14 @@ def running_broker(settings: Settings | None = None) -> Iterator[str]:
 
     ``settings`` may give users, virtual hosts or limits; by default there is the user guest, who
     may do everything. The URL names the first user whose password is in the settings and the first
-    virtual host. Listener and management settings are overridden: loopback, a free port, no HTTP.
+    virtual host. Listener and management settings are overridden: loopback, one free port, no HTTP.
     Everything is in memory alone, unless ``settings`` say something of storage. Connections that
     are still open when the block ends are closed with 320.
     """
     settings = settings or Settings()
     update: dict[str, object] = {
         "listener": Listener(bind="127.0.0.1", port=0),
+        "listeners": (),
         "management": Management(enabled=False),
     }
     if "storage" not in settings.model_fields_set:

@@ -77,6 +77,7 @@ class Options(NamedTuple):
     sync: Sync = "always"
     segment_bytes: int = SEGMENT_BYTES
     retention_bytes: int = 0
+    linger_ms: int = 0
 
 
 class Machine:
@@ -129,6 +130,7 @@ class Machine:
             segment_bytes=self.options.segment_bytes,
             sync=self.options.sync,
             retention_bytes=self.options.retention_bytes,
+            linger_ms=self.options.linger_ms,
             on_disk_full=self.alarms.append,
             on_failure=self.failures.append,
             report=self.reports.append,

@@ -46,11 +46,15 @@ class Lives(RuleBasedStateMachine):
         self.machine: Machine
         self.witness: Witness
 
-    @initialize(retention_bytes=st.sampled_from((0, 60_000)), is_paging=st.booleans())
-    def begin(self, retention_bytes: int, *, is_paging: bool) -> None:
+    @initialize(
+        retention_bytes=st.sampled_from((0, 60_000)),
+        linger_ms=st.sampled_from((0, 5)),
+        is_paging=st.booleans(),
+    )
+    def begin(self, retention_bytes: int, linger_ms: int, *, is_paging: bool) -> None:
         if is_paging:
             use_small_windows(self._patch)
-        self.options = Options(retention_bytes=retention_bytes)
+        self.options = Options(retention_bytes=retention_bytes, linger_ms=linger_ms)
         self._start()
         for name in QUEUES:
             self._declare(name)

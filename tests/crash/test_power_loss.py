@@ -119,13 +119,14 @@ class Watcher:
         self.witness.check(self._recover(files))
 
 
-@pytest.mark.parametrize("retention_bytes", [0, 100_000])
+@pytest.mark.parametrize(("retention_bytes", "linger_ms"), [(0, 0), (100_000, 0), (0, 5)])
 @pytest.mark.parametrize("seed", range(2))
 def test_any_operation_of_the_disk_may_be_the_last_d8(
-    definitions: SqliteDefinitions, seed: int, retention_bytes: int
+    definitions: SqliteDefinitions, seed: int, retention_bytes: int, linger_ms: int
 ) -> None:
     files = WatchedFiles()
-    watcher = Watcher(files, definitions, Options(retention_bytes=retention_bytes))
+    options = Options(retention_bytes=retention_bytes, linger_ms=linger_ms)
+    watcher = Watcher(files, definitions, options)
     machine = watcher.start()
     Script(seed).tell(machine)
     assert not watcher.problems, watcher.problems[0]

@@ -3,7 +3,7 @@
 The tests of the Node, Java and Go clients are written with those languages' own runners. A Python
 file here finds the names of their cases by reading the sources, runs the whole suite once in a
 module fixture, and holds every case to the outcome that the runner reported. Used by
-``test_node_amqplib.py``, ``test_java_client.py`` and ``test_go_client.py``; the tests of
+``test_node_amqplib.py``, ``test_go_client.py`` and, for JUnit, ``maven_runs.py``; the tests of
 command-line tools, ``test_java_perf_test.py`` and ``test_amqp_tools.py``, use `run` alone.
 Invariant: a process started here is gone, with all its children, when `run` returns.
 """

@@ -469,7 +469,7 @@ def test_unknown_vhost_is_not_allowed(connect: PikaConnect) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", [b"AMQP\x01\x01\x00\x0a", b"AMQP\x00\x00\x09\x02", b"HTTP/1.1"], ids=repr
+    "header", [b"AMQP\x00\x01\x00\x00", b"AMQP\x00\x00\x09\x02", b"HTTP/1.1"], ids=repr
 )
 def test_wrong_protocol_header_is_answered_with_ours(
     broker: BrokerUnderTest, header: bytes

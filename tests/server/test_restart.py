@@ -22,6 +22,8 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from hareline.settings import Settings, Storage
+from hareline.testing import running_broker
 from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
@@ -631,3 +633,28 @@ def test_told_to_stop_before_it_has_started_it_stops(tmp_path: Path) -> None:
     with channel_to(daemon) as channel:
         assert drained(channel, "q") == list(map(str, range(200)))
     daemon.stop()
+
+
+def test_dead_letters_that_wait_at_an_orderly_stop_are_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The post lets others go on after each of them, so the signal comes before most."""
+    monkeypatch.setattr("hareline.broker.queues.dead_letter_post.LETTERS_PER_GO", 1)
+    count = 2_000
+    settings = Settings(data_dir=tmp_path, storage=Storage(kind="journal"))
+    with running_broker(settings) as url:
+        connection = pika.BlockingConnection(pika.URLParameters(url))
+        channel = connection.channel()
+        channel.queue_declare("dead", durable=True)
+        alternate = {"destination": "dead", "attributes": {}}
+        channel.queue_declare("big", durable=True, arguments={"alternateBinding": alternate})
+        for _ in range(count):
+            channel.basic_publish("", "big", b"m", PERSISTENT)
+        assert channel.queue_delete("big").method.message_count == count
+        assert channel.queue_declare("dead", passive=True).method.message_count < count
+        connection.close()
+    with running_broker(settings) as url:
+        connection = pika.BlockingConnection(pika.URLParameters(url))
+        channel = connection.channel()
+        assert channel.queue_declare("dead", passive=True).method.message_count == count
+        connection.close()

@@ -51,7 +51,7 @@ class RecordingConsumer(Consumer):
         self.unacked: list[QueueEntry] = []
         self.room = UNLIMITED
         self.is_suspended = False
-        self.is_told_of_deletion = False
+        self.is_told_of_end = False
 
     # ------------------------------------------------------- the dispatcher's side
 
@@ -84,7 +84,10 @@ class RecordingConsumer(Consumer):
         return False
 
     def on_queue_deleted(self) -> None:
-        self.is_told_of_deletion = True
+        self.is_told_of_end = True
+
+    def on_finished(self) -> None:
+        self.is_told_of_end = True
 
     # -------------------------------------------------------------- the test's side
 

@@ -96,6 +96,12 @@ class ShelvingLedger(QueueLedger):
         if entry.message.position != TRANSIENT:
             self._settle(entry.offset, entry.message.position)
 
+    def keep_leaving(self, entry: QueueEntry) -> None:
+        assert entry.state == SETTLED
+
+    def settle_left(self, entry: QueueEntry) -> None:
+        self.settle(entry)
+
     def settle_paged(self, offsets: Sequence[int], positions: Sequence[int]) -> None:
         for offset, position in zip(offsets, positions, strict=True):
             if position < SPOOLED:

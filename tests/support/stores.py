@@ -57,6 +57,12 @@ class FakeLedger(QueueLedger):
         self.settled.append(entry.offset)
         self.store.settled_count += 1
 
+    def keep_leaving(self, entry: QueueEntry) -> None:
+        assert entry.state == SETTLED, entry
+
+    def settle_left(self, entry: QueueEntry) -> None:
+        self.settle(entry)
+
     def settle_paged(self, offsets: Sequence[int], positions: Sequence[int]) -> None:
         raise AssertionError("nothing stands in pages here")
 
@@ -183,12 +189,18 @@ class FakeDefinitions(MemoryDefinitions):
             raise StoreError(self.failure)
 
     def add_queue(
-        self, vhost: str, name: str, *, is_auto_delete: bool, arguments: Mapping[str, object]
+        self,
+        vhost: str,
+        name: str,
+        *,
+        is_auto_delete: bool,
+        arguments: Mapping[str, object],
+        owner: str | None = None,
     ) -> int:
         self._change()
         assert name not in self.queues
         queue_id = super().add_queue(
-            vhost, name, is_auto_delete=is_auto_delete, arguments=arguments
+            vhost, name, is_auto_delete=is_auto_delete, arguments=arguments, owner=owner
         )
         self.queues[name] = queue_id
         return queue_id
@@ -207,14 +219,20 @@ class FakeDefinitions(MemoryDefinitions):
         is_auto_delete: bool,
         is_internal: bool,
         arguments: Mapping[str, object],
-    ) -> None:
+        queue: str | None = None,
+    ) -> int:
         self._change()
         assert name not in self.exchanges
         self.exchanges.add(name)
+        if queue is None:
+            return 0
+        return self.add_queue(vhost, queue, is_auto_delete=False, arguments={})
 
-    def delete_exchange(self, vhost: str, name: str) -> None:
+    def delete_exchange(self, vhost: str, name: str, *, queue: str | None = None) -> None:
         self._change()
         self.exchanges.remove(name)
+        if queue is not None:
+            self.delete_queue(vhost, queue)
         self.bindings = {
             one for one in self.bindings if one[0] != name and one[1:3] != ("exchange", name)
         }
@@ -227,6 +245,7 @@ class FakeDefinitions(MemoryDefinitions):
         destination: str,
         routing_key: str,
         arguments: Mapping[str, object],
+        replaced: Sequence[Mapping[str, object]] = (),
     ) -> None:
         self._change()
         self.bindings.add((source, kind, destination, routing_key))

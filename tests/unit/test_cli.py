@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from hareline import __version__, logs
 from hareline.auth.passwords import verify_password
+from hareline.auth.scram import ScramKeys, derive_keys
 from hareline.cli import app
 from hareline.errors import ConfigurationError, StoreError
 from hareline.settings import Settings
@@ -54,8 +55,9 @@ def _file(directory: Path, text: str) -> str:
     return str(path)
 
 
-def test_version_is_the_package_s() -> None:
-    result = _run("version")
+@pytest.mark.parametrize("argument", ["version", "--version"])
+def test_version_is_the_package_s(argument: str) -> None:
+    result = _run(argument)
     assert (result.exit_code, result.stdout) == (0, f"hareline {__version__}\n")
 
 
@@ -108,9 +110,27 @@ def test_hash_password_reads_a_line_and_prints_what_verifies(algorithm: str) -> 
     assert verify_password("pässword ", stored, algorithm)
 
 
+def test_hash_password_prints_scram_keys() -> None:
+    result = _run("hash-password", "--scram", text="pässword \nnext line\n")
+    assert result.exit_code == 0
+    (line,) = result.stdout.splitlines()
+    keys = ScramKeys.parse(line)
+    assert keys == derive_keys("pässword ", keys.salt, keys.iterations)
+    assert _run("hash-password", "--scram", text="pässword \n").stdout.strip() != line
+
+
+def test_a_password_that_scram_cannot_use_is_refused() -> None:
+    result = _run("hash-password", "--scram", text="a\tb\n")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "hareline: password cannot be used with SCRAM: U+0009 is prohibited by SASLprep\n"
+    )
+
+
+@pytest.mark.parametrize("scram", [(), ("--scram",)])
 @pytest.mark.parametrize("text", ["", "\n"])
-def test_an_empty_password_is_refused(text: str) -> None:
-    result = _run("hash-password", text=text)
+def test_an_empty_password_is_refused(text: str, scram: tuple[str, ...]) -> None:
+    result = _run("hash-password", *scram, text=text)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "empty" in result.stderr
 

@@ -55,7 +55,8 @@ class Channel:
         self.vhost = connection.vhost
         self.access = connection.access
         self.is_closing = False
-        self.settling = Settling()
+        self.dialect = connection.dialect
+        self.settling = Settling(self.dialect)
         self.publishing = Publishing(self)
         context = connection.context
         self.content = ContentAssembler(
@@ -224,6 +225,15 @@ class Channel:
         if self.connection.takes_consumer_cancel and not self.is_closing:
             self.reply(commands.Basic.Cancel, consumer_tag=consumer.tag, nowait=True)
 
+    def on_consumer_finished(self, consumer: ChannelConsumer) -> None:
+        """This consumer was let go at the end of its queue."""
+        if self.dialect.is_told_of_its_end:  # Broker-J: a cancel-ok that nobody asked for
+            self.consumers.pop(consumer.tag, None)
+            if not self.is_closing:
+                self.reply(commands.Basic.CancelOk, consumer_tag=consumer.tag)
+        else:
+            self.on_consumer_cancelled(consumer)
+
     def on_commit_durable(self) -> None:
         """What was committed is on disk, or nobody can tell: 506."""
         if self.is_closing:
@@ -346,8 +356,11 @@ def commit(channel: Channel, method: commands.Tx.Commit) -> None:
 
 
 def rollback(channel: Channel, method: commands.Tx.Rollback) -> None:
+    """What was acknowledged is unacked again, and in the qpid dialect all that is goes back."""
     channel.settling.unacked.put_back(_transaction(channel).rollback())
     channel.reply(commands.Tx.RollbackOk)
+    if channel.dialect.releases_at_rollback:
+        channel.settling.release_all()
 
 
 def ack(channel: Channel, method: commands.Basic.Ack) -> None:
@@ -362,15 +375,22 @@ def nack(channel: Channel, method: commands.Basic.Nack) -> None:
 
 
 def reject(channel: Channel, method: commands.Basic.Reject) -> None:
+    tag = method.delivery_tag or 0
     if method.requeue:
-        channel.settling.requeue(method.delivery_tag or 0, is_multiple=False)
+        channel.settling.requeue(tag, is_multiple=False)
+    elif channel.dialect.counts_rejects_only:
+        channel.settling.requeue(tag, is_multiple=False, is_rejected=True)
     else:
         channel.settling.reject(method.delivery_tag or 0, is_multiple=False)
 
 
 def recover(channel: Channel, method: commands.Basic.Recover | commands.Basic.RecoverAsync) -> None:
-    """Release what is unacked. Redelivery to the same consumer (requeue=0) is refused: 540."""
-    if not method.requeue:
+    """Release what is unacked.
+
+    Redelivery to the same consumer (requeue=0) is refused as in RabbitMQ: 540. Qpid's clients know
+    no other recover, and are content with a redelivery to anybody (docs/jms.md).
+    """
+    if not (method.requeue or channel.dialect.recovers_without_requeue):
         raise NotImplementedMethod("requeue=false")
     channel.settling.release_all()
     if isinstance(method, commands.Basic.Recover):

@@ -30,26 +30,30 @@ from hareline import events
 from hareline.amqp.channel import Channel
 from hareline.amqp.confirms import Confirms
 from hareline.amqp.context import Context, Link
+from hareline.amqp.dialect import QPID, RABBITMQ, Dialect, dialect_of
 from hareline.amqp.flow_control import ConnectionFlow
 from hareline.amqp.handshake import Handshake
 from hareline.amqp.heartbeat import HeartbeatMonitor
 from hareline.amqp.large_delivery import Outbox
+from hareline.amqp.product import is_probe
 from hareline.amqp.publishing import Publishing
 from hareline.amqp.settling import Settling
 from hareline.auth.permissions import AccessChecker
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Timer
 from hareline.errors import (
+    AccessRefused,
     AmqpError,
     ChannelError,
     CommandInvalid,
     ConnectionForced,
     InternalError,
+    InvalidSelector,
     NotAllowed,
     StoreError,
     UnexpectedFrame,
 )
-from hareline.message import LargeMessage
+from hareline.message import LargeMessage, Publisher
 from hareline.wire.constants import (
     BASIC_PUBLISH,
     FRAME_HEARTBEAT,
@@ -69,13 +73,19 @@ if TYPE_CHECKING:
 
 OUTPUT_TURN_MAX_BYTES: Final = 1_048_576  # a connection's deliveries in one turn, about 1 ms
 CLOSE_OK_TIMEOUT_S: Final = 10.0
+INVALID_ARGUMENT: Final = 409  # no code of AMQP 0-9-1; Qpid's clients make JMS's exception of it
 
 _CLOSE: Final = commands.Connection.Close.index
 _CLOSE_OK: Final = commands.Connection.CloseOk.index
+_CONSUME: Final = divmod(commands.Basic.Consume.index, 1 << 16)
 
 
 class Connection(FrameSink):
-    """``user``, ``vhost`` and ``access`` are set by the handshake and valid from then on."""
+    """``user``, ``vhost`` and ``access`` are set by the handshake and valid from then on.
+
+    ``dialect`` and ``publisher``, which stands for this connection in its messages, are those of
+    the client that start-ok names.
+    """
 
     __slots__ = (
         "_confirms",
@@ -92,12 +102,14 @@ class Connection(FrameSink):
         "_output_ticket",
         "_routing_version",
         "_waiters",
+        "_was_opened",
         "access",
         "channel_max",
         "channels",
         "client_properties",
         "connected_ms",
         "context",
+        "dialect",
         "flow",
         "frame_max",
         "has_published",
@@ -107,6 +119,7 @@ class Connection(FrameSink):
         "link",
         "outboxes",
         "output",
+        "publisher",
         "state",
         "takes_consumer_cancel",
         "user",
@@ -121,6 +134,8 @@ class Connection(FrameSink):
         self.vhost: VirtualHost
         self.access: AccessChecker
         self.client_properties = Table()
+        self.dialect: Dialect = RABBITMQ
+        self.publisher = Publisher()
         self.takes_consumer_cancel = False
         self.channels: dict[int, Channel] = {}
         self.channel_max = context.limits.channel_max
@@ -144,6 +159,7 @@ class Connection(FrameSink):
         self._decoder = Decoder(self)
         self._handshake = Handshake(self)
         self._routing_version = -1
+        self._was_opened = False
         self._current_method = 0
         context.connections[self] = None
         self._heartbeat_timer: Timer | None = None
@@ -177,6 +193,7 @@ class Connection(FrameSink):
         self._decoder.feed(data)
 
     def _receive_header(self, data: bytes) -> None:
+        self.context.clock.refresh()
         header = self._header + data
         length = len(PROTOCOL_HEADER)
         if header[:length] in (PROTOCOL_HEADER, PROTOCOL_HEADER_0_9):
@@ -189,13 +206,17 @@ class Connection(FrameSink):
             self._header = header
         else:
             # AMQP 0-9-1 section 2.2.4: answer with the version that is spoken here, and close
-            self.context.report(
-                events.PEER_SPEAKS_OTHERWISE,
-                peer=self.link.peer,
-                protocol=protocol_of(header),
-            )
+            self._report_header(header)
             self.write(PROTOCOL_HEADER)
             self._close_now()
+
+    def _report_header(self, header: bytes) -> None:
+        report, peer, protocol = self.context.report, self.link.peer, protocol_of(header)
+        if is_probe(header):
+            self.context.products.on_probe(self.link.host)
+            report(events.PEER_REDIRECTED, peer=peer, protocol=protocol)
+        else:
+            report(events.PEER_SPEAKS_OTHERWISE, peer=peer, protocol=protocol)
 
     def on_frame(self, kind: int, number: int, payload: bytes) -> None:
         if kind == FRAME_HEARTBEAT:
@@ -310,6 +331,10 @@ class Connection(FrameSink):
         self.client_properties = properties
         self.takes_consumer_cancel = self.has_capability("consumer_cancel_notify")
         self.flow.set_client_properties(properties)
+        self.dialect = dialect_of(properties)
+        if self.dialect.keeps_durable_exclusive:
+            client_id = properties.get("instance")
+            self.publisher = Publisher(client_id if isinstance(client_id, str) else "")
 
     def has_capability(self, name: str) -> bool:
         capabilities = self.client_properties.get("capabilities")
@@ -330,6 +355,7 @@ class Connection(FrameSink):
 
     def on_open(self) -> None:
         self.state = "running"
+        self._was_opened = True
         self._clear_deadline()
         self.context.report(
             events.CONNECTION_OPENED,
@@ -339,6 +365,12 @@ class Connection(FrameSink):
             client=self.client_properties.get("product"),
             name=self.client_properties.get("connection_name"),
         )
+        self._note_product()
+
+    def _note_product(self) -> None:
+        """Where Qpid clients come from is remembered as long as they do."""
+        if self.dialect is QPID:
+            self.context.products.on_client(self.link.host)
 
     def drop_after_delay(self) -> None:
         """A refused login: RabbitMQ's clients tell it from a network fault by the delay."""
@@ -618,7 +650,12 @@ class Connection(FrameSink):
             error.class_id = BASIC_PUBLISH >> 16
             error.method_id = BASIC_PUBLISH & 0xFFFF
         channel = self.channels.get(number)
-        if error.scope == "channel" and channel is not None and self.state == "running":
+        is_for_channel = error.scope == "channel" and not (
+            self.dialect.refuses_consume_by_connection
+            and isinstance(error, AccessRefused)
+            and (error.class_id, error.method_id) == _CONSUME
+        )
+        if is_for_channel and channel is not None and self.state == "running":
             self._close_channel(channel, error)
             return True
         return self.close(error)
@@ -632,9 +669,12 @@ class Connection(FrameSink):
             reply_text=error.reply_text,
         )
         channel.terminate()
+        reply_code = error.reply_code
+        if isinstance(error, InvalidSelector) and self.dialect.is_invalid_selector_argument:
+            reply_code = INVALID_ARGUMENT
         channel.reply(
             commands.Channel.Close,
-            reply_code=error.reply_code,
+            reply_code=reply_code,
             reply_text=error.reply_text,
             class_id=error.class_id or 0,
             method_id=error.method_id or 0,
@@ -699,6 +739,8 @@ class Connection(FrameSink):
             self._heartbeat_timer = None
         self._decoder.discard()
         self.context.forget(self)
+        if self._was_opened:
+            self._note_product()
         if was_running:
             self.context.report(
                 events.CONNECTION_LOST,

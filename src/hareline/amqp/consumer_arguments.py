@@ -18,6 +18,7 @@ from hareline.broker.queues.argument_readers import (
     any_integer,
     flag,
     natural,
+    qpid_truth,
     type_name,
 )
 from hareline.broker.queues.argument_table import DEFAULT_QUEUE_TYPE
@@ -25,16 +26,20 @@ from hareline.broker.queues.arguments import QueueArguments
 from hareline.broker.queues.start import REPLAY_PERIOD, STREAM_OFFSET
 from hareline.broker.selectors.error import SelectorError
 from hareline.broker.selectors.selector import Selector, compile_selector
-from hareline.errors import PreconditionFailed
+from hareline.errors import InvalidSelector, PreconditionFailed
 
 PRIORITY: Final = "x-priority"
 CANCEL_ON_FAILOVER: Final = "x-cancel-on-ha-failover"  # means nothing where no queue has mirrors
 PREFETCH_COUNT: Final = "x-prefetch-count"
 PREFETCH_REFILL: Final = "x-prefetch-refill"
 SELECTOR: Final = "x-filter-jms-selector"
+NO_LOCAL: Final = "x-qpid-no-local"
 STREAM_ARGUMENTS: Final = (STREAM_OFFSET, "x-stream-filter", "x-stream-match-unfiltered")
 KNOWN: Final = frozenset(
-    (PRIORITY, CANCEL_ON_FAILOVER, PREFETCH_COUNT, PREFETCH_REFILL, SELECTOR, *STREAM_ARGUMENTS)
+    (
+        *(PRIORITY, CANCEL_ON_FAILOVER, PREFETCH_COUNT, PREFETCH_REFILL, SELECTOR, NO_LOCAL),
+        *STREAM_ARGUMENTS,
+    )
 )
 PERCENT_MAX: Final = 100
 
@@ -53,6 +58,7 @@ class ConsumerArguments:
     prefetch_count: int | None = None
     refill_percent: int = PERCENT_MAX
     selector: Selector | None = None
+    is_no_local: bool = False
 
 
 def read_consumer_arguments(
@@ -74,6 +80,7 @@ def read_consumer_arguments(
         prefetch_count=prefetch_count,
         refill_percent=refill_percent or PERCENT_MAX,
         selector=consumer_selector(arguments, queue_arguments, place),
+        is_no_local=bool(_read(arguments, NO_LOCAL, qpid_truth, place)),
     )
 
 
@@ -98,7 +105,7 @@ def _read(
     try:
         return read(value, type_name(value, kinds.get(name)))
     except InvalidValue as problem:
-        raise _invalid(name, place, problem.term) from None
+        raise PreconditionFailed(_problem(name, place, problem.term)) from None
 
 
 def _check_queue_type(
@@ -127,7 +134,7 @@ def consumer_selector(
     """
     own = arguments.get(SELECTOR)
     if own is not None and not isinstance(own, str):
-        raise _invalid(SELECTOR, place, "expected a string")
+        raise InvalidSelector(_problem(SELECTOR, place, "expected a string"))
     texts = [own] if own is not None and own.strip() else []
     if texts:
         _compiled(texts[0], place)  # alone first, so that a refusal quotes what the client wrote
@@ -164,8 +171,8 @@ def _compiled(text: str, place: str) -> Selector:
     try:
         return compile_selector(text)
     except SelectorError as error:
-        raise _invalid(SELECTOR, place, str(error)) from None
+        raise InvalidSelector(_problem(SELECTOR, place, str(error))) from None
 
 
-def _invalid(name: str, place: str, problem: str) -> PreconditionFailed:
-    return PreconditionFailed(f"invalid arg '{name}' for {place}: {problem}")
+def _problem(name: str, place: str, problem: str) -> str:
+    return f"invalid arg '{name}' for {place}: {problem}"

@@ -75,6 +75,7 @@ class ChannelConsumer(Consumer):
             selector=wish.selector,
         )
         self._channel = channel
+        self.publisher = channel.connection.publisher
         self._tag_octets = short_string(tag)
         self._envelopes: dict[Address, tuple[bytes, bytes]] = {}
         self.arguments = arguments
@@ -156,11 +157,21 @@ class ChannelConsumer(Consumer):
             return True
         return bool(connection.outboxes) and self._channel.when_free(self._resume)
 
+    @property
+    def is_writable(self) -> bool:
+        channel = self._channel
+        connection = channel.connection
+        is_busy = channel.number in connection.outboxes
+        return channel.is_flowing and not connection.is_full and not is_busy
+
     def _resume(self) -> None:
         self.queue.activate(self)
 
     def on_queue_deleted(self) -> None:
         self._channel.on_consumer_cancelled(self)
+
+    def on_finished(self) -> None:
+        self._channel.on_consumer_finished(self)
 
 
 # --------------------------------------------------------------------------- methods
@@ -236,6 +247,10 @@ def _new_consumer(
         arguments=method.arguments or {},
     )
     reading.apply(consumer)
+    is_no_local = wish.is_no_local or queue_arguments.no_local
+    if is_no_local or (method.no_local and channel.dialect.has_no_local):
+        consumer.barred = consumer.publisher
+        channel.vhost.mark_publishers()
     return consumer
 
 
@@ -326,10 +341,11 @@ def qos(channel: Channel, method: commands.Basic.Qos) -> None:
     global = false: for consumers started later on this channel, each on its own. global = true:
     one limit shared by all consumers of the channel, in force at once, until a limit for each is
     set (rabbit_channel lifts it then). Octets are limited too, which RabbitMQ refuses (540).
-    0 is "no limit", also where the virtual host has a default.
+    0 is "no limit", also where the virtual host has a default. In the qpid dialect it is the second
+    meaning that holds, whatever ``global`` says: that of the AMQP 0-9-1 text.
     """
     channel.is_prefetch_set = True
-    if method.global_:
+    if method.global_ or channel.dialect.has_live_qos:
         channel.limit_all(method.prefetch_count, method.prefetch_size)
     else:
         channel.limit_all(0, 0)

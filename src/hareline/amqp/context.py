@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hareline.amqp.alarms import Alarms
+from hareline.amqp.product import ProductNames
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
@@ -32,6 +33,16 @@ class Link(ABC):
     @abstractmethod
     def peer(self) -> str:
         """``host:port`` of the client."""
+
+    @property
+    @abstractmethod
+    def host(self) -> str:
+        """The client's address without the port; empty if the client was gone at once."""
+
+    @property
+    def product(self) -> str:
+        """What all clients of the port are told that it is; empty where the broker decides."""
+        return ""
 
     @property
     @abstractmethod
@@ -65,13 +76,14 @@ class Link(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What connection.start tells of the broker."""
+    """What connection.start tells of the broker; see ``amqp.product`` for who is told which."""
 
     product: str
     version: str
     cluster_name: str
     platform: str
     brand: str
+    qpid_product: str = "RabbitMQ (qpid)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +124,7 @@ class Context:
         self.users = users
         self.mechanisms = mechanisms
         self.identity = identity
+        self.products = ProductNames(identity.product, identity.qpid_product, clock, report)
         self.limits = limits
         self.report = report
         self.large_bodies = large_bodies

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from hareline.amqp.dialect import QPID, dialect_of
 from hareline.broker.queues.overflow import Overflow
 from hareline.errors import within_short_string
 from hareline.wire.methods import commands
@@ -153,7 +154,6 @@ def blocks_on_channel_flow(properties: Mapping[str, object]) -> bool:
 
     Others ignore it, or close the channel over it (amqplib), since RabbitMQ never sends it.
     """
-    product = str(properties.get("product", ""))
-    if product == "RabbitMQ":
+    if properties.get("product") == "RabbitMQ":
         return properties.get("platform") == "Java"
-    return "qpid" in product.lower() or any(name.startswith("qpid.") for name in properties)
+    return dialect_of(properties) is QPID

@@ -17,6 +17,7 @@ from hareline.amqp.confirms import Confirms
 from hareline.amqp.flow_control import ChannelFlow
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.queues.expiry import expires_at_ms
 from hareline.broker.queues.overflow import Overflow
 from hareline.broker.queues.queue import KEEPS_ALL, KEEPS_NONE, Queue
 from hareline.broker.vhost import Enqueueing
@@ -36,6 +37,7 @@ from hareline.message import (
     LargeBody,
     LargeMessage,
     Message,
+    PublisherAddress,
 )
 from hareline.storage.store import MessageStore
 from hareline.wire.decoder import NOT_PLAIN, PLAIN, PLAIN_AGAIN, PublishLane
@@ -55,12 +57,12 @@ ROUTES_MAX: Final = 16_384  # publish keys remembered per channel
 PLAIN_PROPERTIES_MAX: Final = 16_384
 EXPIRATIONS_MAX: Final = 256
 PLAIN_OCTETS_MAX: Final = 256
-RELATIVE_MAX_MS: Final = 315_360_000_000  # ten years; an expiration above it is an instant
 
 _PROPERTIES_START: Final = 19
 _HEADER_SIZE_BARE: Final = 22  # of a header frame with no properties at all
 _ADDRESS_START: Final = 6  # class, method, ticket
 _NO_ROUTE: Final = 312
+_NO_CONSUMERS: Final = 313
 _PERSISTENT: Final = 2
 _ASKS_FOR_MORE: Final = -1
 _REPLY_TO_OCTETS: Final = REPLY_TO_NAME.encode()
@@ -71,7 +73,8 @@ class Route:
 
     ``is_dynamic``: the queues depend on the message, ``queues`` is empty and ``exchange`` is asked
     for each one. ``exchange`` is None for a direct reply. ``is_guarded``: one of the queues looks
-    at new messages, so they cannot take the plain lane.
+    at new messages, so they cannot take the plain lane. ``is_immediate``: only queues that deliver
+    the message at once may have it; it is dynamic too.
 
     ``position`` is that of its messages; ``persistent`` the route of the persistent ones, which is
     this one itself, or made when the first of them comes. ``awaits_store``: one of the queues keeps
@@ -86,6 +89,7 @@ class Route:
         "exchange",
         "is_dynamic",
         "is_guarded",
+        "is_immediate",
         "is_mandatory",
         "is_refused",
         "position",
@@ -106,6 +110,7 @@ class Route:
         self.exchange = exchange
         self.queues = queues
         self.is_mandatory = is_mandatory
+        self.is_immediate = False
         self.is_dynamic = is_dynamic
         self.is_refused = is_refused
         self.position = position
@@ -130,6 +135,7 @@ class Route:
                 self.is_refused,
                 UNWRITTEN,
             )
+            route.is_immediate = self.is_immediate
         return route
 
 
@@ -189,7 +195,7 @@ class Publishing(PublishLane):
             message, extra_keys = self._inspect(message, flags)
         queues = self._queues_for(route, message, extra_keys)
         message.forget_properties()  # a waiting message costs its octets alone
-        self._enqueue(message, queues, route.is_mandatory)
+        self._enqueue_routed(message, queues, route)
         return NOT_PLAIN
 
     def publish_plain(self, route: Route, content: bytes, header_size: int, size: int) -> None:
@@ -235,7 +241,8 @@ class Publishing(PublishLane):
         if self.transaction is None and large is None:
             self.publish(route, flags, content, header_size, size)
             return
-        position = initial_position(content[_PROPERTIES_START : header_size - 1])
+        octets = content[_PROPERTIES_START : header_size - 1]
+        position = initial_position(octets)
         now_ms = self._clock.now_ms
         if large is None:
             message = Message(
@@ -243,11 +250,13 @@ class Publishing(PublishLane):
             )
         else:
             message = LargeMessage(route.address, content, large, now_ms, position)
-        message, extra_keys = self._inspect(message, flags)
+        extra_keys: list[str] = []
+        if octets not in self._plain and not self._are_plain(octets, position):
+            message, extra_keys = self._inspect(message, flags)
         queues = self._queues_for(route, message, extra_keys)
         message.forget_properties()
         if self.transaction is None:
-            self._enqueue(message, queues, route.is_mandatory)
+            self._enqueue_routed(message, queues, route)
         else:
             self._publish_in_transaction(self.transaction, route, message, queues)
 
@@ -257,13 +266,15 @@ class Publishing(PublishLane):
         """Decode and check a publish method, route it, and remember the result."""
         method = decode_method(method_payload)
         assert isinstance(method, commands.Basic.Publish)
-        if method.immediate:
-            raise NotImplementedMethod("immediate=true")
         channel = self._channel
+        if method.immediate and not channel.dialect.takes_immediate:
+            raise NotImplementedMethod("immediate=true")
         vhost = channel.vhost
         octets = method_payload[_ADDRESS_START:-1]
         exchange_name, routing_key = str(method.exchange), str(method.routing_key)
         address = vhost.address(exchange_name, routing_key, octets)
+        if vhost.marks_publishers or channel.dialect.has_no_local:
+            address = PublisherAddress(address, channel.connection.publisher)
         is_mandatory = bool(method.mandatory)
         channel.access.require("write", "exchange", exchange_name)
         if exchange_name == "" and routing_key.startswith(REPLY_TO_PREFIX):
@@ -276,6 +287,7 @@ class Publishing(PublishLane):
                 f"cannot publish to internal exchange '{exchange_name}' in vhost '{vhost.name}'"
             )
         queues, is_static = vhost.route(exchange, [routing_key], message)
+        is_static = is_static and not method.immediate
         route = Route(
             address,
             exchange,
@@ -284,6 +296,7 @@ class Publishing(PublishLane):
             not is_static,
             bool(self._store.refusal),
         )
+        route.is_immediate = bool(method.immediate)
         if len(self.routes) >= ROUTES_MAX:
             self.forget_routes()
         self.routes[method_payload] = route
@@ -300,25 +313,26 @@ class Publishing(PublishLane):
     ) -> None:
         """Checked and routed now, as in RabbitMQ; enqueued, or returned, at commit."""
         transaction.publish(
-            lambda: self._enqueue_at_commit(message, queues, route.is_mandatory),
+            lambda: self._enqueue_at_commit(message, queues, route),
             kept_bytes=len(message.content) + len(message.address.octets)
             if are_kept(queues, message.position)
             else 0,
         )
 
     def _enqueue_at_commit(
-        self, message: Message, queues: tuple[Enqueueing, ...], is_mandatory: bool
+        self, message: Message, queues: tuple[Enqueueing, ...], route: Route
     ) -> bool:
         """A queue may have been deleted since the publish; a time to live begins here.
 
         False when a queue refused the message.
         """
+        now_ms = message.arrival_ms = self._clock.now_ms
         if message.expires_at_ms:
             expiration_ms = parse_expiration(message.properties.expiration or "")
             message.forget_properties()
-            message = message.expiring_at(expires_at_ms(expiration_ms, self._clock.now_ms))
-        return self._enqueue(
-            message, tuple(queue for queue in queues if not queue.is_deleted), is_mandatory
+            message = message.expiring_at(expires_at_ms(expiration_ms, now_ms))
+        return self._enqueue_routed(
+            message, tuple(queue for queue in queues if not queue.is_deleted), route
         )
 
     def _queues_for(
@@ -333,6 +347,24 @@ class Publishing(PublishLane):
             return route.queues + copies
         keys = [route.address.routing_key, *extra_keys]
         return self._channel.vhost.route(route.exchange, keys, message)[0]
+
+    def _enqueue_routed(
+        self, message: Message, queues: tuple[Enqueueing, ...], route: Route
+    ) -> bool:
+        """As ``_enqueue``; immediate: only where a consumer waits, and it must be somewhere."""
+        is_mandatory = route.is_mandatory
+        if route.is_immediate:
+            takers = tuple(
+                queue
+                for queue in queues
+                if not isinstance(queue, Queue) or queue.has_taker(message)
+            )
+            message.forget_properties()
+            is_mandatory = not queues
+            if queues and not takers:
+                self._return(message, _NO_CONSUMERS, "NO_CONSUMERS")
+            queues = takers
+        return self._enqueue(message, queues, is_mandatory)
 
     def _enqueue(
         self, message: Message, queues: tuple[Enqueueing, ...], is_mandatory: bool
@@ -530,15 +562,6 @@ def parse_expiration(expiration: str) -> int:
     else:
         return int(digits)
     raise PreconditionFailed(f"invalid expiration '{expiration}': {problem}")
-
-
-def expires_at_ms(expiration_ms: int, now_ms: int) -> int:
-    """The instant that an expiration means, in epoch milliseconds.
-
-    Up to ten years it is a time to live, as in RabbitMQ, which refuses more; above that it is the
-    instant itself, as the clients of Qpid send it (docs/data-model.md).
-    """
-    return now_ms + expiration_ms if expiration_ms <= RELATIVE_MAX_MS else expiration_ms
 
 
 def sender_selected_keys(headers: Table) -> list[str]:

@@ -1,7 +1,8 @@
 """basic.ack, nack, reject and recover of one channel.
 
 ``ack`` is a lane of the decoder; nack, reject and recover come through the channel's dispatch
-table. In a transaction the same settlements are kept until tx.commit (``amqp.transactions``).
+table. In a transaction the same settlements are kept until tx.commit (``amqp.transactions``); in
+the qpid dialect only acknowledgements are.
 
 Invariant: every entry taken from ``unacked`` is settled or released exactly once, and its consumer
 gets its credit back.                                                                       [hot]
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hareline.amqp.dialect import RABBITMQ, Dialect
 from hareline.amqp.unacked import UnackedDeliveries
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
@@ -28,9 +30,10 @@ _ACK_METHOD = BASIC_ACK & 0xFFFF
 class Settling(SettleLane):
     """``unacked`` is the channel's; ``transaction`` is None outside of tx mode."""
 
-    __slots__ = ("transaction", "unacked")
+    __slots__ = ("_dialect", "transaction", "unacked")
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: Dialect = RABBITMQ) -> None:
+        self._dialect = dialect
         self.unacked = UnackedDeliveries()
         self.transaction: Transaction | None = None
 
@@ -43,6 +46,8 @@ class Settling(SettleLane):
             return
         entry = self.unacked.take(tag)
         if entry is None:
+            if self._dialect.ignores_unknown_tags:
+                return
             raise _in_ack(unknown_tag(tag))
         entry.queue.settle(entry)
         consumer = entry.consumer
@@ -53,7 +58,7 @@ class Settling(SettleLane):
         """Accept: the entries leave their queues.
 
         Raises PreconditionFailed for a tag that was never given out or is settled already, with
-        multiple too; tag 0 with multiple means all there are.
+        multiple too, unless the dialect lets them pass; tag 0 with multiple means all there are.
         """
         if self.transaction is not None:
             self.transaction.settle(self._take_deliveries(tag, is_multiple))
@@ -62,24 +67,29 @@ class Settling(SettleLane):
 
     def reject(self, tag: int, is_multiple: bool) -> None:
         """Not wanted, and not wanted back: the entries go where their queue's dead letters go."""
-        if self.transaction is not None:
+        if self.transaction is not None and not self._dialect.rejects_at_once:
             self.transaction.reject(self._take_deliveries(tag, is_multiple))
         else:
             reject_entries(self._take(tag, is_multiple))
 
-    def requeue(self, tag: int, is_multiple: bool) -> None:
-        """The entries go back to their own places in their queues, as redelivered."""
-        if self.transaction is not None:
+    def requeue(self, tag: int, is_multiple: bool, *, is_rejected: bool = False) -> None:
+        """The entries go back to their own places in their queues, as redelivered.
+
+        ``is_rejected``: by a reject without requeue, which in the qpid dialect alone is what the
+        delivery limit counts.
+        """
+        if self.transaction is not None and not self._dialect.rejects_at_once:
             self.transaction.requeue(self._take_deliveries(tag, is_multiple))
         else:
-            release_entries(self._take(tag, is_multiple))
+            is_counted = is_rejected or not self._dialect.counts_rejects_only
+            release_entries(self._take(tag, is_multiple), is_counted=is_counted)
 
     def _take(self, tag: int, is_multiple: bool) -> list[QueueEntry]:
         unacked = self.unacked
         if is_multiple and tag == 0:
             return unacked.take_all()
-        if tag not in unacked:
-            raise unknown_tag(tag)
+        if not self._is_outstanding(tag):
+            return [unacked.entries.pop(lower) for lower in self._below(tag, is_multiple)]
         if is_multiple:
             return unacked.take_up_to(tag)
         return [unacked.entries.pop(tag)]
@@ -90,12 +100,25 @@ class Settling(SettleLane):
         if is_multiple and tag == 0:
             tags = list(unacked.entries)
             return list(zip(tags, unacked.take_all(), strict=True))
-        if tag not in unacked:
-            raise unknown_tag(tag)
+        if not self._is_outstanding(tag):
+            tags = self._below(tag, is_multiple)
+            return [(lower, unacked.entries.pop(lower)) for lower in tags]
         if is_multiple:
             tags = unacked.tags_up_to(tag)
             return list(zip(tags, unacked.take_up_to(tag), strict=True))
         return [(tag, unacked.entries.pop(tag))]
+
+    def _is_outstanding(self, tag: int) -> bool:
+        """False for a tag that is to be ignored; raises PreconditionFailed for one that is not."""
+        if tag in self.unacked:
+            return True
+        if self._dialect.ignores_unknown_tags:
+            return False
+        raise unknown_tag(tag)
+
+    def _below(self, tag: int, is_multiple: bool) -> list[int]:
+        """What a multiple concerns that names a tag which is not outstanding."""
+        return [lower for lower in self.unacked.entries if lower < tag] if is_multiple else []
 
     def outstanding(self) -> list[QueueEntry]:
         """Entries that count against credit: unacked, or settled in an open transaction."""
@@ -106,7 +129,8 @@ class Settling(SettleLane):
 
     def release_all(self) -> None:
         """basic.recover, and the end of the channel: everything unacked becomes ready again."""
-        release_entries(self.unacked.take_all())
+        is_counted = not self._dialect.counts_rejects_only
+        release_entries(self.unacked.take_all(), is_counted=is_counted)
 
 
 def unknown_tag(tag: int) -> PreconditionFailed:
@@ -134,10 +158,10 @@ def reject_entries(entries: list[QueueEntry]) -> None:
         queue.reject(rejected)
 
 
-def release_entries(entries: list[QueueEntry]) -> None:
+def release_entries(entries: list[QueueEntry], *, is_counted: bool = True) -> None:
     """Release entries of any number of queues, one call for each queue."""
     for queue, released in _by_queue(entries):
-        queue.release(released)
+        queue.release(released, is_counted=is_counted)
 
 
 def _by_queue(entries: list[QueueEntry]) -> list[tuple[Queue, list[QueueEntry]]]:

@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING, Any, Final
 from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.broker.exchanges.registry import exchange_class
+from hareline.broker.ownership import ClientOwner, client_owner
 from hareline.errors import AccessRefused, NotFound
 from hareline.wire.methods import Exchange as ExchangeMethods
 from hareline.wire.methods import Frame, commands
 
 if TYPE_CHECKING:
     from hareline.amqp.channel import Channel
+
+
+# Broker-J: how long a queue lives, where that is not a matter of its flags. Clients ask for this
+# one when connection.start has told them of it, for temporary queues: with the auto-delete that
+# they would ask for otherwise, such a queue ends with its first consumer.
+LIFETIME_POLICY: Final = "qpid.lifetime_policy"
+CONNECTION_LIFETIME: Final = "DELETE_ON_CONNECTION_CLOSE"
 
 
 def _clean_name(name: str) -> str:
@@ -46,8 +54,9 @@ def _require_dead_letter_rights(
 
 def declare_exchange(channel: Channel, method: commands.Exchange.Declare) -> None:
     name = _clean_name(method.exchange)
-    _refuse_default_exchange(name)
-    if method.passive:
+    if not channel.dialect.declares_default_exchange:
+        _refuse_default_exchange(name)
+    if method.passive or (name == "" and method.exchange_type == "direct"):
         channel.vhost.exchange(name)
     else:
         exchange_class(method.exchange_type)  # an unknown type is refused before anything else
@@ -169,13 +178,18 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
         else:
             channel.access.require("configure", "queue", name)
         _require_dead_letter_rights(channel, arguments, name)
+        owner = _owner(channel, method)
+        ends_with_connection = (
+            owner is channel.connection and arguments.get(LIFETIME_POLICY) == CONNECTION_LIFETIME
+        )
         queue = channel.vhost.declare_queue(
             name,
             is_server_named=is_server_named,
-            is_durable=bool(method.durable) and not method.exclusive,
-            is_auto_delete=bool(method.auto_delete),
-            owner=channel.connection if method.exclusive else None,
+            is_durable=bool(method.durable) and (owner is None or isinstance(owner, ClientOwner)),
+            is_auto_delete=bool(method.auto_delete) and not ends_with_connection,
+            owner=owner,
             arguments=arguments,
+            lenient_to=channel.connection if channel.dialect.redeclares_leniently else None,
         )
     channel.last_queue_name = queue.name
     queue.deliver_due()
@@ -186,6 +200,20 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
             message_count=queue.ready_count,
             consumer_count=len(queue.consumers),
         )
+
+
+def _owner(channel: Channel, method: commands.Queue.Declare) -> object | None:
+    """Whose the queue is exclusively.
+
+    A durable one is RabbitMQ's clients' as long as their connection lasts, and so not durable at
+    all; for Qpid's it is a durable subscription, which their client id owns.
+    """
+    if not method.exclusive:
+        return None
+    connection = channel.connection
+    if method.durable and channel.dialect.keeps_durable_exclusive:
+        return client_owner(connection) or connection
+    return connection
 
 
 def _declare_reply_queue(channel: Channel, method: commands.Queue.Declare, name: str) -> None:
@@ -241,7 +269,14 @@ def bind_queue(channel: Channel, method: commands.Queue.Bind) -> None:
     exchange, name, routing_key = _queue_ends(channel, method)
     channel.vhost.exchange(exchange)  # where both are missing, RabbitMQ names this one
     queue = channel.vhost.queue(name, channel.connection)
-    channel.vhost.bind(exchange, "queue", queue, routing_key, method.arguments or {})
+    channel.vhost.bind(
+        exchange,
+        "queue",
+        queue,
+        routing_key,
+        method.arguments or {},
+        is_by_key=channel.dialect.replaces_bindings,
+    )
     if not method.nowait:
         channel.reply(commands.Queue.BindOk)
 
@@ -250,7 +285,14 @@ def unbind_queue(channel: Channel, method: commands.Queue.Unbind) -> None:
     exchange, name, routing_key = _queue_ends(channel, method)
     with suppress(NotFound):
         queue = channel.vhost.queue(name, channel.connection)
-        channel.vhost.unbind(exchange, "queue", queue, routing_key, method.arguments or {})
+        channel.vhost.unbind(
+            exchange,
+            "queue",
+            queue,
+            routing_key,
+            method.arguments or {},
+            is_by_key=channel.dialect.replaces_bindings,
+        )
     channel.reply(commands.Queue.UnbindOk)
 
 

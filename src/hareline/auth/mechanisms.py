@@ -1,15 +1,17 @@
-"""SASL mechanisms: the octets of a security response -> user name and password.
+"""SASL mechanisms: which are offered, and the octets of a response -> user name and password.
 
 ``amqp.handshake`` offers ``MechanismRegistry.offered`` in connection.start and gives the response
-of start-ok to ``decode``. Nothing here knows whether a password is right (``auth.users`` does), and
-no error text repeats a response, because it holds one.
+of start-ok to ``decode``, or to an exchange of several steps where ``has_steps``. Nothing here
+knows whether a password is right (``auth.users`` does), and no error text repeats a response,
+because it holds one.
 
-=========  ==================================================================================
-PLAIN      ``authzid NUL authcid NUL password`` (RFC 4616); authcid is the user, authzid is
-           ignored
-AMQPLAIN   the fields of a field table, without its length in front, with the long strings
-           ``LOGIN`` and ``PASSWORD`` (what PLAIN meant in AMQP 0-8)
-=========  ==================================================================================
+=============  ==============================================================================
+PLAIN          ``authzid NUL authcid NUL password`` (RFC 4616); authcid is the user, authzid is
+               ignored
+AMQPLAIN       the fields of a field table, without its length in front, with the long strings
+               ``LOGIN`` and ``PASSWORD`` (what PLAIN meant in AMQP 0-8)
+SCRAM-SHA-256  several steps, without the password: ``auth.scram``
+=============  ==============================================================================
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from hareline.auth import scram
 from hareline.errors import CommandInvalid, MalformedFrame
 from hareline.wire.table import decode_table_body
 
@@ -52,40 +55,53 @@ MECHANISMS: Final[Mapping[str, Callable[[bytes], Credentials]]] = MappingProxyTy
     {"PLAIN": decode_plain, "AMQPLAIN": decode_amqplain}
 )
 
+KNOWN: Final = (*MECHANISMS, scram.MECHANISM)
+"""Every mechanism, in the order they are offered in unless the settings name another."""
+
 
 class MechanismRegistry:
     """The mechanisms that are switched on, in the order they are offered in."""
 
     __slots__ = ("_enabled",)
 
-    def __init__(self, enabled: Iterable[str] = tuple(MECHANISMS)) -> None:
-        """Raises ValueError for a name that is not in ``MECHANISMS``, or for none at all."""
+    def __init__(self, enabled: Iterable[str] = KNOWN) -> None:
+        """Raises ValueError for a name that is not in ``KNOWN``, or for none at all."""
         self._enabled = tuple(dict.fromkeys(enabled))
         if not self._enabled:
             raise ValueError("no authentication mechanism is switched on")
         for name in self._enabled:
-            if name not in MECHANISMS:
+            if name not in KNOWN:
                 raise ValueError(
-                    f"unknown authentication mechanism '{name}' (known: {', '.join(MECHANISMS)})"
+                    f"unknown authentication mechanism '{name}' (known: {', '.join(KNOWN)})"
                 )
 
-    @property
-    def offered(self) -> str:
-        """The names as connection.start lists them, separated by spaces."""
-        return " ".join(self._enabled)
+    def offered(self, *, is_scram_for_all: bool) -> str:
+        """The names as connection.start lists them, separated by spaces.
 
-    def decode(self, name: str, response: bytes) -> Credentials:
-        """Credentials of a response.
-
-        Raises CommandInvalid (503) for a mechanism that is unknown or switched off, MalformedFrame
-        (502) for a response of the wrong layout.
+        SCRAM is not among them while it would keep somebody out who could come in by another one.
         """
-        decode = MECHANISMS.get(name)
-        if decode is None:
+        names = [name for name in self._enabled if is_scram_for_all or name != scram.MECHANISM]
+        return " ".join(names or self._enabled)
+
+    def has_steps(self, name: str) -> bool:
+        """Whether the response to connection.start is but the first of an exchange.
+
+        Raises CommandInvalid (503) for a mechanism that is unknown or switched off.
+        """
+        if name not in KNOWN:
             raise CommandInvalid(f"unknown authentication mechanism '{name}'")
         if name not in self._enabled:
             raise CommandInvalid(f"invalid authentication mechanism '{name}'")
-        return decode(response)
+        return name not in MECHANISMS
+
+    def decode(self, name: str, response: bytes) -> Credentials:
+        """Credentials of the response of a mechanism without further steps.
+
+        Raises MalformedFrame (502) for a response of the wrong layout, and like ``has_steps``.
+        """
+        has_steps = self.has_steps(name)
+        assert not has_steps
+        return MECHANISMS[name](response)
 
 
 def _text(octets: bytes) -> str:

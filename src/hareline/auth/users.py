@@ -2,7 +2,8 @@
 
 ``server`` fills a ``UserRegistry`` from the settings and replaces its content on reload;
 ``amqp.handshake`` and ``management`` ask it. A refused login never says why to the peer, and costs
-the same for an unknown user as for a wrong password.
+the same for an unknown user as for a wrong password. For SCRAM (``auth.scram``) it is the key ring:
+that proves a password by the user's keys, and ``admit`` says whether it may be used from there.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ from hareline.auth.passwords import (
     verify_password,
 )
 from hareline.auth.permissions import Permissions
+from hareline.auth.scram import (
+    PasswordKeys,
+    ScramKeys,
+    derive_keys,
+    made_up_keys,
+)
 
 DEFAULT_LOOPBACK_USERS: Final = ("guest",)
 
@@ -29,8 +36,9 @@ class User:
     """A user as it is stored; a change is a new object.
 
     ``password_hash``: see ``auth.passwords``; empty means that no password lets this user in.
-    ``permissions``: virtual host name -> patterns. Raises ValueError naming the user when the name
-    is empty or the hash is not one of the ``hashing`` algorithm.
+    ``permissions``: virtual host name -> patterns. ``scram``: what SCRAM is checked with; None
+    means that it lets this user in never. Raises ValueError naming the user when the name is empty
+    or the hash is not one of the ``hashing`` algorithm.
     """
 
     name: str
@@ -38,6 +46,7 @@ class User:
     hashing: str = DEFAULT_ALGORITHM
     tags: frozenset[str] = frozenset()
     permissions: Mapping[str, Permissions] = field(default_factory=dict)
+    scram: ScramKeys | PasswordKeys | None = None
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -51,9 +60,20 @@ class User:
 
 
 class UserRegistry:
-    """All users by name, and which of them may only come from this machine."""
+    """All users by name, and which of them may only come from this machine.
 
-    __slots__ = ("_decoy_hash", "_loopback_users", "_users")
+    ``is_scram_for_all``: whether whoever may log in can do so by SCRAM too. Clients choose the
+    strongest mechanism that is offered and try no other, so it is offered only then.
+    """
+
+    __slots__ = (
+        "_decoy_hash",
+        "_key_shapes",
+        "_loopback_users",
+        "_underived",
+        "_users",
+        "is_scram_for_all",
+    )
 
     def __init__(
         self,
@@ -62,6 +82,9 @@ class UserRegistry:
     ) -> None:
         self._users: dict[str, User] = {}
         self._loopback_users: frozenset[str] = frozenset()
+        self.is_scram_for_all = False
+        self._key_shapes: tuple[tuple[int, int], ...] = ()
+        self._underived: list[PasswordKeys] = []
         # what a login of an unknown user is compared with, so that it takes as long
         self._decoy_hash = hash_password(secrets.token_hex())
         self.replace(users, loopback_users)
@@ -78,9 +101,49 @@ class UserRegistry:
             return None
         if not verify_password(password, user.password_hash, user.hashing) or not password:
             return None
+        return self.admit(name, is_loopback)
+
+    def admit(self, name: str, is_loopback: bool) -> User | None:
+        """A user whose password was proven, or None: gone meanwhile, or not from this machine."""
         if not is_loopback and self.is_loopback_only(name):
             return None
-        return user
+        return self._users.get(name)
+
+    def scram_salt(self, name: str) -> tuple[bytes, int]:
+        """Salt and iterations for a client that computes a proof (``auth.scram.KeyRing``)."""
+        made_up = made_up_keys(name, self._key_shapes)  # for anybody: it takes its time
+        user = self._users.get(name)
+        keys = made_up if user is None or user.scram is None else user.scram
+        return keys.salt, keys.iterations
+
+    def scram_keys(self, name: str) -> ScramKeys:
+        """What a proof is checked with; for a name without keys some that no proof fits.
+
+        While some users' keys are still to be derived, each call takes as long as deriving one, so
+        that its time does not tell whose name that is.
+        """
+        made_up = made_up_keys(name, self._key_shapes)
+        user = self._users.get(name)
+        keys = None if user is None else user.scram
+        if isinstance(keys, PasswordKeys) and not keys.is_derived:
+            return keys.derive()
+        if self.next_underived() is not None:
+            derive_keys("", made_up.salt)
+        if keys is None:
+            return made_up
+        return keys.derive() if isinstance(keys, PasswordKeys) else keys
+
+    def next_underived(self) -> PasswordKeys | None:
+        """Keys that are still to be derived; None when all are there."""
+        underived = self._underived
+        while underived and underived[-1].is_derived:
+            underived.pop()
+        return underived[-1] if underived else None
+
+    def has_keys(self, name: str) -> bool:
+        """Whether this user can log in by SCRAM; for the log line of a refusal."""
+        user = self._users.get(name)
+        return user is not None and user.scram is not None
 
     def is_loopback_only(self, name: str) -> bool:
         """Whether this user may connect from this machine only; for the log line of a refusal."""
@@ -104,6 +167,7 @@ class UserRegistry:
             replacement[user.name] = user
         gone = self._users.keys() - replacement.keys()
         self._users = replacement
+        self._renew_scram()
         if loopback_users is not None:
             self._loopback_users = frozenset(loopback_users)
         return frozenset(gone)
@@ -111,10 +175,23 @@ class UserRegistry:
     def add(self, user: User) -> None:
         """Add a user, or put this one in place of the user of the same name."""
         self._users[user.name] = user
+        self._renew_scram()
 
     def remove(self, name: str) -> User | None:
         """Remove a user and return it; None when there was none."""
-        return self._users.pop(name, None)
+        removed = self._users.pop(name, None)
+        self._renew_scram()
+        return removed
+
+    def _renew_scram(self) -> None:
+        """What is known of all users' keys together."""
+        users = [user for user in self._users.values() if user.password_hash or user.scram]
+        keys = [user.scram for user in users if user.scram is not None]
+        self.is_scram_for_all = bool(users) and all(map(_is_scram_safe, users))
+        self._key_shapes = tuple((each.iterations, len(each.salt)) for each in keys)
+        self._underived = [
+            each for each in keys if isinstance(each, PasswordKeys) and not each.is_derived
+        ]
 
     def __contains__(self, name: object) -> bool:
         return name in self._users
@@ -127,3 +204,12 @@ class UserRegistry:
 
     def __repr__(self) -> str:
         return f"<UserRegistry of {len(self._users)} users>"
+
+
+def _is_scram_safe(user: User) -> bool:
+    """Whether any client can log in as this user by SCRAM: some, Qpid's among them, take nothing
+    but ASCII. Such a name is its own preparation, which it is looked up by.
+    """
+    if user.scram is None or not (user.name.isascii() and user.name.isprintable()):
+        return False
+    return not isinstance(user.scram, PasswordKeys) or user.scram.is_ascii

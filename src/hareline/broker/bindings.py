@@ -35,6 +35,18 @@ class Binding:
     key: ArgumentsKey
     arguments: Mapping[str, object] = field(compare=False)
 
+    @classmethod
+    def of(
+        cls,
+        source: str,
+        kind: DestinationKind,
+        destination: str,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> Binding:
+        key = arguments_key(arguments)
+        return Binding(source, kind, destination, routing_key, key, arguments)
+
 
 class BindingTable:
     def __init__(self) -> None:

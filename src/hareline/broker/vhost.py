@@ -14,12 +14,17 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from hareline import events
-from hareline.broker.bindings import Binding, BindingTable, DestinationKind, arguments_key
+from hareline.broker.binder import Binder
+from hareline.broker.bindings import Binding, DestinationKind
+from hareline.broker.delayed_queues import PREFIX as DELAYED_PREFIX
+from hareline.broker.delayed_queues import delay_queue_name, make_delay_queue
 from hareline.broker.exchanges import erlang_terms
 from hareline.broker.exchanges.default import DefaultExchange
+from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.exchanges.filtered import FilteredDestination, selector_of
+from hareline.broker.exchanges.filtered import FilteredDestination
 from hareline.broker.exchanges.registry import create_exchange
+from hareline.broker.ownership import ClientOwner, may_use
 from hareline.broker.queues.argument_table import DEFAULT_QUEUE_TYPE
 from hareline.broker.queues.arguments import (
     QueueArguments,
@@ -119,13 +124,14 @@ class VirtualHost:
         self.prefetch_profile = "none"
         self.prefetch_max = 0
         self.routing_version = 0
+        self.marks_publishers = False  # somebody here does not want messages of his own
         self._turn = turn
         self.queues: dict[str, Queue] = {}
         self.queue_arguments: dict[str, QueueArguments] = {}
-        self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by connection
+        self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by owner
         self.reply_queues: dict[str, Enqueueing] = {}
-        self.bindings = BindingTable()
-        self._filtered: dict[Binding, FilteredDestination] = {}  # bindings with a selector
+        self._binder = Binder(name, definitions, self._on_bindings_changed, self.mark_publishers)
+        self.bindings = self._binder.table
         self._addresses: dict[bytes, Address] = {}
         self.environment = QueueEnvironment(
             clock=clock,
@@ -137,7 +143,7 @@ class VirtualHost:
             store=store,
         )
         store.on_refusal_changed.append(self._on_guard_changed)  # routes know who keeps messages
-        self.exchanges: dict[str, Exchange] = {"": DefaultExchange(self.queues.get)}
+        self.exchanges: dict[str, Exchange] = {"": DefaultExchange(self._queue_by_name)}
         for exchange_name, type_name, is_internal in PREDECLARED:
             self.exchanges[exchange_name] = create_exchange(
                 type_name, exchange_name, is_internal=is_internal
@@ -166,7 +172,7 @@ class VirtualHost:
                     destination = bound
                     if isinstance(destination, FilteredDestination):
                         is_static = False
-                        if not destination.selector.matches(message):
+                        if not destination.takes(message):
                             continue
                         destination = destination.destination
                     is_matched = True
@@ -182,6 +188,19 @@ class VirtualHost:
                     pending.append(alternate)
         return tuple(found), is_static
 
+    def _queue_by_name(self, name: str) -> Queue | None:
+        """What the default exchange leads to; the queue of an exchange is nobody else's."""
+        queue = self.queues.get(name)
+        return None if queue is None or isinstance(queue.owner, Exchange) else queue
+
+    def _route_delayed(
+        self, exchange: Exchange, routing_keys: list[str], message: Message
+    ) -> tuple[Queue, ...]:
+        """For what was delayed; nowhere, if the exchange was deleted meanwhile."""
+        if self.exchanges.get(exchange.name) is not exchange:
+            return ()
+        return self.route(exchange, routing_keys, message)[0]
+
     def _route_by_name(
         self, exchange_name: str, routing_keys: list[str], message: Message
     ) -> tuple[Queue, ...]:
@@ -192,6 +211,15 @@ class VirtualHost:
     def _on_guard_changed(self) -> None:
         """Publishers remember which lane a queue takes."""
         self.routing_version += 1
+
+    def _on_bindings_changed(self) -> None:
+        self.routing_version += 1
+
+    def mark_publishers(self) -> None:
+        """Somebody asks for no-local: from now on addresses say who publishes to them."""
+        if not self.marks_publishers:
+            self.marks_publishers = True
+            self.routing_version += 1
 
     def set_default_dead_letter_exchange(self, name: str | None) -> None:
         """Where the dead letters of queues go that have no place for them; made if missing.
@@ -257,18 +285,31 @@ class VirtualHost:
             is_internal=is_internal,
             arguments=arguments,
         )
+        queue_id = 0
         if is_durable:
-            self._definitions.add_exchange(
+            queue_id = self._definitions.add_exchange(
                 self.name,
                 name,
                 type_name,
                 is_auto_delete=is_auto_delete,
                 is_internal=is_internal,
                 arguments=arguments,
+                queue=_name_of_own_queue(exchange),
             )
         self.exchanges[name] = exchange
         self.routing_version += 1
+        if isinstance(exchange, DelayedExchange):
+            self._add_delay_queue(exchange, queue_id)
         return exchange
+
+    def _add_delay_queue(self, exchange: DelayedExchange, queue_id: int) -> Queue:
+        """``queue_id`` 0: it is not in the definitions."""
+        queue = make_delay_queue(exchange, self._turn, self.environment, self._route_delayed)
+        arguments = parse_queue_arguments({}, queue=queue.name, vhost=self.name)
+        if queue_id:
+            self._keep_queue(queue, arguments, queue_id)
+        self._add_queue(queue, arguments)
+        return queue
 
     def restore_exchange(
         self,
@@ -341,26 +382,27 @@ class VirtualHost:
         self._remove_exchange(name)
 
     def _remove_exchange(self, name: str) -> None:
-        if self.exchanges[name].is_durable:
-            self._definitions.delete_exchange(self.name, name)
+        exchange = self.exchanges[name]
+        if exchange.is_durable:
+            self._definitions.delete_exchange(self.name, name, queue=_name_of_own_queue(exchange))
         self._forget_exchange(name)
 
     def _forget_exchange(self, name: str) -> None:
         exchange = self.exchanges.pop(name)
         self.routing_version += 1
-        for binding in self.bindings.from_source(name):
-            self.bindings.remove(binding)
-            self._filtered.pop(binding, None)
-        self._drop_bindings_to("exchange", name, exchange)
+        self._binder.forget_source(name)
+        self._drop_bindings_to("exchange", exchange)
+        if isinstance(exchange, DelayedExchange):
+            self._forget_queue(self.queues[delay_queue_name(name)])
 
     # -------------------------------------------------------------- queues
 
     def queue(self, name: str, requester: object) -> Queue:
-        """Raises NotFound, or ResourceLocked when another connection owns it exclusively."""
+        """Raises NotFound, or ResourceLocked when it is another's exclusively."""
         queue = self.queues.get(name)
         if queue is None:
             raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
-        if queue.owner is not None and queue.owner is not requester:
+        if queue.owner is not None and not may_use(queue.owner, requester):
             raise self._locked(name)
         return queue
 
@@ -380,17 +422,23 @@ class VirtualHost:
         is_auto_delete: bool,
         owner: object | None,
         arguments: Mapping[str, object],
+        lenient_to: object | None = None,
     ) -> Queue:
         """Create the queue, or check that the existing one is equivalent.
 
         ``is_server_named``: the name was made by ``generated_name``, so it may be a reserved one.
-        ``owner`` is the declaring connection for an exclusive queue, else None. Raises
+        ``owner`` of an exclusive queue is the declaring connection, or the ``ClientOwner`` that
+        stands for it and those to come; else it is None. ``lenient_to``: for this connection an
+        existing queue only needs to be as exclusive and as temporary as asked (Broker-J). Raises
         AccessRefused (reserved name), ResourceLocked (the owner is not the same) and
         PreconditionFailed (bad or inequivalent arguments).
         """
         existing = self.queues.get(name)
         if existing is not None:
-            self._check_queue_equivalent(existing, is_durable, is_auto_delete, owner, arguments)
+            if lenient_to is not None:
+                self._check_queue_alike(existing, is_auto_delete, owner, lenient_to)
+            else:
+                self._check_queue_equivalent(existing, is_durable, is_auto_delete, owner, arguments)
             if existing.lease is not None:
                 existing.lease.touch()
             return existing
@@ -415,10 +463,14 @@ class VirtualHost:
             )
         self._check_alternate(name, parsed)
         queue = self._make_queue(name, parsed, is_durable, is_auto_delete, owner)
-        if is_durable and owner is None:
+        if is_durable and (owner is None or isinstance(owner, ClientOwner)):
             try:
                 queue_id = self._definitions.add_queue(
-                    self.name, name, is_auto_delete=is_auto_delete, arguments=arguments
+                    self.name,
+                    name,
+                    is_auto_delete=is_auto_delete,
+                    arguments=arguments,
+                    owner=None if owner is None else owner.client_id,
                 )
             except StoreError:
                 queue.on_deleted()
@@ -434,14 +486,34 @@ class VirtualHost:
         return queue
 
     def restore_queue(
-        self, queue_id: int, name: str, *, is_auto_delete: bool, arguments: Mapping[str, object]
+        self,
+        queue_id: int,
+        name: str,
+        *,
+        is_auto_delete: bool,
+        arguments: Mapping[str, object],
+        owner: str | None = None,
     ) -> Queue:
-        """Raises PreconditionFailed for arguments that this broker does not take any more."""
+        """``owner``: the client id whose queue it is, None if it is everybody's.
+
+        Raises PreconditionFailed for arguments that this broker does not take any more.
+        """
+        exchange = self._exchange_of_queue(name)
+        if exchange is not None:
+            return self._add_delay_queue(exchange, queue_id)
         parsed = parse_queue_arguments(arguments, queue=name, vhost=self.name)
-        queue = self._make_queue(name, parsed, True, is_auto_delete, None)
+        of = None if owner is None else ClientOwner(owner)
+        queue = self._make_queue(name, parsed, True, is_auto_delete, of)
         self._keep_queue(queue, parsed, queue_id)
         self._add_queue(queue, parsed)
         return queue
+
+    def _exchange_of_queue(self, name: str) -> DelayedExchange | None:
+        """Whose own queue this is, going by its name, which is reserved."""
+        exchange = self.exchanges.get(name.removeprefix(DELAYED_PREFIX))
+        if name.startswith(DELAYED_PREFIX) and isinstance(exchange, DelayedExchange):
+            return exchange
+        return None
 
     def _make_queue(
         self,
@@ -511,6 +583,22 @@ class VirtualHost:
                 arguments={},
             )
 
+    def _check_queue_alike(
+        self, queue: Queue, is_auto_delete: bool, owner: object | None, requester: object
+    ) -> None:
+        """What ends with its connection counts as temporary, whatever its flag was (Broker-J)."""
+        if (owner is None) != (queue.owner is None) or not may_use(queue.owner, requester):
+            raise self._locked(queue.name)
+        ends_with_connection = queue.owner is requester
+        if is_auto_delete != queue.is_auto_delete and not ends_with_connection:
+            raise self._inequivalent(queue.name, "auto_delete", is_auto_delete)
+
+    def _inequivalent(self, name: str, label: str, received: bool) -> PreconditionFailed:
+        return PreconditionFailed(
+            f"inequivalent arg '{label}' for queue '{name}' in vhost '{self.name}': "
+            f"received {_shown(received)} but current is {_shown(not received)}"
+        )
+
     def _check_queue_equivalent(
         self,
         queue: Queue,
@@ -519,17 +607,14 @@ class VirtualHost:
         owner: object | None,
         arguments: Mapping[str, object],
     ) -> None:
-        if queue.owner is not owner:
+        if queue.owner != owner:
             raise self._locked(queue.name)
         for label, received, current in (
             ("durable", is_durable, queue.is_durable),
             ("auto_delete", is_auto_delete, queue.is_auto_delete),
         ):
             if received != current:
-                raise PreconditionFailed(
-                    f"inequivalent arg '{label}' for queue '{queue.name}' in vhost "
-                    f"'{self.name}': received {_shown(received)} but current is {_shown(current)}"
-                )
+                raise self._inequivalent(queue.name, label, received)
         check_equivalent(
             self.queue_arguments[queue.name], arguments, queue=queue.name, vhost=self.name
         )
@@ -595,7 +680,7 @@ class VirtualHost:
             if not owned:
                 del self._owned[queue.owner]
         self.routing_version += 1
-        self._drop_bindings_to("queue", queue.name, queue)
+        self._drop_bindings_to("queue", queue)
         consumers: list[Consumer] = queue.on_deleted()
         for consumer in consumers:
             consumer.on_queue_deleted()
@@ -609,18 +694,21 @@ class VirtualHost:
         destination: Queue | Exchange,
         routing_key: str,
         arguments: Mapping[str, object],
+        is_by_key: bool = False,
     ) -> None:
-        """Bind; a repetition is no error. Raises NotFound, AccessRefused, PreconditionFailed."""
+        """Bind; a repetition is no error. Raises NotFound, AccessRefused, PreconditionFailed.
+
+        ``is_by_key``: bindings of the same ends and key make room for this one (Broker-J, topic
+        exchanges); otherwise another set of arguments is a binding of its own.
+        """
         exchange = self._bindable(source, destination)
-        if not self._bind(exchange, kind, destination, routing_key, arguments):
-            return
-        if self._is_kept(exchange, destination):
-            place = (source, kind, destination.name, routing_key, arguments)
-            try:
-                self._definitions.bind(self.name, *place)
-            except StoreError:
-                self._unbind(exchange, kind, destination, routing_key, arguments)
-                raise
+        self._binder.bind(
+            exchange,
+            destination,
+            Binding.of(source, kind, destination.name, routing_key, arguments),
+            is_kept=self._is_kept(exchange, destination),
+            is_by_key=is_by_key,
+        )
 
     def restore_binding(
         self,
@@ -634,41 +722,14 @@ class VirtualHost:
         found = self.queues.get(destination) if kind == "queue" else self.exchange(destination)
         if found is None:
             raise NotFound(f"no queue '{destination}' in vhost '{self.name}'")
-        self._bind(self.exchange(source), kind, found, routing_key, arguments)
+        binding = Binding.of(source, kind, destination, routing_key, arguments)
+        self._binder.add(self.exchange(source), found, binding)
 
     def _is_kept(self, exchange: Exchange, destination: Queue | Exchange) -> bool:
         """Whether a binding survives: where both of its ends do."""
         if isinstance(destination, Exchange):
             return exchange.is_durable and destination.is_durable
         return exchange.is_durable and destination.name in self.queue_ids
-
-    def _bind(
-        self,
-        exchange: Exchange,
-        kind: DestinationKind,
-        destination: Queue | Exchange,
-        routing_key: str,
-        arguments: Mapping[str, object],
-    ) -> bool:
-        """False if it is there already. Raises PreconditionFailed for bad arguments."""
-        binding = Binding(
-            exchange.name, kind, destination.name, routing_key, arguments_key(arguments), arguments
-        )
-        is_new = self.bindings.add(binding)
-        if is_new:
-            try:
-                selector = selector_of(arguments)
-                if selector is None:
-                    exchange.bind(destination, routing_key, arguments)
-                else:
-                    filtered = FilteredDestination(destination, selector)
-                    exchange.bind(filtered, routing_key, arguments)
-                    self._filtered[binding] = filtered
-            except PreconditionFailed:
-                self.bindings.remove(binding)
-                raise
-            self.routing_version += 1
-        return is_new
 
     def unbind(
         self,
@@ -677,63 +738,30 @@ class VirtualHost:
         destination: Queue | Exchange,
         routing_key: str,
         arguments: Mapping[str, object],
+        is_by_key: bool = False,
     ) -> None:
-        """Remove the binding if it is there. Raises NotFound, AccessRefused."""
-        exchange = self._bindable(source, destination)
-        stored = self._unbind(exchange, kind, destination, routing_key, arguments)
-        if stored is None:
-            return
-        if self._is_kept(exchange, destination):
-            place = (source, kind, destination.name, routing_key, stored.arguments)
-            try:
-                self._definitions.unbind(self.name, *place)
-            except StoreError:
-                self._bind(exchange, kind, destination, routing_key, stored.arguments)
-                raise
-        self._delete_if_unused(exchange)
+        """Remove the binding if it is there, ``is_by_key``: whatever its arguments.
 
-    def _unbind(
-        self,
-        exchange: Exchange,
-        kind: DestinationKind,
-        destination: Queue | Exchange,
-        routing_key: str,
-        arguments: Mapping[str, object],
-    ) -> Binding | None:
-        """The binding that was there."""
-        stored = self.bindings.remove(
-            Binding(
-                exchange.name,
-                kind,
-                destination.name,
-                routing_key,
-                arguments_key(arguments),
-                arguments,
-            )
+        Raises NotFound, AccessRefused.
+        """
+        exchange = self._bindable(source, destination)
+        was_bound = self._binder.unbind(
+            exchange,
+            destination,
+            Binding.of(source, kind, destination.name, routing_key, arguments),
+            is_kept=self._is_kept(exchange, destination),
+            is_by_key=is_by_key,
         )
-        if stored is not None:
-            bound = self._filtered.pop(stored, destination)
-            exchange.unbind(bound, routing_key, stored.arguments)
-            self.routing_version += 1
-        return stored
+        if was_bound:
+            self._delete_if_unused(exchange)
 
     def _bindable(self, source: str, destination: Queue | Exchange) -> Exchange:
         if source == "" or destination.name == "":
             raise AccessRefused(_DEFAULT_EXCHANGE_REFUSED)
         return self.exchange(source)
 
-    def _drop_bindings_to(
-        self, kind: DestinationKind, name: str, destination: Queue | Exchange
-    ) -> None:
-        sources: dict[str, Exchange] = {}
-        for binding in self.bindings.to_destination(kind, name):
-            self.bindings.remove(binding)
-            source = self.exchanges.get(binding.source)
-            if source is not None:
-                bound = self._filtered.pop(binding, destination)
-                source.unbind(bound, binding.routing_key, binding.arguments)
-                sources[binding.source] = source
-        for source in sources.values():
+    def _drop_bindings_to(self, kind: DestinationKind, destination: Queue | Exchange) -> None:
+        for source in self._binder.forget_destination(kind, destination, self.exchanges):
             self._delete_if_unused(source)
 
     def _delete_if_unused(self, exchange: Exchange) -> None:
@@ -751,6 +779,10 @@ class VirtualHost:
 
     def __repr__(self) -> str:
         return f"<VirtualHost {self.name!r}>"
+
+
+def _name_of_own_queue(exchange: Exchange) -> str | None:
+    return delay_queue_name(exchange.name) if isinstance(exchange, DelayedExchange) else None
 
 
 def _shown(value: object) -> str:

@@ -38,7 +38,7 @@ class ManagementListener:
             listening.listen()  # uvicorn does it again, but later: the port is printed before that
         except OSError as error:
             listening.close()
-            problem = f"cannot listen on address ({host!r}, {port}): {error.strerror}"
+            problem = f"cannot listen on {host}:{port} for HTTP (management.port): {error.strerror}"
             raise OSError(error.errno, problem) from error
         address = listening.getsockname()
         self._task = asyncio.create_task(self._server.serve(sockets=[listening]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from hareline.amqp.context import Context
 from hareline.net.shell import ConnectionShell
@@ -62,36 +63,59 @@ class Pacing:
                 shell.set_behind(False)
 
 
-class Listener:
-    """One TCP port."""
+class Endpoint(NamedTuple):
+    """Where to listen. ``port`` 0: the system chooses. ``backlog``: connections that it may hold
+    ready. ``product``: what clients of this port are told, empty if ``amqp.product`` decides.
+    """
+
+    host: str
+    port: int
+    backlog: int
+    product: str = ""
+
+
+class Listeners:
+    """The TCP ports of a broker, which have one pacing.
+
+    ``write_high_bytes``: of connections that come from now on; set by ``start``.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.write_high_bytes = 0  # of connections that come from now on; set by start
+        self.write_high_bytes = 0
         self._pacing = Pacing(context)
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
 
     async def start(
-        self, host: str, port: int, *, backlog: int, write_high_bytes: int
-    ) -> tuple[str, int]:
-        """Bind and listen; returns host and port, which the system chose if ``port`` was 0.
+        self, endpoints: Sequence[Endpoint], *, write_high_bytes: int
+    ) -> list[tuple[str, int]]:
+        """Bind and listen; returns host and port of each.
 
-        Raises OSError when the address cannot be bound.
+        Raises OSError when an address cannot be bound; nobody is listened to then.
         """
         self.write_high_bytes = write_high_bytes
-        loop = asyncio.get_running_loop()
         self._context.turn.on_finished = self._pacing.on_turn_finished
-        self._server = await loop.create_server(
-            lambda: ConnectionShell(self._context, self._pacing, self.write_high_bytes),
-            host,
-            port,
-            backlog=backlog,
+        try:
+            return [await self._listen(endpoint) for endpoint in endpoints]
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _listen(self, endpoint: Endpoint) -> tuple[str, int]:
+        server = await asyncio.get_running_loop().create_server(
+            lambda: ConnectionShell(
+                self._context, self._pacing, self.write_high_bytes, endpoint.product
+            ),
+            endpoint.host,
+            endpoint.port,
+            backlog=endpoint.backlog,
         )
-        address = self._server.sockets[0].getsockname()
+        self._servers.append(server)
+        address = server.sockets[0].getsockname()
         return address[0], address[1]
 
     async def stop(self) -> None:
         """Accept nobody new; connections that exist go on."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()

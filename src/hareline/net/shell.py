@@ -33,7 +33,7 @@ LARGE_FRAME_BYTES: Final = 32_768
 
 
 class ConnectionShell(asyncio.BufferedProtocol, Link):
-    """``write_high_bytes``: when the transport counts as full."""
+    """``write_high_bytes``: when the transport counts as full. ``product``: see ``Link``."""
 
     __slots__ = (
         "_buffer",
@@ -47,16 +47,20 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
         "_loop",
         "_pacing",
         "_peer",
+        "_product",
         "_transport",
         "_write_high_bytes",
         "received_bytes",
         "sent_bytes",
     )
 
-    def __init__(self, context: Context, pacing: Pacing, write_high_bytes: int) -> None:
+    def __init__(
+        self, context: Context, pacing: Pacing, write_high_bytes: int, product: str
+    ) -> None:
         self._context = context
         self._pacing = pacing
         self._write_high_bytes = write_high_bytes
+        self._product = product
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._peer: tuple[str, int] = ("", 0)
@@ -124,6 +128,14 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
     def peer(self) -> str:
         host, port = self._peer
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def host(self) -> str:
+        return self._peer[0]
+
+    @property
+    def product(self) -> str:
+        return self._product
 
     @property
     def is_loopback(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from hareline.settings.options import (
     Auth,
     Disk,
+    FurtherListener,
     Identity,
     Journal,
     Limits,
@@ -34,6 +35,7 @@ __all__ = [
     "Auth",
     "Disk",
     "Flag",
+    "FurtherListener",
     "Identity",
     "Journal",
     "Limits",

@@ -14,9 +14,10 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import ipaddress
 import socket
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
 from pydantic import (
     BaseModel,
@@ -33,6 +34,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from hareline.settings.values import (
     CorruptionPolicy,
     DiskWatermark,
+    EmptyOrShortString,
     HashingAlgorithm,
     HomeRelativePath,
     JournalSync,
@@ -42,6 +44,8 @@ from hareline.settings.values import (
     Octets,
     PermissionPattern,
     Port,
+    QpidProduct,
+    ScramKeys,
     ShortString,
     StorageKind,
     Watermark,
@@ -52,10 +56,13 @@ Reload = Literal["live", "restart"]
 FRAME_MIN_BYTES: Final = 4096
 MESSAGE_MAX_BYTES: Final = 536_870_912
 PASSWORD_SALT_OCTETS: Final = 4
+SCRAM: Final = "SCRAM-SHA-256"
 SEGMENT_MIN_BYTES: Final = 1 << 20
 SEGMENT_MAX_BYTES: Final = 1 << 30
 DISK_SHARE: Final = 0.02  # what "auto" means for the disk, and its upper bound
 DISK_AT_MOST_BYTES: Final = 1 << 30
+EVERY_INTERFACE: Final = {"0.0.0.0": False, "::": True}  # whether it is of IPv6
+LOOPBACK_ADDRESSES: Final = {"127.0.0.1", "::1"}
 
 
 def option(default: Any, description: str, *, reload: Reload = "restart", **bounds: Any) -> Any:
@@ -81,12 +88,24 @@ class Listener(Section):
     bind: str = option(
         "127.0.0.1",
         "Address to listen on. Loopback alone unless told otherwise; 0.0.0.0 for every IPv4 "
-        "interface, :: for every interface.",
+        "interface, :: for every IPv6 interface.",
         min_length=1,
     )
     port: Port = option(5672, "TCP port for AMQP. 0 lets the system choose; the choice is logged.")
     backlog: int = option(
         1024, "Connections the system may hold ready for us to accept.", ge=1, le=65535
+    )
+
+
+class FurtherListener(Section):
+    """One more port for AMQP clients, for another network or with another product name."""
+
+    bind: str = option("127.0.0.1", "Address to listen on.", min_length=1)
+    port: Port = option(..., "TCP port. 0 lets the system choose; the choice is logged.")
+    product: EmptyOrShortString = option(
+        "",
+        "Server property `product` for everybody who connects here, such as `qpid` for Qpid's JMS "
+        "client. Empty: as on the first port, where it depends on the client's address.",
     )
 
 
@@ -106,6 +125,11 @@ class Identity(Section):
     """
 
     product: ShortString = option("RabbitMQ", "Server property `product`.")
+    qpid_product: QpidProduct = option(
+        "RabbitMQ (qpid)",
+        "Server property `product` for addresses that Qpid's JMS client connects from: it uses "
+        "ADDR destinations only where it contains `qpid`. Empty: everybody is told `product`.",
+    )
     version: str = option(
         "4.2.0",
         "Server property `version`. Clients parse it as a semantic version.",
@@ -181,7 +205,9 @@ class Auth(Section):
     """How clients prove who they are. Users themselves are listed under [[users]]."""
 
     mechanisms: Mechanisms = option(
-        ("PLAIN", "AMQPLAIN"), "SASL mechanisms that are offered, in this order."
+        ("PLAIN", "AMQPLAIN", "SCRAM-SHA-256"),
+        "SASL mechanisms that are offered, in this order. SCRAM-SHA-256 is left out while some "
+        "user could not log in by it.",
     )
     loopback_users: tuple[str, ...] = option(
         ("guest",), "Users who may only connect from this machine.", reload="live"
@@ -385,7 +411,9 @@ class Permission(Section):
 
 
 class User(Section):
-    """Someone who may connect. Exactly one of `password` and `password_hash` is given."""
+    """Someone who may connect. Exactly one of `password` and `password_hash` is given; `scram` may
+    stand beside the latter, or in its place where every user can log in by SCRAM-SHA-256.
+    """
 
     name: ShortString = option(..., "Name to log in with.", reload="live")
     password: SecretStr | None = option(None, "The password itself.", reload="live")
@@ -398,6 +426,13 @@ class User(Section):
     hashing: HashingAlgorithm = option(
         "sha256", "Digest that `password_hash` was made with.", reload="live"
     )
+    scram: ScramKeys = option(
+        None,
+        "Keys for SCRAM-SHA-256, as `hareline hash-password --scram` prints; a `password` needs "
+        "none.",
+        reload="live",
+        repr=False,
+    )
     tags: tuple[str, ...] = option(
         (),
         "Roles: `impersonator` may publish under any user-id, the others matter to HTTP.",
@@ -406,6 +441,15 @@ class User(Section):
     permissions: tuple[Permission, ...] = option(
         (), "Rights, one table per virtual host.", reload="live"
     )
+
+    @property
+    def is_scram_safe(self) -> bool:
+        """Whether any client can log in as this user by SCRAM; ``auth.users`` goes by the same."""
+        password = "" if self.password is None else self.password.get_secret_value()
+        has_keys = self.scram is not None or self.password is not None
+        return has_keys and all(
+            text.isascii() and text.isprintable() for text in (self.name, password)
+        )
 
     @field_validator("password")
     @classmethod
@@ -417,7 +461,11 @@ class User(Section):
 
     @model_validator(mode="after")
     def _proves_itself_in_one_way(self) -> Self:
-        if (self.password is None) == (self.password_hash is None):
+        if self.password is not None and self.scram is not None:
+            raise PydanticCustomError(
+                "password", "scram should not be given beside password, which it is made of"
+            )
+        if self.scram is None and (self.password is None) == (self.password_hash is None):
             raise PydanticCustomError(
                 "password", "Exactly one of password and password_hash should be given"
             )
@@ -447,6 +495,11 @@ class Settings(Section):
         "~/.local/state/hareline",
         "Directory for all that outlives a restart; made when the broker starts. A leading ~ is "
         "the home directory.",
+    )
+    listeners: tuple[FurtherListener, ...] = option(
+        (),
+        "Further ports for AMQP clients, beside that of `listener`: a table [[listeners]] for "
+        "each, with `port`, and `bind` and `product` where these are not to be the usual ones.",
     )
     listener: Listener = Listener()
     management: Management = Management()
@@ -479,7 +532,8 @@ class Settings(Section):
                 *_repetitions("vhosts", self.vhosts),
                 *_repetitions("users", self.users),
                 *_permission_problems(self.users, {vhost.name for vhost in self.vhosts}),
-                *_port_problems(self.listener, self.management),
+                *_mechanism_problems(self.auth.mechanisms, self.users),
+                *_port_problems(self),
             ]
         )
         return self
@@ -587,8 +641,68 @@ def _permission_problems(
             seen.add(permission.vhost)
 
 
-def _port_problems(listener: Listener, management: Management) -> Iterator[InitErrorDetails]:
-    is_one_address = (listener.bind, listener.port) == (management.bind, management.port)
-    if management.enabled and is_one_address and listener.port != 0:
-        message = "Input should differ from listener.port, which is {port} too"
-        yield _problem(("management", "port"), message, port=listener.port)
+class _Claim(NamedTuple):
+    """An address that a listener is to have; ``place`` is that of its port."""
+
+    place: tuple[str | int, ...]
+    name: str
+    bind: str
+    port: int
+
+
+def _mechanism_problems(
+    mechanisms: Sequence[str], users: Sequence[User]
+) -> Iterator[InitErrorDetails]:
+    """Each user can log in by a mechanism that is offered to everybody."""
+    others = [user.name for user in users if not user.is_scram_safe]
+    for index, user in enumerate(users):
+        if mechanisms == (SCRAM,) and user.password is None and user.scram is None:
+            message = "'{name}' needs it: SCRAM-SHA-256 is the only mechanism"
+            yield _problem(("users", index, "scram"), message, name=user.name)
+        if user.password is None and user.password_hash is None:
+            place = ("users", index, "password_hash")
+            if SCRAM not in mechanisms:
+                message = "'{name}' needs it: auth.mechanisms is without SCRAM-SHA-256"
+                yield _problem(place, message, name=user.name)
+            elif others and mechanisms != (SCRAM,):
+                message = (
+                    "'{name}' needs it: SCRAM-SHA-256 is not offered while '{other}' cannot use it"
+                )
+                yield _problem(place, message, name=user.name, other=others[0])
+
+
+def _port_problems(settings: Settings) -> Iterator[InitErrorDetails]:
+    """Ports that the system would refuse, since another listener has them on the same address."""
+    first, management = settings.listener, settings.management
+    claims = [_Claim(("listener", "port"), "listener.port", first.bind, first.port)]
+    for index, further in enumerate(settings.listeners):
+        place = ("listeners", index, "port")
+        claims.append(_Claim(place, f"listeners[{index}].port", further.bind, further.port))
+    if management.enabled:
+        place_of_http = ("management", "port")
+        claims.append(_Claim(place_of_http, "management.port", management.bind, management.port))
+    for index, claim in enumerate(claims):
+        for other in claims[:index]:
+            if claim.port == other.port != 0 and _share_addresses(claim.bind, other.bind):
+                message = "Input should differ from {other}, which is {port} too"
+                yield _problem(claim.place, message, other=other.name, port=claim.port)
+                break
+
+
+def _share_addresses(one: str, other: str) -> bool:
+    """Whether two values of ``bind`` mean the same interface, as far as the texts say."""
+    if one == other:
+        return True
+    for bind, elsewhere in ((one, other), (other, one)):
+        if bind in EVERY_INTERFACE:
+            return EVERY_INTERFACE[bind] == (":" in elsewhere) or not _is_address(elsewhere)
+    return "localhost" in (one, other) and bool({one, other} & LOOPBACK_ADDRESSES)
+
+
+def _is_address(bind: str) -> bool:
+    """Not a name, which may stand for addresses of both families."""
+    try:
+        ipaddress.ip_address(bind)
+    except ValueError:
+        return False
+    return True

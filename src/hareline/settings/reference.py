@@ -64,8 +64,11 @@ def sample() -> str:
             lines += _option_lines(name, variable_of(name), field)
         elif get_origin(field.annotation) is tuple:
             lines += _comment(field.description or "", _variable_note(name, field))
-            for table in getattr(defaults, name):
+            shown = getattr(defaults, name)
+            for table in shown:
                 lines += [*_table_lines(name, table), ""]
+            if not shown:  # it stands before the first table, so that it is valid TOML
+                lines += [f"#{name} = []", ""]
         else:
             lines += [*_comment(_summary(section)), f"[{name}]", ""]
             for key, inner in section.model_fields.items():

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +18,18 @@ from pydantic_core import PydanticCustomError
 HashingAlgorithm = Literal["sha256", "sha512", "md5"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["auto", "console", "json"]
-MechanismName = Literal["PLAIN", "AMQPLAIN"]
+MechanismName = Literal["PLAIN", "AMQPLAIN", "SCRAM-SHA-256"]
 StorageKind = Literal["journal", "memory"]
 JournalSync = Literal["always", "interval", "never"]
 CorruptionPolicy = Literal["fail", "skip", "truncate"]
 
 SHORTSTR_MAX_OCTETS: Final = 255
+SCRAM_ITERATIONS: Final = range(4096, 10_000_001)
+SCRAM_SALT_OCTETS: Final = range(8, 65)
+SCRAM_KEY_OCTETS: Final = 32
 
 _BYTE_SIZE: Final = TypeAdapter(ByteSize)
+_SCRAM_KEYS: Final = re.compile(r"SCRAM-SHA-256\$(\d{1,8}):([^$:]+)\$([^$:]+):([^$:]+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,12 @@ def _short_string(value: str) -> str:
     return value
 
 
+def _qpid_product(value: str) -> str:
+    if value and "qpid" not in value.lower():
+        raise PydanticCustomError("qpid_product", "Input should contain 'qpid', or be empty")
+    return value
+
+
 def _permission_pattern(value: str) -> str:
     try:
         re.compile(value)
@@ -84,6 +95,30 @@ def _permission_pattern(value: str) -> str:
         raise PydanticCustomError(
             "pattern", "Input should be a regular expression: {reason}", {"reason": str(error)}
         ) from None
+    return value
+
+
+def _scram_keys(value: str | None) -> str | None:
+    """RFC 5803: scheme, iterations, salt, stored key, server key; the last three in base64."""
+    if value is None:
+        return None
+    match = _SCRAM_KEYS.fullmatch(value)
+    if match is None:
+        raise PydanticCustomError(
+            "scram_layout",
+            "Input should read 'SCRAM-SHA-256$iterations:salt$stored key:server key'",
+        )
+    iterations, *encoded = match.groups()
+    try:
+        salt, *keys = [base64.b64decode(part, validate=True) for part in encoded]
+    except ValueError:
+        raise PydanticCustomError("scram_base64", "salt and keys should be base64") from None
+    if int(iterations) not in SCRAM_ITERATIONS:
+        raise PydanticCustomError("scram_iterations", "iterations should be 4096 to 10000000")
+    if len(salt) not in SCRAM_SALT_OCTETS:
+        raise PydanticCustomError("scram_salt", "salt should have 8 to 64 octets")
+    if any(len(key) != SCRAM_KEY_OCTETS for key in keys):
+        raise PydanticCustomError("scram_key", "both keys should have 32 octets")
     return value
 
 
@@ -125,7 +160,10 @@ DiskWatermark = Annotated[
     InWords('auto, share such as 0.02, bytes, or a size such as "1GiB"'),
 ]
 ShortString = Annotated[str, Field(min_length=1), AfterValidator(_short_string)]
+EmptyOrShortString = Annotated[str, AfterValidator(_short_string)]
+QpidProduct = Annotated[EmptyOrShortString, AfterValidator(_qpid_product)]
 PermissionPattern = Annotated[str, AfterValidator(_permission_pattern)]
+ScramKeys = Annotated[str | None, AfterValidator(_scram_keys), InWords("text")]
 HomeRelativePath = Annotated[Path, BeforeValidator(_named), AfterValidator(_home_expanded)]
 Mechanisms = Annotated[tuple[MechanismName, ...], AfterValidator(_some_without_repetition)]
 Port = Annotated[int, Field(ge=0, le=65535)]

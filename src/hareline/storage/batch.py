@@ -204,6 +204,7 @@ class BatchBuilder:
                 self._collect_added(ledger, contents)
                 if contents.is_part:  # whatever else has happened comes behind all messages
                     self._gathered.ledgers = ledgers
+                    self._collect_others(ledgers, contents)
                     return contents
         self._gathered.ledgers = []
         for ledger in ledgers:
@@ -245,7 +246,7 @@ class BatchBuilder:
                 contents.is_part = True
                 ledger.added = added[added.index(entry) :]
                 break
-            if entry.state == SETTLED and not keeps_settled:
+            if entry.state == SETTLED and not keeps_settled and entry.offset not in ledger.leaving:
                 continue
             message = entry.message
             position = message.position
@@ -268,6 +269,21 @@ class BatchBuilder:
         contents.groups = group
         if firsts:
             contents.entries.append((ledger, firsts))
+
+    def _collect_others(self, ledgers: list[DurableLedger], contents: Contents) -> None:
+        """What of the rest belongs to messages in this batch: a message has one record."""
+        for ledger in ledgers:
+            rest: list[StoredEntry] = []
+            for entry in ledger.added:
+                position = entry.message.position
+                if position >= UNWRITTEN:
+                    rest.append(entry)
+                    continue
+                contents.others.setdefault(_FIRST_GROUP - position, []).append((ledger, entry))
+                contents.bound += ENTRY.size + (RUN.size if self.keeps_settled else 0)
+                ledger.next_offset = max(ledger.next_offset, entry.offset + 1)
+            ledger.added = rest
+            ledger.counted = 0
 
     def _collect_runs(self, ledger: DurableLedger, contents: Contents) -> None:
         """Runs of settled entries by their present home, those that adjoin made one."""
@@ -329,13 +345,15 @@ class BatchBuilder:
                 address = message.address
                 count = entry.delivery_count
                 state = entry.state
-                if state == ACQUIRED or count:
+                # who leaves without having been written may have been with somebody
+                is_leaving = state == SETTLED and entry.offset in ledger.leaving
+                if state == ACQUIRED or count or is_leaving:
                     flags = WAS_DELIVERED
                     count = count if count <= DELIVERY_COUNT_MAX else DELIVERY_COUNT_MAX
                 else:
                     flags = 0
                     exposed = entry.offset
-                if state == SETTLED:
+                if state == SETTLED and not is_leaving:
                     settled.append(entry.offset)
                 if (
                     type(message) is Message
@@ -394,8 +412,9 @@ class BatchBuilder:
         ledger, entry = other
         books.total += 1
         count = entry.delivery_count
-        was_delivered = entry.state == ACQUIRED or count > 0
-        is_settled = entry.state == SETTLED
+        is_leaving = entry.state == SETTLED and entry.offset in ledger.leaving
+        was_delivered = entry.state == ACQUIRED or count > 0 or is_leaving
+        is_settled = entry.state == SETTLED and not is_leaving
         exposed = -1 if was_delivered or is_settled else entry.offset
         self._count(ledger, 1, exposed, books)
         if is_settled:

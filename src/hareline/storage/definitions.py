@@ -1,5 +1,8 @@
 """Durable exchanges, queues and bindings in one SQLite file, ``definitions.sqlite``.
 
+With them what else is small and must be there after a restart: the newest segment of the journal,
+and the hosts that Qpid clients come from (``amqp.product``).
+
 Called by ``broker.vhost`` for each change, before the client has its reply, and by
 ``storage.recovery`` once, at the start. Each change is one transaction, and durable when the call
 returns (write-ahead log, synchronous FULL): these are few, and a client waits for each of them.
@@ -9,26 +12,25 @@ octets of an AMQP table, with the wire type of each value. A name that is UTF-8 
 for whoever looks into the file with SQLite's own tools, any other as a blob of its octets; the two
 are never equal to SQLite, so each name has one form.
 
-Invariant: what an id once stood for it stands for alone, also after the queue was deleted.
+Invariants: what an id once stood for it stands for alone, also after the queue was deleted. A file
+of any former version is brought to this one when it is opened, in one transaction.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from hareline.errors import MalformedFrame, StoreError
 from hareline.message import Table, decode_fields, encode_fields
-from hareline.storage.store import DefinitionStore
+from hareline.storage.store import DefinitionStore, HostStore
 
 FILE_NAME: Final = "definitions.sqlite"
-VERSION: Final = (
-    1  # PRAGMA user_version; a change of the tables raises it and brings old ones along
-)
+VERSION: Final = 2  # PRAGMA user_version; a change of the tables raises it, and adds to _UPGRADES
 APPLICATION_ID: Final = 0x48415245  # "HARE"; tells our files from those of other programs
 QUEUE_ID_MAX: Final = 0xFFFF_FFFF  # what a record of the journal has room for
 _MODE: Final = 0o640
@@ -54,6 +56,7 @@ CREATE TABLE queues (
     name NOT NULL,
     is_auto_delete INTEGER NOT NULL,
     arguments BLOB NOT NULL,
+    owner,
     UNIQUE (vhost, name)
 );
 CREATE TABLE deleted_queues (
@@ -80,7 +83,30 @@ CREATE TABLE journal (
     newest_segment INTEGER NOT NULL
 );
 INSERT INTO journal VALUES (1, 0);
+CREATE TABLE qpid_hosts (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    host NOT NULL UNIQUE,
+    seen_day INTEGER NOT NULL
+);
 """
+
+# From the version that is the key to the next one; never changed once a release has it.
+_UPGRADES: Final = {
+    1: """
+ALTER TABLE queues ADD COLUMN owner;
+CREATE TABLE qpid_hosts (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    host NOT NULL UNIQUE,
+    seen_day INTEGER NOT NULL
+);
+""",
+}
+
+
+_UNBIND: Final = (
+    "DELETE FROM bindings WHERE vhost = ? AND source = ? AND kind = ?"
+    " AND destination = ? AND routing_key = ? AND arguments_key = ?"
+)
 
 
 class ExchangeDefinition(NamedTuple):
@@ -92,10 +118,13 @@ class ExchangeDefinition(NamedTuple):
 
 
 class QueueDefinition(NamedTuple):
+    """``owner``: the client id whose connections alone may use it, or None."""
+
     queue_id: int
     name: str
     is_auto_delete: bool
     arguments: Table
+    owner: str | None = None
 
 
 class BindingDefinition(NamedTuple):
@@ -106,7 +135,7 @@ class BindingDefinition(NamedTuple):
     arguments: Table
 
 
-class SqliteDefinitions(DefinitionStore):
+class SqliteDefinitions(DefinitionStore, HostStore):
     """One open file. Every method raises StoreError, which names the file."""
 
     __slots__ = ("_connection", "_path")
@@ -145,6 +174,17 @@ class SqliteDefinitions(DefinitionStore):
                 execute(f"PRAGMA user_version = {VERSION}")
                 execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._make_name_durable()
+        elif version < VERSION:
+            self._upgrade(version)
+
+    def _upgrade(self, version: int) -> None:
+        if version not in _UPGRADES:
+            raise StoreError(f"{self._path}: version {version}, which no Hareline has written")
+        with self._transaction() as connection:
+            for former in range(version, VERSION):
+                for statement in _UPGRADES[former].split(";"):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def _make_name_durable(self) -> None:
         """A new file's directory entry is not synced by syncing the file."""
@@ -198,36 +238,39 @@ class SqliteDefinitions(DefinitionStore):
     # ---------------------------------------------------------- changes
 
     def add_queue(
-        self, vhost: str, name: str, *, is_auto_delete: bool, arguments: Mapping[str, object]
+        self,
+        vhost: str,
+        name: str,
+        *,
+        is_auto_delete: bool,
+        arguments: Mapping[str, object],
+        owner: str | None = None,
     ) -> int:
+        values = (
+            _stored(vhost),
+            _stored(name),
+            is_auto_delete,
+            _encoded(arguments),
+            None if owner is None else _stored(owner),
+        )
         with self._transaction() as connection:
-            cursor = connection.execute(
-                "INSERT INTO queues (vhost, name, is_auto_delete, arguments) VALUES (?, ?, ?, ?)",
-                (_stored(vhost), _stored(name), is_auto_delete, _encoded(arguments)),
-            )
-            queue_id = cursor.lastrowid
-            assert queue_id is not None
-            if queue_id > QUEUE_ID_MAX:
-                raise StoreError(f"{self._path}: all {QUEUE_ID_MAX} queue ids have been used")
+            return self._insert_queue(connection, values)
+
+    def _insert_queue(self, connection: sqlite3.Connection, values: tuple[object, ...]) -> int:
+        cursor = connection.execute(
+            "INSERT INTO queues (vhost, name, is_auto_delete, arguments, owner)"
+            " VALUES (?, ?, ?, ?, ?)",
+            values,
+        )
+        queue_id = cursor.lastrowid
+        assert queue_id is not None
+        if queue_id > QUEUE_ID_MAX:
+            raise StoreError(f"{self._path}: all {QUEUE_ID_MAX} queue ids have been used")
         return queue_id
 
     def delete_queue(self, vhost: str, name: str) -> None:
-        key = (_stored(vhost), _stored(name))
         with self._transaction() as connection:
-            cursor = connection.execute(
-                "INSERT INTO deleted_queues (id, vhost, name)"
-                " SELECT id, vhost, name FROM queues WHERE vhost = ? AND name = ?",
-                key,
-            )
-            if cursor.rowcount:
-                connection.execute(
-                    "DELETE FROM deleted_queues WHERE number <= ?",
-                    ((cursor.lastrowid or 0) - DELETED_QUEUES_MAX,),
-                )
-            connection.execute("DELETE FROM queues WHERE vhost = ? AND name = ?", key)
-            connection.execute(
-                "DELETE FROM bindings WHERE vhost = ? AND kind = 'queue' AND destination = ?", key
-            )
+            _remove_queue(connection, (_stored(vhost), _stored(name)))
 
     def add_exchange(
         self,
@@ -238,7 +281,8 @@ class SqliteDefinitions(DefinitionStore):
         is_auto_delete: bool,
         is_internal: bool,
         arguments: Mapping[str, object],
-    ) -> None:
+        queue: str | None = None,
+    ) -> int:
         values = (
             _stored(vhost),
             _stored(name),
@@ -253,8 +297,12 @@ class SqliteDefinitions(DefinitionStore):
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 values,
             )
+            if queue is None:
+                return 0
+            of_queue = (_stored(vhost), _stored(queue), False, _encoded({}), None)
+            return self._insert_queue(connection, of_queue)
 
-    def delete_exchange(self, vhost: str, name: str) -> None:
+    def delete_exchange(self, vhost: str, name: str, *, queue: str | None = None) -> None:
         key = (_stored(vhost), _stored(name))
         with self._transaction() as connection:
             connection.execute("DELETE FROM exchanges WHERE vhost = ? AND name = ?", key)
@@ -263,6 +311,8 @@ class SqliteDefinitions(DefinitionStore):
                 "DELETE FROM bindings WHERE vhost = ? AND kind = 'exchange' AND destination = ?",
                 key,
             )
+            if queue is not None:
+                _remove_queue(connection, (_stored(vhost), _stored(queue)))
 
     def bind(
         self,
@@ -272,12 +322,12 @@ class SqliteDefinitions(DefinitionStore):
         destination: str,
         routing_key: str,
         arguments: Mapping[str, object],
+        replaced: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        values = (
-            *_binding_key(vhost, source, kind, destination, routing_key, arguments),
-            _encoded(arguments),
-        )
+        place = (vhost, source, kind, destination, routing_key)
+        values = (*_binding_key(*place, arguments), _encoded(arguments))
         with self._transaction() as connection:
+            connection.executemany(_UNBIND, [_binding_key(*place, each) for each in replaced])
             connection.execute(
                 "INSERT OR IGNORE INTO bindings (vhost, source, kind, destination, routing_key,"
                 " arguments_key, arguments) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -295,9 +345,20 @@ class SqliteDefinitions(DefinitionStore):
     ) -> None:
         with self._transaction() as connection:
             connection.execute(
-                "DELETE FROM bindings WHERE vhost = ? AND source = ? AND kind = ?"
-                " AND destination = ? AND routing_key = ? AND arguments_key = ?",
-                _binding_key(vhost, source, kind, destination, routing_key, arguments),
+                _UNBIND, _binding_key(vhost, source, kind, destination, routing_key, arguments)
+            )
+
+    def remember_host(self, host: str, seen_day: int) -> None:
+        with self._transaction() as connection:  # a new number: the last one of all
+            connection.execute(
+                "INSERT OR REPLACE INTO qpid_hosts (host, seen_day) VALUES (?, ?)",
+                (_stored(host), seen_day),
+            )
+
+    def forget_hosts(self, hosts: Iterable[str]) -> None:
+        with self._transaction() as connection:
+            connection.executemany(
+                "DELETE FROM qpid_hosts WHERE host = ?", [(_stored(host),) for host in hosts]
             )
 
     # ---------------------------------------------------------- reading
@@ -328,7 +389,8 @@ class SqliteDefinitions(DefinitionStore):
     def queues(self, vhost: str) -> list[QueueDefinition]:
         """In the order in which they were declared."""
         rows = self._rows(
-            "SELECT id, name, is_auto_delete, arguments FROM queues WHERE vhost = ? ORDER BY id",
+            "SELECT id, name, is_auto_delete, arguments, owner FROM queues"
+            " WHERE vhost = ? ORDER BY id",
             vhost,
         )
         return [
@@ -337,8 +399,9 @@ class SqliteDefinitions(DefinitionStore):
                 _read(name),
                 bool(is_auto_delete),
                 self._decoded(arguments, f"queue '{_read(name)}'"),
+                None if owner is None else _read(owner),
             )
-            for queue_id, name, is_auto_delete, arguments in rows
+            for queue_id, name, is_auto_delete, arguments, owner in rows
         ]
 
     def queue_ids(self, vhost: str, name: str) -> list[int]:
@@ -372,6 +435,10 @@ class SqliteDefinitions(DefinitionStore):
             for source, kind, destination, routing_key, arguments in rows
         ]
 
+    def hosts(self) -> list[tuple[str, int]]:
+        rows = self._rows("SELECT host, seen_day FROM qpid_hosts ORDER BY number")
+        return [(_read(host), seen_day) for host, seen_day in rows]
+
     def _rows(self, statement: str, vhost: str | None = None) -> list[tuple[Any, ...]]:
         with self._told():
             parameters = () if vhost is None else (_stored(vhost),)
@@ -382,6 +449,23 @@ class SqliteDefinitions(DefinitionStore):
             return decode_fields(octets)
         except MalformedFrame as error:
             raise StoreError(f"{self._path}: arguments of {whose}: {error}") from error
+
+
+def _remove_queue(connection: sqlite3.Connection, key: tuple[StoredName, StoredName]) -> None:
+    cursor = connection.execute(
+        "INSERT INTO deleted_queues (id, vhost, name)"
+        " SELECT id, vhost, name FROM queues WHERE vhost = ? AND name = ?",
+        key,
+    )
+    if cursor.rowcount:
+        connection.execute(
+            "DELETE FROM deleted_queues WHERE number <= ?",
+            ((cursor.lastrowid or 0) - DELETED_QUEUES_MAX,),
+        )
+    connection.execute("DELETE FROM queues WHERE vhost = ? AND name = ?", key)
+    connection.execute(
+        "DELETE FROM bindings WHERE vhost = ? AND kind = 'queue' AND destination = ?", key
+    )
 
 
 def _stored(name: str) -> StoredName:

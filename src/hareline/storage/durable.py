@@ -3,8 +3,10 @@
 A turn calls ``write_pending``: if the disk is idle, everything that has gathered becomes one batch,
 which a thread writes and syncs, while the next one gathers. When the thread reports back, whoever
 waited for the ticket is called, and the next turn hands over the next batch: group commit, with one
-write and one sync at a time. What is written is decided by ``storage.batch``; which segments go and
-which are compacted by ``storage.freeing`` and ``storage.compaction``.                         [hot]
+write and one sync at a time. Settlements alone, for which nobody waits, are given some time to be
+joined by more: a client that takes and acknowledges one message after the other would otherwise
+cost a write and a sync for each. What is written is decided by ``storage.batch``; which segments go
+and which are compacted by ``storage.freeing`` and ``storage.compaction``.                     [hot]
 
 ========================  =======================================================================
 what goes wrong           what follows
@@ -33,7 +35,7 @@ from hareline.storage.compaction import Compactor
 from hareline.storage.freeing import Freeing
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import position_of
-from hareline.storage.journal.syncer import Syncer, bug_text
+from hareline.storage.journal.syncer import Pause, Syncer, bug_text
 from hareline.storage.journal.upkeep import (
     Discard,
     Finish,
@@ -83,10 +85,11 @@ class DurableStore(MessageStore):
     ``directory``: of the journal; ``spool_directory``: erased by ``start``. ``sync_interval_ms``:
     for sync "interval", how long after a write it is synced at the latest. ``retention_age_s``,
     ``retention_bytes``: how long and how much of what is freed is kept for a replay; 0 and 0 =
-    nothing. ``on_disk_full``: the alarm comes or goes. ``on_failure``: once, the store has failed.
-    ``on_segment``: the journal's newest segment is on the disk now; before anybody is told that
-    what stands in it is durable. ``report``: a sentence about something that went wrong and loses
-    nothing.
+    nothing. ``linger_ms``: how long settlements wait for company, 0 = not at all; a crash undoes
+    those of that time, whose messages are then redelivered. ``on_disk_full``: the alarm comes or
+    goes. ``on_failure``: once, the store has failed. ``on_segment``: the journal's newest segment
+    is on the disk now; before anybody is told that what stands in it is durable. ``report``: a
+    sentence about something that went wrong and loses nothing.
     """
 
     __slots__ = (
@@ -98,13 +101,16 @@ class DurableStore(MessageStore):
         "_freeing",
         "_gathered",
         "_gathered_bytes",
+        "_has_lingered",
         "_has_started",
         "_is_closing",
         "_is_disk_full",
+        "_is_lingering",
         "_is_spare_coming",
         "_is_sync_due",
         "_ledgers",
         "_leftovers",
+        "_linger_s",
         "_liveness",
         "_now_ms",
         "_on_disk_full",
@@ -136,6 +142,7 @@ class DurableStore(MessageStore):
         sync_interval_ms: int = 1000,
         retention_age_s: int = 0,
         retention_bytes: int = 0,
+        linger_ms: int = 0,
         bodies: LargeBodies | None = None,
         on_disk_full: Callable[[bool], None] = _ignore_flag,
         on_failure: Callable[[str], None] = _ignore_text,
@@ -153,6 +160,7 @@ class DurableStore(MessageStore):
         self._report = report
         self._now_ms = now_ms
         self._sync_interval_s = sync_interval_ms / _MS_PER_S
+        self._linger_s = linger_ms / _MS_PER_S
         self._liveness = Liveness()
         self._writer = JournalWriter(files, directory, segment_bytes, sync)
         self._spool = Spool(files, spool_directory)
@@ -181,6 +189,8 @@ class DurableStore(MessageStore):
         self._has_started = False
         self._is_closing = False
         self._is_disk_full = False
+        self._is_lingering = False
+        self._has_lingered = False
         self._is_sync_due = False
         self._is_spare_coming = False
         self._leftovers: list[tuple[str, int]] = []
@@ -257,9 +267,29 @@ class DurableStore(MessageStore):
             self._tell_waiters()
         if self.failure:
             self._drop_gathered()
-        elif self._gathered.ledgers or self._waiters or self._has_upkeep:
+        elif (self._gathered.ledgers or self._waiters or self._has_upkeep) and not self._lingers():
             self._write()
         return self.is_behind
+
+    def _lingers(self) -> bool:
+        """Let what has gathered wait for more, if it can; a ``Pause`` sees to it afterwards."""
+        if not self._linger_s or self._has_lingered or self._is_closing:
+            return False
+        if self._waiters or self._has_upkeep:
+            return False
+        for ledger in self._gathered.ledgers:
+            if ledger.added or ledger.is_cover_due:
+                return False
+        if not self._is_lingering:
+            self._is_lingering = True
+            self._syncer.submit(Pause(self._on_lingered), self._linger_s)
+        return True
+
+    def _on_lingered(self) -> None:
+        self._is_lingering = False
+        if self._gathered.ledgers:
+            self._has_lingered = True
+            self._next_batch()
 
     def when_durable(self, ticket: int, callback: Callable[[], None]) -> None:
         self._wait_count += 1
@@ -325,6 +355,7 @@ class DurableStore(MessageStore):
         ticket = self.ticket
         self.ticket = ticket + 1
         self._gathered_bytes = 0
+        self._has_lingered = False
         try:
             built = self._builder.build(
                 ticket, self._now_ms(), self._on_written, is_first=is_first, is_last=is_last

@@ -73,7 +73,8 @@ class DurableLedger(QueueLedger):
     ``runs`` (segment, first, end), ``moved_runs`` (position, offset) of settled entries whose
     record was moved, ``returned``, ``is_cover_due``.
 
-    ``exposed``: above every offset that was written as one that nobody has had.
+    ``exposed``: above every offset that was written as one that nobody has had. ``leaving``: of
+    settled entries that are to be written all the same, as their dead letters are still to come.
     """
 
     __slots__ = (
@@ -92,6 +93,7 @@ class DurableLedger(QueueLedger):
         "is_forgotten",
         "is_gathered",
         "large",
+        "leaving",
         "live",
         "moved_runs",
         "name",
@@ -121,6 +123,7 @@ class DurableLedger(QueueLedger):
         self.live: dict[int, int] = {}
         self.returns: dict[int, tuple[int, int]] = {}
         self.large: dict[int, int] = {}
+        self.leaving: set[int] = set()
         self.exposed = 0
         self.cover = 0
         self.is_cover_due = False
@@ -139,6 +142,14 @@ class DurableLedger(QueueLedger):
             self._run_end = offset + 1
         elif 0 < position < SPOOLED:
             self._begin_run(offset, position)
+
+    def keep_leaving(self, entry: StoredEntry) -> None:
+        if entry.message.position < 0 and not self.is_forgotten:
+            self.leaving.add(entry.offset)
+
+    def settle_left(self, entry: StoredEntry) -> None:
+        self.leaving.discard(entry.offset)
+        self.settle(entry)
 
     def settle_paged(self, offsets: Sequence[int], positions: Sequence[int]) -> None:
         if not offsets:
@@ -187,6 +198,7 @@ class DurableLedger(QueueLedger):
         self.is_forgotten = True
         self.is_gathered = False
         self.clear()
+        self.leaving.clear()
         self._gathered.by_id.pop(self.queue_id, None)
         liveness = self._gathered.liveness
         for number, count in self.live.items():

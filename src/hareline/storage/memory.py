@@ -5,7 +5,7 @@ What ``hareline.testing`` runs on, and a broker with ``storage.kind = "memory"``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from hareline.storage.store import DefinitionStore, MessageStore, QueueLedger
 
@@ -45,7 +45,13 @@ class MemoryDefinitions(DefinitionStore):
         self._last_id = 0
 
     def add_queue(
-        self, vhost: str, name: str, *, is_auto_delete: bool, arguments: Mapping[str, object]
+        self,
+        vhost: str,
+        name: str,
+        *,
+        is_auto_delete: bool,
+        arguments: Mapping[str, object],
+        owner: str | None = None,
     ) -> int:
         self._last_id += 1
         return self._last_id
@@ -62,10 +68,14 @@ class MemoryDefinitions(DefinitionStore):
         is_auto_delete: bool,
         is_internal: bool,
         arguments: Mapping[str, object],
-    ) -> None:
-        """It is only in memory."""
+        queue: str | None = None,
+    ) -> int:
+        if queue is None:
+            return 0
+        self._last_id += 1
+        return self._last_id
 
-    def delete_exchange(self, vhost: str, name: str) -> None:
+    def delete_exchange(self, vhost: str, name: str, *, queue: str | None = None) -> None:
         """It was only in memory."""
 
     def bind(
@@ -76,6 +86,7 @@ class MemoryDefinitions(DefinitionStore):
         destination: str,
         routing_key: str,
         arguments: Mapping[str, object],
+        replaced: Sequence[Mapping[str, object]] = (),
     ) -> None:
         """It is only in memory."""
 

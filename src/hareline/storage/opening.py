@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from hareline.clock import Clock
 from hareline.errors import StoreError
@@ -57,6 +58,11 @@ class StorageCallbacks:
     on_disk_full: Callable[[bool], None]
     on_failure: Callable[[str], None]
     on_trouble: Callable[[str], None]
+
+
+#: How long acknowledgements wait for others to be written with. A client that takes messages one by
+#: one then costs a sync for some dozens of them, and a crash brings back as many more.
+LINGER_MS: Final = 5
 
 
 class DiskStorage:
@@ -173,6 +179,7 @@ class DiskStorage:
             sync_interval_ms=options.sync_interval_ms,
             retention_age_s=options.retention_age_s,
             retention_bytes=options.retention_bytes,
+            linger_ms=LINGER_MS,
             bodies=self._bodies,
             on_disk_full=callbacks.on_disk_full,
             on_failure=callbacks.on_failure,

@@ -250,10 +250,16 @@ class VhostRecovery:
 
     def restore_queues(self) -> None:
         """Empty ones, but they know where they were. Raises StoreError as above."""
-        for queue_id, name, is_auto_delete, arguments in self._definitions.queues(self._vhost.name):
+        for queue_id, name, is_auto_delete, arguments, owner in self._definitions.queues(
+            self._vhost.name
+        ):
             try:
                 queue = self._vhost.restore_queue(
-                    queue_id, name, is_auto_delete=is_auto_delete, arguments=arguments
+                    queue_id,
+                    name,
+                    is_auto_delete=is_auto_delete,
+                    arguments=arguments,
+                    owner=owner,
                 )
             except AmqpError as error:
                 what = f"queue '{name}' in vhost '{self._vhost.name}'"

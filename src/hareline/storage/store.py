@@ -1,10 +1,10 @@
 """What the broker asks of the place where messages and definitions are kept.
 
-Five small roles, which ``server`` hands down: ``MessageStore`` (the durable path), ``QueueLedger``
+Six small roles, which ``server`` hands down: ``MessageStore`` (the durable path), ``QueueLedger``
 (one durable queue's part of it), ``Shelf`` (contents that have left memory), ``BodyStore`` (large
-bodies, which never are in memory) and ``DefinitionStore`` (virtual hosts, exchanges, queues,
-bindings). The broker imports nothing of ``storage`` but this
-module, so another store needs no change to a queue.
+bodies, which never are in memory), ``DefinitionStore`` (virtual hosts, exchanges, queues,
+bindings) and ``HostStore`` (where clients of another product come from). The broker imports nothing
+of ``storage`` but this module, so another store needs no change to a queue.
 
 A *ticket* is the number of the batch that is gathered at the moment: what is added now is durable
 once ``durable_ticket`` has come to it. Tickets only grow; nothing waits for more than one integer.
@@ -41,6 +41,17 @@ class QueueLedger(ABC):
     @abstractmethod
     def settle(self, entry: QueueEntry) -> None:
         """The entry has left the queue, its state is SETTLED; nothing for transient messages."""
+
+    @abstractmethod
+    def keep_leaving(self, entry: QueueEntry) -> None:
+        """The entry has left the queue, its state is SETTLED, and its dead letter has to wait.
+
+        Until ``settle_left`` a crash must not lose its message.
+        """
+
+    @abstractmethod
+    def settle_left(self, entry: QueueEntry) -> None:
+        """As ``settle``, for one of which ``keep_leaving`` was told."""
 
     @abstractmethod
     def settle_paged(self, offsets: Sequence[int], positions: Sequence[int]) -> None:
@@ -203,9 +214,18 @@ class DefinitionStore(ABC):
 
     @abstractmethod
     def add_queue(
-        self, vhost: str, name: str, *, is_auto_delete: bool, arguments: Mapping[str, object]
+        self,
+        vhost: str,
+        name: str,
+        *,
+        is_auto_delete: bool,
+        arguments: Mapping[str, object],
+        owner: str | None = None,
     ) -> int:
-        """Returns the queue's id, which no other queue ever had or will have; above 0."""
+        """Returns the queue's id, which no other queue ever had or will have; above 0.
+
+        ``owner``: the client id whose connections alone may use the queue; None for everybody's.
+        """
 
     @abstractmethod
     def delete_queue(self, vhost: str, name: str) -> None:
@@ -221,11 +241,14 @@ class DefinitionStore(ABC):
         is_auto_delete: bool,
         is_internal: bool,
         arguments: Mapping[str, object],
-    ) -> None: ...
+        queue: str | None = None,
+    ) -> int:
+        """``queue``: a queue that comes and goes with it; returns its id as ``add_queue`` does, 0
+        where there is none."""
 
     @abstractmethod
-    def delete_exchange(self, vhost: str, name: str) -> None:
-        """With the bindings from it and to it."""
+    def delete_exchange(self, vhost: str, name: str, *, queue: str | None = None) -> None:
+        """With the bindings from it and to it, and with the queue that it has had."""
 
     @abstractmethod
     def bind(
@@ -236,8 +259,12 @@ class DefinitionStore(ABC):
         destination: str,
         routing_key: str,
         arguments: Mapping[str, object],
+        replaced: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        """``kind``: "queue" or "exchange". A repetition is no error."""
+        """``kind``: "queue" or "exchange". A repetition is no error.
+
+        ``replaced``: arguments of bindings that go with it, which are otherwise the same.
+        """
 
     @abstractmethod
     def unbind(
@@ -249,3 +276,24 @@ class DefinitionStore(ABC):
         routing_key: str,
         arguments: Mapping[str, object],
     ) -> None: ...
+
+
+class HostStore(ABC):
+    """Hosts that Qpid clients come from, and the day when each was last seen.
+
+    Days are counted from 1970-01-01. Every call is one transaction; raises StoreError.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def hosts(self) -> list[tuple[str, int]]:
+        """Hosts and days, in the order in which ``remember_host`` was last called for them."""
+
+    @abstractmethod
+    def remember_host(self, host: str, seen_day: int) -> None:
+        """In place of what was known of this host."""
+
+    @abstractmethod
+    def forget_hosts(self, hosts: Iterable[str]) -> None:
+        """A host that is not known is no error."""

@@ -345,6 +345,10 @@ _PLANS: Final[Mapping[type[Frame], _Plan]] = {
     method_class: _Plan(method_class)
     for method_class in (*commands.INDEX_MAPPING.values(), *_ADDED_METHODS)
 }
+# In 0-9, whose header is taken for that of 0-9-1, basic.recover has this id (qpid-jms-amqp-0-x,
+# ``BasicRecoverSyncBody``); that client knows the recover-ok of 0-9-1.
+_RECOVER_OF_0_9: Final = 0x003C0066
 _PLANS_BY_INDEX: Final[Mapping[int, _Plan]] = {
-    plan.method_class.index: plan for plan in _PLANS.values()
+    _RECOVER_OF_0_9: _PLANS[commands.Basic.Recover],
+    **{plan.method_class.index: plan for plan in _PLANS.values()},
 }

@@ -85,6 +85,7 @@ class RecordingLink(Link):
     def __init__(self, broker: SteppedBroker, *, is_loopback: bool) -> None:
         self._broker = broker
         self._is_loopback = is_loopback
+        self.listener_product = ""
         self.written = b""
         self.writes = 0
         self.state = "open"  # or "closed", or "dropped"
@@ -92,7 +93,15 @@ class RecordingLink(Link):
 
     @property
     def peer(self) -> str:
-        return "127.0.0.1:40000" if self._is_loopback else "192.0.2.7:40000"
+        return f"{self.host}:40000"
+
+    @property
+    def host(self) -> str:
+        return "127.0.0.1" if self._is_loopback else "192.0.2.7"
+
+    @property
+    def product(self) -> str:
+        return self.listener_product
 
     @property
     def is_loopback(self) -> bool:
@@ -253,10 +262,16 @@ class SteppedBroker:
         heartbeat_s: int = 0,
         capabilities: dict[str, object] | None = None,
         channels: Iterable[int] = (1,),
+        qpid: str | None = None,
     ) -> Peer:
-        """A client that went through the whole handshake and opened these channels."""
+        """A client that went through the whole handshake and opened these channels.
+
+        ``qpid``: it is Qpid's, with this client id.
+        """
         peer = self.accept(is_loopback=user == "guest")
-        peer.start(user, user if password is None else password, capabilities=capabilities)
+        peer.start(
+            user, user if password is None else password, capabilities=capabilities, qpid=qpid
+        )
         peer.expect(commands.Connection.Tune)
         peer.frame_max = frame_max
         peer.send(
@@ -386,12 +401,17 @@ class Peer:
     # ------------------------------------------------------------------ short stories
 
     def start(
-        self, user: str, password: str, *, capabilities: dict[str, object] | None = None
+        self,
+        user: str,
+        password: str,
+        *,
+        capabilities: dict[str, object] | None = None,
+        qpid: str | None = None,
     ) -> None:
         """Protocol header and start-ok with PLAIN."""
         self.send_octets(PROTOCOL_HEADER)
         self.expect(commands.Connection.Start)
-        self.start_ok("PLAIN", f"\0{user}\0{password}", capabilities=capabilities)
+        self.start_ok("PLAIN", f"\0{user}\0{password}", capabilities=capabilities, qpid=qpid)
 
     def start_ok(
         self,
@@ -399,14 +419,25 @@ class Peer:
         response: str | bytes,
         *,
         capabilities: dict[str, object] | None = None,
+        qpid: str | None = None,
     ) -> None:
+        properties: dict[str, object] = {
+            "product": "test",
+            "capabilities": CAPABILITIES if capabilities is None else capabilities,
+        }
+        if qpid is not None:  # what the client in Java says of itself
+            properties = {
+                "instance": qpid,
+                "product": "qpid",
+                "version": "6.4.0",
+                "platform": "Java(TM) SE Runtime Environment",
+                "qpid.client_process": "Apache Qpid JMS Client for AMQP 0-9-1/0-10",
+                "qpid.client_pid": 1,
+            }
         self.send(
             0,
             commands.Connection.StartOk,
-            client_properties={
-                "product": "test",
-                "capabilities": CAPABILITIES if capabilities is None else capabilities,
-            },
+            client_properties=properties,
             mechanism=mechanism,
             response=response,
             locale="en_US",

@@ -55,10 +55,8 @@ def test_a_header_may_come_octet_by_octet_and_with_what_follows(broker: SteppedB
 @pytest.mark.parametrize(
     ("header", "protocol"),
     [
-        (b"AMQP\x01\x01\x00\x0a", "AMQP version 1-1-0-10"),
         (b"AMQP\x00\x01\x00\x00", "AMQP version 0-1-0-0"),
         (b"AMQP\x03\x01\x00\x00", "AMQP version 3-1-0-0"),
-        (b"AMQP\x01\x01\x08\x00", "AMQP version 1-1-8-0"),
         (b"AMQP\x00\x00\x09\x02", "AMQP version 0-0-9-2"),
         (b"\x16\x03\x01\x00\xa5\x01\x00\x00", "TLS"),
         (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
@@ -77,6 +75,28 @@ def test_another_protocol_is_answered_with_ours_and_the_socket_closed(
     assert broker.reported(events.PEER_SPEAKS_OTHERWISE) == [
         {"peer": "127.0.0.1:40000", "protocol": protocol}
     ]
+
+
+@pytest.mark.parametrize(
+    ("header", "protocol"),
+    [
+        (b"AMQP\x01\x01\x00\x0a", "AMQP version 1-1-0-10"),
+        (b"AMQP\x01\x01\x08\x00", "AMQP version 1-1-8-0"),
+        (b"AMQP\x01\x01\x09\x01", "AMQP version 1-1-9-1"),
+    ],
+)
+def test_m1_a_header_of_0_10_or_0_8_is_answered_with_ours_and_the_socket_closed(
+    broker: SteppedBroker, header: bytes, protocol: str
+) -> None:
+    """That is how Qpid's client begins, so it is nothing to warn of."""
+    peer = broker.accept()
+    peer.send_octets(header)
+    broker.run_turns()
+    assert peer.link.written == b"AMQP\x00\x00\x09\x01"
+    assert peer.link.state == "closed"
+    fields = {"peer": "127.0.0.1:40000", "protocol": protocol}
+    assert broker.reported(events.PEER_REDIRECTED) == [fields]
+    assert broker.reported(events.PEER_SPEAKS_OTHERWISE) == []
 
 
 def test_nothing_is_read_after_a_wrong_header(broker: SteppedBroker) -> None:

@@ -414,3 +414,15 @@ def test_a_rolled_back_publish_to_a_full_queue_hurts_nobody(transacting: Peer) -
     transacting.fill("full", b"1")
     transacting.call(1, TX.Rollback)
     transacting.call(1, TX.Commit)
+
+
+def test_a_message_has_arrived_when_it_was_committed(
+    broker: SteppedBroker, transacting: Peer
+) -> None:
+    """What counts from its arrival, counts from there again after a restart."""
+    transacting.fill("q", b"1")
+    transacting.receive()
+    broker.advance(5)
+    transacting.call(1, TX.Commit)
+    (entry,) = broker.queue("q").order_entries()
+    assert entry.message.arrival_ms == broker.clock.now_ms

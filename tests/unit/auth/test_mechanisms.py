@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hareline.auth.mechanisms import (
+    KNOWN,
     MECHANISMS,
     MechanismRegistry,
     decode_amqplain,
@@ -100,14 +101,28 @@ def test_no_error_repeats_a_part_of_the_response(secret: bytes) -> None:
 
 
 def test_the_mechanisms_are_offered_in_order() -> None:
-    assert MechanismRegistry().offered == "PLAIN AMQPLAIN"
-    assert MechanismRegistry(["AMQPLAIN", "PLAIN", "AMQPLAIN"]).offered == "AMQPLAIN PLAIN"
     registry = MechanismRegistry()
+    assert registry.offered(is_scram_for_all=True) == "PLAIN AMQPLAIN SCRAM-SHA-256"
+    turned = MechanismRegistry(["SCRAM-SHA-256", "AMQPLAIN", "PLAIN", "AMQPLAIN"])
+    assert turned.offered(is_scram_for_all=True) == "SCRAM-SHA-256 AMQPLAIN PLAIN"
     assert registry.decode("PLAIN", b"\0u\0p") == ("u", "p")
     assert registry.decode("AMQPLAIN", amqplain(LOGIN="u", PASSWORD="p")) == ("u", "p")
 
 
-@pytest.mark.parametrize("name", ["DIGEST-MD5", "plain", "", "EXTERNAL"])
+def test_s10_scram_is_offered_where_it_lets_everybody_in() -> None:
+    assert MechanismRegistry().offered(is_scram_for_all=False) == "PLAIN AMQPLAIN"
+    only = MechanismRegistry(["SCRAM-SHA-256"])
+    assert only.offered(is_scram_for_all=False) == "SCRAM-SHA-256"
+    without = MechanismRegistry(["PLAIN"])
+    assert without.offered(is_scram_for_all=True) == "PLAIN"
+
+
+def test_scram_alone_has_steps() -> None:
+    registry = MechanismRegistry()
+    assert [name for name in KNOWN if registry.has_steps(name)] == ["SCRAM-SHA-256"]
+
+
+@pytest.mark.parametrize("name", ["DIGEST-MD5", "plain", "", "EXTERNAL", "SCRAM-SHA-1"])
 def test_an_unknown_mechanism_is_named(name: str) -> None:
     with pytest.raises(CommandInvalid) as caught:
         MechanismRegistry().decode(name, b"")
@@ -119,6 +134,8 @@ def test_a_mechanism_that_is_switched_off_is_named() -> None:
     with pytest.raises(CommandInvalid) as caught:
         registry.decode("AMQPLAIN", amqplain(LOGIN="u", PASSWORD="p"))
     assert caught.value.explanation == "invalid authentication mechanism 'AMQPLAIN'"
+    with pytest.raises(CommandInvalid, match="invalid authentication mechanism 'SCRAM-SHA-256'"):
+        registry.has_steps("SCRAM-SHA-256")
 
 
 def test_a_mechanism_that_does_not_exist_cannot_be_switched_on() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hareline.auth import passwords, users
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS, Permissions
+from hareline.auth.scram import PasswordKeys, new_keys, salt_of
 from hareline.auth.users import User, UserRegistry
 
 
@@ -122,3 +123,102 @@ def test_a_user_does_not_show_the_hash_nor_share_its_permissions(guest: User) ->
     permissions["other"] = Permissions("", "", "")
     assert list(user.permissions) == ["/"]
     assert users.DEFAULT_LOOPBACK_USERS == ("guest",)
+
+
+# -------------------------------------------------------------------------------- SCRAM
+
+
+def keyed(name: str, password: str = "pencil") -> User:
+    return User(name, hash_password(password), scram=PasswordKeys(password, salt_of(name)))
+
+
+def test_s10_scram_is_for_all_while_every_user_has_keys() -> None:
+    registry = UserRegistry([keyed("guest"), User("alice", "", scram=new_keys("x"))])
+    bob = User("bob", hash_password("b"))
+    seen = [registry.is_scram_for_all]
+    registry.add(bob)
+    seen.append(registry.is_scram_for_all)
+    registry.remove("bob")
+    seen.append(registry.is_scram_for_all)
+    registry.replace([bob])
+    seen.append(registry.is_scram_for_all)
+    assert seen == [True, False, True, False]
+
+
+def test_users_that_nothing_lets_in_do_not_count() -> None:
+    assert UserRegistry([keyed("guest"), User("nobody", "")]).is_scram_for_all
+    assert not UserRegistry([User("nobody", "")]).is_scram_for_all
+
+
+@pytest.mark.parametrize("user", [keyed("é"), keyed("a\tb"), keyed("guest", "pässword")])
+def test_s10_clients_that_know_ascii_alone_are_not_led_into_scram(user: User) -> None:
+    assert not UserRegistry([user]).is_scram_for_all
+
+
+def test_the_salt_of_a_user_and_of_a_stranger_stay_the_same() -> None:
+    stored = new_keys("x")
+    registry = UserRegistry([keyed("guest"), User("alice", "", scram=stored)])
+    before = [registry.scram_salt(name) for name in ("guest", "alice", "stranger", "gone")]
+    assert before[1] == (stored.salt, 4096)
+    registry.replace([keyed("guest"), User("alice", "", scram=stored)])
+    after = [registry.scram_salt(name) for name in ("guest", "alice", "stranger", "gone")]
+    assert before == after
+    assert len({salt for salt, _ in after}) == 4
+    assert {len(salt) for salt, _ in after} == {16}
+
+
+def test_the_keys_of_a_user_are_its_passwords_and_a_strangers_fit_none() -> None:
+    registry = UserRegistry([keyed("guest"), User("plain", hash_password("p"))])
+    assert registry.scram_keys("guest") == PasswordKeys("pencil", salt_of("guest")).derive()
+    for name in ("stranger", "plain"):
+        assert registry.scram_keys(name).salt == salt_of(name)
+        assert registry.scram_keys(name) != registry.scram_keys(name)
+    assert [registry.has_keys(name) for name in ("guest", "plain", "stranger")] == [
+        *(True, False, False)
+    ]
+
+
+@pytest.mark.parametrize("asked", ["underived", "derived", "stored", "keyless", "stranger"])
+def test_keys_cost_the_same_whoever_asks(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = UserRegistry(
+        [
+            keyed("underived"),
+            keyed("also underived"),
+            keyed("derived"),
+            User("stored", "", scram=new_keys("x")),
+            User("keyless", hash_password("p")),
+        ]
+    )
+    registry.scram_keys("derived")
+    calls: list[int] = []
+    derive = hashlib.pbkdf2_hmac
+
+    def counting(name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+        calls.append(iterations)
+        return derive(name, password, salt, iterations)
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", counting)
+    registry.scram_keys(asked)
+    assert calls == [4096]  # some keys are still to be derived
+    while (keys := registry.next_underived()) is not None:
+        keys.derive()
+    calls.clear()
+    registry.scram_keys(asked)
+    assert calls == []
+
+
+def test_the_next_keys_to_derive_are_those_that_nobody_derived() -> None:
+    registry = UserRegistry([keyed(name) for name in ("a", "b", "c")])
+    registry.scram_keys("b")
+    derived = []
+    while (keys := registry.next_underived()) is not None:
+        keys.derive()
+        derived.append(keys)
+    assert [keys.salt for keys in derived] == [salt_of("c"), salt_of("a")]
+
+
+def test_a_proven_user_is_admitted_from_the_right_place(registry: UserRegistry) -> None:
+    assert registry.admit("guest", is_loopback=True) is registry.lookup("guest")
+    assert registry.admit("guest", is_loopback=False) is None
+    assert registry.admit("alice", is_loopback=False) is registry.lookup("alice")
+    assert registry.admit("stranger", is_loopback=True) is None

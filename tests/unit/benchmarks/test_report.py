@@ -101,6 +101,14 @@ class TestRender:
         assert rows_of(text, "idle")[0][1:] == ["RSS, KB", "41", "≤ 40 KB", "**missed**"]
         assert "Ratio" not in text
 
+    def test_a_section_without_targets_has_no_columns_for_them(self) -> None:
+        plain = ScenarioResult(
+            "plain", "text", [MetricResult(P50, {"hareline": [0.1], "rabbitmq": [0.2]})]
+        )
+        text = report.render(results(plain), None)
+        assert "| Scenario | Measured | Hareline | RabbitMQ | Ratio |\n" in text
+        assert rows_of(text, "plain") == [["`plain`", "p50, ms", "0.1", "0.2", "0.50"]]
+
     def test_failures_skips_and_disturbances_are_told(self) -> None:
         failed = speed()
         failed.errors = {"rabbitmq": ["lost one\nand more"]}

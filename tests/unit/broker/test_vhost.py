@@ -445,7 +445,7 @@ def test_consumers_of_a_deleted_queue_are_told(vhost: VirtualHost, turn: ManualT
     consumer = RecordingConsumer(queue)
     queue.add_consumer(consumer)
     vhost.delete_queue("q", ME)
-    assert consumer.is_told_of_deletion
+    assert consumer.is_told_of_end
     assert queue.is_deleted
 
 

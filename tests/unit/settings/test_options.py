@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from hareline.settings import (
     Disk,
+    FurtherListener,
     Identity,
     Listener,
     Log,
@@ -206,6 +207,70 @@ def test_a_hash_has_the_length_of_its_digest(hashing: str) -> None:
         assert place == "users.0.password_hash"
 
 
+SCRAM_SALT = base64.b64encode(b"s" * 16).decode()
+SCRAM_KEY = base64.b64encode(b"k" * 32).decode()
+SCRAM_KEYS = f"SCRAM-SHA-256$4096:{SCRAM_SALT}${SCRAM_KEY}:{SCRAM_KEY}"
+HASHED_USER: dict[str, Any] = {"name": "bob", "password_hash": _hash(32)}
+
+
+@pytest.mark.parametrize(
+    "keys", [SCRAM_KEYS, SCRAM_KEYS.replace("4096", "10000000"), SCRAM_KEYS.replace("4096", "8192")]
+)
+def test_scram_keys_stand_beside_a_hash_or_alone(keys: str) -> None:
+    users = [{**HASHED_USER, "scram": keys}, {"name": "cleo", "scram": keys}]
+    accepted = Settings.model_validate({"users": users})
+    assert [user.scram for user in accepted.users] == [keys, keys]
+    assert SCRAM_KEY not in repr(accepted.users)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("", "Input should read 'SCRAM-SHA-256$iterations:salt$stored key:server key'"),
+        (
+            SCRAM_KEYS.replace("256", "1"),
+            "Input should read 'SCRAM-SHA-256$iterations:salt$stored key:server key'",
+        ),
+        (SCRAM_KEYS.replace("4096", "4095"), "iterations should be 4096 to 10000000"),
+        (SCRAM_KEYS.replace("4096", "10000001"), "iterations should be 4096 to 10000000"),
+        (SCRAM_KEYS.replace(SCRAM_SALT, "abc"), "salt and keys should be base64"),
+        (SCRAM_KEYS.replace(SCRAM_SALT, "abcd"), "salt should have 8 to 64 octets"),
+        (SCRAM_KEYS + "=", "salt and keys should be base64"),
+        (SCRAM_KEYS.removesuffix(SCRAM_KEY) + "abcd", "both keys should have 32 octets"),
+    ],
+)
+def test_scram_keys_that_cannot_be_right_are_refused(keys: str, message: str) -> None:
+    assert _problems(users=[{**HASHED_USER, "scram": keys}]) == [("users.0.scram", message)]
+
+
+def test_a_password_needs_no_scram_keys() -> None:
+    assert _problems(users=[{**GOOD_USER, "scram": SCRAM_KEYS}]) == [
+        ("users.0", "scram should not be given beside password, which it is made of")
+    ]
+
+
+def test_every_user_has_a_mechanism_to_log_in_by() -> None:
+    keys_alone = {"name": "cleo", "scram": SCRAM_KEYS}
+    only_scram = {"mechanisms": ["SCRAM-SHA-256"]}
+    assert _problems(auth=only_scram, users=[GOOD_USER, HASHED_USER, keys_alone]) == [
+        ("users.1.scram", "'bob' needs it: SCRAM-SHA-256 is the only mechanism")
+    ]
+    assert _problems(auth={"mechanisms": ["PLAIN"]}, users=[GOOD_USER, keys_alone]) == [
+        ("users.1.password_hash", "'cleo' needs it: auth.mechanisms is without SCRAM-SHA-256")
+    ]
+    for other in (HASHED_USER, {"name": "bob", "password": "pässword"}):
+        assert _problems(users=[keys_alone, other]) == [
+            (
+                "users.0.password_hash",
+                "'cleo' needs it: SCRAM-SHA-256 is not offered while 'bob' cannot use it",
+            )
+        ]
+    for users in ([keys_alone, GOOD_USER], [GOOD_USER, HASHED_USER]):
+        assert len(Settings.model_validate({"users": users}).users) == 2
+    settings = Settings.model_validate({"auth": only_scram, "users": [keys_alone, GOOD_USER]})
+    assert settings.auth.mechanisms == ("SCRAM-SHA-256",)
+
+
 def test_there_is_at_least_one_virtual_host() -> None:
     assert ("vhosts", "at least one virtual host should be listed") in _problems(vhosts=[])
 
@@ -235,9 +300,48 @@ def test_the_default_user_may_use_every_virtual_host_that_is_listed() -> None:
     assert [permission.vhost for permission in guest.permissions] == ["a", "b"]
 
 
-def test_the_two_listeners_cannot_share_a_port() -> None:
-    ((place, _),) = _problems(listener={"port": 15672})
-    assert place == "management.port"
+def test_no_two_listeners_can_share_a_port() -> None:
+    assert _problems(listener={"port": 15672}) == [
+        ("management.port", "Input should differ from listener.port, which is 15672 too")
+    ]
+    ports = [{"port": 5672}, {"port": 5673}, {"port": 5673}, {"port": 15672}]
+    assert _problems(listeners=ports) == [
+        ("listeners.0.port", "Input should differ from listener.port, which is 5672 too"),
+        ("listeners.2.port", "Input should differ from listeners[1].port, which is 5673 too"),
+        ("management.port", "Input should differ from listeners[3].port, which is 15672 too"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bind", "other", "meet"),
+    [
+        ("0.0.0.0", "127.0.0.1", True),
+        ("0.0.0.0", "broker.example", True),
+        ("0.0.0.0", "::1", False),
+        ("0.0.0.0", "::", False),
+        ("::", "::1", True),
+        ("::", "localhost", True),
+        ("::", "10.0.0.1", False),
+        ("localhost", "127.0.0.1", True),
+        ("localhost", "::1", True),
+        ("localhost", "10.0.0.1", False),
+        ("127.0.0.1", "127.0.0.2", False),
+        ("::1", "127.0.0.1", False),
+    ],
+)
+def test_an_equal_port_is_refused_where_the_addresses_meet(
+    bind: str, other: str, meet: bool
+) -> None:
+    for one, two in ((bind, other), (other, bind)):
+        values = {
+            "listener": {"bind": one, "port": 80},
+            "listeners": [{"bind": two, "port": 80}],
+        }
+        if meet:
+            ((place, _),) = _problems(**values)
+            assert place == "listeners.0.port"
+        else:
+            assert Settings.model_validate(values).listeners[0].port == 80
 
 
 @pytest.mark.parametrize(
@@ -251,6 +355,31 @@ def test_the_two_listeners_cannot_share_a_port() -> None:
 def test_ports_that_do_not_meet_may_be_equal(listener: Listener, management: Management) -> None:
     settings = Settings(listener=listener, management=management)
     assert settings.listener.port == settings.management.port
+
+
+def test_further_listeners_are_on_loopback_and_name_no_product_unless_told() -> None:
+    assert Settings().listeners == ()
+    further = FurtherListener(port=0)
+    assert (further.bind, further.product) == ("127.0.0.1", "")
+    assert _problems(listeners=[{"bind": "127.0.0.1"}]) == [("listeners.0.port", "Field required")]
+    for wrong in ({"port": 65536}, {"port": 1, "bind": ""}, {"port": 1, "product": "x" * 256}):
+        ((place, _),) = _problems(listeners=[wrong])
+        assert place.startswith("listeners.0.")
+
+
+def test_a_further_listener_comes_and_goes_by_a_restart() -> None:
+    more = Settings(listeners=(FurtherListener(port=5673),))
+    assert changed_options(Settings(), more) == ["listeners"]
+    assert restart_options(more, Settings()) == ["listeners"]
+
+
+@pytest.mark.parametrize("given", ["", "qpid", "RabbitMQ (Qpid)"])
+def test_the_product_for_qpid_s_client_has_its_name_in_it_or_is_empty(given: str) -> None:
+    assert Identity(qpid_product=given).qpid_product == given
+    assert "qpid" in Identity().qpid_product
+    assert _problems(identity={"qpid_product": "RabbitMQ"}) == [
+        ("identity.qpid_product", "Input should contain 'qpid', or be empty")
+    ]
 
 
 def test_nothing_changed_between_equal_settings() -> None:

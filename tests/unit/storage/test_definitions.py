@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,14 @@ def test_a_queue_comes_back_with_the_type_of_each_argument(reopened: Open) -> No
     assert list(queue.arguments) == list(EVERY_TYPE)
 
 
+@pytest.mark.parametrize("owner", [None, "client-1", "", "größe", NO_UTF8])
+def test_a_queue_comes_back_with_its_owner(reopened: Open, owner: str | None) -> None:
+    definitions = reopened()
+    definitions.add_queue("/", "q", is_auto_delete=False, arguments={}, owner=owner)
+    definitions.add_queue("/", "p", is_auto_delete=False, arguments={})
+    assert [queue.owner for queue in reopened().queues("/")] == [owner, None]
+
+
 def test_exchanges_and_bindings_come_back_in_their_order(reopened: Open) -> None:
     definitions = reopened()
     for name in ("z", "a", "m"):
@@ -165,6 +174,23 @@ def test_a_binding_is_one_however_often_it_is_made_and_whatever_the_order(
     ]
 
 
+def test_a_binding_replaces_others_in_one_step(reopened: Open) -> None:
+    definitions = reopened()
+    definitions.add_exchange(
+        "/", "x", "topic", is_auto_delete=False, is_internal=False, arguments={}
+    )
+    place = ("/", "x", "queue", "q", "key")
+    for number in range(3):
+        definitions.bind(*place, {"n": number})
+    definitions.bind("/", "x", "queue", "q", "other", {"n": 0})
+    definitions.bind(*place, {"n": 7}, replaced=[{"n": 0}, {"n": 2}])
+    assert [(one.routing_key, one.arguments) for one in reopened().bindings("/")] == [
+        ("key", {"n": 1}),
+        ("other", {"n": 0}),
+        ("key", {"n": 7}),
+    ]
+
+
 def test_a_deleted_queue_takes_its_bindings_along_and_no_others(reopened: Open) -> None:
     definitions = reopened()
     for vhost, name in (("/", "q"), ("/", "p"), ("v", "q")):
@@ -197,6 +223,40 @@ def test_a_deleted_exchange_takes_along_the_bindings_of_both_its_ends(reopened: 
         ("a", "exchange", "c"),
         ("a", "queue", "b"),
     ]
+
+
+def test_an_exchange_and_its_own_queue_come_and_go_together(reopened: Open) -> None:
+    definitions = reopened()
+    add_exchange = partial(
+        definitions.add_exchange, "/", is_auto_delete=False, is_internal=False, arguments={}
+    )
+    assert add_exchange("plain", "topic") == 0
+    before = definitions.add_queue("/", "q", is_auto_delete=False, arguments={})
+    of_exchange = add_exchange("e", "topic", queue="of e")
+    assert of_exchange == before + 1
+    definitions = reopened()
+    assert definitions.queues("/")[1] == QueueDefinition(of_exchange, "of e", False, Table())
+    definitions.delete_exchange("/", "e", queue="of e")
+    definitions = reopened()
+    assert [exchange.name for exchange in definitions.exchanges("/")] == ["plain"]
+    assert [queue.name for queue in definitions.queues("/")] == ["q"]
+    assert definitions.queue_ids("/", "of e") == [of_exchange]
+
+
+def test_an_exchange_whose_queue_cannot_be_written_is_not_either(reopened: Open) -> None:
+    definitions = reopened()
+    definitions.add_queue("/", "taken", is_auto_delete=False, arguments={})
+    with pytest.raises(StoreError):
+        definitions.add_exchange(
+            "/",
+            "e",
+            "topic",
+            is_auto_delete=False,
+            is_internal=False,
+            arguments={},
+            queue="taken",
+        )
+    assert reopened().exchanges("/") == []
 
 
 def test_what_was_told_is_there_without_an_orderly_end(path: Path) -> None:
@@ -244,13 +304,30 @@ def test_the_end_of_ids_is_a_sentence_and_no_queue(path: Path, reopened: Open) -
     assert [queue.name for queue in definitions.queues("/")] == ["q"]
 
 
+def test_hosts_come_back_in_the_order_in_which_they_were_last_seen(reopened: Open) -> None:
+    definitions = reopened()
+    for host, day in (("10.0.0.1", 1), ("::1", 1), (NO_UTF8, 2), ("10.0.0.1", 3)):
+        definitions.remember_host(host, day)
+    assert definitions.hosts() == [("::1", 1), (NO_UTF8, 2), ("10.0.0.1", 3)]
+    definitions = reopened()
+    assert definitions.hosts() == [("::1", 1), (NO_UTF8, 2), ("10.0.0.1", 3)]
+    definitions.forget_hosts([NO_UTF8, "::1", "never seen"])
+    assert reopened().hosts() == [("10.0.0.1", 3)]
+
+
+def test_hosts_are_no_virtual_hosts(reopened: Open) -> None:
+    definitions = reopened()
+    definitions.remember_host("10.0.0.1", 1)
+    assert definitions.vhosts() == []
+
+
 class TestFilesThatAreNotOurs:
     def test_a_later_version_is_refused_by_its_number(self, path: Path) -> None:
         SqliteDefinitions(path).close()
         outside = sqlite3.connect(path)
         outside.execute("PRAGMA user_version = 99")
         outside.close()
-        with pytest.raises(StoreError, match=rf"{FILE_NAME}: version 99, .* than 1; a newer"):
+        with pytest.raises(StoreError, match=rf"{FILE_NAME}: version 99, .* than 2; a newer"):
             SqliteDefinitions(path)
 
     def test_no_database_at_all_is_told(self, path: Path) -> None:

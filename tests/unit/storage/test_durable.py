@@ -14,6 +14,7 @@ from hareline.storage.batch import BatchBuilder
 from hareline.storage.durable import BEHIND_BYTES, DurableStore
 from hareline.storage.journal.format import CLEAN, FREE, MESSAGE, OFFSET_BITS, decode_message
 from hareline.storage.journal.syncer import InlineSyncer, ThreadSyncer, Work
+from hareline.storage.ledger import SETTLED
 from hareline.storage.recovered import RecoveredState
 from tests.crash.forgetful_files import ForgetfulFiles, Operation
 from tests.support.messages import make_message
@@ -83,6 +84,145 @@ def test_whatever_gathers_first_asks_for_a_turn() -> None:
     stand.turn()
     stand.queue(1).forget()
     assert stand.turns == 1
+
+
+class TestLingering:
+    """Settlements that nobody waits for are joined by others before they are written."""
+
+    @pytest.fixture
+    def stand(self) -> StoreStand:
+        return StoreStand(linger_ms=5)
+
+    def test_settlements_wait_for_their_time(self, stand: StoreStand) -> None:
+        entries = stand.entries(1, 3)
+        stand.turn()
+        syncs = stand.store.syncs
+        for entry in entries:
+            stand.settle(1, [entry])
+            stand.turn()
+        assert stand.runs() == []
+        assert [delay_s for delay_s, _ in stand.syncer.submitted] == [0.005]
+        stand.syncer.step()
+        stand.settle_down()
+        assert stand.runs() == [(1, 0, 3)]
+        assert stand.store.syncs == syncs + 1
+
+    def test_a_second_pause_follows_the_first(self, stand: StoreStand) -> None:
+        entries = stand.entries(1, 2)
+        stand.turn()
+        for entry in entries:
+            stand.settle(1, [entry])
+            stand.turn()
+            assert len(stand.syncer.submitted) == 1
+            stand.syncer.step()
+            stand.settle_down()
+        assert stand.runs() == [(1, 0, 1), (1, 1, 1)]
+
+    def test_a_new_message_takes_them_along_at_once(self, stand: StoreStand) -> None:
+        first, _ = stand.entries(1, 2)
+        stand.turn()
+        stand.settle(1, [first])
+        stand.turn()
+        stand.entry(2)
+        stand.turn()
+        assert stand.runs() == [(1, 0, 1)]
+        stand.syncer.step()  # the pause comes to an end in which there is nothing
+        stand.settle_down()
+        assert not stand.syncer.submitted
+
+    def test_who_waits_for_them_does_not_wait_longer(self, stand: StoreStand) -> None:
+        first, _ = stand.entries(1, 2)
+        stand.turn()
+        stand.settle(1, [first])
+        stand.turn()
+        told: list[str] = []
+        stand.store.when_durable(stand.store.ticket, lambda: told.append("durable"))
+        stand.settle_down()
+        assert told == ["durable"]
+        assert stand.runs() == [(1, 0, 1)]
+
+    def test_the_end_does_not_wait(self, stand: StoreStand) -> None:
+        entries = stand.entries(1, 2)
+        stand.turn()
+        stand.settle(1, entries[:1])
+        stand.turn()
+        stand.store.close()
+        assert stand.reopen().bodies(1) == [b"body"]
+        assert stand.runs() == [(1, 0, 1)]
+
+    def test_a_crash_brings_back_what_waited(self, stand: StoreStand) -> None:
+        entries = stand.entries(1, 2)
+        stand.turn()
+        stand.acquire(1, entries)
+        stand.turn()
+        stand.settle(1, entries)
+        stand.turn()
+        stand.crash()
+        again = stand.reopen()
+        assert again.counts(1) == [1, 1]  # and as delivered before
+
+
+def test_what_has_left_is_written_as_long_as_its_dead_letter_waits() -> None:
+    stand = StoreStand()
+    leaving, gone, other = stand.entries(1, 3)
+    ledger = stand.queue(1)
+    for entry in (leaving, gone):
+        entry.state = SETTLED
+    ledger.keep_leaving(leaving)
+    ledger.settle(gone)
+    stand.turn()  # its publisher may be told of it now
+    assert leaving.message.position > 0
+    stand.crash()
+    again = stand.reopen()
+    assert sorted(again.found[1]) == [leaving.offset, other.offset]
+
+
+def test_what_has_left_counts_as_delivered_after_a_crash() -> None:
+    stand = StoreStand()
+    (leaving,) = stand.entries(1, 1)
+    leaving.state = SETTLED
+    stand.queue(1).keep_leaving(leaving)
+    stand.turn()
+    stand.crash()
+    assert stand.reopen().counts(1) == [1]
+
+
+def test_a_message_of_several_queues_is_whole_in_a_batch_that_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hareline.storage.batch.BATCH_BYTES", 300)
+    stand = StoreStand(is_automatic=False)
+    messages = [persistent(bytes(200)) for _ in range(4)]
+    entries = [[stand.entry(queue_id, message) for message in messages] for queue_id in (1, 2)]
+    stand.store.write_pending()  # the first messages, and not all
+    written = [message for message in messages if message.position > 0]
+    assert 0 < len(written) < len(messages)
+    for of_queue in entries:
+        for entry, message in zip(of_queue, messages, strict=True):
+            if message in written:
+                stand.settle(1 if of_queue is entries[0] else 2, [entry])
+    stand.settle_down()
+    assert stand.failures == []
+    stand.crash()
+    again = stand.reopen()
+    expected = [entry.offset for entry in entries[0] if entry.message not in written]
+    assert list(again.found[1]) == list(again.found[2]) == expected
+
+
+def test_what_has_left_is_gone_with_its_dead_letter() -> None:
+    stand = StoreStand()
+    early, late, other = stand.entries(1, 3)
+    ledger = stand.queue(1)
+    for entry in (early, late):
+        entry.state = SETTLED
+        ledger.keep_leaving(entry)
+    ledger.settle_left(early)  # before it was ever written
+    stand.turn()
+    ledger.settle_left(late)
+    stand.turn()
+    stand.crash()
+    assert list(stand.reopen().found[1]) == [other.offset]
+    assert early.message.position < 0
 
 
 def test_a_batch_is_all_or_nothing() -> None:

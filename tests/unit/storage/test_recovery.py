@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hareline.broker.ownership import ClientOwner
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
@@ -342,6 +343,15 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 def bodies(queue: Queue) -> list[bytes]:
     return [bytes(entry.message.body) for entry in queue.ready_entries()]
+
+
+def test_a_queue_of_a_client_id_is_that_client_id_s_again(disk: Disk) -> None:
+    add = disk.definitions.add_queue
+    add("/", "theirs", is_auto_delete=False, arguments={}, owner="client-1")
+    add("/", "everybody's", is_auto_delete=False, arguments={})
+    queues = disk.restored().queues
+    assert queues["theirs"].owner == ClientOwner("client-1")
+    assert queues["everybody's"].owner is None
 
 
 def taken(queue: Queue) -> QueueEntry:

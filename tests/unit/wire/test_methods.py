@@ -264,6 +264,14 @@ def test_a_timestamp_that_is_no_date_is_kept() -> None:
         pamqp_frame.unmarshal(encode_method(1, commands.Queue.Declare, arguments=arguments))
 
 
+def test_the_recover_of_0_9_is_that_of_0_9_1() -> None:
+    for bit in (False, True):
+        method = decode_method(b"\0\x3c\0\x66" + bytes((bit,)))
+        assert isinstance(method, commands.Basic.Recover)
+        assert method.requeue is bit
+    assert encode_method(1, commands.Basic.Recover, requeue=True)[7:11] == b"\0\x3c\0\x6e"
+
+
 def test_methods_that_pamqp_does_not_have_are_here() -> None:
     payload = b"\x00\x28\x00\x16\x02ex\x02rk\x01q"
     with pytest.raises(pamqp_exceptions.UnmarshalingException):

@@ -53,22 +53,7 @@ class ConsistentHashExchange(Exchange):
 
     __slots__ = ("_hash_header", "_hash_property", "_loosened", "_lowest", "_owners", "_weights")
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        is_durable: bool = True,
-        is_auto_delete: bool = False,
-        is_internal: bool = False,
-        arguments: Arguments | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            is_durable=is_durable,
-            is_auto_delete=is_auto_delete,
-            is_internal=is_internal,
-            arguments=arguments,
-        )
+    def _begin(self) -> None:
         self._hash_header = _text_argument(self.arguments, "hash-header")
         self._hash_property = _text_argument(self.arguments, "hash-property")
         self.is_static = self._hash_header is None and self._hash_property is None

@@ -20,22 +20,7 @@ class DirectExchange(Exchange):
 
     __slots__ = ("_routes",)
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        is_durable: bool = True,
-        is_auto_delete: bool = False,
-        is_internal: bool = False,
-        arguments: Arguments | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            is_durable=is_durable,
-            is_auto_delete=is_auto_delete,
-            is_internal=is_internal,
-            arguments=arguments,
-        )
+    def _begin(self) -> None:
         self._routes: dict[str, DestinationSet] = {}
 
     def match(self, routing_key: str, message: Headers) -> Iterable[Destination]:

@@ -1,6 +1,6 @@
 """What every exchange is: a named thing with bindings that answers "who gets this routing key?".
 
-Each type supplies three methods (``bind``, ``unbind``, ``match``) and nothing else; the walk over
+Each type supplies ``_begin``, ``bind``, ``unbind`` and ``match``, and nothing else; the walk over
 exchange-to-exchange bindings, alternate exchanges, CC/BCC and the de-duplication of queues is
 ``broker.vhost``'s, once for all types. The vhost calls ``match`` on a miss of a connection's route
 cache only, unless ``is_static`` is False; then it is called for every message.         [hot: match]
@@ -35,13 +35,16 @@ class MessageProperties(Protocol):
 
 
 class Headers(Protocol):
-    """What a match may read of a message. Both are decoded on first use; headers may be empty."""
+    """What a match may read of a message. Both properties are decoded on first use, and then kept;
+    headers may be empty. ``header`` decodes one of them alone; None where there is none."""
 
     @property
     def headers(self) -> Arguments: ...
 
     @property
     def properties(self) -> MessageProperties: ...
+
+    def header(self, name: str) -> object: ...
 
 
 class Exchange(ABC):
@@ -84,6 +87,10 @@ class Exchange(ABC):
         self.arguments: Arguments = arguments or {}
         alternate = self.arguments.get("alternate-exchange")
         self.alternate_exchange = alternate if isinstance(alternate, str) else None
+        self._begin()
+
+    def _begin(self) -> None:  # noqa: B027 - the default exchange has nothing of its own
+        """Set up what this type matches by, empty; all else of the exchange is there."""
 
     @classmethod  # noqa: B027 - most types take any arguments
     def validate_arguments(cls, arguments: Arguments) -> None:

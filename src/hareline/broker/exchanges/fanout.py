@@ -20,22 +20,7 @@ class FanoutExchange(Exchange):
 
     __slots__ = ("_destinations",)
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        is_durable: bool = True,
-        is_auto_delete: bool = False,
-        is_internal: bool = False,
-        arguments: Arguments | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            is_durable=is_durable,
-            is_auto_delete=is_auto_delete,
-            is_internal=is_internal,
-            arguments=arguments,
-        )
+    def _begin(self) -> None:
         self._destinations = DestinationSet()
 
     def match(self, routing_key: str, message: Headers) -> Iterable[Destination]:

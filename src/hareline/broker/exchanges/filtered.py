@@ -1,8 +1,16 @@
-"""A destination behind a message selector: what a binding with ``x-filter-jms-selector`` leads to.
+"""A destination that does not take every message: what a binding with a filter leads to.
 
-``broker.vhost`` binds one of these in place of the queue or exchange and asks it for each message
-that the exchange matched, so exchange types know nothing of selectors. The argument is Broker-J's
-(``AMQPFilterTypes.JMS_SELECTOR``); the language is described in docs/selectors.md.        [hot]
+``broker.binder`` binds one of these in place of the queue or exchange, and ``broker.vhost`` asks it
+for each message that the exchange matched, so exchange types know nothing of filters. The arguments
+are Broker-J's (``AMQPFilterTypes``); the language of selectors is described in docs/selectors.md.
+                                                                                             [hot]
+
+=====================  ============================================================================
+argument               the message is taken
+=====================  ============================================================================
+x-filter-jms-selector  if the selector is true of it
+x-qpid-no-local        unless its publisher's connection owns the queue or consumes from it
+=====================  ============================================================================
 """
 
 from __future__ import annotations
@@ -11,37 +19,80 @@ from collections.abc import Mapping
 from typing import Final
 
 from hareline.broker.exchanges.exchange import Destination
+from hareline.broker.ownership import is_own
+from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.error import SelectorError
 from hareline.broker.selectors.selector import Selector, compile_selector
-from hareline.errors import PreconditionFailed
+from hareline.errors import InvalidSelector
+from hareline.message import Message, Publisher
 
 SELECTOR_ARGUMENT: Final = "x-filter-jms-selector"
+NO_LOCAL_ARGUMENT: Final = "x-qpid-no-local"
 
 
 class FilteredDestination:
-    """``destination`` gets the messages of which ``selector`` is true."""
+    """``destination`` gets the messages of which ``selector`` is true, None: all.
 
-    __slots__ = ("destination", "name", "selector")
+    ``is_no_local``: but not those of connections whose queue it is.
+    """
 
-    def __init__(self, destination: Destination, selector: Selector) -> None:
+    __slots__ = ("destination", "is_no_local", "name", "selector")
+
+    def __init__(
+        self, destination: Destination, selector: Selector | None, *, is_no_local: bool
+    ) -> None:
         self.name = destination.name
         self.destination = destination
         self.selector = selector
+        self.is_no_local = is_no_local
+
+    def takes(self, message: Message) -> bool:
+        if self.is_no_local and _is_local(self.destination, message.address.publisher):
+            return False
+        return self.selector is None or self.selector.matches(message)
+
+
+def _is_local(destination: Destination, publisher: Publisher | None) -> bool:
+    """Whether this is a queue of the publisher's: it owns it, or consumes from it."""
+    if publisher is None or not isinstance(destination, Queue):
+        return False
+    return is_own(destination.owner, publisher) or any(
+        consumer.publisher is publisher for consumer in destination.consumers
+    )
+
+
+def is_true(value: object) -> bool:
+    """A flag of Qpid's, which may come as text (``argument_readers.qpid_truth``)."""
+    return str(value).lower() == "true"
+
+
+def filtered(destination: Destination, arguments: Mapping[str, object]) -> Destination:
+    """The destination of a binding with these arguments; raises InvalidSelector."""
+    selector = selector_of(arguments)
+    is_no_local = is_true(arguments.get(NO_LOCAL_ARGUMENT)) or (
+        # its own messages would be for none of its consumers, and gather there
+        isinstance(destination, Queue)
+        and destination.owner is not None
+        and is_true(destination.arguments.get("no-local"))
+    )
+    if selector is None and not is_no_local:
+        return destination
+    return FilteredDestination(destination, selector, is_no_local=is_no_local)
 
 
 def selector_of(arguments: Mapping[str, object]) -> Selector | None:
     """The selector in the arguments of a binding; None for none, or a blank one (Qpid's clients).
 
-    Raises PreconditionFailed that says what is wrong with it.
+    Raises InvalidSelector that says what is wrong with it.
     """
     text = arguments.get(SELECTOR_ARGUMENT)
     if text is None:
         return None
     if not isinstance(text, str):
-        raise PreconditionFailed(f"invalid arg '{SELECTOR_ARGUMENT}': expected a string")
+        raise InvalidSelector(f"invalid arg '{SELECTOR_ARGUMENT}': expected a string")
     if not text.strip():
         return None
     try:
         return compile_selector(text)
     except SelectorError as error:
-        raise PreconditionFailed(f"invalid arg '{SELECTOR_ARGUMENT}': {error}") from None
+        raise InvalidSelector(f"invalid arg '{SELECTOR_ARGUMENT}': {error}") from None

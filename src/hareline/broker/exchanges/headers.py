@@ -98,22 +98,7 @@ class HeadersExchange(Exchange):
 
     __slots__ = ("_always", "_bindings", "_postings")
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        is_durable: bool = True,
-        is_auto_delete: bool = False,
-        is_internal: bool = False,
-        arguments: Arguments | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            is_durable=is_durable,
-            is_auto_delete=is_auto_delete,
-            is_internal=is_internal,
-            arguments=arguments,
-        )
+    def _begin(self) -> None:
         self.is_static = False
         self._always: _Posting = {}
         self._bindings: dict[tuple[Destination, object], _Binding] = {}

@@ -20,34 +20,18 @@ class RandomExchange(Exchange):
     type_name: ClassVar[str] = "x-random"
     matches_every_key: ClassVar[bool] = False
 
-    __slots__ = ("_bound", "_draw")
+    __slots__ = ("_bound", "draw")
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        is_durable: bool = True,
-        is_auto_delete: bool = False,
-        is_internal: bool = False,
-        arguments: Arguments | None = None,
-        draw: Callable[[], float] = random.random,
-    ) -> None:
-        super().__init__(
-            name,
-            is_durable=is_durable,
-            is_auto_delete=is_auto_delete,
-            is_internal=is_internal,
-            arguments=arguments,
-        )
+    def _begin(self) -> None:
         self.is_static = False
         self._bound: list[Destination] = []  # one item per binding
-        self._draw = draw
+        self.draw: Callable[[], float] = random.random
 
     def match(self, routing_key: str, message: Headers) -> Iterable[Destination]:
         bound = self._bound
         if not bound:
             return ()
-        return (bound[int(self._draw() * len(bound))],)
+        return (bound[int(self.draw() * len(bound))],)
 
     def bind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
         self._bound.append(destination)

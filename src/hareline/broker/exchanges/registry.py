@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from hareline.broker.exchanges.consistent_hash import ConsistentHashExchange
+from hareline.broker.exchanges.delayed import DelayedExchange, inner_type_of
 from hareline.broker.exchanges.direct import DirectExchange
 from hareline.broker.exchanges.exchange import Arguments, Exchange
 from hareline.broker.exchanges.fanout import FanoutExchange
 from hareline.broker.exchanges.headers import HeadersExchange
+from hareline.broker.exchanges.jms_topic import JmsTopicExchange
 from hareline.broker.exchanges.random_choice import RandomExchange
 from hareline.broker.exchanges.topic import TopicExchange
 from hareline.errors import PreconditionFailed
@@ -28,6 +30,8 @@ EXCHANGE_TYPES: Final[Mapping[str, type[Exchange]]] = {
         HeadersExchange,
         ConsistentHashExchange,
         RandomExchange,
+        JmsTopicExchange,
+        DelayedExchange,
     )
 }
 
@@ -55,10 +59,14 @@ def create_exchange(
     """
     of_type = exchange_class(type_name)
     of_type.validate_arguments(arguments or {})
-    return of_type(
+    exchange = of_type(
         name,
         is_durable=is_durable,
         is_auto_delete=is_auto_delete,
         is_internal=is_internal,
         arguments=arguments,
     )
+    if isinstance(exchange, DelayedExchange):
+        inner_type = inner_type_of(exchange.arguments)
+        exchange.route_as(create_exchange(inner_type, name, arguments=arguments))
+    return exchange

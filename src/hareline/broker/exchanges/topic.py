@@ -86,22 +86,7 @@ class TopicExchange(Exchange):
 
     __slots__ = ("_literals", "_match_number", "_patterns", "_root")
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        is_durable: bool = True,
-        is_auto_delete: bool = False,
-        is_internal: bool = False,
-        arguments: Arguments | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            is_durable=is_durable,
-            is_auto_delete=is_auto_delete,
-            is_internal=is_internal,
-            arguments=arguments,
-        )
+    def _begin(self) -> None:
         self._literals: dict[str, DestinationSet] = {}
         self._root = _Node()
         self._patterns = 0

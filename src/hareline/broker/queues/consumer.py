@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.queue import Queue
     from hareline.broker.selectors.selector import Selector
+    from hareline.message import Message, Publisher
 
 
 class Consumer(ABC):
@@ -33,9 +34,11 @@ class Consumer(ABC):
     come back (0: at once). Until then that much is held back from ``credit`` (``_is_refilling``),
     so that it stays at 0 or below and nothing can activate the consumer early.
 
-    ``since_ms``: messages that arrived before (epoch milliseconds) are not for it. ``class_bit``
-    and ``served_at`` belong to the selective lane. ``closes_at_end``: it is let go at the end of a
-    turn in which nothing is left for it.
+    ``since_ms``: messages that arrived before (epoch milliseconds) are not for it. ``publisher``:
+    its own connection, as messages show it; ``barred``: the publisher whose messages are not for
+    it, which is that one or None (no-local). ``class_bit`` and ``served_at`` belong to the
+    selective lane. ``closes_at_end``: it is let go at the end of a turn in which nothing is left
+    for it.
 
     ``is_browser``: it is shown what is ready and takes nothing away. For browsers, and for all the
     consumers of a non-destructive queue, ``start`` says where they begin. ``stream_filter``: of a
@@ -45,6 +48,7 @@ class Consumer(ABC):
     __slots__ = (
         "_is_refilling",
         "acknowledges",
+        "barred",
         "class_bit",
         "closes_at_end",
         "credit",
@@ -54,6 +58,7 @@ class Consumer(ABC):
         "is_exclusive",
         "is_live",
         "priority",
+        "publisher",
         "queue",
         "refill_from",
         "selector",
@@ -95,6 +100,8 @@ class Consumer(ABC):
         self.is_cancelled = False
         self.is_live = True
         self.since_ms = 0
+        self.publisher: Publisher | None = None
+        self.barred: Publisher | None = None
         self.start: Start = FIRST
         self.stream_filter: frozenset[str] | None = None
         self.is_browser = False
@@ -125,9 +132,43 @@ class Consumer(ABC):
     def suspend_if_full(self) -> bool:
         """True when nothing can be written now; the consumer then sees to its own resumption."""
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether a delivery now would not be put off; ``suspend_if_full`` only asks."""
+        return True
+
     @abstractmethod
     def on_queue_deleted(self) -> None:
         """The queue is gone: tell the client, if it takes basic.cancel."""
+
+    @abstractmethod
+    def on_finished(self) -> None:
+        """It was let go at the end of its queue, as it had asked: tell the client."""
+
+    @property
+    def is_choosy(self) -> bool:
+        """Whether some messages are not for it, which is for the selective lane to tell."""
+        return self.selector is not None or self.since_ms > 0 or self.barred is not None
+
+    def would_receive(self, message: Message) -> bool:
+        """Whether a new message is for it, and nothing keeps it from getting it at once."""
+        if not self.is_active or not self.is_writable:
+            return False
+        if any(not window.admits(message.size) for window in self.windows):
+            return False
+        return self.wants(message)
+
+    def wants(self, message: Message) -> bool:
+        """Whether a message is for it, as one that was not delivered before."""
+        if self.barred is not None and message.address.publisher is self.barred:
+            return False
+        if message.arrival_ms < self.since_ms:
+            return False
+        if self.selector is None:
+            return True
+        is_true = self.selector.matches(message)
+        message.forget_properties()
+        return is_true
 
     def restore_credit(self, size: int) -> None:
         """One delivery of ``size`` octets was settled or released."""

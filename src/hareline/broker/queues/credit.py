@@ -41,6 +41,17 @@ class CreditWindow:
             return True
         return self.used_bytes + size <= self.limit_bytes
 
+    @property
+    def free_count(self) -> int:
+        """Deliveries that it admits whatever their sizes; at most 1 where octets are limited."""
+        if self.limit_bytes:
+            return 0 if self.used_bytes else 1
+        return self.limit_count - self.used_count if self.limit_count else UNLIMITED
+
+    def use_all(self, sizes: list[int]) -> None:
+        self.used_count += len(sizes)
+        self.used_bytes += sum(sizes)
+
     def use(self, size: int) -> None:
         self.used_count += 1
         self.used_bytes += size

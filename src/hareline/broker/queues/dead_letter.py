@@ -169,7 +169,8 @@ class DeadLetters:
     ) -> None:
         """Publish the messages of entries that have left the queue, unless nobody wants these.
 
-        ``ledger`` is told that an entry is settled, as soon as its letter is published.
+        ``ledger`` is told that an entry is settled, as soon as its letter is published; that may
+        have to wait for others (``dead_letter_post``).
         """
         if not entries:
             return
@@ -183,7 +184,11 @@ class DeadLetters:
         else:
             messages = [entry.message for entry in entries]
         environment = self._environment
-        settlements = None if ledger is None else map(ledger.settle, entries)
+        settlements = None
+        if ledger is not None:
+            for entry in entries:
+                ledger.keep_leaving(entry)
+            settlements = map(ledger.settle_left, entries)
         environment.dead_letter_post.take(self, messages, reason, environment.timers, settlements)
 
     def publish_all(self, entries: Iterator[QueueEntry], reason: DeathReason) -> None:
@@ -407,6 +412,6 @@ def _as_it_came(entry: QueueEntry) -> Message:
 
 def _without_delivery_count(entry: QueueEntry) -> Message:
     """The message as it was when the queue got it: what returned was given the header there."""
-    if entry.delivery_count == 0:
+    if entry.returns == 0:
         return entry.message
     return entry.message.without_header(DELIVERY_COUNT_HEADER)

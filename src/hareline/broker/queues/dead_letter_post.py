@@ -28,16 +28,17 @@ class DeadLetterPost:
     """The dead messages of one virtual host that are not published yet.
 
     ``_is_occupied``: somebody publishes right now, or a timer is set to go on with it, or it is
-    held.
+    held. ``is_held``: by a recovery, when the queues have not got back yet what was in them.
     """
 
-    __slots__ = ("_is_occupied", "_waiting")
+    __slots__ = ("_is_occupied", "_waiting", "is_held")
 
     def __init__(self) -> None:
         self._waiting: deque[
             tuple[DeadLetters, Iterator[Message], DeathReason, Iterator[None] | None]
         ] = deque()
         self._is_occupied = False
+        self.is_held = False
 
     def take(
         self,
@@ -60,9 +61,11 @@ class DeadLetterPost:
     def hold(self) -> None:
         """Publish nothing until ``release``."""
         self._is_occupied = True
+        self.is_held = True
 
     def release(self, timers: Timers) -> None:
         """Go on with what has come meanwhile."""
+        self.is_held = False
         self._go(timers)
 
     def _go(self, timers: Timers) -> None:

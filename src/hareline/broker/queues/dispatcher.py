@@ -23,6 +23,7 @@ from hareline.broker.queues.order import EntryOrder
 
 if TYPE_CHECKING:
     from hareline.broker.queues.queue import Queue
+    from hareline.message import Message
 
 # One queue's share of a turn. Large enough that a batch amortises its fixed cost (about 2 us),
 # small enough that other queues and the sockets wait only a few milliseconds.
@@ -147,6 +148,12 @@ class Dispatcher:
         """Whether ``run`` could hand this ready entry to anybody; True where that is not known."""
         return self.has_active_consumers
 
+    def has_taker(self, message: Message) -> bool:
+        """Whether a consumer waits that would be given this new message at once."""
+        if len(self._order):
+            return False
+        return any(consumer.would_receive(message) for consumer in self.consumers)
+
     def least(self) -> QueueEntry | None:
         """The ready entry that a full queue gives up first, left where it is."""
         return self._order.least()
@@ -190,7 +197,7 @@ class Dispatcher:
                     return True
                 limit = self._batch_limit(waiting, budget)
                 if ring[0].windows:
-                    budget -= self._serve_windowed(ring)
+                    budget -= self._serve_windowed(ring, limit if len(ring) == 1 else 1)
                 elif len(ring) == 1:
                     budget -= self._serve_one(ring, limit)
                 else:
@@ -271,19 +278,26 @@ class Dispatcher:
         if consumer.windows:
             ring.appendleft(consumer)
             consumer.is_active = True
-            return self._serve_windowed(ring)
+            return self._serve_windowed(ring, 1)
         if consumer.credit > 1:
             ring.append(consumer)
             consumer.is_active = True
         return self._hand_over(consumer, self._queue.acquire(1))
 
-    def _serve_windowed(self, ring: deque[Consumer]) -> int:
-        """One entry to a consumer whose windows must be asked; it goes to the end of its ring."""
+    def _serve_windowed(self, ring: deque[Consumer], limit: int) -> int:
+        """One entry to a consumer whose windows must be asked; it goes to the end of its ring.
+
+        To one who is alone there, up to ``limit`` as far as its windows admit them unseen.
+        """
         consumer = ring.popleft()
         consumer.is_active = False
         entry = self._order.peek()
         if entry is None or consumer.suspend_if_full():
             return 0
+        if limit > 1:
+            limit = min(limit, consumer.credit, *[window.free_count for window in consumer.windows])
+            if limit > 1:
+                return self._serve_windowed_run(ring, consumer, limit)
         size = entry.message.size
         for window in consumer.windows:
             if not window.admits(size):
@@ -295,6 +309,16 @@ class Dispatcher:
             ring.append(consumer)
             consumer.is_active = True
         return self._hand_over(consumer, self._queue.acquire(1))
+
+    def _serve_windowed_run(self, ring: deque[Consumer], consumer: Consumer, limit: int) -> int:
+        entries = self._queue.acquire(limit)
+        sizes = [entry.message.size for entry in entries]
+        for window in consumer.windows:
+            window.use_all(sizes)
+        if consumer.credit > len(entries):
+            ring.append(consumer)
+            consumer.is_active = True
+        return self._hand_over(consumer, entries)
 
     def _hand_over(self, consumer: Consumer, entries: list[QueueEntry]) -> int:
         consumer.credit -= len(entries)

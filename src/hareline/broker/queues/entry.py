@@ -31,13 +31,19 @@ SETTLED: Final = 2
 HELD: Final = 3
 PARKED: Final = 4
 
+# ``delivery_count`` is a number of returns, which stops at the first, and perhaps the second: the
+# entry has also come back in ways that do not count (``Queue.release``). Both fit the journal.
+RETURNS_MAX: Final = 0x7FFF
+UNCOUNTED: Final = 0x8000
+
 STATE_NAMES: Final = ("ready", "acquired", "settled", "held", "parked")
 
 
 class QueueEntry:
     """``offset`` only grows within a queue and fixes the entry's place in it.
 
-    ``delivery_count`` counts deliveries that came back; above 0 the next one is "redelivered".
+    ``delivery_count``, above 0, says that the next delivery is "redelivered"; ``returns`` is how
+    often the entry came back as far as that counts.
     ``consumer`` is who acquired it; None while ready and for basic.get.
 
     The entries of a plain FIFO queue need no more; ``rank``, ``group`` and ``expires_at_ms`` are
@@ -57,6 +63,10 @@ class QueueEntry:
         self.state = READY
         self.delivery_count = 0
         self.consumer: Consumer | None = None
+
+    @property
+    def returns(self) -> int:
+        return self.delivery_count & RETURNS_MAX
 
     def __repr__(self) -> str:
         return f"<QueueEntry {self.offset} of {self.queue.name!r}, {STATE_NAMES[self.state]}>"

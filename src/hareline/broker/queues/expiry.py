@@ -27,8 +27,22 @@ from hareline.broker.queues.environment import QueueEnvironment
 if TYPE_CHECKING:
     from hareline.broker.queues.queue import Queue
 
+RELATIVE_MAX_MS: Final = 315_360_000_000  # ten years; an expiration above it is an instant
+INSTANT_MAX_MS: Final = (1 << 63) - 1
 DROPS_PER_TURN: Final = 2048  # some milliseconds; the rest has to wait for the next turn
 SETTLED_ALLOWED: Final = 64  # kept in the index besides as many as there are living ones
+
+
+def expires_at_ms(expiration_ms: int, now_ms: int) -> int:
+    """The instant that an expiration means, in epoch milliseconds.
+
+    Up to ten years it is a time to live, as in RabbitMQ, which refuses more; above that it is the
+    instant itself, as the clients of Qpid send it (docs/data-model.md), or for ever if that is more
+    than a record of the journal can say.
+    """
+    if expiration_ms <= RELATIVE_MAX_MS:
+        return now_ms + expiration_ms
+    return min(expiration_ms, INSTANT_MAX_MS)
 
 
 class Expiry:

@@ -2,7 +2,8 @@
 
 Called by ``queue`` for each new entry, where the queue was declared with x-hold-on-publish. A held
 entry stands in no ordering, so others overtake it; at its time it takes the place its offset gives
-it. What a message may say, in its headers, and when it is ready then:
+it. The queues of x-delayed-message exchanges have ``delay``, a variety of it. What a message may
+say, in its headers, and when it is ready then:
 
 =========================  =====================  ================================================
 header                     value                  ready at
@@ -27,9 +28,10 @@ from __future__ import annotations
 from decimal import Decimal
 from heapq import heapify, heappop, heappush
 from math import isfinite
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from hareline.broker.queues.alarm import NEVER, Alarm
+from hareline.broker.queues.credit import UNLIMITED
 from hareline.broker.queues.entry import HELD, SETTLED, QueueEntry
 from hareline.broker.queues.environment import QueueEnvironment
 
@@ -56,7 +58,14 @@ _HEADERS: Final = tuple(
 
 
 class Hold:
-    """The held entries of one queue, and the timer for the first of them."""
+    """The held entries of one queue, and the timer for the first of them.
+
+    ``per_ring``: so many are made ready at once, the rest in the next turns; ``bytes_per_ring``:
+    with about so many octets of bodies.
+    """
+
+    per_ring: ClassVar[int] = READIED_PER_RING
+    bytes_per_ring: ClassVar[int] = UNLIMITED  # nobody looks at them
 
     __slots__ = ("_alarm", "_clock", "_heap", "_queue")
 
@@ -76,13 +85,16 @@ class Hold:
         ready_ms = ready_at_ms(entry.message, since_ms)
         if ready_ms <= self._clock.now_ms:
             return False
+        self._keep(entry, ready_ms)
+        return True
+
+    def _keep(self, entry: QueueEntry, ready_ms: int) -> None:
         heap = self._heap
         if len(heap) > 2 * self._queue.held_count + SETTLED_ALLOWED:
             self._forget_settled()
         heappush(heap, (ready_ms, entry.offset, entry))
         if ready_ms < self._alarm.at_ms:
             self._alarm.set(ready_ms)
-        return True
 
     def take_all(self) -> list[QueueEntry]:
         """Remove and return every held entry, in the order in which they came."""
@@ -104,24 +116,30 @@ class Hold:
 
     def _on_alarm(self) -> None:
         heap, now_ms = self._heap, self._clock.now_ms
+        room_bytes = self.bytes_per_ring
         ready: list[QueueEntry] = []
         expired: list[QueueEntry] = []
-        for _ in range(READIED_PER_RING):
-            if not heap or heap[0][0] > now_ms:
+        for _ in range(self.per_ring):
+            if not heap or heap[0][0] > now_ms or room_bytes <= 0:
                 break
             entry = heappop(heap)[2]
             if entry.state == HELD:
                 # ready and expired at once: a dispatch would still deliver it
                 is_expired = 0 < entry.expires_at_ms <= now_ms
                 (expired if is_expired else ready).append(entry)
+                room_bytes -= entry.message.size
         if expired:
             self._queue.drop(expired, "expired")
         if ready:
-            self._queue.make_held_ready(ready)
+            self._on_ready(ready)
         if len(heap) > 2 * self._queue.held_count + SETTLED_ALLOWED:
             self._forget_settled()
         if heap and heap[0][0] < self._alarm.at_ms:
             self._alarm.set(heap[0][0])
+
+    def _on_ready(self, entries: list[QueueEntry]) -> None:
+        """Their time has come, in this order."""
+        self._queue.make_held_ready(entries)
 
     def _forget_settled(self) -> None:
         self._heap[:] = [item for item in self._heap if item[2].state != SETTLED]
@@ -145,7 +163,7 @@ def ready_at_ms(message: Message, now_ms: int) -> int:
     for name, name_octets, kind in _HEADERS:
         if name_octets not in octets:
             continue
-        number = _whole_number(message.header(name))
+        number = whole_number(message.header(name))
         if number <= 0:
             continue
         if kind == _DELAY:
@@ -156,7 +174,7 @@ def ready_at_ms(message: Message, now_ms: int) -> int:
     return ready_ms
 
 
-def _whole_number(value: object) -> int:
+def whole_number(value: object) -> int:
     """A numeric header as an integer, 0 for everything else; what is without end never comes."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return 0

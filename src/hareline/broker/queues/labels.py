@@ -1,10 +1,11 @@
 """What can be read off a message for the selective lane: the selectors true of it, and its group.
 
-Consumers with the same selector and the same start in time are a *class*, and each class has a bit;
-a message's mask has the bits of the classes whose selector is true. Both are worked out once for
-each set of properties. ``selective`` asks for every entry that comes up.                    [hot]
+Consumers with the same selector, the same start in time and the same publisher that is barred to
+them are a *class*, and each class has a bit; a message's mask has the bits of the classes whose
+selector is true. Both are worked out once for each set of properties. ``selective`` asks for every
+entry that comes up.                                                                         [hot]
 
-Invariant: a bit stands for the same selector and start as long as anybody has it.
+Invariant: a bit stands for the same class as long as anybody has it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hareline.broker.selectors.selector import Selector
 if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.groups import GroupKeys
-    from hareline.message import Message
+    from hareline.message import Message, Publisher
 
 EVERYTHING: Final = 1  # the bit of consumers that may have any entry
 
@@ -26,14 +27,17 @@ Label = tuple[int, Any, int]  # mask, key of the group or None, JMSXGroupSeq or 
 
 
 class SelectorClass:
-    """Consumers with the same selector and start: ``bit`` says in a mask that they match."""
+    """Consumers that want the same messages: ``bit`` says in a mask that they match."""
 
-    __slots__ = ("bit", "selector", "since_ms")
+    __slots__ = ("barred", "bit", "selector", "since_ms")
 
-    def __init__(self, bit: int, selector: Selector | None, since_ms: int) -> None:
+    def __init__(
+        self, bit: int, selector: Selector | None, since_ms: int, barred: Publisher | None
+    ) -> None:
         self.bit = bit
         self.selector = selector
         self.since_ms = since_ms
+        self.barred = barred
 
     @property
     def asks_redelivered(self) -> bool:
@@ -57,17 +61,26 @@ class Labels:
         )
         self.is_conditional = False
 
-    def known_bit(self, selector: Selector | None, since_ms: int) -> int | None:
+    def known_bit(
+        self, selector: Selector | None, since_ms: int, barred: Publisher | None
+    ) -> int | None:
         """The bit of this class; None for a class that has to be added."""
-        if selector is None and not since_ms:
+        if selector is None and not since_ms and barred is None:
             return EVERYTHING
         text = None if selector is None else selector.text
         for one in self._classes:
-            if one.since_ms == since_ms and text == (one.selector and one.selector.text):
+            is_same = one.since_ms == since_ms and one.barred is barred
+            if is_same and text == (one.selector and one.selector.text):
                 return one.bit
         return None
 
-    def add(self, selector: Selector | None, since_ms: int, bits_in_use: set[int]) -> int:
+    def add(
+        self,
+        selector: Selector | None,
+        since_ms: int,
+        barred: Publisher | None,
+        bits_in_use: set[int],
+    ) -> int:
         """The bit of a new class. Those that nobody has are given up, and all labels are void."""
         self.by_properties.clear()
         classes = self._classes
@@ -75,8 +88,10 @@ class Labels:
         bit = EVERYTHING << 1
         while bit in bits_in_use:
             bit <<= 1
-        classes.append(SelectorClass(bit, selector, since_ms))
-        self.is_conditional = any(one.since_ms or one.asks_redelivered for one in classes)
+        classes.append(SelectorClass(bit, selector, since_ms, barred))
+        self.is_conditional = any(
+            one.since_ms or one.barred is not None or one.asks_redelivered for one in classes
+        )
         return bit
 
     def of(self, entry: QueueEntry) -> Label:
@@ -87,7 +102,8 @@ class Labels:
         mask, key, sequence = label
         message = entry.message
         for one in self._classes:
-            if message.arrival_ms < one.since_ms:
+            is_own = one.barred is not None and message.address.publisher is one.barred
+            if is_own or message.arrival_ms < one.since_ms:
                 mask &= ~one.bit
             elif one.selector is not None and entry.delivery_count and one.asks_redelivered:
                 is_true = one.selector.matches(message, True)

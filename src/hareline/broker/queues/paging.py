@@ -483,6 +483,22 @@ class Paging(Pager):
         self._report(len(lost), reason)
         return [entry for entry in entries if entry not in lost]
 
+    def whole(self, entries: list[QueueEntry]) -> list[QueueEntry]:
+        """As ``readable``, for whoever makes other messages of theirs: those have their content
+        again where that is possible, so that it is not read a second time."""
+        stored = [
+            (entry, message.stored_at)
+            for entry in entries
+            if isinstance(message := entry.message, StoredMessage)
+        ]
+        try:
+            messages = self._shelf.read_run([position for _, position in stored])
+        except StoreError:
+            return self.readable(entries)
+        for (entry, _), message in zip(stored, messages, strict=True):
+            entry.message = message
+        return entries
+
     def _report(self, count: int, reason: str) -> None:
         if count:
             self._environment.report(

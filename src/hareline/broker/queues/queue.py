@@ -34,13 +34,16 @@ from hareline.broker.queues.entry import (
     HELD,
     PARKED,
     READY,
+    RETURNS_MAX,
     SETTLED,
+    UNCOUNTED,
     QueueEntry,
     RankedEntry,
 )
 from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.expiry import Expiry
 from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.hold import ready_at_ms
 from hareline.broker.queues.last_value import LastValueOrder
 from hareline.broker.queues.order import EntryOrder
 from hareline.broker.queues.selective import SelectiveDispatcher
@@ -73,13 +76,14 @@ RESTORED_PER_STEP: Final = 4_096  # entries of an earlier life, before some may 
 
 
 class Queue:
-    """``owner`` is the connection that holds the queue exclusively, or None.
+    """``owner``: whose the queue is exclusively (``broker.ownership``), None if it is everybody's.
 
     ``next_offset`` is also the number of messages ever enqueued. ``on_unused`` is called when the
     last consumer has left (the vhost deletes auto-delete queues then). ``delivery_limit``: how
     often an entry may come back, NO_DELIVERY_LIMIT = always; ``shows_delivery_count``: redelivered
     messages carry it in the header x-delivery-count. ``keeps``: which messages go to the store,
-    KEEPS_NONE, KEEPS_PERSISTENT or KEEPS_ALL; the first while ``ledger`` is None.
+    KEEPS_NONE, KEEPS_PERSISTENT or KEEPS_ALL; the first while ``ledger`` is None. ``is_timeless``:
+    no message expires here, whatever it says.
     ``is_delivering``: entries may be on their way from the ordering to consumers, so that the queue
     looks emptier than it is.
     """
@@ -111,6 +115,7 @@ class Queue:
         "is_delivering",
         "is_durable",
         "is_guarded",
+        "is_timeless",
         "keeps",
         "last_values",
         "lease",
@@ -182,6 +187,7 @@ class Queue:
         self.delivery_limit = NO_DELIVERY_LIMIT
         self.shows_delivery_count = False
         self.is_guarded = False
+        self.is_timeless = False
         self._on_left: Callable[[QueueEntry], None] | None = None  # the policies and the lane
         self._on_departed: Callable[[QueueEntry], None] | None = None  # and the ledger
         self.renew_guard()
@@ -272,7 +278,7 @@ class Queue:
     def _take_in(self, entry: RankedEntry, now_ms: int) -> None:
         """All that this queue does to an entry that came at ``now_ms``."""
         expiry = self.expiry
-        if expiry is None and entry.message.expires_at_ms:
+        if expiry is None and entry.message.expires_at_ms and not self.is_timeless:
             expiry = self._start_expiry()
         if expiry is not None:
             expiry.add(entry, now_ms)
@@ -296,8 +302,8 @@ class Queue:
         for number, (offset, delivery_count, message) in enumerate(entries, 1):
             entry = RankedEntry(self, message, offset)
             entry.delivery_count = delivery_count
-            if delivery_count and self.shows_delivery_count:
-                entry.message = self._showing_count(message, delivery_count)
+            if entry.returns and self.shows_delivery_count:
+                entry.message = self._showing_count(message, entry.returns)
             self.next_offset = max(self.next_offset, offset + 1)
             self._take_in(entry, message.arrival_ms)
             if paging is not None and not number % RESTORED_PER_STEP:
@@ -392,6 +398,21 @@ class Queue:
         if self.overflow is not None:
             self.overflow.enforce(None)
 
+    def take_due(self, entries: list[QueueEntry]) -> list[QueueEntry]:
+        """Held entries whose time has come leave, to be sent on (``delay`` calls this).
+
+        Returns those whose messages can be read. The ledger is still to be told of each, in this
+        very callback of the loop.
+        """
+        if self.paging is not None and self.paging.has_stored:
+            entries = self.paging.whole(entries)
+            self.mark()  # the end of a dispatch forgets what was read
+        for entry in entries:
+            entry.state = SETTLED
+        self.held_count -= len(entries)
+        self.settled_count += len(entries)
+        return entries
+
     def _start_expiry(self) -> Expiry:
         assert self.environment is not None, "a queue without an environment has no time"
         self.expiry = Expiry(self, self.environment)
@@ -432,7 +453,7 @@ class Queue:
             for consumer in finished:
                 if not consumer.is_cancelled:
                     self.remove_consumer(consumer)
-                    consumer.on_queue_deleted()  # what the client is told is the same
+                    consumer.on_finished()
             if self.is_deleted:
                 return
         self._has_closing = any(consumer.closes_at_end for consumer in self.consumers)
@@ -584,30 +605,33 @@ class Queue:
         self.settled_count += len(entries)
         self._lay_to_rest(entries, reason)
 
-    def release(self, entries: list[QueueEntry]) -> None:
+    def release(self, entries: list[QueueEntry], *, is_counted: bool = True) -> None:
         """Delivered entries become available again, at their own places, as redelivered.
 
-        Those that came back too often, have expired, or are no longer the last value, leave. What
-        comes back to a queue that is deleted goes where the rest of it has gone (Broker-J).
+        ``is_counted``: as one return more, which the delivery limit may not allow. Those that came
+        back too often, have expired, or are no longer the last value, leave. What comes back to a
+        queue that is deleted goes where the rest of it has gone (Broker-J).
         """
         if self.is_deleted:
             self._bury(entries, "deleted")
             return
         for entry in entries:
-            entry.delivery_count += 1
+            if not is_counted:
+                entry.delivery_count |= UNCOUNTED
+            elif entry.delivery_count & RETURNS_MAX < RETURNS_MAX:
+                entry.delivery_count += 1
         self.released_count += len(entries)
-        if self.delivery_limit >= 0:
-            entries = self._without(
-                entries, "delivery_limit", lambda entry: entry.delivery_count > self.delivery_limit
-            )
+        if self.delivery_limit >= 0 and is_counted:
+            limit = min(self.delivery_limit, RETURNS_MAX - 1)
+            entries = self._without(entries, "delivery_limit", lambda entry: entry.returns > limit)
         if self.expiry is not None:
             entries = self._without(entries, "expired", self.expiry.is_expired)
         if self.last_values is not None:
             entries = self._without(entries, "replaced", self.last_values.is_stale)
-        if self.shows_delivery_count:
+        if self.shows_delivery_count and is_counted:
             for entry in entries:
                 before = entry.message
-                entry.message = self._showing_count(before, entry.delivery_count)
+                entry.message = self._showing_count(before, entry.returns)
                 if self.overflow is not None:
                     self.overflow.on_changed(before, entry.message)
         if self.ledger is not None:
@@ -689,7 +713,7 @@ class Queue:
             if self.browsers is None:
                 self.browsers = Browsers(self, self._order)
                 self.renew_guard()
-        elif (consumer.selector or consumer.since_ms) and type(self._dispatcher) is Dispatcher:
+        elif consumer.is_choosy and type(self._dispatcher) is Dispatcher:
             self.use_dispatcher(SelectiveDispatcher(self, self._order))
         self._lane_of(consumer).add(consumer)
         self.mark()
@@ -827,13 +851,16 @@ class Queue:
         return self._dispatcher.parked_entries()
 
     def on_lost(self, entries: list[QueueEntry], *, are_in_place: bool) -> None:
-        """Ready entries, whose messages cannot be read, leave; the store keeps what it has.
+        """Ready or held entries, whose messages cannot be read, leave; the store keeps what it has.
 
-        ``are_in_place``: they stand in the ordering, or are parked.
+        ``are_in_place``: ready ones stand in the ordering, or are parked.
         """
         for entry in entries:
             state = entry.state
             entry.state = SETTLED
+            if state == HELD:
+                self.held_count -= 1
+                continue
             self.ready_bytes -= entry.message.size
             if are_in_place and state == PARKED:
                 self._dispatcher.on_parked_dropped()
@@ -860,6 +887,15 @@ class Queue:
     def may_deliver(self, entry: QueueEntry) -> bool:
         """Whether a dispatch now could hand this ready entry to anybody."""
         return self._dispatcher.may_deliver(entry)
+
+    def has_taker(self, message: Message) -> bool:
+        """Whether a consumer waits that would be given this message at once (immediate)."""
+        self.deliver_due()
+        if self.is_deleted:
+            return False
+        if self.hold is not None and ready_at_ms(message, message.arrival_ms) > message.arrival_ms:
+            return False
+        return self._dispatcher.has_taker(message)
 
     def least_ready(self) -> QueueEntry | None:
         """The ready entry that a full queue gives up first."""

@@ -65,7 +65,8 @@ class ReadingAccount:
         if self.is_counted:
             self._queue.unacked_count -= 1
 
-    def release(self, entries: list[QueueEntry]) -> None:
+    def release(self, entries: list[QueueEntry], *, is_counted: bool = True) -> None:
+        """Nothing here has a limit, so nothing is counted."""
         for entry in entries:
             self.settle(entry)
 
@@ -103,11 +104,7 @@ class Reader:
         self.shelf: list[QueueEntry] = []
         self.heap: list[Ranked] = []
         self.is_at_end = False
-        self.is_choosy = (
-            consumer.selector is not None
-            or consumer.stream_filter is not None
-            or consumer.since_ms > 0
-        )
+        self.is_choosy = consumer.is_choosy or consumer.stream_filter is not None
 
 
 def is_wanted(consumer: Consumer, entry: QueueEntry) -> bool:
@@ -115,19 +112,12 @@ def is_wanted(consumer: Consumer, entry: QueueEntry) -> bool:
     if entry.state not in (READY, PARKED):
         return False
     message = entry.message
-    if message.arrival_ms < consumer.since_ms:
-        return False
     filter_values = consumer.stream_filter
     if filter_values is not None:
         value = message.header(FILTER_VALUE_HEADER)
         if (value if isinstance(value, str) else "") not in filter_values:
             return False
-    selector = consumer.selector
-    if selector is None:
-        return True
-    is_true = selector.matches(message)
-    message.forget_properties()
-    return is_true
+    return consumer.wants(message)
 
 
 class Getter:

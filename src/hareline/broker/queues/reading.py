@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hareline.broker.queues.queue import Queue
     from hareline.broker.queues.retention import Retention
     from hareline.broker.queues.start import Start
+    from hareline.message import Message
 
 OFFSET_HEADER: Final = "x-stream-offset"  # RabbitMQ: rabbit_stream_queue
 
@@ -229,6 +230,10 @@ class ReadingDispatcher(Dispatcher):
     def finished(self) -> list[Consumer]:
         done, self._done = self._done, []
         return done
+
+    def has_taker(self, message: Message) -> bool:
+        """A reader that has seen all there is."""
+        return any(reader.consumer.would_receive(message) for reader in self._at_end)
 
     def may_deliver(self, entry: QueueEntry) -> bool:
         """A full log must not run for every message that pushes out one that all have seen."""

@@ -37,6 +37,7 @@ from hareline.broker.selectors.selector import Selector
 
 if TYPE_CHECKING:
     from hareline.broker.queues.queue import Queue
+    from hareline.message import Message, Publisher
 
 # Entries looked at in one turn, delivered or parked: some milliseconds of work.
 LOOKS_PER_TURN: Final = 4096
@@ -88,21 +89,19 @@ class SelectiveDispatcher(Dispatcher):
         self._has_returned = False  # a hand-over left entries that come before all to be planned
         self._get_bit = EVERYTHING
         if get_selector is not None:
-            self._get_bit = self._class_bit(get_selector, 0)
+            self._get_bit = self._bit_of(get_selector)
 
     @property
     def is_needed(self) -> bool:
         """False when the plain lane would do the same."""
         if self._groups is not None or self._get_bit != EVERYTHING:
             return True
-        return any(
-            consumer.selector is not None or consumer.since_ms for consumer in self.consumers
-        )
+        return any(consumer.is_choosy for consumer in self.consumers)
 
     # ------------------------------------------------------------------- consumers
 
     def add(self, consumer: Consumer) -> None:
-        consumer.class_bit = self._class_bit(consumer.selector, consumer.since_ms)
+        consumer.class_bit = self._class_bit(consumer)
         super().add(consumer)
 
     def adopt(self, consumers: list[Consumer], willing: list[Consumer]) -> None:
@@ -110,16 +109,21 @@ class SelectiveDispatcher(Dispatcher):
             consumer.class_bit = 0  # which was another lane's
         self.consumers = consumers
         for consumer in consumers:
-            consumer.class_bit = self._class_bit(consumer.selector, consumer.since_ms)
+            consumer.class_bit = self._class_bit(consumer)
         super().adopt(consumers, willing)
 
-    def _class_bit(self, selector: Selector | None, since_ms: int) -> int:
+    def _class_bit(self, consumer: Consumer) -> int:
+        return self._bit_of(consumer.selector, consumer.since_ms, consumer.barred)
+
+    def _bit_of(
+        self, selector: Selector | None, since_ms: int = 0, barred: Publisher | None = None
+    ) -> int:
         """The bit of a selector class; for a new one everything is looked at anew."""
-        bit = self._labels.known_bit(selector, since_ms)
+        bit = self._labels.known_bit(selector, since_ms, barred)
         if bit is None:
             self._unpark_all()
             in_use = {self._get_bit, *(consumer.class_bit for consumer in self.consumers)}
-            bit = self._labels.add(selector, since_ms, in_use)
+            bit = self._labels.add(selector, since_ms, barred, in_use)
         return bit
 
     def _unpark_all(self) -> None:
@@ -208,6 +212,20 @@ class SelectiveDispatcher(Dispatcher):
                 return is_planned
         self._plan(consumer, entry, group, sequence)
         return True
+
+    def has_taker(self, message: Message) -> bool:
+        """A message of a group is for the group's owner alone."""
+        groups = self._groups
+        if groups is not None:
+            key = groups.keys(message).key
+            message.forget_properties()
+            group = None if key is None else groups.by_key.get(key)
+            owner = None if group is None else group.owner
+            if owner is not None:
+                if not isinstance(owner, Consumer) or len(self._order):
+                    return False
+                return owner.would_receive(message)
+        return super().has_taker(message)
 
     def _park(self, entry: QueueEntry, mask: int, group: Group | None) -> None:
         entry.state = PARKED

@@ -2,7 +2,8 @@
 
 Called by ``broker.selectors.selector``. A match asks one question, "is it true?", so no unknown has
 to be carried around: three-valued logic falls apart into two questions, and Python's own ``and``,
-``or`` and ``not`` answer both, stopping as early as they can:
+``or`` and ``not`` answer both, stopping as early as they can. (Only a condition that is compared
+with something is asked for all three, and its unknowns are carried: ``_verdict``.)
 
 ===========  ==========================  ===============================================
 node         it is true when             it is false when
@@ -26,22 +27,22 @@ Each node is written once, for the one question that its place asks. This is wha
         return matches
 
 Safety: nothing that a client wrote becomes a part of the Python text. Names, texts and numbers are
-constants alike, handed to ``make``, and the generated code sees the names in ``_NAMESPACE`` and no
-builtins. For the same reason selectors of one shape share one text, and Python's compiler runs once
-for all of them: a client that waits for a reply with ``JMSCorrelationID = '...'`` makes a new
-selector for each request.
+constants alike, handed to ``make``, and the generated code sees the names in ``Rules.namespace``
+and no builtins. For the same reason selectors of one shape share one text, and Python's compiler
+runs once for all of them: a client that waits for a reply with ``JMSCorrelationID = '...'`` makes a
+new selector for each request.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeGuard
 
-from hareline.broker.selectors import syntax, values
-from hareline.broker.selectors.identifiers import KNOWN_NAMES, expiration_ms
+from hareline.broker.selectors import rules, syntax
 from hareline.broker.selectors.like import pattern_test
+from hareline.broker.selectors.rules import Rules
 from hareline.message import Message
 
 SHAPES_KEPT: Final = 256
@@ -49,29 +50,6 @@ SHAPE_KEPT_CHARS: Final = 4_096  # longer Python texts are compiled anew each ti
 
 # From here on a comparison with a double is one of two doubles; Python would compare exactly.
 _DOUBLE_EXACT: Final = 2**53
-
-_NO_HEADERS: Final[Mapping[str, object]] = {}
-
-_NAMESPACE: Final[dict[str, object]] = {
-    "__builtins__": {},
-    "IS_NUMBER": values.IS_NUMBER,
-    "NO_HEADERS": _NO_HEADERS,
-    "TEXT": str,
-    "expiration_ms": expiration_ms,
-    "equal": values.equal,
-    "unequal": values.unequal,
-    "less": values.less,
-    "at_most": values.at_most,
-    "between": values.between,
-    "not_between": values.not_between,
-    "add": values.add,
-    "subtract": values.subtract,
-    "multiply": values.multiply,
-    "divide": values.divide,
-    "remainder": values.remainder,
-    "negate": values.negate,
-    "number": values.number,
-}
 
 _COMPUTE: Final = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "%": "remainder"}
 _COMPARE: Final = {"=": "equal", "<>": "unequal", "<": "less", "<=": "at_most"}
@@ -85,17 +63,18 @@ class Matcher(Protocol):
     def __call__(self, message: Message, is_redelivered: bool = False, /) -> bool: ...
 
 
-def compile_condition(tree: syntax.Condition) -> Matcher:
+def compile_condition(tree: syntax.Condition, language: Rules = rules.JMS) -> Matcher:
     """The function that answers whether this condition is true of a message."""
-    writer = _Writer()
+    writer = _Writer(language)
     source = writer.source(tree)
-    make = _kept_factory(source) if len(source) <= SHAPE_KEPT_CHARS else _factory(source)
+    is_kept = len(source) <= SHAPE_KEPT_CHARS
+    make = _kept_factory(source, language) if is_kept else _factory(source, language)
     return make(*writer.constants)
 
 
-def _factory(source: str) -> Callable[..., Matcher]:
+def _factory(source: str, language: Rules) -> Callable[..., Matcher]:
     """The function ``make`` of such a text."""
-    namespace: dict[str, Any] = dict(_NAMESPACE)
+    namespace: dict[str, Any] = dict(language.namespace)
     exec(compile(source, "<selector>", "exec"), namespace)
     make: Callable[..., Matcher] = namespace["make"]
     return make
@@ -107,8 +86,9 @@ _kept_factory: Final = lru_cache(SHAPES_KEPT)(_factory)
 class _Writer:
     """Writes the Python text of one tree and collects its constants."""
 
-    def __init__(self) -> None:
+    def __init__(self, language: Rules) -> None:
         self.constants: list[object] = []
+        self._rules = language
         self._locals: dict[str, str] = {}  # property name -> the local that holds its value
 
     def source(self, tree: syntax.Condition) -> str:
@@ -178,11 +158,11 @@ class _Writer:
             case syntax.Comparison(operator, left, right):
                 if isinstance(left, syntax.Literal):
                     operator, left, right = _MIRRORED[operator], right, left
-                if not _is_simple(right):
+                if not _is_simple(right) or (self._rules.has_one_order and operator != "="):
                     return self._general_comparison(operator, left, right)
                 return _answers(self._comparison(left, operator, right.value))
             case syntax.Between(value, low, high, is_negated):
-                if not (_is_simple(low) and _is_simple(high)):
+                if not (_is_simple(low) and _is_simple(high)) or self._rules.has_one_order:
                     return self._call("not_between" if is_negated else "between", value, low, high)
                 v = self._assignment(value)
                 bottom, top = self._constant(low.value), self._constant(high.value)
@@ -215,13 +195,35 @@ class _Writer:
     def _general_comparison(
         self, operator: str, left: syntax.Value, right: syntax.Value
     ) -> tuple[str, str]:
+        return _asked_of(self._compared(operator, left, right))
+
+    def _compared(self, operator: str, left: syntax.Value, right: syntax.Value) -> str:
+        """A call that answers True, False or None."""
         if operator in (">", ">="):
             operator, left, right = _MIRRORED[operator], right, left
-        return self._call(_COMPARE[operator], left, right)
+        return f"{_COMPARE[operator]}({self._value(left)}, {self._value(right)})"
 
     def _call(self, function: str, *operands: syntax.Value) -> tuple[str, str]:
-        call = f"{function}({', '.join([self._value(operand) for operand in operands])})"
-        return f"{call} is True", f"{call} is False"
+        return _asked_of(f"{function}({', '.join([self._value(each) for each in operands])})")
+
+    def _verdict(self, node: syntax.Condition) -> str:
+        """An expression that is True, False or None. Its length grows with that of the condition,
+        however conditions and comparisons of them alternate."""
+        match node:
+            case syntax.Literal() | syntax.Property():
+                return f"boolean({self._value(node)})"
+            case syntax.Not(part):
+                return f"opposite({self._verdict(part)})"
+            case syntax.And(parts):
+                return f"all_of(({', '.join([self._verdict(part) for part in parts])}))"
+            case syntax.Or(parts):
+                return f"any_of(({', '.join([self._verdict(part) for part in parts])}))"
+            case syntax.Comparison(operator, left, right):
+                return self._compared(operator, left, right)
+            case syntax.IsNull(value):
+                return f"({self._value(value)} is None)"
+        is_true, is_false = self._test(node)
+        return f"(True if {is_true} else False if {is_false} else None)"
 
     # ----------------------------------------------------------------------------- values
 
@@ -239,16 +241,24 @@ class _Writer:
                 return f"{'negate' if operator == '-' else 'number'}({self._value(value)})"
             case syntax.Arithmetic(operator, left, right):
                 return f"{_COMPUTE[operator]}({self._value(left)}, {self._value(right)})"
+            case syntax.Truth(part):
+                return self._verdict(part)
 
     def _reading(self, name: str) -> str:
-        if name in KNOWN_NAMES:
-            return f"({KNOWN_NAMES[name].code})"
-        return f"headers.get({self._constant(name)})"
+        known = self._rules.names.get(name)
+        if known is not None:
+            return f"({known.code})"
+        return self._rules.reading.format(name=self._constant(name))
 
 
 def _answers(test: str) -> tuple[str, str]:
     """When a test of the local ``v`` is true, and when it is false."""
     return test, f"not ({test}) and v is not None"
+
+
+def _asked_of(call: str) -> tuple[str, str]:
+    """When what answers True, False or None is true, and when it is false."""
+    return f"{call} is True", f"{call} is False"
 
 
 def _is_simple(node: syntax.Value) -> TypeGuard[syntax.Literal]:

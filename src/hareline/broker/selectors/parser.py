@@ -16,7 +16,7 @@ OR
 What can never be right is an error here and not a selector that never matches: a text compared with
 a number, an order of texts, ``= NULL``, a number where a condition belongs. Constants are computed;
 ``NOT IN`` and ``IS NOT NULL`` become a NOT, which says the same; a condition compared with TRUE or
-FALSE becomes that condition or its NOT.
+FALSE becomes that condition or its NOT. That conditions can be compared at all is Qpid's addition.
 
 Invariant: no node of a tree lies deeper than ``DEPTH_MAX``, so whoever walks it may recurse.
 """
@@ -39,7 +39,7 @@ _NESTING_MAX: Final = 2 * DEPTH_MAX + 1  # a right side in brackets is two calls
 _OR, _AND, _NOT, _TEST, _SUM, _PRODUCT, _SIGN = range(1, 8)
 
 # "unknown": a property, whose type differs from message to message. "condition": what a test or a
-# logical operator makes; unlike a boolean it is no value.
+# logical operator makes; unlike a boolean it is no value, until it is compared.
 Kind = Literal["unknown", "number", "text", "boolean", "condition"]
 
 _KIND_NAMES: Final[dict[Kind, str]] = {
@@ -190,30 +190,36 @@ class _Parser:
         if self._token.kind == "keyword" and self._token.text == "NULL":
             raise self._problem("NULL is no value to compare with; use IS NULL", operator.position)
         right = self._expression(_TEST)
-        if "condition" in (left.kind, right.kind):
-            return self._compare_condition(left, operator, right)
         if operator.text not in ("=", "<>"):
             for side in (left, right):
                 self._number_part(side, f"{operator.text} compares")
+        elif "condition" in (left.kind, right.kind):
+            return self._compare_condition(left, operator, right)
         elif left.kind != right.kind and "unknown" not in (left.kind, right.kind):
-            raise self._problem(
-                f"{_KIND_NAMES[left.kind]} is never equal to {_KIND_NAMES[right.kind]}",
-                operator.position,
-            )
-        node = syntax.Comparison(operator.text, _value(left), _value(right))
-        return _Operand(node, "condition", left.start, max(left.depth, right.depth) + 1)
+            raise self._never_equal(left, operator, right)
+        return self._comparison(left, operator, right)
 
     def _compare_condition(self, left: _Operand, operator: Token, right: _Operand) -> _Operand:
-        """``(x > 3) = TRUE``, which is ``x > 3``, and the like."""
+        """``(x > 3) = TRUE``, which is ``x > 3``, and conditions as values."""
         condition, other = (left, right) if left.kind == "condition" else (right, left)
-        match other.node, operator.text:
-            case syntax.Literal(bool(wanted)), ("=" | "<>"):
+        if other.kind in ("number", "text"):
+            raise self._never_equal(left, operator, right)
+        match other.node:
+            case syntax.Literal(bool(wanted)):
                 if wanted is (operator.text == "="):
                     return condition._replace(start=left.start)
                 node = syntax.Not(self._condition(condition))
                 return _Operand(node, "condition", left.start, condition.depth + 1)
-        raise self._problem(
-            "a condition can only be compared with TRUE and FALSE, by = or <>", operator.position
+        return self._comparison(_truth(left), operator, _truth(right))
+
+    def _comparison(self, left: _Operand, operator: Token, right: _Operand) -> _Operand:
+        node = syntax.Comparison(operator.text, _value(left), _value(right))
+        return _Operand(node, "condition", left.start, max(left.depth, right.depth) + 1)
+
+    def _never_equal(self, left: _Operand, operator: Token, right: _Operand) -> SelectorError:
+        return self._problem(
+            f"{_KIND_NAMES[left.kind]} is never equal to {_KIND_NAMES[right.kind]}",
+            operator.position,
         )
 
     def _calculate(self, left: _Operand) -> _Operand:
@@ -350,6 +356,14 @@ class _Parser:
 def _value(operand: _Operand) -> syntax.Value:
     """The node of an operand that is no condition."""
     return cast("syntax.Value", operand.node)
+
+
+def _truth(operand: _Operand) -> _Operand:
+    """A condition as a value; what is one already stays as it is."""
+    if operand.kind != "condition":
+        return operand
+    node = syntax.Truth(cast("syntax.Condition", operand.node))
+    return operand._replace(node=node, kind="boolean", depth=operand.depth + 1)
 
 
 def _of(operand: _Operand) -> str:

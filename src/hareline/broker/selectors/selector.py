@@ -2,7 +2,9 @@
 
 ``compile_selector`` is called when a consumer or a binding with a selector is made, ``matches`` by
 the dispatcher for each message and by exchanges with such bindings. The language is described in
-docs/selectors.md; the way from text to function is ``lexer``, ``parser``, ``compiler``.
+docs/selectors.md; the way from text to function is ``lexer``, ``parser``, ``compiler``. The same
+condition may come in another language, as a term that an ``x-jms-topic`` exchange is bound with:
+that way is ``term_reader``, ``erlang_condition``, ``compiler``.
 
 Selectors are immutable and shared: whoever compiles the same text gets the same object, as long as
 it is among the last ``SELECTORS_KEPT``.
@@ -10,18 +12,34 @@ it is among the last ``SELECTORS_KEPT``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from hareline.broker.selectors import syntax
+from hareline.broker.selectors import rules, syntax
 from hareline.broker.selectors.compiler import Matcher, compile_condition
+from hareline.broker.selectors.erlang_condition import parse_term
 from hareline.broker.selectors.error import SelectorError
 from hareline.broker.selectors.parser import parse
+from hareline.broker.selectors.rules import Rules
 from hareline.message import Message
 
 LENGTH_MAX: Final = 8_192  # characters; one of that length takes some 20 ms to compile
+TERM_LENGTH_MAX: Final = 16_384  # a term needs two to four times the characters of a selector
 SELECTORS_KEPT: Final = 512
 SELECTOR_KEPT_CHARS: Final = 1_024  # longer ones are compiled anew for each consumer
+
+
+class Language(NamedTuple):
+    """``parse``: from a text to its tree; raises SelectorError. ``length_max``: in characters."""
+
+    parse: Callable[[str], syntax.Condition]
+    rules: Rules
+    length_max: int
+
+
+JMS: Final = Language(parse, rules.JMS, LENGTH_MAX)
+ERLANG_TERMS: Final = Language(parse_term, rules.ERLANG, TERM_LENGTH_MAX)
 
 
 class Selector:
@@ -32,36 +50,40 @@ class Selector:
     for octets that are none.
     """
 
-    __slots__ = ("_condition", "_denial", "identifiers", "matches", "text")
+    __slots__ = ("_condition", "_denial", "_rules", "identifiers", "matches", "text")
 
     matches: Matcher
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, language: Language = JMS) -> None:
         """Raises SelectorError."""
-        if len(text) > LENGTH_MAX:
-            raise SelectorError(f"it is longer than {LENGTH_MAX} characters", text, LENGTH_MAX)
-        self._condition = parse(text)
+        longest = language.length_max
+        if len(text) > longest:
+            raise SelectorError(f"it is longer than {longest} characters", text, longest)
+        self._condition = language.parse(text)
+        self._rules = language.rules
         self._denial: Matcher | None = None
         self.text = text
         self.identifiers = frozenset(syntax.names_in(self._condition))
-        self.matches = compile_condition(self._condition)
+        self.matches = compile_condition(self._condition, self._rules)
 
     def evaluate(self, message: Message, is_redelivered: bool = False) -> bool | None:
         """The same in three values; None is "unknown". For those who explain, not for dispatch."""
         if self.matches(message, is_redelivered):
             return True
         if self._denial is None:
-            self._denial = compile_condition(syntax.Not(self._condition))
+            self._denial = compile_condition(syntax.Not(self._condition), self._rules)
         return False if self._denial(message, is_redelivered) else None
 
     def __repr__(self) -> str:
         return f"<Selector {self.text}>"
 
 
-def compile_selector(text: str) -> Selector:
+def compile_selector(text: str, language: Language = JMS) -> Selector:
     """The selector of this text. Raises SelectorError when it is none, also for an empty text:
     that JMS takes it for "no selector" is for the caller to know."""
-    return _kept_selector(text) if len(text) <= SELECTOR_KEPT_CHARS else Selector(text)
+    if len(text) > SELECTOR_KEPT_CHARS:
+        return Selector(text, language)
+    return _kept_selector(text, language)
 
 
 _kept_selector: Final = lru_cache(SELECTORS_KEPT)(Selector)

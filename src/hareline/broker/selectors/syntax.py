@@ -1,7 +1,8 @@
-"""The tree of a selector: what the parser makes and the compiler reads.
+"""The tree of a selector: what the parsers make and the compiler reads.
 
-The parser has checked that every operand is of a kind its operator takes, so a tree is right by
-construction. ``to_text`` writes one as a selector; parsing that gives the same tree.
+They have checked that every operand is of a kind its operator takes, so a tree is right by
+construction. ``to_text`` writes one as a selector; parsing that gives the same tree, if it is one
+of JMS's language (what ``erlang_condition`` makes may compare what JMS does not).
 """
 
 from __future__ import annotations
@@ -45,7 +46,14 @@ class Arithmetic:
     right: Value
 
 
-Value = Literal | Property | Sign | Arithmetic
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What a condition comes to, as a value: TRUE, FALSE or NULL. It is compared, by = or <>."""
+
+    part: Condition
+
+
+Value = Literal | Property | Sign | Arithmetic | Truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +132,7 @@ def names_in(node: Node) -> list[str]:
             return []
         case Property(name):
             return [name]
-        case Sign(_, part) | In(part, _) | IsNull(part) | Not(part) | Like(part):
+        case Sign(_, part) | In(part, _) | IsNull(part) | Not(part) | Like(part) | Truth(part):
             return names_in(part)
         case Arithmetic(_, left, right) | Comparison(_, left, right):
             return names_in(left) + names_in(right)
@@ -143,6 +151,8 @@ def to_text(node: Node) -> str:
             return name if is_name(name) else _quoted(name, _NAME_QUOTE)
         case Sign(operator, value):
             return f"{operator}{_bracketed(value)}"
+        case Truth(part):
+            return to_text(part)
         case Arithmetic(operator, left, right) | Comparison(operator, left, right):
             return f"{_bracketed(left)} {operator} {_bracketed(right)}"
         case Between(value, low, high, is_negated):

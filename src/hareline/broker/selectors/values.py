@@ -39,6 +39,32 @@ class _NumberTypes(dict[type, bool]):
 IS_NUMBER: Final = _NumberTypes()
 
 
+# ---------------------------------------------------------------------------------------- logic
+
+
+def boolean(value: Any) -> Verdict:
+    """A value as a condition: unknown if it is no boolean."""
+    return value if value is True or value is False else None
+
+
+def opposite(verdict: Verdict) -> Verdict:
+    return None if verdict is None else not verdict
+
+
+def all_of(verdicts: tuple[Verdict, ...]) -> Verdict:
+    """AND"""
+    if False in verdicts:
+        return False
+    return None if None in verdicts else True
+
+
+def any_of(verdicts: tuple[Verdict, ...]) -> Verdict:
+    """OR"""
+    if True in verdicts:
+        return True
+    return None if None in verdicts else False
+
+
 # ------------------------------------------------------------------------------------ comparing
 
 

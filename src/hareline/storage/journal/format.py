@@ -66,6 +66,7 @@ ALL_MESSAGE_FLAGS: Final = MOVED | LARGE | DEAD_LETTER | FROM_DEFAULT | HAS_EXPI
 WAS_DELIVERED: Final = 1
 
 DELIVERY_COUNT_MAX: Final = 0xFFFF  # higher ones are written as this
+UNCOUNTED: Final = 0x8000  # bit of a delivery count: it also came back in a way that does not count
 
 # A record: length of (kind + payload), checksum of (kind + payload); then kind and payload.
 RECORD_PREFIX: Final = Struct("<II")

@@ -33,6 +33,7 @@ from hareline.storage.journal.format import (
     MOVED,
     RETURN,
     SETTLE,
+    UNCOUNTED,
     WAS_DELIVERED,
     MalformedRecord,
     decode_checkpoint,
@@ -254,7 +255,7 @@ def _describe_message(payload: Payload) -> Fields:
         "arrival": time_text(record.arrival_ms),
         "entries": [
             {"queue_id": entry.queue_id, "offset": entry.offset}
-            | ({"delivery_count": entry.delivery_count} if entry.delivery_count else {})
+            | (_describe_count(entry.delivery_count) if entry.delivery_count else {})
             | ({"was_delivered": True} if entry.flags & WAS_DELIVERED else {})
             for entry in record.entries
         ],
@@ -274,7 +275,18 @@ def _describe_settle(payload: Payload) -> Fields:
 
 
 def _describe_return(payload: Payload) -> Fields:
-    return {"entries": [returned._asdict() for returned in decode_return(payload)]}
+    entries = [
+        {"queue_id": each.queue_id, "offset": each.offset, **_describe_count(each.delivery_count)}
+        for each in decode_return(payload)
+    ]
+    return {"entries": entries}
+
+
+def _describe_count(delivery_count: int) -> Fields:
+    fields: Fields = {"delivery_count": delivery_count & ~UNCOUNTED}
+    if delivery_count & UNCOUNTED:
+        fields["came_back_uncounted"] = True
+    return fields
 
 
 def _describe_cover(payload: Payload) -> Fields:

@@ -35,6 +35,22 @@ class Work(ABC):
         """On the loop's side, after it was run. May submit more."""
 
 
+class Pause(Work):
+    """Nothing for the disk: submitted with a delay, it calls back when that has passed."""
+
+    __slots__ = ("_on_over", "is_over")
+
+    def __init__(self, on_over: Callable[[], None]) -> None:
+        self._on_over = on_over
+        self.is_over = False
+
+    def run(self) -> None:
+        self.is_over = True
+
+    def finished(self) -> None:
+        self._on_over()
+
+
 class Syncer(ABC):
     """``on_bug``: called on the loop's side with what a ``run`` raised, before its ``finished``."""
 

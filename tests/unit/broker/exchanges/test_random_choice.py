@@ -21,7 +21,8 @@ def test_message_goes_to_one_destination_only() -> None:
 
 def test_draw_decides_and_both_its_ends_are_destinations() -> None:
     draws = [0.0, 0.2499, 0.25, 0.5, 0.9999999999999999]
-    exchange = RandomExchange("x", draw=iter(draws).__next__)
+    exchange = RandomExchange("x")
+    exchange.draw = iter(draws).__next__
     for name in "abcd":
         exchange.bind(Place(name), "", {})
     assert [matched(exchange, "k") for _ in draws] == [["a"], ["a"], ["b"], ["c"], ["d"]]
@@ -37,7 +38,8 @@ def test_destinations_are_chosen_equally_often() -> None:
 
 
 def test_destination_bound_twice_has_two_chances_and_one_when_a_binding_goes() -> None:
-    exchange = RandomExchange("x", draw=iter([0.1, 0.5, 0.9, 0.25, 0.75]).__next__)
+    exchange = RandomExchange("x")
+    exchange.draw = iter([0.1, 0.5, 0.9, 0.25, 0.75]).__next__
     twice, once = Place("twice"), Place("once")
     exchange.bind(twice, "1", {})
     exchange.bind(once, "1", {})

@@ -74,24 +74,24 @@ def test_a_browser_is_let_go_at_the_end_a14(plain: ReadingQueue) -> None:
     plain.publish(*numbers(0, 3))
     browser = plain.browse(closes_at_end=True)
     assert browser.bodies == numbers(0, 3)
-    assert browser.is_told_of_deletion
+    assert browser.is_told_of_end
     assert plain.queue.consumers == []
     plain.publish(b"later")
     assert browser.bodies == numbers(0, 3)
 
 
 def test_a_browser_of_an_empty_queue_is_let_go_at_once_a14(plain: ReadingQueue) -> None:
-    assert plain.browse(closes_at_end=True).is_told_of_deletion
+    assert plain.browse(closes_at_end=True).is_told_of_end
 
 
 def test_a_browser_with_a_limit_is_let_go_when_it_has_seen_all_a14(plain: ReadingQueue) -> None:
     plain.publish(*numbers(0, 3))
     browser = plain.browse(2, closes_at_end=True)
-    assert not browser.is_told_of_deletion
+    assert not browser.is_told_of_end
     browser.ack()
     plain.turn.run()
     assert browser.bodies == numbers(0, 3)
-    assert browser.is_told_of_deletion
+    assert browser.is_told_of_end
 
 
 def test_the_last_browser_that_goes_at_the_end_takes_an_auto_delete_queue_along() -> None:
@@ -99,7 +99,7 @@ def test_the_last_browser_that_goes_at_the_end_takes_an_auto_delete_queue_along(
     queue.publish(*numbers(0, 3))
     browser = queue.browse(closes_at_end=True)
     assert browser.bodies == numbers(0, 3)
-    assert browser.is_told_of_deletion
+    assert browser.is_told_of_end
     assert "q" not in queue.vhost.queues
 
 

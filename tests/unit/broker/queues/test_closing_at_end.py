@@ -20,7 +20,7 @@ def plain() -> ReadingQueue:
 
 
 def is_closed(consumer: RecordingConsumer) -> bool:
-    assert consumer.is_cancelled == consumer.is_told_of_deletion
+    assert consumer.is_cancelled == consumer.is_told_of_end
     return consumer.is_cancelled
 
 
@@ -196,4 +196,4 @@ def test_a_queue_that_is_deleted_before_its_turn_ends_comes_to_rest(
     queue.queue.remove_consumer(consumer)
     assert queue.queue.is_deleted
     queue.turn.run()
-    assert not consumer.is_told_of_deletion
+    assert not consumer.is_told_of_end

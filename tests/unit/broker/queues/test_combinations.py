@@ -485,7 +485,7 @@ def test_a_queue_that_is_deleted_while_it_is_marked_is_not_dispatched(
     place.accept(queue, b"last")
     place.vhost.delete_queue("q", None)
     place.turn.run()
-    assert reader.is_told_of_deletion
+    assert reader.is_told_of_end
     assert len(reader.bodies) >= run_count
 
 

@@ -659,7 +659,7 @@ def test_a_reader_that_closes_at_the_end_is_let_go_a14(log: ReadingQueue) -> Non
     log.publish(*numbers(0, 3))
     reader = log.consume(closes_at_end=True)
     assert reader.bodies == numbers(0, 3)
-    assert reader.is_told_of_deletion
+    assert reader.is_told_of_end
     assert log.queue.consumers == []
 
 

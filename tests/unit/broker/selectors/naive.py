@@ -84,7 +84,7 @@ def verdict(tree: Tree, values: Mapping[str, object]) -> bool | None:
 
 
 def evaluate(tree: Tree, values: Mapping[str, object]) -> Any:
-    """The value of a part that is no condition; None is NULL."""
+    """The value of a part; None is NULL. A condition is the value that it comes to."""
     match tree:
         case "literal", value:
             return value
@@ -98,7 +98,7 @@ def evaluate(tree: Tree, values: Mapping[str, object]) -> Any:
             return wrapped(-value) if is_number(value) else None
         case "arithmetic", sign, left, right:
             return calculate(sign, evaluate(left, values), evaluate(right, values))
-    raise AssertionError(tree)
+    return verdict(tree, values)
 
 
 def compare(sign: str, left: Any, right: Any) -> bool | None:
@@ -376,6 +376,7 @@ def _larger_conditions(parts: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree
     return st.one_of(
         st.tuples(st.just("not"), parts),
         st.tuples(st.sampled_from(["and", "or"]), parts, parts),
+        st.tuples(st.just("compare"), st.sampled_from(["=", "<>"]), parts, parts),
     )
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import dis
-from itertools import product
+from itertools import pairwise, product
 from random import Random
 from types import CodeType, FunctionType
 from typing import Any, cast
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hareline.broker.selectors import compiler
+from hareline.broker.selectors import compiler, rules
 from hareline.broker.selectors.compiler import compile_condition
 from hareline.broker.selectors.error import SelectorError
 from hareline.broker.selectors.parser import DEPTH_MAX, parse
@@ -151,6 +151,8 @@ def test_what_is_printed_says_the_same_as_what_was_parsed(
         ("NOT {}", True, DEPTH_MAX - 1),
         ("f OR (t AND ({}))", False, (DEPTH_MAX - 1) // 2),
         ("t AND NOT (f OR ({}))", True, (DEPTH_MAX - 1) // 3),
+        ("({}) <> (one = 1)", True, (DEPTH_MAX - 1) // 2),
+        ("t = (t AND (f OR ({})))", False, (DEPTH_MAX - 1) // 4),
     ],
 )
 def test_the_deepest_conditions_are_compiled(level: str, is_negation: bool, levels: int) -> None:
@@ -160,6 +162,16 @@ def test_the_deepest_conditions_are_compiled(level: str, is_negation: bool, leve
     assert verdict(text) is not (is_negation and levels % 2 == 1)
     with pytest.raises(SelectorError, match="too many levels"):
         compile_selector(level.format(level.format(text)))
+
+
+def test_conditions_that_are_compared_make_no_more_code_than_text() -> None:
+    lengths = []
+    text = "a > 1"
+    for _ in range((DEPTH_MAX - 1) // 4):
+        text = f"NOT ({text} OR b IN ('x')) = (b BETWEEN 1 AND a)"
+        lengths.append(len(_python_of(text)))
+    growth = [after - before for before, after in pairwise(lengths)]
+    assert max(growth) < 2 * min(growth)
 
 
 def test_the_deepest_calculations_are_compiled() -> None:
@@ -196,7 +208,7 @@ def _codes(code: CodeType) -> list[CodeType]:
 
 
 def _python_of(text: str) -> str:
-    return compiler._Writer().source(parse(text))
+    return compiler._Writer(rules.JMS).source(parse(text))
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -227,7 +239,7 @@ def test_the_generated_code_sees_no_builtins_and_its_own_names_only() -> None:
         if instruction.opname.startswith("LOAD_") and instruction.arg is not None
         if "GLOBAL" in instruction.opname or "NAME" in instruction.opname
     }
-    assert used <= set(compiler._NAMESPACE) | fields
+    assert used <= set(rules.JMS.namespace) | fields
     assert "IS_NUMBER" in used
 
 

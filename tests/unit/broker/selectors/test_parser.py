@@ -55,6 +55,11 @@ A, B = Property("a"), Property("b")
         ("a BETWEEN 1 AND 2 AND b", "(a BETWEEN 1 AND 2) AND b"),
         ("a + 1 NOT BETWEEN 1 AND 2 OR b", "((a + 1) NOT BETWEEN 1 AND 2) OR b"),
         ("a + 1 IS NULL", "(a + 1) IS NULL"),
+        ("a = b = c", "(a = b) = c"),
+        ("a = NOT b", "a = (NOT b)"),
+        ("a > 1 = b", "(a > 1) = b"),
+        ("(a > 1) <> (b > 2)", "(a > 1) <> (b > 2)"),
+        ("a = NOT b = c", "a = (NOT (b = c))"),
         ("a LIKE 'x%' OR b", "(a LIKE 'x%') OR b"),
         ("a LIKE 'x!%' ESCAPE '!' AND b", "(a LIKE 'x!%' ESCAPE '!') AND b"),
         ("a NOT LIKE 'it''s'", "a NOT LIKE 'it''s'"),
@@ -197,12 +202,12 @@ ERRORS = [
     ("JMSMessageID <= JMSCorrelationID", "<= compares numbers, not a text", 0),
     ("JMSRedelivered > a", "> compares numbers, not a boolean", 0),
     # conditions that are compared
-    ("(a > 1) = b", "a condition can only be compared with TRUE and FALSE, by = or <>", 8),
-    ("a = b = c", "a condition can only be compared with TRUE and FALSE, by = or <>", 6),
-    ("1 < a < 5", "a condition can only be compared with TRUE and FALSE, by = or <>", 6),
-    ("(a > 1) > TRUE", "a condition can only be compared with TRUE and FALSE, by = or <>", 8),
-    ("(a > 1) = (b > 1)", "a condition can only be compared with TRUE and FALSE, by = or <>", 8),
-    ("a = NOT b", "a condition can only be compared with TRUE and FALSE, by = or <>", 2),
+    ("1 < a < 5", "< compares numbers, not a condition", 0),
+    ("(a > 1) > TRUE", "> compares numbers, not a condition", 0),
+    ("a >= NOT b", ">= compares numbers, not a condition", 5),
+    ("(a > 1) = 1", "a condition is never equal to a number", 8),
+    ("a = b <> 'x'", "a condition is never equal to a text", 6),
+    ("JMSType = NOT b", "a text is never equal to a condition", 8),
     # arithmetic
     ("'a' + 1 = 2", "+ computes with numbers, not a text", 0),
     ("a + 'b' = 'ab'", "+ computes with numbers, not a text", 4),
@@ -282,7 +287,13 @@ def test_what_can_never_be_right_is_explained(text: str, problem: str, position:
 
 
 # how a level is put around what is inside, and how many of the levels allowed it takes
-LEVELS = [("({})", 0.5), ("NOT {}", 1), ("b OR (c AND ({}))", 2), ("NOT (b IN ('x') OR {})", 2)]
+LEVELS = [
+    ("({})", 0.5),
+    ("NOT {}", 1),
+    ("b OR (c AND ({}))", 2),
+    ("NOT (b IN ('x') OR {})", 2),
+    ("({}) = (b = 1)", 2),
+]
 
 
 @pytest.mark.parametrize(("level", "cost"), LEVELS)

@@ -1,0 +1,183 @@
+"""Bindings carried out: in the table of those there are, in the exchange that matches by them, and
+in the definitions where both ends survive.
+
+Called by ``broker.vhost``, which knows exchanges and queues by name and whether they survive.
+
+Invariant: a binding stands in all of its places or in none, whatever fails in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from hareline.broker.bindings import Binding, BindingTable, DestinationKind
+from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.exchanges.filtered import FilteredDestination, filtered
+from hareline.broker.queues.queue import Queue
+from hareline.errors import PreconditionFailed, StoreError
+from hareline.storage.store import DefinitionStore
+
+# Where a binding is its key, and its arguments only filter; elsewhere they say what matches.
+_KEYED_TYPES: Final = frozenset(("direct", "fanout", "topic"))
+
+BoundTo = Queue | Exchange
+
+
+class Binder:
+    """The bindings of one virtual host; ``table`` is for looking at.
+
+    ``on_changed`` is called with every change of what matches, ``on_no_local`` when a binding does
+    not want some publishers.
+    """
+
+    __slots__ = ("_definitions", "_filtered", "_on_changed", "_on_no_local", "_vhost_name", "table")
+
+    def __init__(
+        self,
+        vhost_name: str,
+        definitions: DefinitionStore,
+        on_changed: Callable[[], None],
+        on_no_local: Callable[[], None],
+    ) -> None:
+        self._vhost_name = vhost_name
+        self._definitions = definitions
+        self._on_changed = on_changed
+        self._on_no_local = on_no_local
+        self._filtered: dict[Binding, FilteredDestination] = {}
+        self.table = BindingTable()
+
+    def bind(
+        self,
+        exchange: Exchange,
+        destination: BoundTo,
+        binding: Binding,
+        *,
+        is_kept: bool,
+        is_by_key: bool,
+    ) -> None:
+        """A repetition is no error. ``is_kept``: in the definitions too.
+
+        ``is_by_key``: bindings of the same ends and key make room for this one (Broker-J, topic
+        exchanges); otherwise another set of arguments is a binding of its own. Raises
+        PreconditionFailed for arguments that the exchange refuses, and StoreError.
+        """
+        others = self._with_key(exchange, binding) if is_by_key else []
+        replaced = [other for other in others if other != binding]
+        is_new = self.add(exchange, destination, binding)
+        for other in replaced:
+            self._remove(exchange, destination, other)
+        if is_kept and (is_new or replaced):
+            try:
+                self._definitions.bind(
+                    self._vhost_name,
+                    *_place(binding),
+                    replaced=[other.arguments for other in replaced],
+                )
+            except StoreError:
+                if is_new:
+                    self._remove(exchange, destination, binding)
+                for other in replaced:
+                    self.add(exchange, destination, other)
+                raise
+
+    def unbind(
+        self,
+        exchange: Exchange,
+        destination: BoundTo,
+        binding: Binding,
+        *,
+        is_kept: bool,
+        is_by_key: bool,
+    ) -> bool:
+        """Whether there was one. ``is_by_key``: whatever its arguments. Raises StoreError."""
+        others = self._with_key(exchange, binding) if is_by_key else []
+        was_bound = self._remove_kept(exchange, destination, binding, is_kept)
+        for other in others:
+            was_bound = self._remove_kept(exchange, destination, other, is_kept) or was_bound
+        return was_bound
+
+    def add(self, exchange: Exchange, destination: BoundTo, binding: Binding) -> bool:
+        """As ``bind``, but for the definitions; False if it is there already."""
+        if not self.table.add(binding):
+            return False
+        try:
+            bound = filtered(destination, binding.arguments)
+            exchange.bind(bound, binding.routing_key, binding.arguments)
+        except PreconditionFailed:
+            self.table.remove(binding)
+            raise
+        if isinstance(bound, FilteredDestination):
+            self._filtered[binding] = bound
+            if bound.is_no_local:
+                self._on_no_local()
+        self._on_changed()
+        return True
+
+    def forget_source(self, name: str) -> None:
+        """The exchange of this name is gone, and the definitions have forgotten it."""
+        for binding in self.table.from_source(name):
+            self.table.remove(binding)
+            self._filtered.pop(binding, None)
+
+    def forget_destination(
+        self, kind: DestinationKind, destination: BoundTo, exchanges: Mapping[str, Exchange]
+    ) -> list[Exchange]:
+        """The same for the other end; returns the exchanges that have a binding less."""
+        sources: dict[str, Exchange] = {}
+        for binding in self.table.to_destination(kind, destination.name):
+            self.table.remove(binding)
+            source = exchanges.get(binding.source)
+            if source is not None:
+                self._release(source, destination, binding)
+                sources[binding.source] = source
+        return list(sources.values())
+
+    def _with_key(self, exchange: Exchange, like: Binding) -> list[Binding]:
+        """The bindings between the same ends with the same key, where arguments only filter."""
+        if exchange.type_name not in _KEYED_TYPES:
+            return []
+        return [
+            binding
+            for binding in self.table.to_destination(like.kind, like.destination)
+            if binding.source == like.source and binding.routing_key == like.routing_key
+        ]
+
+    def _remove_kept(
+        self, exchange: Exchange, destination: BoundTo, binding: Binding, is_kept: bool
+    ) -> bool:
+        stored = self._remove(exchange, destination, binding)
+        if stored is None:
+            return False
+        if is_kept:
+            try:
+                self._definitions.unbind(self._vhost_name, *_place(stored))
+            except StoreError:
+                self.add(exchange, destination, stored)
+                raise
+        return True
+
+    def _remove(self, exchange: Exchange, destination: BoundTo, binding: Binding) -> Binding | None:
+        """The binding that was there, with the arguments that it was made with."""
+        stored = self.table.remove(binding)
+        if stored is not None:
+            self._release(exchange, destination, stored)
+            self._on_changed()
+        return stored
+
+    def _release(self, exchange: Exchange, destination: BoundTo, stored: Binding) -> None:
+        bound = self._filtered.pop(stored, destination)
+        exchange.unbind(bound, stored.routing_key, stored.arguments)
+
+
+def _place(
+    binding: Binding,
+) -> tuple[str, DestinationKind, str, str, Mapping[str, object]]:
+    """What the definitions know a binding by."""
+    return (
+        binding.source,
+        binding.kind,
+        binding.destination,
+        binding.routing_key,
+        binding.arguments,
+    )

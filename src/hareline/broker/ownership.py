@@ -1,0 +1,53 @@
+"""Who may use an exclusive queue: the connection that declared it, or every one of a client id.
+
+The first is AMQP 0-9-1's rule, and the owner is then the connection itself. The second is what JMS
+makes of a durable subscription: its queue outlives the connection and is there for the next one
+with the same client id, and for nobody else (Qpid Broker-J, exclusivity policy CONTAINER). Called
+by ``broker.vhost``.
+
+Invariant: an owner that is a ``ClientOwner`` is kept in the definitions, any other never.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from hareline.message import Publisher
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOwner:
+    """The connections of one client id, in the past and in the future."""
+
+    client_id: str
+
+
+@runtime_checkable
+class Peer(Protocol):
+    """A connection, as far as ownership goes."""
+
+    publisher: Publisher
+
+
+def may_use(owner: object, requester: object) -> bool:
+    """Whether ``requester``, a connection or None, may use a queue of this owner.
+
+    None as the owner: everybody may.
+    """
+    if owner is None or owner is requester:
+        return True
+    return isinstance(owner, ClientOwner) and owner == client_owner(requester)
+
+
+def client_owner(requester: object) -> ClientOwner | None:
+    """What stands for all connections of its client id; None for one that has given none."""
+    client_id = requester.publisher.client_id if isinstance(requester, Peer) else ""
+    return ClientOwner(client_id) if client_id else None
+
+
+def is_own(owner: object, publisher: Publisher) -> bool:
+    """Whether a queue of this owner is, exclusively, that of a message's publisher."""
+    if isinstance(owner, ClientOwner):
+        return owner.client_id == publisher.client_id
+    return isinstance(owner, Peer) and owner.publisher is publisher

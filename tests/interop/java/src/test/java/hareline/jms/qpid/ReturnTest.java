@@ -1,0 +1,130 @@
+package hareline.jms.qpid;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import javax.jms.Connection;
+import javax.jms.InvalidSelectorException;
+import javax.jms.JMSException;
+import javax.jms.Message;
+import javax.jms.MessageConsumer;
+import javax.jms.MessageProducer;
+import javax.jms.Queue;
+import javax.jms.Session;
+import javax.jms.TextMessage;
+import javax.jms.Topic;
+import org.apache.qpid.AMQUndeliveredException;
+import org.apache.qpid.client.AMQNoConsumersException;
+import org.apache.qpid.client.AMQNoRouteException;
+import org.junit.jupiter.api.Test;
+
+/** Messages that come back, and what the broker refuses: codes as this client knows them. */
+class ReturnTest extends QpidCase {
+
+  private Message returned(Class<? extends AMQUndeliveredException> kind) throws Exception {
+    JMSException failure = take(raised, "a returned message");
+    return (Message) cause(failure, kind).getUndeliveredMessage();
+  }
+
+  @Test
+  void s7_anUnroutableMessageComesBackWith312() throws Exception {
+    for (Syntax syntax : Syntax.values()) {
+      Session session = autoSession(connect());
+      String name = name("unroutable");
+      Queue queue = session.createQueue(syntax.queue(name));
+      MessageProducer producer = session.createProducer(queue);
+      if (syntax == Syntax.ADDR) {
+        observer.delete(name);
+      }
+      TextMessage message = session.createTextMessage("nobody");
+      message.setStringProperty("p", "v");
+      producer.send(message);
+      Message back = returned(AMQNoRouteException.class);
+      assertEquals("nobody", text(back), "" + syntax);
+      assertEquals("v", back.getStringProperty("p"));
+      assertEquals(message.getJMSMessageID(), back.getJMSMessageID());
+      assertNextIs("alive", session, queue(session, name), session.createConsumer(queue));
+    }
+  }
+
+  @Test
+  void s7_topicsReturnNothingUnlessAsked() throws Exception {
+    Session session = autoSession(connect());
+    Topic topic = topic(session, name("nobody"));
+    send(session, topic, "lost");
+    MessageProducer mandatory = qpid(session).createProducer(topic, true, false);
+    mandatory.send(session.createTextMessage("returned"));
+    assertEquals("returned", text(returned(AMQNoRouteException.class)));
+    assertTrue(raised.isEmpty(), raised::toString);
+  }
+
+  @Test
+  void s7_transactionsReturnAtCommit() throws Exception {
+    Session session = transacted(connect());
+    MessageProducer producer =
+        session.createProducer(session.createQueue(Syntax.BURL.queue(name("unroutable-tx"))));
+    producer.send(session.createTextMessage("one"));
+    session.rollback();
+    assertTrue(raised.isEmpty(), "nothing was published");
+    producer.send(session.createTextMessage("two"));
+    session.commit();
+    assertEquals("two", text(returned(AMQNoRouteException.class)));
+  }
+
+  @Test
+  void s7_immediateMessagesComeBackWith313UnlessSomebodyWaits() throws Exception {
+    Connection connection = connect();
+    Session session = autoSession(connection);
+    String name = name("immediate");
+    Queue queue = queue(session, name);
+    MessageProducer immediate = qpid(session).createProducer(queue, true, true);
+    immediate.send(session.createTextMessage("nobody waits"));
+    assertEquals("nobody waits", text(returned(AMQNoConsumersException.class)));
+    assertEquals(0, observer.ready(name));
+
+    Session receiving = autoSession(connection);
+    MessageConsumer consumer = receiving.createConsumer(queue);
+    // The first receive makes the flow of the session active; it finds what a plain send left.
+    send(session, queue, "first");
+    assertEquals("first", receiveText(consumer));
+    immediate.send(session.createTextMessage("somebody waits"));
+    assertEquals("somebody waits", receiveText(consumer));
+    assertTrue(raised.isEmpty(), raised::toString);
+  }
+
+  @Test
+  void s7_theBrokerRefusesASelectorThatIsNone() throws Exception {
+    // By a consumer argument in an address the text reaches the broker without the client's look.
+    Session session = autoSession(connect());
+    String name = name("wrong-selector");
+    queue(session, name);
+    Queue queue =
+        session.createQueue(
+            "ADDR:"
+                + name
+                + "; {link: {x-subscribe: {arguments: {'x-filter-jms-selector': 'a = = b'}}}}");
+    assertThrows(InvalidSelectorException.class, () -> session.createConsumer(queue));
+  }
+
+  @Test
+  void s7_anUnknownExchangeIsNotFound() throws Exception {
+    Session session = autoSession(connect());
+    Queue queue = queue(session, name("nowhere"));
+    assertThrows(
+        JMSException.class,
+        () -> session.createConsumer(session.createQueue("ADDR:" + name("absent"))));
+    assertNextIs("the session lives", session, queue, session.createConsumer(queue));
+  }
+
+  @Test
+  void s7_anUnroutableMessageWithoutTheFlagIsDropped() throws Exception {
+    Session session = autoSession(connect());
+    Queue queue = session.createQueue(Syntax.BURL.queue(name("dropped")));
+    MessageProducer producer = qpid(session).createProducer(queue, false, false);
+    producer.send(session.createTextMessage("lost"));
+    MessageConsumer consumer = session.createConsumer(queue);
+    assertNextIs("kept", session, queue, consumer);
+    assertTrue(raised.isEmpty(), raised::toString);
+  }
+}

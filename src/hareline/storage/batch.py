@@ -246,7 +246,7 @@ class BatchBuilder:
                 contents.is_part = True
                 ledger.added = added[added.index(entry) :]
                 break
-            if entry.state == SETTLED and not keeps_settled and entry.offset not in ledger.leaving:
+            if entry.state == SETTLED and self._is_void(entry, ledger):
                 continue
             message = entry.message
             position = message.position
@@ -270,6 +270,12 @@ class BatchBuilder:
         if firsts:
             contents.entries.append((ledger, firsts))
 
+    def _is_void(self, entry: StoredEntry, ledger: DurableLedger) -> bool:
+        """Whether it was settled before it came to be written, so that nothing of it ever is."""
+        if entry.state != SETTLED or self.keeps_settled:
+            return False
+        return entry.offset not in ledger.leaving
+
     def _collect_others(self, ledgers: list[DurableLedger], contents: Contents) -> None:
         """What of the rest belongs to messages in this batch: a message has one record."""
         for ledger in ledgers:
@@ -278,6 +284,8 @@ class BatchBuilder:
                 position = entry.message.position
                 if position >= UNWRITTEN:
                     rest.append(entry)
+                    continue
+                if self._is_void(entry, ledger):
                     continue
                 contents.others.setdefault(_FIRST_GROUP - position, []).append((ledger, entry))
                 contents.bound += ENTRY.size + (RUN.size if self.keeps_settled else 0)

@@ -194,13 +194,13 @@ def test_a_message_of_several_queues_is_whole_in_a_batch_that_is_full(
     stand = StoreStand(is_automatic=False)
     messages = [persistent(bytes(200)) for _ in range(4)]
     entries = [[stand.entry(queue_id, message) for message in messages] for queue_id in (1, 2)]
+    early = entries[1].pop(0)
+    stand.settle(2, [early])  # before it is written
     stand.store.write_pending()  # the first messages, and not all
     written = [message for message in messages if message.position > 0]
     assert 0 < len(written) < len(messages)
-    for of_queue in entries:
-        for entry, message in zip(of_queue, messages, strict=True):
-            if message in written:
-                stand.settle(1 if of_queue is entries[0] else 2, [entry])
+    for queue_id, of_queue in zip((1, 2), entries, strict=True):
+        stand.settle(queue_id, [entry for entry in of_queue if entry.message in written])
     stand.settle_down()
     assert stand.failures == []
     stand.crash()

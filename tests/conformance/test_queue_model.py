@@ -211,7 +211,6 @@ class QueueModel(RuleBasedStateMachine):
     @rule(count=st.sampled_from([0, 1, 3, 10]), octets=st.sampled_from([0, 0, 10, 400]))
     def limit_the_channel(self, count: int, octets: int) -> None:
         self.shared.resize(count, octets)
-        self.shared.wake_waiting()
 
     # ------------------------------------------------------------------- the turn
 
@@ -300,10 +299,12 @@ class QueueModel(RuleBasedStateMachine):
 
     @invariant()
     def who_waits_for_a_window_will_be_woken(self) -> None:
-        """Something is outstanding, and will be settled."""
+        """Something is outstanding, and will be settled; or a turn is to come."""
         for consumer in self.consumers:
             for window in consumer.windows:
-                assert consumer not in window.waiting or window.used_count > 0
+                if not self.turn.is_armed:
+                    assert consumer not in window.invited
+                    assert consumer not in window.waiting or window.used_count > 0
 
     @invariant()
     def consumers_in_a_ring_are_those_that_are_active(self) -> None:

@@ -181,7 +181,6 @@ class ReadingModel(RuleBasedStateMachine):
     @rule(limit=st.integers(0, 10))
     def resize_window(self, limit: int) -> None:
         self.shared.resize(limit, 0)
-        self.shared.wake_waiting()
 
     @precondition(lambda self: self.turn.is_armed)
     @rule()

@@ -20,7 +20,7 @@ from tests.support.broker_process import BrokerProcess, BrokerUnderTest
 from tests.support.waiting import wait_for
 
 from .conftest import USERS_CONFIG, PikaConnect
-from .pika_calls import DELIVERY_DEADLINE_S, publish, ready_count, serve_until
+from .pika_calls import DELIVERY_DEADLINE_S, declare, publish, ready_count, serve_until
 
 pytestmark = pytest.mark.timeout(60)
 needs_hareline = pytest.mark.usefixtures("only_hareline")
@@ -221,3 +221,43 @@ def test_the_defaults_may_be_activemqs_b10(
         queue = channel.queue_declare(**{"queue": name, **options}).method.queue
         publish(channel, queue, *[b"x"] * (expected + 10))
         Inbox(channel, queue, exclusive=is_exclusive).wait_for(expected)
+
+
+# ------------------------------------------------------------------- shared by a channel
+
+
+def test_a_limit_for_the_channel_serves_its_queues_in_turn(channel: BlockingChannel) -> None:
+    """What Celery's workers ask for (kombu before 5.7)."""
+    queues = [declare(channel) for _ in range(3)]
+    for queue in queues:
+        publish(channel, queue, *numbered(100))
+    channel.basic_qos(prefetch_count=1, global_qos=True)
+    acked = 0
+
+    def acknowledge(receiver: BlockingChannel, method: Any, _: Any, _body: bytes) -> None:
+        nonlocal acked
+        if acked < 99:
+            acked += 1
+            receiver.basic_ack(method.delivery_tag)
+
+    for queue in queues:
+        channel.basic_consume(queue, acknowledge)
+    serve_until(channel.connection, lambda: acked == 99, "acknowledgement number 99")
+    left = [ready_count(channel, queue) for queue in queues]
+    assert sum(left) == 200
+    assert max(left) - min(left) <= 20, left  # RabbitMQ asks them in random order
+
+
+def test_who_does_not_acknowledge_waits_for_the_channels_limit_too(
+    channel: BlockingChannel,
+) -> None:
+    limited, free = declare(channel), declare(channel)
+    channel.basic_qos(prefetch_count=2, global_qos=True)
+    holder = Inbox(channel, limited)
+    publish(channel, limited, *numbered(2))
+    holder.wait_for(2)
+    taker = Inbox(channel, free, auto_ack=True)
+    publish(channel, free, *numbered(5))
+    assert taker.settled_count() == 0
+    channel.basic_ack(holder.tags[0])
+    taker.wait_for(5)

@@ -172,10 +172,10 @@ class Channel:
             self.vhost.reply_queues.pop(self.reply_queue.name, None)
             self.reply_queue = None
 
-    def windows_for_consumer(self) -> tuple[CreditWindow, ...]:
+    def windows_for_consumer(self, *, acknowledges: bool) -> tuple[CreditWindow, ...]:
         """Limits of a new consumer beyond its count: its octets, and the channel's window."""
         windows: list[CreditWindow] = []
-        if self.prefetch_size:
+        if self.prefetch_size and acknowledges:
             windows.append(CreditWindow(0, self.prefetch_size))
         if self.window.is_limited:
             windows.append(self.window)
@@ -189,16 +189,15 @@ class Channel:
         window = self.window
         if not window.is_limited and (limit_count or limit_bytes):
             window.used_count = window.used_bytes = 0
-            members = {consumer for consumer in self.consumers.values() if consumer.acknowledges}
+            members = set(self.consumers.values())
             for entry in self.settling.outstanding():
                 if isinstance(entry.consumer, ChannelConsumer):
                     members.add(entry.consumer)
-                    window.use(entry.message.size)
+                    window.count(entry.message.size)
             for consumer in members:
                 if window not in consumer.windows:
                     consumer.windows = (*consumer.windows, window)
         window.resize(limit_count, limit_bytes)
-        window.wake_waiting()
 
     def when_flowing(self, callback: Callable[[], None]) -> None:
         """Call once when the client lets deliveries go on."""
@@ -278,7 +277,7 @@ class Channel:
         """Take the reference cycles apart; called last, when the number is free again."""
         del self.publishing
         self._flow_waiters.clear()
-        self.window.waiting.clear()
+        self.window.close()
 
     def __repr__(self) -> str:
         return f"<Channel {self.number} of {self.connection!r}>"

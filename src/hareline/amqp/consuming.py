@@ -227,7 +227,7 @@ def _new_consumer(
         is_exclusive=is_exclusive,
         is_browser=reading.is_browser or is_non_destructive(queue_arguments),
     )
-    windows = channel.windows_for_consumer()
+    windows = channel.windows_for_consumer(acknowledges=not method.no_ack)
     check_stream_consumer(
         queue_arguments,
         queue=queue.name,

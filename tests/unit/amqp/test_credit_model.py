@@ -72,9 +72,11 @@ class ChannelModel:
         consumer = self.consumers[tag]
         if not self.is_flowing:
             return False
-        if not consumer.acknowledges:
-            return True
-        if consumer.limit and (consumer.is_used_up or self.held_by(tag) >= consumer.limit):
+        if (
+            consumer.acknowledges
+            and consumer.limit
+            and (consumer.is_used_up or self.held_by(tag) >= consumer.limit)
+        ):
             return False
         return not self.limit or self.held_by_consumers() < self.limit
 

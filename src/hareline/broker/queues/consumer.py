@@ -26,9 +26,9 @@ class Consumer(ABC):
 
     ``credit``: deliveries it may still receive by count. ``windows``: further limits (octets,
     channel-wide), checked entry by entry when there are any. ``acknowledges`` is False for no-ack
-    consumers, whose entries are settled on delivery. ``priority``: higher is served first
-    (consumer argument x-priority). ``selector``: it takes only messages of which this is true; None
-    takes all. ``is_live``: False while it waits for another consumer to leave.
+    consumers, whose entries are settled on delivery and use up no window. ``priority``: higher is
+    served first (consumer argument x-priority). ``selector``: it takes only messages of which this
+    is true; None takes all. ``is_live``: False while it waits for another consumer to leave.
 
     ``refill_from``: once its credit was used up, it receives nothing until more than this much has
     come back (0: at once). Until then that much is held back from ``credit`` (``_is_refilling``),
@@ -92,7 +92,7 @@ class Consumer(ABC):
         self.is_exclusive = is_exclusive
         self.priority = priority
         self.credit = prefetch_count if prefetch_count and acknowledges else UNLIMITED
-        self.windows = windows if acknowledges else ()
+        self.windows = windows
         self.selector = selector
         self.refill_from = max(0, prefetch_count - prefetch_count * refill_percent // 100 - 1)
         self._is_refilling = False
@@ -154,7 +154,7 @@ class Consumer(ABC):
         """Whether a new message is for it, and nothing keeps it from getting it at once."""
         if not self.is_active or not self.is_writable:
             return False
-        if any(not window.admits(message.size) for window in self.windows):
+        if any(not window.would_admit(message.size) for window in self.windows):
             return False
         return self.wants(message)
 
@@ -193,7 +193,7 @@ class Consumer(ABC):
     def take_credit_back(self, size: int) -> None:
         """An entry of ``size`` octets that was counted as delivered was not: it uses up nothing."""
         self.credit += 1
-        if self.windows:
+        if self.windows and self.acknowledges:
             self._restore_windows(size)
         if not self.is_active:
             self.queue.activate(self)
@@ -201,8 +201,6 @@ class Consumer(ABC):
     def _restore_windows(self, size: int) -> None:
         for window in self.windows:
             window.restore(size)
-            if window.waiting:
-                window.wake_waiting()
 
     def __repr__(self) -> str:
         return f"<Consumer {self.tag!r} of {self.queue.name!r}, credit {self.credit}>"

@@ -65,8 +65,7 @@ class Dispatcher:
     def remove(self, consumer: Consumer) -> None:
         self.consumers.remove(consumer)
         for window in consumer.windows:
-            if consumer in window.waiting:
-                window.waiting.remove(consumer)
+            window.leave(consumer)
         if consumer.is_active:
             consumer.is_active = False
             self._ring(consumer.priority).remove(consumer)
@@ -219,11 +218,13 @@ class Dispatcher:
             ring.popleft()
             consumer.is_active = False
             return 0
-        if consumer.credit <= limit:
-            limit = consumer.credit
+        entries = self._queue.acquire(min(limit, consumer.credit))
+        if not entries:
+            return 0
+        if consumer.credit <= len(entries):
             ring.popleft()
             consumer.is_active = False
-        return self._hand_over(consumer, self._queue.acquire(limit))
+        return self._hand_over(consumer, entries)
 
     def _serve_round(self, ring: deque[Consumer], limit: int) -> int:
         """Whole rounds over all consumers of the ring at once, or one entry to the next of them."""
@@ -261,64 +262,70 @@ class Dispatcher:
         """The first whole rounds of ``count`` that fit into ``room``; the rest is put back.
 
         If one consumer of a round took less than its part, the others would have got entries
-        behind those that it left.
+        behind those that it left. The last round is incomplete when entries could not be read.
         """
         sizes = [len(entry.message.content) for entry in entries]
-        if sum(sizes) <= room:
-            return entries
-        fitting = bisect_right(list(accumulate(sizes)), room) // count * count
-        self._queue.restore(entries[fitting:])
+        fitting = len(entries)
+        if sum(sizes) > room:
+            fitting = bisect_right(list(accumulate(sizes)), room)
+        fitting -= fitting % count
+        if fitting < len(entries):
+            self._queue.restore(entries[fitting:])
         return entries[:fitting]
 
     def _serve_next(self, ring: deque[Consumer]) -> int:
-        consumer = ring.popleft()
-        consumer.is_active = False
-        if consumer.suspend_if_full():
-            return 0
+        consumer = ring[0]
         if consumer.windows:
-            ring.appendleft(consumer)
-            consumer.is_active = True
             return self._serve_windowed(ring, 1)
+        if consumer.suspend_if_full():
+            ring.popleft()
+            consumer.is_active = False
+            return 0
+        entries = self._queue.acquire(1)
+        if not entries:
+            return 0
+        ring.popleft()
         if consumer.credit > 1:
             ring.append(consumer)
-            consumer.is_active = True
-        return self._hand_over(consumer, self._queue.acquire(1))
+        else:
+            consumer.is_active = False
+        return self._hand_over(consumer, entries)
 
     def _serve_windowed(self, ring: deque[Consumer], limit: int) -> int:
         """One entry to a consumer whose windows must be asked; it goes to the end of its ring.
 
         To one who is alone there, up to ``limit`` as far as its windows admit them unseen.
         """
+        entry = self._next_readable()
+        if entry is None:
+            return 0
         consumer = ring.popleft()
         consumer.is_active = False
-        entry = self._order.peek()
-        if entry is None or consumer.suspend_if_full():
+        if consumer.suspend_if_full():
             return 0
         if limit > 1:
-            limit = min(limit, consumer.credit, *[window.free_count for window in consumer.windows])
-            if limit > 1:
-                return self._serve_windowed_run(ring, consumer, limit)
+            shares = [window.share_of(consumer) for window in consumer.windows]
+            limit = min(limit, consumer.credit, *shares)
         size = entry.message.size
         for window in consumer.windows:
-            if not window.admits(size):
-                window.waiting.append(consumer)
+            if window.refuses(consumer, size):
                 return 0
-        for window in consumer.windows:
-            window.use(size)
-        if consumer.credit > 1:
-            ring.append(consumer)
-            consumer.is_active = True
-        return self._hand_over(consumer, self._queue.acquire(1))
-
-    def _serve_windowed_run(self, ring: deque[Consumer], consumer: Consumer, limit: int) -> int:
-        entries = self._queue.acquire(limit)
+        entries = self._queue.acquire(max(1, limit))
         sizes = [entry.message.size for entry in entries]
         for window in consumer.windows:
-            window.use_all(sizes)
+            window.use_all(consumer, sizes)
         if consumer.credit > len(entries):
             ring.append(consumer)
             consumer.is_active = True
         return self._hand_over(consumer, entries)
+
+    def _next_readable(self) -> QueueEntry | None:
+        """The next entry, left where it is; those before it that cannot be read leave."""
+        order = self._order
+        entry = order.peek()
+        while entry is not None and not self._queue.with_content([entry], are_in_place=True):
+            entry = order.peek()
+        return entry
 
     def _hand_over(self, consumer: Consumer, entries: list[QueueEntry]) -> int:
         consumer.credit -= len(entries)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hareline.broker.queues.browsing import Browsers
 from hareline.broker.queues.consumer import Consumer
+from hareline.broker.queues.credit import CreditWindow
 from hareline.broker.queues.dispatcher import BATCH_ENTRIES, Dispatcher
 from hareline.broker.queues.entry import (
     ACQUIRED,
@@ -424,6 +425,15 @@ class Queue:
             self._is_marked = True
             self._turn.mark_queue(self)
 
+    @property
+    def is_marked(self) -> bool:
+        """Whether a dispatch is still to come."""
+        return self._is_marked
+
+    def mark_after(self, window: CreditWindow) -> None:
+        """Ask for this window's own dispatch at the end of this turn, after those asked for."""
+        self._turn.mark_queue(window)
+
     def dispatch(self) -> bool:
         """The turn's call; True when entries and willing consumers are left."""
         if self.is_deleted:  # it was marked before
@@ -506,10 +516,16 @@ class Queue:
         return entry
 
     def acquire(self, count: int) -> list[QueueEntry]:
-        """Take the next ``count`` entries of the ordering, fewer when there are fewer."""
+        """Take the next ``count`` entries of the ordering; fewer only if it is empty then.
+
+        Messages that cannot be read leave the queue, and the next ones take their places.
+        """
         entries = self._order.take(count)
         if self.paging is not None and self.paging.has_stored:
             entries = self.paging.readable(entries)
+            while len(entries) < count and len(self._order):
+                more = self._order.take(count - len(entries))
+                entries += self.paging.readable(more)
         if len(self._order) == 0 and not self._dispatcher.parked_count:
             self.ready_bytes = 0
         else:

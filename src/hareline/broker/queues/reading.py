@@ -323,8 +323,9 @@ class ReadingDispatcher(Dispatcher):
         if self._queue.has_stored_contents:
             # looked at before: what cannot be read is settled now, and perhaps the list made anew
             is_picking = reader.is_choosy or bool(consumer.windows)
-            self._are_readable(entries[index : index + (BATCH_ENTRIES if is_picking else limit)])
-            index = self._index(log, reader)
+            looked_at = BATCH_ENTRIES if is_picking else limit
+            while not self._are_readable(entries[index : index + looked_at]):
+                index = self._index(log, reader)
         if not reader.is_choosy and not consumer.windows:
             found = entries[index : index + limit]
             index += len(found)
@@ -380,12 +381,11 @@ class ReadingDispatcher(Dispatcher):
         """Whether all its windows have room; counts the entry then, else the reader waits."""
         size = entry.message.size
         for window in consumer.windows:
-            if not window.admits(size):
-                window.waiting.append(consumer)
+            if window.refuses(consumer, size):
                 self._is_refused = True
                 return False
         for window in consumer.windows:
-            window.use(size)
+            window.use(consumer, size)
         return True
 
     def _hand_over(self, consumer: Consumer, entries: list[QueueEntry]) -> int:

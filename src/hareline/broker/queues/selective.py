@@ -136,8 +136,7 @@ class SelectiveDispatcher(Dispatcher):
     def remove(self, consumer: Consumer) -> None:
         self.consumers.remove(consumer)
         for window in consumer.windows:
-            if consumer in window.waiting:
-                window.waiting.remove(consumer)
+            window.leave(consumer)
         self._retire(consumer)
         if self._groups is not None:
             for group in self._groups.owned_by(consumer):
@@ -262,9 +261,8 @@ class SelectiveDispatcher(Dispatcher):
         behind it. So all batches together stay within the room of each, which they may share.
         """
         for window in consumer.windows:
-            if not window.admits(entry.message.size):
+            if window.refuses(consumer, entry.message.size):
                 self._retire(consumer)
-                window.waiting.append(consumer)
                 return False
         if self._batches:
             octets = self._batched_bytes + len(entry.message.content)
@@ -434,7 +432,7 @@ class SelectiveDispatcher(Dispatcher):
         """The entry is this consumer's; it is handed over with the rest of its batch."""
         size = entry.message.size
         for window in consumer.windows:
-            window.use(size)
+            window.use(consumer, size)
         self._acquire(entry, group, consumer)
         if sequence < 0 and group is not None:  # JMSXGroupSeq: the last of its group
             self._change_owner(group, None)

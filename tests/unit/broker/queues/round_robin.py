@@ -46,7 +46,7 @@ def deal_out(receivers: list[Receiver], entries: list[tuple[bytes, int]]) -> lis
             receiver.room -= octets
             receiver.credit -= 1
             for window in windows:
-                window.use(len(body))
+                window.count(len(body))
             if receiver.credit:
                 ring.append(receiver)
     return [body for body, _ in waiting]

@@ -26,12 +26,30 @@ def test_the_prefetch_count_is_the_first_credit(queue: Queue) -> None:
     assert RecordingConsumer(queue, prefetch_count=7).credit == 7
 
 
-def test_limits_do_not_apply_to_a_consumer_that_does_not_acknowledge(queue: Queue) -> None:
-    """RabbitMQ: a no-ack consumer ignores qos, for it never gives credit back."""
-    window = CreditWindow(limit_count=1)
-    consumer = RecordingConsumer(queue, acknowledges=False, prefetch_count=7, windows=(window,))
+def test_a_count_does_not_apply_to_a_consumer_that_does_not_acknowledge(queue: Queue) -> None:
+    """RabbitMQ: a no-ack consumer ignores its prefetch, for it never gives credit back."""
+    consumer = RecordingConsumer(queue, acknowledges=False, prefetch_count=7)
     assert consumer.credit == UNLIMITED
-    assert consumer.windows == ()
+
+
+def test_a_consumer_that_does_not_acknowledge_waits_for_a_window_and_uses_none_of_it(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    """RabbitMQ: ``rabbit_limiter:can_send``."""
+    window = CreditWindow(limit_count=1)
+    consumer = RecordingConsumer(queue, acknowledges=False, windows=(window,))
+    queue.add_consumer(consumer)
+    publish(b"1", b"2", b"3")
+    turn.run()
+    assert (consumer.bodies, window.used_count) == ([b"1", b"2", b"3"], 0)
+    window.count(1)
+    publish(b"4", b"5")
+    turn.run()
+    assert consumer.bodies == [b"1", b"2", b"3"]
+    window.restore(1)
+    turn.run()
+    assert consumer.bodies == [b"1", b"2", b"3", b"4", b"5"]
+    assert window.used_count == 0
 
 
 def test_credit_that_comes_back_to_an_exhausted_consumer_makes_it_active(

@@ -12,6 +12,7 @@ import pytest
 
 from hareline import events
 from hareline.broker.queues import fifo, pages, paging
+from hareline.broker.queues.credit import CreditWindow
 from hareline.broker.queues.dead_letter import DeadLetters
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.expiry import Expiry
@@ -432,6 +433,60 @@ class TestUnreadable:
         assert sum(cast("int", fields["count"]) for _, fields in paged.reports) == 3
         assert "nothing to read at" in str(paged.reports[0][1]["reason"])
         assert {20, 21, 40} <= set(paged.ledger.living), "the store lost it as well"
+
+    def test_acquire_returns_as_many_as_asked_for_while_there_are_more(self) -> None:
+        paged = durable(SortedOrder("k"))
+        publish(paged, 60, headers=Table({"k": "a"}))
+        paged.settle_down()
+        assert paged.ledger is not None
+        gone = [entry.offset for entry in stored(paged)]
+        assert len(gone) > 20
+        paged.shelf.broken = {paged.ledger.living[offset] for offset in gone[1:21]}
+        sizes: list[int] = []
+        while entries := paged.queue.acquire(8):
+            sizes.append(len(entries))
+        assert sizes == [8] * 5
+
+    @pytest.mark.parametrize("limit", [1, 4, 9])
+    @pytest.mark.parametrize("count", [1, 3])
+    @pytest.mark.parametrize("is_shared", [False, True])
+    def test_credit_follows_what_came(self, limit: int, count: int, *, is_shared: bool) -> None:
+        """Also where the last ones of a queue are lost, and a round comes out short."""
+        paged = durable(SortedOrder("k"))
+        publish(paged, 60, headers=Table({"k": "a"}))
+        paged.settle_down()
+        assert paged.ledger is not None
+        entries = [entry.offset for entry in stored(paged)]
+        gone = {*entries[3:9], *entries[-5:]}
+        paged.shelf.broken = {paged.ledger.living[offset] for offset in gone}
+        window = CreditWindow(limit if is_shared else 0)
+        consumers = [
+            RecordingConsumer(
+                paged.queue,
+                f"c{index}",
+                prefetch_count=0 if is_shared else limit,
+                windows=(window,) if is_shared else (),
+            )
+            for index in range(count)
+        ]
+        for consumer in consumers:
+            paged.queue.add_consumer(consumer)
+        received = 0
+        for _ in range(100):
+            paged.turn.run()
+            for consumer in consumers:
+                assert len(consumer.unacked) <= limit
+                assert is_shared or consumer.credit == limit - len(consumer.unacked)
+            outstanding = sum(len(consumer.unacked) for consumer in consumers)
+            assert window.used_count == (outstanding if is_shared else 0)
+            received += outstanding
+            for consumer in consumers:
+                consumer.ack()
+        assert received == 60 - len(gone)
+        paged.turn.run()
+        publish(paged, 2 * count, headers=Table({"k": "b"}))
+        paged.turn.run()
+        assert any(consumer.unacked for consumer in consumers), "all are still in their rings"
 
     def test_books_are_right_while_others_wait(self) -> None:
         paged = deep(50)

@@ -115,7 +115,7 @@ class Broker:
         self._timers = LoopTimers(loop, clock)
         self.context = Context(
             clock=clock,
-            turn=Turn(loop.call_soon),
+            turn=Turn(loop.call_soon, time.monotonic),
             users=UserRegistry(_users(settings, settings), settings.auth.loopback_users),
             mechanisms=MechanismRegistry(settings.auth.mechanisms),
             identity=_identity(settings),

@@ -1,17 +1,35 @@
 """The end-of-turn routine: what happens after the reads of one loop turn, in a written order.
 
-Reads only *mark* work; ``finish`` then does it: every marked queue dispatches (bounded), then the
-store is handed what must survive, then every marked connection writes once. ``schedule`` is
-injected (``loop.call_soon`` in the server, nothing in a unit test, which calls ``finish`` by hand),
-so there is no asyncio here.
+Reads only *mark* work; ``finish`` then does it: readers that had used up their share go on, every
+marked queue dispatches (bounded), then the store is handed what must survive, then every marked
+connection writes once. ``schedule`` is injected (``loop.call_soon`` in the server, nothing in a
+unit test, which calls ``finish`` by hand), so there is no asyncio here.
 
-Invariant: whatever is marked is run by exactly one later ``finish``.
+How much one turn reads is bounded by *work*, not by octets: a publish of 60 octets may be routed to
+a thousand queues. One unit is an entry added to a queue, or the time that takes; readers count it
+in ``work``, stop at ``WORK_PER_SHARE`` each, and wait in line for the next turn.
+
+Invariant: whatever is marked is run by exactly one later ``finish``, and whoever waits in line goes
+on in one.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Final, Protocol
+
+WORK_PER_S: Final = 2_000_000
+WORK_PER_TURN: Final = 32_768  # about 16 ms: with the rest of a turn, others wait some 30 ms
+WORK_PER_SHARE: Final = 4_096
+# Dispatches stop here, and the other marked queues have the next turn. Each queue has a share of
+# its own (``dispatcher.ENTRIES_PER_TURN``), but a client can mark thousands of queues.
+DISPATCH_S: Final = 0.02
+
+
+class Reading(Protocol):
+    def go_on(self) -> None:
+        """Handle more of what was read, up to a share."""
 
 
 class Dispatching(Protocol):
@@ -25,26 +43,39 @@ class Draining(Protocol):
 
 
 class Turn:
-    """``write_pending`` is the store's; nothing, where nothing is kept.
+    """``now`` gives seconds of a clock that does not go back; without it nothing takes any time.
+
+    ``write_pending`` is the store's; nothing, where nothing is kept.
 
     ``is_behind``: dispatch or the store did not keep up, so publishers should pause;
     ``is_store_behind``: it was the store, and they are not to go on before it has caught up.
+    ``work``: units of work that were read in this turn.
     """
 
     __slots__ = (
         "_connections",
         "_is_armed",
+        "_line",
         "_queues",
         "_schedule",
         "is_behind",
         "is_store_behind",
+        "now",
         "on_finished",
+        "work",
         "write_pending",
     )
 
-    def __init__(self, schedule: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self,
+        schedule: Callable[[Callable[[], None]], object],
+        now: Callable[[], float] = float,
+    ) -> None:
         self._schedule = schedule
+        self.now = now
         self._queues: list[Dispatching] = []
+        self._line: deque[Reading] = deque()
+        self.work = 0
         self._connections: list[Draining] = []
         self._is_armed = False
         self.is_behind = False
@@ -60,6 +91,11 @@ class Turn:
         self._connections.append(connection)
         self.arm()
 
+    def wait_in_line(self, reader: Reading) -> None:
+        """Call ``reader.go_on`` in a later turn, after those who came before."""
+        self._line.append(reader)
+        self.arm()
+
     def arm(self) -> None:
         """See to it that ``finish`` runs, though nothing may be marked."""
         if not self._is_armed:
@@ -67,11 +103,20 @@ class Turn:
             self._schedule(self.finish)
 
     def finish(self) -> None:
-        queues, self._queues = iter(self._queues), []
+        queues: Iterator[Dispatching] = iter(())
         connections: Iterator[Draining] = iter(())
+        postponed: list[Dispatching] = []
         unfinished: list[Dispatching] = []
         try:
-            unfinished.extend(queue for queue in queues if queue.dispatch())
+            self._serve_line()
+            queues, self._queues = iter(self._queues), []
+            end_s = self.now() + DISPATCH_S
+            for queue in queues:
+                if queue.dispatch():
+                    unfinished.append(queue)
+                if self.now() > end_s:
+                    break
+            postponed = list(queues)
             self.is_store_behind = self.write_pending()
             # Only now, so that what dispatch marks for this very turn does not ask for another one;
             # and not later, for what connections do next the store must be asked again.
@@ -79,18 +124,26 @@ class Turn:
             connections, self._connections = iter(self._connections), []
             for connection in connections:
                 connection.finish_turn()
-            self.is_behind = self.is_store_behind or bool(unfinished)
+            self.is_behind = self.is_store_behind or bool(unfinished) or bool(postponed)
             if self.on_finished is not None:
                 self.on_finished()
         except BaseException:
             self._is_armed = False
             raise
         finally:
-            self._queues += unfinished
-            self._queues += queues  # after an exception, who is still to come
+            self.work = 0
+            # The postponed ones come first; after an exception there are others still to come.
+            self._queues[:0] = [*postponed, *queues, *unfinished]
             self._connections += connections
-            if self._queues or self._connections:
+            if self._queues or self._connections or self._line:
                 self.arm()
+
+    def _serve_line(self) -> None:
+        """Those that waited longest go on, at least one, as far as the reads have left room."""
+        for _ in range(len(self._line)):
+            self._line.popleft().go_on()
+            if self.work >= WORK_PER_TURN:
+                break
 
 
 def _write_nothing() -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from hareline.turn import Turn
+from hareline.turn import DISPATCH_S, WORK_PER_SHARE, WORK_PER_TURN, Turn
 from tests.support.turns import ManualTurn
 
 
@@ -145,7 +147,7 @@ def test_a_bug_in_one_dispatch_keeps_nobody_else_from_theirs() -> None:
     with pytest.raises(ZeroDivisionError):
         turn.step()
     turn.run()
-    assert log == ["dispatch q1", "dispatch q1", "dispatch q2", "finish c"]
+    assert log == ["dispatch q1", "dispatch q2", "dispatch q1", "finish c"]
 
 
 def test_a_bug_in_one_write_keeps_nobody_else_from_theirs() -> None:
@@ -198,3 +200,100 @@ def test_a_turn_that_is_asked_for_while_connections_write_comes() -> None:
     turn.mark_connection(Asking(log, turn))
     assert turn.run() == 2
     assert log == ["write", "finish asking", "write"]
+
+
+# -------------------------------------------------------------------------------- shares of a turn
+
+
+class Reader:
+    """Has this much work to do, and stops after a share."""
+
+    def __init__(self, log: list[str], name: str, turn: Turn, work: int) -> None:
+        self._log = log
+        self._name = name
+        self._turn = turn
+        self._work = work
+
+    def go_on(self) -> None:
+        self._log.append(self._name)
+        done = min(self._work, WORK_PER_SHARE)
+        self._work -= done
+        self._turn.work += done
+        if self._work:
+            self._turn.wait_in_line(self)
+
+
+def test_readers_go_on_in_the_order_in_which_they_came() -> None:
+    log: list[str] = []
+    turn = ManualTurn()
+    for name, shares in (("a", 2), ("b", 1), ("c", 3)):
+        turn.wait_in_line(Reader(log, name, turn, shares * WORK_PER_SHARE))
+    turn.run()
+    assert log == ["a", "b", "c", "a", "c", "c"]
+
+
+def test_a_turn_reads_no_more_than_its_work_allows() -> None:
+    log: list[str] = []
+    turn = ManualTurn()
+    shares = WORK_PER_TURN // WORK_PER_SHARE
+    for number in range(2 * shares + 1):
+        turn.wait_in_line(Reader(log, str(number), turn, WORK_PER_SHARE))
+    turn.step()
+    assert log == [str(number) for number in range(shares)]
+    assert turn.work == 0, "the next turn starts anew"
+    turn.step()
+    turn.step()
+    assert len(log) == 2 * shares + 1
+    assert not turn.is_armed
+
+
+def test_one_that_waits_goes_on_though_others_have_read_all_that_a_turn_may() -> None:
+    log: list[str] = []
+    turn = ManualTurn()
+    for name in ("a", "b"):
+        turn.wait_in_line(Reader(log, name, turn, 1))
+    turn.work = WORK_PER_TURN
+    turn.step()
+    assert log == ["a"]
+    turn.step()
+    assert log == ["a", "b"]
+
+
+def test_what_readers_mark_is_done_in_the_same_turn() -> None:
+    log: list[str] = []
+    turn = ManualTurn()
+
+    class Marking(Reader):
+        def go_on(self) -> None:
+            super().go_on()
+            turn.mark_queue(Work(log, "q"))
+            turn.mark_connection(Work(log, "c"))
+
+    turn.wait_in_line(Marking(log, "a", turn, 1))
+    assert turn.run() == 1
+    assert log == ["a", "dispatch q", "finish c"]
+
+
+def test_dispatches_end_when_their_time_is_up_and_the_others_come_first_next_time() -> None:
+    log: list[str] = []
+    now = [0.0]
+    scheduled: list[Callable[[], None]] = []
+    turn = Turn(scheduled.append, lambda: now[0])
+
+    class Slow(Work):
+        def dispatch(self) -> bool:
+            now[0] += DISPATCH_S * 0.6
+            return super().dispatch()
+
+    for name in ("q1", "q2", "q3", "q4"):
+        turn.mark_queue(Slow(log, name, unfinished=1))
+    turn.mark_connection(Work(log, "c"))
+    scheduled.pop()()
+    assert log == ["dispatch q1", "dispatch q2", "finish c"]
+    assert turn.is_behind
+    scheduled.pop()()
+    assert log[3:] == ["dispatch q3", "dispatch q4"]
+    while scheduled:
+        scheduled.pop()()
+    assert sorted(log[5:]) == ["dispatch q1", "dispatch q2", "dispatch q3", "dispatch q4"]
+    assert not turn.is_behind

@@ -18,7 +18,11 @@ Output gathers in ``output`` during a turn and is written once by ``finish_turn`
 is full, or a turn's output has reached its limit, ``is_full`` is set and consumers stay suspended
 until ``when_writable`` calls them back. Deliveries that the store must know of first hold all
 output back until it does (``hold_output``). Channels on which a large message goes out write to an
-outbox of their own meanwhile (``outboxes``).                                  [hot: finish_turn]
+outbox of their own meanwhile (``outboxes``).
+
+Input that was read is kept in the decoder while there is a reason to hold it (``_holds``): the
+client does not read what it asked for, the connection has had its share of the turn, or an alarm is
+on and the next thing is a publish.                                            [hot: finish_turn]
 """
 
 from __future__ import annotations
@@ -54,6 +58,7 @@ from hareline.errors import (
     UnexpectedFrame,
 )
 from hareline.message import LargeMessage, Publisher
+from hareline.turn import WORK_PER_S, WORK_PER_SHARE, WORK_PER_TURN
 from hareline.wire.constants import (
     BASIC_PUBLISH,
     FRAME_HEARTBEAT,
@@ -77,6 +82,11 @@ INVALID_ARGUMENT: Final = 409  # no code of AMQP 0-9-1; Qpid's clients make JMS'
 
 _CLOSE: Final = commands.Connection.Close.index
 _CLOSE_OK: Final = commands.Connection.CloseOk.index
+# Reasons to hold the input.
+_OUTPUT: Final = 1
+_SHARE: Final = 2
+_ALARM: Final = 4
+
 _CONSUME: Final = divmod(commands.Basic.Consume.index, 1 << 16)
 
 
@@ -95,7 +105,7 @@ class Connection(FrameSink):
         "_handshake",
         "_header",
         "_heartbeat_timer",
-        "_is_holding",
+        "_holds",
         "_is_marked",
         "_is_socket_full",
         "_output_size",
@@ -120,6 +130,7 @@ class Connection(FrameSink):
         "outboxes",
         "output",
         "publisher",
+        "share_end",
         "state",
         "takes_consumer_cancel",
         "user",
@@ -151,7 +162,8 @@ class Connection(FrameSink):
         self._output_size = 0
         self._output_ticket = 0  # nothing is written before it is durable
         self._is_socket_full = False
-        self._is_holding = False
+        self._holds = 0
+        self.share_end = WORK_PER_SHARE  # of the turn's work, for what is being handled
         self._is_marked = False
         self._waiters: list[Callable[[], None]] = []
         self._confirms: list[Confirms] = []
@@ -190,7 +202,31 @@ class Connection(FrameSink):
         self.context.clock.refresh()
         if self.state == "running":
             self._drop_stale_routes()
-        self._decoder.feed(data)
+            if self.has_published and self.context.turn.work > WORK_PER_TURN:
+                self.wait_for_turn()
+        self._take_share(data)
+
+    def _take_share(self, data: bytes) -> None:
+        """Handle ``data`` and what was held back before it, unless it is held back too."""
+        turn = self.context.turn
+        start_work, start_s = turn.work, turn.now()
+        self.share_end = start_work + WORK_PER_SHARE
+        if data:
+            self._decoder.feed(data)
+        else:
+            self._decoder.resume()
+        turn.work = max(turn.work, start_work + int((turn.now() - start_s) * WORK_PER_S))
+
+    def go_on(self) -> None:
+        """The turn's call: the others had their share of it."""
+        if self._holds & _SHARE:
+            self.context.clock.refresh()
+            self._stop_holding(_SHARE)
+
+    def on_bug(self, error: Exception) -> None:
+        """An exception of ours, which must not take other connections along."""
+        self.context.report(events.BROKER_FAILED, where=self.link.peer, exc_info=error)
+        self.close(InternalError("internal error", class_id=0, method_id=0))
 
     def _receive_header(self, data: bytes) -> None:
         self.context.clock.refresh()
@@ -229,6 +265,7 @@ class Connection(FrameSink):
             self._current_method = int.from_bytes(payload[:4], "big")
         else:
             self._current_method = BASIC_PUBLISH
+        start_s = self.context.turn.now()
         try:
             if number == 0:
                 self._on_connection_frame(kind, payload)
@@ -245,6 +282,7 @@ class Connection(FrameSink):
             self._current_method = 0
         if self.state == "running":
             self._drop_stale_routes()
+            self.count_work(0, start_s)
 
     def _on_channel_frame(self, kind: int, number: int, payload: bytes) -> None:
         channel = self.channels.get(number)
@@ -437,20 +475,22 @@ class Connection(FrameSink):
                 channel.open_lanes()
         if self.is_blocked:
             self.is_blocked = False
-            self.resume_reading()
             self.context.report(events.CONNECTION_UNBLOCKED, peer=self.link.peer)
             self.flow.tell_unblocked()
+            self._hold(_SHARE)  # all that were blocked go on, one after the other
+            self._holds &= ~_ALARM
+            self.context.turn.wait_in_line(self)
 
     def _block(self) -> None:
         self.is_blocked = True
         reason = self.context.alarms.reason
         self.context.report(events.CONNECTION_BLOCKED, peer=self.link.peer, reason=reason)
         self.flow.tell_blocked(reason)
-        self.link.pause_reading()
+        self._hold(_ALARM)
 
     def resume_reading(self) -> None:
         """One reason not to read the socket is gone; there may be others."""
-        if not (self.is_blocked or self._is_holding or self.flow.is_pausing):
+        if not (self._holds or self.flow.is_pausing):
             self.link.resume_reading()
 
     # ------------------------------------------------------------------ heartbeats
@@ -530,9 +570,41 @@ class Connection(FrameSink):
 
     def hold_input(self) -> None:
         """Handle nothing more of what was read, and read no more, until output has room again."""
-        self._is_holding = True
+        self._hold(_OUTPUT)
+
+    def count_work(self, entries: int, start_s: float) -> None:
+        """What came has added so many entries, and was begun at ``start_s``, by the turn's clock.
+
+        The rest of what was read may have to wait for its turn.
+        """
+        turn = self.context.turn
+        turn.work += max(entries, int((turn.now() - start_s) * WORK_PER_S))
+        if turn.work > self.share_end:
+            self.wait_for_turn()
+
+    def wait_for_turn(self) -> None:
+        """Handle no more before all the others that wait had their share of a turn."""
+        if not self._holds & _SHARE:
+            self._hold(_SHARE)
+            self.context.turn.wait_in_line(self)
+
+    def _hold(self, reason: int) -> None:
+        self._holds |= reason
         self._decoder.hold()
         self.link.pause_reading()
+
+    def _stop_holding(self, reason: int) -> None:
+        """Go on with what was read, unless there are other reasons not to."""
+        self._holds &= ~reason
+        if self._holds:
+            return
+        self.resume_reading()
+        if self.state == "running":
+            self._drop_stale_routes()
+        try:
+            self._take_share(b"")
+        except Exception as error:
+            self.on_bug(error)
 
     def hold_output(self, ticket: int) -> None:
         """Write nothing before this ticket of the store is durable.
@@ -589,7 +661,7 @@ class Connection(FrameSink):
         if not self._is_socket_full:
             if self.is_full:
                 self._resume_output()
-            elif self._is_holding:
+            elif self._holds & _OUTPUT:
                 self._resume_input()
             if self.outboxes and not self._is_marked:
                 self._mark()
@@ -628,7 +700,7 @@ class Connection(FrameSink):
         waiters, self._waiters = self._waiters, []
         for callback in waiters:
             callback()
-        if self._is_holding:
+        if self._holds & _OUTPUT:
             self._resume_input()
 
     def _resume_input(self) -> None:
@@ -636,11 +708,7 @@ class Connection(FrameSink):
         for outbox in self.outboxes.values():
             if outbox.is_long:
                 return
-        self._is_holding = False
-        self.resume_reading()
-        if self.state == "running":
-            self._drop_stale_routes()
-        self._decoder.resume()
+        self._stop_holding(_OUTPUT)
 
     # -------------------------------------------------------------------- closing
 
@@ -695,9 +763,11 @@ class Connection(FrameSink):
             self._close_now()
             return False
         self.state = "closing"
-        if self.is_blocked:  # its close-ok must be read
-            self.is_blocked = False
-            self.link.resume_reading()
+        self.is_blocked = False
+        if self._holds:  # close-ok is behind what was read and is ignored now
+            self._hold(_SHARE)
+            self._holds = _SHARE
+            self.context.turn.wait_in_line(self)
         self.send(
             0,
             commands.Connection.Close,
@@ -749,7 +819,7 @@ class Connection(FrameSink):
             )
         else:
             self.context.report(events.CONNECTION_CLOSED, peer=self.link.peer)
-        self._is_holding = False
+        self._holds = 0
         self._let_output_go()
         self.output.clear()
         # they refer to us; without them this object is freed now, and not by the garbage collector

@@ -58,6 +58,9 @@ PLAIN_PROPERTIES_MAX: Final = 16_384
 EXPIRATIONS_MAX: Final = 256
 PLAIN_OCTETS_MAX: Final = 256
 
+# Queues of a route up to which a read is bounded well enough by its octets.
+WIDE_ROUTE: Final = 8
+
 _PROPERTIES_START: Final = 19
 _HEADER_SIZE_BARE: Final = 22  # of a header frame with no properties at all
 _ADDRESS_START: Final = 6  # class, method, ticket
@@ -79,7 +82,8 @@ class Route:
     ``position`` is that of its messages; ``persistent`` the route of the persistent ones, which is
     this one itself, or made when the first of them comes. ``awaits_store``: one of the queues keeps
     these messages, so their confirms wait for it. ``is_refused``: the store takes no new messages,
-    so where one is to be kept they cannot take the plain lane either.
+    so where one is to be kept they cannot take the plain lane either. ``is_wide``: its messages are
+    counted one by one as work of the turn.
     """
 
     __slots__ = (
@@ -92,6 +96,7 @@ class Route:
         "is_immediate",
         "is_mandatory",
         "is_refused",
+        "is_wide",
         "position",
         "queues",
     )
@@ -118,6 +123,7 @@ class Route:
         self.is_guarded = (self.awaits_store and is_refused) or any(
             queue.is_guarded for queue in queues
         )
+        self.is_wide = len(queues) > WIDE_ROUTE
         self._persistent: Route | None = None
 
     @property
@@ -184,9 +190,17 @@ class Publishing(PublishLane):
         if position:
             route = route.persistent
         if is_plain and not route.is_dynamic and not route.is_guarded:
+            if route.is_wide:
+                connection = self._channel.connection
+                start_s = connection.context.turn.now()
+                self.publish_plain(route, content, header_size, size)
+                connection.count_work(len(route.queues), start_s)
+                return NOT_PLAIN
             self.publish_plain(route, content, header_size, size)
             self.plain_route = route
             return PLAIN_AGAIN if is_known else PLAIN
+        connection = self._channel.connection
+        start_s = connection.context.turn.now()
         message = Message(
             route.address, content, header_size, size, self._number, self._clock.now_ms, position
         )
@@ -196,6 +210,7 @@ class Publishing(PublishLane):
         queues = self._queues_for(route, message, extra_keys)
         message.forget_properties()  # a waiting message costs its octets alone
         self._enqueue_routed(message, queues, route)
+        connection.count_work(len(queues), start_s)
         return NOT_PLAIN
 
     def publish_plain(self, route: Route, content: bytes, header_size: int, size: int) -> None:

@@ -35,11 +35,11 @@ class IdleCollector:
         self._arm()
 
     def stop(self) -> None:
+        """The process ends: no collection looks at millions of entries that go with it anyway."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        gc.unfreeze()
-        gc.enable()
+        gc.freeze()
 
     def _arm(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(INTERVAL_S, self._collect)

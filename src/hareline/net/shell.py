@@ -13,10 +13,8 @@ import ipaddress
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
-from hareline import events
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context, Link
-from hareline.errors import InternalError
 
 if TYPE_CHECKING:
     from hareline.net.listener import Pacing
@@ -94,9 +92,8 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
         self.received_bytes += nbytes
         try:
             self._connection.receive(bytes(buffer[:nbytes]))
-        except Exception as error:  # a bug of ours must not take other connections along
-            self._context.report(events.BROKER_FAILED, where=self.peer, exc_info=error)
-            self._connection.close(InternalError("internal error", class_id=0, method_id=0))
+        except Exception as error:
+            self._connection.on_bug(error)
         turn = self._context.turn
         if nbytes == len(buffer) or (
             turn.is_behind

@@ -148,7 +148,10 @@ class Decoder:
         self._needed = 0
 
     def hold(self) -> None:
-        """Decode nothing more, once the call for a frame returns that this is called from."""
+        """Decode nothing more once the call returns that this is called from.
+
+        That is a call for a frame, or for a publish that was not plain.
+        """
         self._is_held = True
 
     def resume(self) -> None:
@@ -289,6 +292,8 @@ class Decoder:
                                             body_size,
                                             shared_size,
                                         )
+                                elif not plain and self._is_held:
+                                    return position
                                 last_route = route
                                 last_size = body_size
                                 continue

@@ -81,10 +81,69 @@ def test_the_first_publish_blocks_and_the_client_is_told_once(
     assert not peer.is_read_from()
     alarms.set("disk")
     peer.expect_nothing()
-    assert broker.queue("q").ready_count == 5  # what was read before the pause is not thrown away
+    assert broker.queue("q").ready_count == 2
     assert broker.reported(events.CONNECTION_BLOCKED) == [
         {"peer": "127.0.0.1:40000", "reason": "low on memory"}
     ]
+    alarms.clear("memory")
+    peer.expect_nothing()
+    assert broker.queue("q").ready_count == 2
+    alarms.clear("disk")
+    peer.expect(UNBLOCKED)
+    assert broker.queue("q").ready_count == 5  # what was read before is not thrown away
+    assert peer.is_read_from()
+
+
+def test_what_several_channels_sent_keeps_its_order_over_an_alarm(
+    broker: SteppedBroker, peer: Peer, alarms: Alarms
+) -> None:
+    peer.declare("q")
+    peer.open(2)
+    peer.send_octets(publish_octets(1, "q", b"1") + publish_octets(2, "q", b"2"))
+    alarms.set("memory")
+    octets = b"".join(publish_octets(1 + number % 2, "q", b"%d" % number) for number in range(3, 9))
+    cut = len(octets) // 2 + 5
+    peer.send_octets(octets[:cut])
+    peer.expect(BLOCKED)
+    peer.send_octets(octets[cut:])  # it was on its way before reading was paused
+    assert broker.queue("q").ready_count == 2
+    alarms.clear("memory")
+    peer.expect(UNBLOCKED)
+    assert peer.drain("q") == [b"%d" % number for number in range(1, 9)]
+
+
+def test_an_alarm_that_begins_again_stops_what_was_kept(
+    broker: SteppedBroker, peer: Peer, alarms: Alarms
+) -> None:
+    peer.declare("q")
+    alarms.set("memory")
+    peer.send_octets(publish_octets(1, "q", b"1") * 3)
+    alarms.clear("memory")
+    alarms.set("disk")
+    assert [one.name for one in peer.receive()] == [
+        "connection.blocked",
+        "connection.unblocked",
+        "connection.blocked",
+    ]
+    assert broker.queue("q").ready_count <= 1  # its method had been read
+    alarms.clear("disk")
+    peer.expect(UNBLOCKED)
+    assert broker.queue("q").ready_count == 3
+
+
+def test_a_blocked_connection_that_is_closed_by_the_broker_reads_close_ok(
+    broker: SteppedBroker, peer: Peer, alarms: Alarms
+) -> None:
+    peer.declare("q")
+    alarms.set("memory")
+    peer.send_octets(publish_octets(1, "q", b"1") * 3)
+    peer.expect(BLOCKED)
+    peer.connection.force_close("shutdown")
+    assert [one.name for one in peer.receive()] == ["connection.close"]
+    assert peer.is_read_from()
+    peer.send(0, commands.Connection.CloseOk)
+    assert peer.link.state == "closed"
+    assert broker.queue("q").ready_count == 0
 
 
 def test_a_connection_that_only_consumes_goes_on(
@@ -159,6 +218,9 @@ def test_a_connection_and_a_channel_made_during_an_alarm_are_blocked_too(
     publish = publish_octets(2, "q", b"1")
     late.send_octets(publish * 3)
     late.expect(BLOCKED)
+    assert peer.drain("q") == []
+    alarms.clear("memory")
+    late.expect(UNBLOCKED)
     assert peer.drain("q") == [b"1"] * 3
 
 
@@ -208,12 +270,16 @@ def test_a_transactional_channel_is_blocked_and_stays_transactional(
     assert broker.queue("q").ready_count == 4
 
 
-def test_a_blocked_connection_may_close(broker: SteppedBroker, peer: Peer, alarms: Alarms) -> None:
+def test_a_blocked_connection_closes_when_the_alarm_is_over(
+    broker: SteppedBroker, peer: Peer, alarms: Alarms
+) -> None:
+    """Its close is behind a publish that has to wait; RabbitMQ reads no further either."""
     peer.declare("q")
     alarms.set("memory")
     close = encode_method(0, commands.Connection.Close)
     peer.send_octets(publish_octets(1, "q", b"1") + close)
-    names = [one.name for one in peer.receive()]
-    assert names == ["connection.blocked", "connection.close-ok"]
+    assert [one.name for one in peer.receive()] == ["connection.blocked"]
     alarms.clear("memory")
-    peer.expect_nothing()
+    names = [one.name for one in peer.receive()]
+    assert names == ["connection.unblocked", "connection.close-ok"]
+    assert broker.queue("q").ready_count == 1

@@ -463,11 +463,12 @@ def test_a_publisher_is_blocked_while_the_disk_is_low(peer: Peer, store: FakeSto
     keep(peer)
     assert peer.expect(commands.Connection.Blocked).reason == "low on disk"
     assert not peer.is_read_from()
-    store.sync()  # what had come by then is stored, and confirmed
-    assert answers(peer) == [("ack", 1, False)]
+    assert not store.is_writing, "it waits for the end of the alarm"
     alarms.clear("disk")
     peer.expect(commands.Connection.Unblocked)
     assert peer.is_read_from()
+    store.sync()
+    assert answers(peer) == [("ack", 1, False)]
 
 
 def test_both_alarms_must_end(peer: Peer) -> None:

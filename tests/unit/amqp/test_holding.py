@@ -92,6 +92,7 @@ def test_an_alarm_that_ends_meanwhile_does_not_read_on(filled: Peer, broker: Ste
     filled.connection.on_socket_full()
     filled.send_octets(GET * 3)
     broker.context.alarms.clear("memory")
+    broker.run_turns()
     was_reading = [filled.link.is_reading]
     filled.connection.on_socket_drained()
     was_reading.append(filled.link.is_reading)
@@ -108,5 +109,6 @@ def test_an_alarm_that_goes_on_keeps_the_client_from_being_read(
     filled.connection.on_socket_drained()
     was_reading = [filled.link.is_reading]
     broker.context.alarms.clear("memory")
+    broker.run_turns()
     was_reading.append(filled.link.is_reading)
     assert was_reading == [False, True]

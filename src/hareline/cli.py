@@ -5,31 +5,70 @@ machine ends in a message on standard error and exit status 1 (2 for a command l
 parsed), never in a traceback; standard output holds only what was asked for.
 
 Everything that is not needed to parse the command line is imported where it is used, so that
-``hareline --help`` answers at once.
+``hareline --help`` answers at once; tests/unit/test_imports.py guards that.
 """
 
 from __future__ import annotations
 
 import getpass
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, NoReturn, Self, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, Self, TextIO
 
 import typer
-from rich.console import Console
+from typer.core import TyperCommand, TyperGroup
 
 from hareline import __version__, cli_journal, cli_replay
+from hareline.choices import HashingAlgorithm, LogLevel
 from hareline.errors import ConfigurationError, StoreError
-from hareline.settings import Flag, Settings, config_path, load_settings
-from hareline.settings.reference import option_help, sample
-from hareline.settings.values import HashingAlgorithm, LogLevel
+
+if TYPE_CHECKING:
+    from hareline.settings import Settings
 
 EXIT_FAILURE: Final = 1
+_OPTION_IN_HELP: Final = re.compile(r"\{([a-z_.]+)\}")
+
+
+class _Group(TyperGroup):
+    """Does not import pydantic to check a ``--help`` that was not given."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _unset_as_false(super().get_help_option(ctx))
+
+
+class _Command(TyperCommand):
+    """The same for a command; ``{listener.port}`` in the help of a flag becomes that option's."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _unset_as_false(super().get_help_option(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        flag: Any  # the class that has ``help`` moves between versions of Typer
+        for flag in self.params:
+            if text := getattr(flag, "help", None):
+                flag.help = _OPTION_IN_HELP.sub(_help_of_option, text)
+        super().format_help(ctx, formatter)
+
+
+def _help_of_option(found: re.Match[str]) -> str:
+    from hareline.settings.reference import option_help
+
+    return option_help(found[1])
+
+
+def _unset_as_false(flag: Any) -> Any:
+    # Typer takes False as it is, and hands None to pydantic.
+    if flag is not None:
+        flag.default = False
+    return flag
+
 
 app = typer.Typer(
     name="hareline",
+    cls=_Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
@@ -44,34 +83,29 @@ def main() -> None:
     app()
 
 
-@app.command()
+@app.command(cls=_Command)
 def serve(
     bind: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDR",
-            help=f"{option_help('listener.bind')} For HTTP as well.",
-        ),
+        typer.Option(metavar="ADDR", help="{listener.bind} For HTTP as well."),
     ] = None,
-    port: Annotated[
-        int | None, typer.Option(metavar="N", help=option_help("listener.port"))
-    ] = None,
+    port: Annotated[int | None, typer.Option(metavar="N", help="{listener.port}")] = None,
     management_port: Annotated[
-        int | None, typer.Option(metavar="N", help=option_help("management.port"))
+        int | None, typer.Option(metavar="N", help="{management.port}")
     ] = None,
-    data_dir: Annotated[
-        str | None, typer.Option(metavar="DIR", help=option_help("data_dir"))
-    ] = None,
+    data_dir: Annotated[str | None, typer.Option(metavar="DIR", help="{data_dir}")] = None,
     config: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="TOML file with settings; see `hareline config-sample`."),
     ] = None,
-    log_level: Annotated[LogLevel | None, typer.Option(help=option_help("log.level"))] = None,
+    log_level: Annotated[LogLevel | None, typer.Option(help="{log.level}")] = None,
 ) -> None:
     """Run the broker until SIGTERM or SIGINT; SIGHUP reads the settings again.
 
     A flag outweighs the environment (HARELINE_LISTENER__PORT=5673), which outweighs the file.
     """
+    from hareline.settings import Flag, config_path, load_settings
+
     flags = [
         Flag(name, option, value)
         for name, option, value in (
@@ -108,18 +142,22 @@ def check_config(
     ] = None,
 ) -> None:
     """Say what is wrong with the settings: file and environment, as `serve` would read them."""
+    from hareline.settings import config_path, load_settings
+
     path = config_path(file, os.environ)
     try:
         load_settings(path, os.environ)
     except ConfigurationError as error:
         _fail(error.problems)
-    _print(f"{path}: ok" if path is not None else "no file; environment and defaults: ok")
+    typer.echo(f"{path}: ok" if path is not None else "no file; environment and defaults: ok")
 
 
 @app.command()
 def config_sample() -> None:
     """Print a file with every option, its default and what it means."""
-    _print(sample(), end="")
+    from hareline.settings.reference import sample
+
+    typer.echo(sample(), nl=False)
 
 
 @app.command()
@@ -139,18 +177,18 @@ def hash_password(
     from hareline.auth.scram import new_keys
 
     if not scram:
-        _print(hash_of(_read_password(), algorithm))
+        typer.echo(hash_of(_read_password(), algorithm))
         return
     try:
-        _print(str(new_keys(_read_password())))
+        typer.echo(str(new_keys(_read_password())))
     except ValueError as problem:
         _fail([f"hareline: {problem}"])
 
 
-@app.command()
+@app.command(cls=_Command)
 def version() -> None:
     """Print the version."""
-    _print(f"hareline {__version__}")
+    typer.echo(f"hareline {__version__}")
 
 
 def _print_version_and_exit(is_asked: bool) -> None:
@@ -189,6 +227,7 @@ class _RecoveryBar:
     """How far the journal has been read; only there while there is much to be read."""
 
     def __init__(self) -> None:
+        from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
         self._progress = Progress(
@@ -238,11 +277,9 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _print(text: str, end: str = "\n") -> None:
-    Console(highlight=False, markup=False, emoji=False, soft_wrap=True).print(text, end=end)
-
-
 def _fail(problems: list[str]) -> NoReturn:
+    from rich.console import Console
+
     # No markup: "users[0]" is a place in a file here, not a style.
     console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
     for problem in problems:

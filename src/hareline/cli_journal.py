@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,10 +19,8 @@ from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
 import typer
-from rich.console import Console
 
 from hareline.errors import ConfigurationError, StoreError
-from hareline.settings import config_path, load_settings
 
 EXIT_FAILURE: Final = 1
 _JOURNAL: Final = "journal"
@@ -171,6 +168,8 @@ def _find(directory: Path | None) -> Path:
     from hareline.storage.journal.inspect import is_journal
 
     if directory is None:
+        from hareline.settings import config_path, load_settings
+
         settings = load_settings(config_path(None, os.environ), os.environ)
         directory = Path(settings.data_dir)
     directory = directory.absolute()
@@ -218,6 +217,8 @@ def _queue_names(data_dir: Path) -> dict[int, str]:
 
     From a copy: SQLite writes beside a database that was not closed, even to read it.
     """
+    import sqlite3
+
     path = data_dir / _DEFINITIONS
     if not path.exists():
         return {}
@@ -239,6 +240,8 @@ def _text(value: str | bytes) -> str:
 
 
 def _complain(problem: str) -> None:
+    from rich.console import Console
+
     console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
     console.print(problem, style="red")
 

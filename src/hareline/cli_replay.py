@@ -11,10 +11,12 @@ import getpass
 import json
 import os
 import sys
-from typing import Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
-from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EXIT_FAILURE: Final = 1
 PASSWORD_VARIABLE: Final = "HARELINE_PASSWORD"
@@ -153,6 +155,8 @@ def _is_terminal() -> bool:
 
 
 def _console(*, is_for_errors: bool = False) -> Console:
+    from rich.console import Console
+
     # No markup: a queue may be called "[red]".
     return Console(stderr=is_for_errors, highlight=False, markup=False, emoji=False, soft_wrap=True)
 

@@ -20,7 +20,7 @@ from hareline.auth.scram import ScramKeys, derive_keys
 from hareline.cli import app
 from hareline.errors import ConfigurationError, StoreError
 from hareline.settings import Settings
-from hareline.settings.reference import sample
+from hareline.settings.reference import option_help, sample
 
 Serve = Callable[..., int]
 
@@ -59,6 +59,16 @@ def _file(directory: Path, text: str) -> str:
 def test_version_is_the_package_s(argument: str) -> None:
     result = _run(argument)
     assert (result.exit_code, result.stdout) == (0, f"hareline {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["listener.bind", "listener.port", "management.port", "data_dir", "log.level"],
+)
+def test_help_of_serve_says_what_the_option_behind_a_flag_means(option: str) -> None:
+    result = _run("serve", "--help", COLUMNS="400")
+    assert option_help(option) in result.stdout
+    assert "{" not in result.stdout
 
 
 def test_config_sample_prints_the_sample_and_nothing_else() -> None:

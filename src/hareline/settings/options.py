@@ -31,15 +31,14 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from hareline.choices import HashingAlgorithm, LogLevel
 from hareline.settings.values import (
     CorruptionPolicy,
     DiskWatermark,
     EmptyOrShortString,
-    HashingAlgorithm,
     HomeRelativePath,
     JournalSync,
     LogFormat,
-    LogLevel,
     Mechanisms,
     Octets,
     PermissionPattern,

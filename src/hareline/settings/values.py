@@ -15,8 +15,6 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, PlainValidator, TypeAdapter
 from pydantic_core import PydanticCustomError
 
-HashingAlgorithm = Literal["sha256", "sha512", "md5"]
-LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["auto", "console", "json"]
 MechanismName = Literal["PLAIN", "AMQPLAIN", "SCRAM-SHA-256"]
 StorageKind = Literal["journal", "memory"]

@@ -1,0 +1,82 @@
+"""What is quick to start imports nothing that is slow to import.
+
+Names of modules are compared, not times: what was imported by mistake is then named.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+BROKER = {
+    "fastapi",
+    "hareline.amqp",
+    "hareline.broker",
+    "hareline.logs",
+    "hareline.management",
+    "hareline.net",
+    "hareline.server",
+    "hareline.storage",
+    "hareline.wire",
+    "pamqp",
+    "sqlite3",
+    "structlog",
+    "uvicorn",
+    "uvloop",
+}
+SETTINGS = {"hareline.settings", "pydantic", "pydantic_core"}
+HELP = {"rich.console", "rich.markdown"}
+
+
+def modules_after(code: str, *arguments: str) -> set[str]:
+    """The modules of a new interpreter at its end, which must be one without an error."""
+    code = f"""
+import atexit, sys
+atexit.register(lambda: print("", *sys.modules, sep="\\n", file=sys.stderr))
+{code}
+"""
+    environ = {name: text for name, text in os.environ.items() if not name.startswith("HARELINE_")}
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environ,
+    )
+    assert run.returncode == 0, run.stderr
+    return set(run.stderr.split())
+
+
+def modules_of_command(*arguments: str) -> set[str]:
+    return modules_after("from hareline.cli import main; main()", *arguments)
+
+
+@pytest.mark.parametrize("argument", ["version", "--version"])
+def test_the_version_is_printed_without_settings(argument: str) -> None:
+    assert not modules_of_command(argument) & (BROKER | SETTINGS | HELP)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("version", "--help"), ("journal", "--help"), ("replay", "--help")]
+)
+def test_help_is_printed_without_the_broker(arguments: tuple[str, ...]) -> None:
+    assert not modules_of_command(*arguments) & BROKER
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("version", "--help")])
+def test_help_that_names_no_option_is_printed_without_settings(arguments: tuple[str, ...]) -> None:
+    assert not modules_of_command(*arguments) & SETTINGS
+
+
+@pytest.mark.parametrize("arguments", [("check-config",), ("config-sample",), ("serve", "--help")])
+def test_settings_are_read_without_the_broker(arguments: tuple[str, ...]) -> None:
+    modules = modules_of_command(*arguments)
+    assert "hareline.settings" in modules
+    assert not modules & BROKER
+
+
+def test_an_import_in_the_measured_program_is_seen() -> None:
+    assert {"hareline.settings", "pydantic"} <= modules_after("import hareline.settings")

@@ -1,10 +1,19 @@
-"""The pytest plugin that comes with the package: fixture ``amqp_broker``."""
+"""The pytest plugin that comes with the package: brokers as fixtures. docs/testing.md shows them.
+
+Every pytest run of an environment with this package imports this module, so it imports nothing of
+the package before a test asks for a fixture.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from hareline.testing import EmbeddedBroker
 
 
 @pytest.fixture(scope="session")
@@ -13,8 +22,32 @@ def amqp_broker() -> Iterator[str]:
 
     Give queues of your tests names of their own, or let the broker name them.
     """
-    # imported here, so that a suite that does not use the fixture does not pay for it
     from hareline.testing import running_broker
 
     with running_broker() as url:
         yield url
+
+
+@pytest.fixture
+def fresh_amqp_broker() -> Iterator[str]:
+    """URL of an in-memory AMQP 0-9-1 broker of this test alone, with nothing in it."""
+    from hareline.testing import running_broker
+
+    with running_broker() as url:
+        yield url
+
+
+@pytest.fixture
+def amqp_broker_factory() -> Iterator[Callable[..., EmbeddedBroker]]:
+    """Starts AMQP 0-9-1 brokers of this test alone; takes what `EmbeddedBroker` takes.
+
+    ``amqp_broker_factory(users={"ann": "secret"}, vhosts=["shop"], data_dir=tmp_path).url``
+    """
+    from hareline.testing import EmbeddedBroker
+
+    with ExitStack() as stack:
+
+        def start(*arguments: Any, **options: Any) -> EmbeddedBroker:
+            return stack.enter_context(EmbeddedBroker(*arguments, **options))
+
+        yield start

@@ -1,9 +1,14 @@
-"""The broker inside somebody else's test suite: ``running_broker`` and the fixture."""
+"""The broker inside somebody else's test suite: ``running_broker`` and ``EmbeddedBroker``.
+
+Their fixtures are in test_pytest_plugin.py.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
+from pathlib import Path
 
 import aio_pika
 import pika
@@ -11,12 +16,12 @@ import pika.exceptions
 import pytest
 from pydantic import SecretStr
 
-from hareline import testing
 from hareline.server import Broker
 from hareline.settings import Limits, Listener, Management, Permission, Settings, User, VirtualHost
-from hareline.testing import running_broker
+from hareline.testing import EmbeddedBroker, running_broker
 
 ALL = {"configure": ".*", "write": ".*", "read": ".*"}
+DURABLE = pika.BasicProperties(delivery_mode=2)
 
 
 def echo(url: str, body: bytes = b"hello") -> bytes:
@@ -44,17 +49,6 @@ def test_a_broker_runs_as_long_as_its_block() -> None:
     assert broker_threads() == before
     with pytest.raises(pika.exceptions.AMQPConnectionError):
         echo(url)
-
-
-def test_the_fixture_gives_a_url(amqp_broker: str) -> None:
-    assert echo(amqp_broker) == b"hello"
-
-
-def test_the_fixture_runs_one_broker_for_the_session(
-    amqp_broker: str, request: pytest.FixtureRequest
-) -> None:
-    assert request.getfixturevalue("amqp_broker") == amqp_broker
-    assert echo(amqp_broker, b"again") == b"again"
 
 
 def test_two_brokers_at_once_know_nothing_of_each_other() -> None:
@@ -89,6 +83,116 @@ def test_settings_may_give_users_virtual_hosts_and_limits() -> None:
         parameters.virtual_host = "other"
         with pytest.raises(pika.exceptions.ProbableAccessDeniedError):
             pika.BlockingConnection(parameters)
+
+
+def test_users_may_do_everything_in_every_virtual_host() -> None:
+    users = {"an@na": "p:ss/word", "bert": "secret"}
+    with EmbeddedBroker(users=users, vhosts=["my/app", "other"]) as broker:
+        assert broker.url == broker.url_for("an@na", "my/app")
+        urls = {broker.url_for(user, vhost) for user in users for vhost in ("my/app", "other")}
+        assert len(urls) == 4
+        assert [echo(url) for url in urls] == [b"hello"] * 4
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+            echo(broker.url.replace("p%3Ass%2Fword", "wrong"))
+
+
+def test_guest_may_do_everything_in_virtual_hosts_that_are_given() -> None:
+    with running_broker(vhosts=["shop"]) as url:
+        assert url.startswith("amqp://guest:guest@127.0.0.1:")
+        assert url.endswith("/shop")
+        assert echo(url) == b"hello"
+
+
+def test_what_is_given_by_name_outweighs_the_settings() -> None:
+    settings = Settings(vhosts=(VirtualHost(name="old"),), limits=Limits(channel_max=3))
+    with EmbeddedBroker(settings, users={"ann": "secret"}, vhosts=["new"]) as broker:
+        assert broker.url_for("ann", "new") == broker.url
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        assert connection._impl.params.channel_max == 3
+        connection.close()
+        with pytest.raises(ValueError, match="no virtual host 'old', only: new"):
+            broker.url_for(vhost="old")
+        with pytest.raises(ValueError, match="no user 'guest' with a password, only: ann"):
+            broker.url_for("guest")
+
+
+@pytest.mark.parametrize("vhosts", [[], [""], ["same", "same"]])
+def test_virtual_hosts_that_cannot_be_are_refused(vhosts: list[str]) -> None:
+    with pytest.raises(ValueError, match="vhosts"):
+        EmbeddedBroker(vhosts=vhosts)
+
+
+def test_a_data_directory_keeps_what_is_durable_and_the_port_stays(tmp_path: Path) -> None:
+    with EmbeddedBroker(data_dir=tmp_path / "data") as broker:
+        url = broker.url
+        publish_durably(url, "orders", b"kept")
+        broker.restart()
+        assert broker.url == url
+        assert get(url, "orders") == b"kept"
+        publish_durably(url, "orders", b"kept again")
+    with running_broker(data_dir=str(tmp_path / "data")) as url:
+        assert get(url, "orders") == b"kept again"
+
+
+def test_two_brokers_cannot_use_one_data_directory(tmp_path: Path) -> None:
+    with EmbeddedBroker(data_dir=tmp_path), pytest.raises(RuntimeError, match=str(tmp_path)):
+        EmbeddedBroker(data_dir=tmp_path).start()
+
+
+def test_without_a_data_directory_a_restart_loses_everything() -> None:
+    with EmbeddedBroker() as broker:
+        publish_durably(broker.url, "orders", b"gone")
+        broker.restart()
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="404"):
+            get(broker.url, "orders")
+
+
+def test_between_stop_and_start_nobody_can_connect() -> None:
+    with EmbeddedBroker() as broker:
+        broker.stop()
+        with pytest.raises(pika.exceptions.AMQPConnectionError):
+            echo(broker.url)
+        broker.stop()
+        broker.start()
+        assert echo(broker.url) == b"hello"
+        with pytest.raises(RuntimeError, match="runs already"):
+            broker.start()
+
+
+def test_a_port_that_was_taken_meanwhile_is_named() -> None:
+    with EmbeddedBroker() as broker:
+        port = pika.URLParameters(broker.url).port
+        broker.stop()
+        with (
+            socket.create_server(("127.0.0.1", port)),
+            pytest.raises(RuntimeError, match=f"did not start: .*{port}"),
+        ):
+            broker.start()
+        broker.start()
+        assert echo(broker.url) == b"hello"
+
+
+def test_a_broker_that_has_not_started_has_no_url() -> None:
+    broker = EmbeddedBroker()
+    broker.stop()
+    with pytest.raises(RuntimeError, match="no URL"):
+        _ = broker.url
+
+
+def publish_durably(url: str, queue: str, body: bytes) -> None:
+    """Returns when the broker has confirmed the message."""
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare(queue, durable=True)
+        channel.confirm_delivery()
+        channel.basic_publish("", queue, body, DURABLE)
+
+
+def get(url: str, queue: str) -> bytes:
+    """Takes the first message of the queue; raises ChannelClosedByBroker without such a queue."""
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        body: bytes = connection.channel().basic_get(queue, auto_ack=True)[2]
+    return body
 
 
 def test_ports_in_the_settings_are_not_used() -> None:
@@ -134,8 +238,11 @@ def test_a_broker_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         async def start(self) -> None:
             raise OSError("no ports left")
 
-    monkeypatch.setattr(testing, "Broker", Hopeless)
-    with pytest.raises(RuntimeError, match="did not start") as failure, running_broker():
+    monkeypatch.setattr("hareline.server.Broker", Hopeless)
+    with (
+        pytest.raises(RuntimeError, match="did not start: no ports left") as failure,
+        running_broker(),
+    ):
         pass
     assert str(failure.value.__cause__) == "no ports left"
 

@@ -78,5 +78,16 @@ def test_settings_are_read_without_the_broker(arguments: tuple[str, ...]) -> Non
     assert not modules & BROKER
 
 
+@pytest.mark.parametrize("module", ["hareline", "hareline.testing"])
+def test_what_a_test_suite_imports_comes_without_the_broker(module: str) -> None:
+    assert not modules_after(f"import {module}") & (BROKER | SETTINGS)
+
+
+def test_the_pytest_plugin_imports_nothing_of_the_package() -> None:
+    modules = modules_after("import hareline.pytest_plugin")
+    assert {name for name in modules if name.startswith("hareline.")} == {"hareline.pytest_plugin"}
+    assert not modules & (BROKER | SETTINGS)
+
+
 def test_an_import_in_the_measured_program_is_seen() -> None:
     assert {"hareline.settings", "pydantic"} <= modules_after("import hareline.settings")

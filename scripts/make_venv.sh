@@ -1,12 +1,14 @@
 #!/bin/sh
-# make_venv.sh DIRECTORY: a virtual environment there, with this package and its extra "dev" in it.
+# make_venv.sh DIRECTORY [EXTRA]: a virtual environment there, with this package in it, and what its
+# extra ("dev") names. What is there already stays.
 #
-# `make install` runs it. It looks for a Python of at least 3.11 (or takes the one that $PYTHON
-# names). Debian and Ubuntu ship Python without ensurepip: root gets the missing package installed,
-# anyone else is told its name.
+# The Makefile runs it. It looks for a Python of at least 3.11 (or takes the one that $PYTHON names).
+# Debian and Ubuntu ship Python without ensurepip: root gets the missing package installed, anyone
+# else is told its name. What it is doing goes to standard error.
 set -eu
 
 directory=$1
+extra=${2:-}
 cd "$(dirname "$0")/.."
 
 is_usable() {
@@ -21,8 +23,8 @@ find_python() {
             return
         fi
     done
-    echo "make install: no Python 3.11 or newer among: ${PYTHON:-python3 python3.13 python3.12 python3.11}" >&2
-    echo "Install one, or name one: make install PYTHON=/path/to/python3" >&2
+    echo "make: no Python 3.11 or newer among: ${PYTHON:-python3 python3.13 python3.12 python3.11}" >&2
+    echo "Install one, or name one: make run PYTHON=/path/to/python3" >&2
     exit 1
 }
 
@@ -38,7 +40,7 @@ provide_ensurepip() {
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package"
     fi
     if ! can_make_environments "$1"; then
-        echo "make install: $1 cannot make virtual environments (the module ensurepip is missing)." >&2
+        echo "make: $1 cannot make virtual environments (the module ensurepip is missing)." >&2
         echo "On Debian and Ubuntu: sudo apt-get install $package" >&2
         exit 1
     fi
@@ -49,7 +51,32 @@ can_make_environments "$python" || provide_ensurepip "$python"
 
 # What was begun with another Python, or broken off, is begun anew.
 if ! "$directory/bin/python" -m pip --version >/dev/null 2>&1; then
+    echo "Making $directory with $("$python" --version) ($(command -v "$python"))" >&2
     "$python" -m venv --clear "$directory"
 fi
-echo "Installing into $directory" >&2
-"$directory/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+
+# Turns pip's output into a line for each step; returns pip's status, which is its last line. What
+# pip says on standard error is not touched.
+show_steps() {
+    while read -r word rest; do
+        case "$word $rest" in
+            "Installing build dependencies: started") echo "  getting what the build needs" ;;
+            "Collecting "*) rest=${rest%% *} && echo "  getting ${rest%%[][<>=~!;@]*}" ;;
+            "Building editable "*started) echo "  building hareline" ;;
+            "Installing collected packages: "*) echo "  unpacking them all" ;;
+            "status "*) return "$rest" ;;
+        esac
+    done
+}
+
+if [ -n "$extra" ]; then
+    echo "Installing Hareline and what developing it needs into $directory" >&2
+else
+    echo "Installing Hareline and what running it needs into $directory" >&2
+fi
+{
+    status=0
+    "$directory/bin/python" -m pip install --disable-pip-version-check --progress-bar off \
+        --editable ".${extra:+[$extra]}" || status=$?
+    echo "status $status"
+} | show_steps >&2

@@ -2,18 +2,32 @@
 # Builds and runs the example. BROKER_HOST and BROKER_PORT name a broker that runs; without
 # BROKER_PORT one is started for the time of the example, by the command in HARELINE or else by the
 # one of this project. EXAMPLE_BUILD is where Maven puts what it makes, "target" unless given.
+# What it is waiting for is said on standard error.
 set -eu
 cd "$(dirname "$0")"
 export BROKER_HOST="${BROKER_HOST:-127.0.0.1}"
 build="${EXAMPLE_BUILD:-$PWD/target}"
 
+say() {
+    echo "run.sh: $*" >&2
+}
+
+for program in javac mvn; do
+    if ! command -v "$program" >/dev/null; then
+        say "$program is missing; the example needs a JDK (11 or newer) and Maven"
+        exit 1
+    fi
+done
+
+say "building with Maven; the first time it downloads 30 MB, both clients and its own plugins"
 mvn --quiet --batch-mode -Dexample.build="$build" compile dependency:build-classpath >&2
 
 if [ -z "${BROKER_PORT:-}" ]; then
     if [ -z "${HARELINE:-}" ]; then
-        make --silent -C ../.. install
+        make --silent -C ../.. install-broker >&2
         HARELINE=../../.venv/bin/hareline
     fi
+    say "starting a broker"
     directory=$(mktemp -d)
     # shellcheck disable=SC2086  # a command and its arguments
     $HARELINE serve --port 0 --management-port 0 --data-dir "$directory/data" >"$directory/log" 2>&1 &
@@ -22,6 +36,7 @@ if [ -z "${BROKER_PORT:-}" ]; then
     trap 'exit 1' INT TERM
     while [ -z "${BROKER_PORT:-}" ]; do
         if ! kill -0 $broker 2>/dev/null; then
+            say "the broker did not start; it said:"
             cat "$directory/log"
             exit 1
         fi
@@ -31,4 +46,5 @@ if [ -z "${BROKER_PORT:-}" ]; then
 fi
 export BROKER_PORT
 
+say "running the shop and the warehouse on the broker at $BROKER_HOST:$BROKER_PORT"
 java -cp "$build/classes:$(cat "$build/classpath")" orders.Main

@@ -106,7 +106,34 @@ def test_jms_and_python_read_each_other_s_messages(own_broker: BrokerProcess) ->
     ]
 
 
+@pytest.mark.timeout(300)
+def test_jms_example_says_what_it_is_waiting_for() -> None:
+    said = [
+        line.removeprefix("run.sh: ").split()[0]
+        for line in _output_of_jms({"HARELINE": f"{sys.executable} -m hareline"})
+        if line.startswith("run.sh: ")
+    ]
+    assert said == ["building", "starting", "running"]
+
+
+def test_jms_example_without_maven_names_it(tmp_path: Path) -> None:
+    for program in ("sh", "dirname"):
+        (tmp_path / program).symlink_to(shutil.which(program) or "")
+    (tmp_path / "javac").symlink_to("sh")
+    script = EXAMPLES / "jms" / "run.sh"
+    finished = run(["sh", script], cwd=EXAMPLES, timeout_s=30, environment={"PATH": str(tmp_path)})
+    assert finished.status == 1
+    assert finished.output.splitlines() == [
+        "run.sh: mvn is missing; the example needs a JDK (11 or newer) and Maven"
+    ]
+
+
 def _run_jms(environment: Mapping[str, str]) -> list[str]:
+    """What shop and warehouse of the example print; skips as `_output_of_jms` does."""
+    return [line for line in _output_of_jms(environment) if "| " in line]
+
+
+def _output_of_jms(environment: Mapping[str, str]) -> list[str]:
     """The lines that examples/jms/run.sh prints; skips where Maven or its downloads are missing."""
     for program in ("mvn", "javac"):
         if shutil.which(program) is None:
@@ -121,7 +148,7 @@ def _run_jms(environment: Mapping[str, str]) -> list[str]:
         pytest.skip(f"Maven cannot fetch the JMS clients: {reason_line(finished.output)}")
     assert finished.status == 0, finished.tail
     printed = finished.output.replace("\x1b[0m", "")  # Maven's, on a stream that is joined here
-    return [line for line in printed.splitlines() if "| " in line]
+    return printed.splitlines()
 
 
 def _readme_output(first_words: str) -> list[str]:

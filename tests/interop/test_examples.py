@@ -40,6 +40,22 @@ def test_pika_quickstart_publishes_and_consumes(broker: BrokerUnderTest) -> None
     assert finished.stdout == "Hello, Hareline!\n"
 
 
+def test_the_first_message_of_the_readme_arrives(broker: BrokerUnderTest) -> None:
+    pytest.importorskip("pika", reason="pika (PyPI) is not installed")
+    text = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    usual_url = "amqp://guest:guest@127.0.0.1:5672/"
+    assert usual_url in program
+    finished = subprocess.run(
+        [sys.executable, "-c", program.replace(usual_url, broker.url)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert (finished.returncode, finished.stdout) == (0, "hello from pika\n"), finished.stderr
+
+
 def test_celery_application_needs_only_its_broker_url(
     broker: BrokerUnderTest, tmp_path: Path
 ) -> None:

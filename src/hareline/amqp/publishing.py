@@ -58,8 +58,8 @@ PLAIN_PROPERTIES_MAX: Final = 16_384
 EXPIRATIONS_MAX: Final = 256
 PLAIN_OCTETS_MAX: Final = 256
 
-# Queues of a route up to which a read is bounded well enough by its octets.
-WIDE_ROUTE: Final = 8
+# Queues of a route up to which a read is bounded well enough by its octets: some 10 ms.
+WIDE_ROUTE: Final = 16
 
 _PROPERTIES_START: Final = 19
 _HEADER_SIZE_BARE: Final = 22  # of a header frame with no properties at all

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
@@ -148,7 +148,7 @@ def _opened(directory: Path | None, *, is_to_write: bool = False) -> Iterator[st
     """The journal's directory, locked; every error from here to the end is a sentence."""
     try:
         journal = _find(directory)
-        with _locked(journal.parent, is_to_write=is_to_write):
+        with _locked(journal, is_to_write=is_to_write):
             yield str(journal)
     except ConfigurationError as error:
         _fail(*error.problems)
@@ -185,21 +185,26 @@ def _find(directory: Path | None) -> Path:
 
 
 @contextmanager
-def _locked(data_dir: Path, *, is_to_write: bool) -> Iterator[None]:
-    """Nobody writes meanwhile: a broker holds this lock as long as it runs. Raises StoreError."""
+def _locked(journal: Path, *, is_to_write: bool) -> Iterator[None]:
+    """Nothing writes meanwhile: a broker holds these locks as long as it runs. Raises StoreError.
+
+    The journal's own lock is for a broker whose lock file was removed, or stands elsewhere.
+    """
+    from hareline.storage.journal.files import lock_directory
+
+    data_dir = journal.parent
     path = data_dir / _LOCK
-    if not path.exists():  # no broker has ever run here: a copy of a journal
-        yield
-        return
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    operation = fcntl.LOCK_EX if is_to_write else fcntl.LOCK_SH
+    with ExitStack() as stack:
         try:
-            fcntl.flock(fd, (fcntl.LOCK_EX if is_to_write else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            stack.callback(os.close, lock_directory(journal, operation))
+            if path.exists():  # otherwise no broker has ever run here: a copy of a journal
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                stack.callback(os.close, fd)
+                fcntl.flock(fd, operation | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreError(f"{data_dir}: a running broker uses it; stop that first") from None
         yield
-    finally:
-        os.close(fd)
 
 
 def _with_queue_names(lines: Iterator[str], data_dir: Path) -> Iterator[str]:

@@ -18,6 +18,8 @@ from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import BATCH_SIZE, segment_name
 from tests.support.segments import SegmentWriter, clean, message, settle
 
+from .conftest import StartDaemon
+
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
@@ -157,6 +159,23 @@ def test_a_running_broker_s_journal_is_left_alone(data_dir: Path, command: tuple
         result = _run(*command, str(data_dir))
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == f"hareline: {data_dir}: a running broker uses it; stop that first\n"
+
+
+@pytest.mark.parametrize("command", [("dump",), ("verify",), ("repair",), ("repair", "--apply")])
+@pytest.mark.parametrize("way", ["lock removed", "by another path"])
+def test_a_real_broker_s_journal_is_left_alone(
+    start_daemon: StartDaemon, tmp_path: Path, command: tuple[str, ...], way: str
+) -> None:
+    data_dir = start_daemon().data_dir
+    directory = data_dir
+    if way == "lock removed":
+        (data_dir / "lock").unlink()
+    else:
+        directory = tmp_path / "elsewhere"
+        directory.symlink_to(data_dir / "journal")
+    result = _run(*command, str(directory))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "a running broker uses it; stop that first" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["dump", "verify", "repair"])

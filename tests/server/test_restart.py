@@ -518,6 +518,23 @@ def test_a_second_broker_on_the_directory_is_a_sentence_and_exit_status_1(
         channel.queue_declare("q", durable=True)
 
 
+def test_removing_the_lock_file_lets_no_second_broker_in(daemon: BrokerProcess) -> None:
+    with channel_to(daemon) as channel:
+        channel.queue_declare("q", durable=True)
+        publish(channel, "q", "before")
+    (daemon.data_dir / "lock").unlink()
+    for _ in range(2):
+        ended = serve_status(daemon)
+        assert ended.returncode == 1
+        assert f"hareline: {daemon.data_dir}: in use by another process, prob" in ended.stderr
+        assert "Traceback" not in ended.stderr
+    with channel_to(daemon) as channel:
+        publish(channel, "q", "after")
+    daemon.restart()
+    with channel_to(daemon) as channel:
+        assert drained(channel, "q") == ["before", "after"]
+
+
 class TestDamage:
     @pytest.fixture
     def damaged(self, daemon: BrokerProcess) -> BrokerProcess:

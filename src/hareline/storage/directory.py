@@ -1,7 +1,9 @@
 """The data directory: what is where below it, and that one broker at a time has it.
 
-``server`` opens it before anything in it is read. The lock is flock's, which the system takes back
-when the process ends, however it ends; the file only says who has it.
+``server`` opens it before anything in it is read. Locks are flock's, which the system takes back
+when the process ends, however it ends. There are three: the lock file, which says who has it; the
+directory itself, since a lock on a file that was removed stops no second broker; and the journal in
+it, for the offline tools, which may be given a journal by another path.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Final
 
 from hareline.errors import StoreError
 from hareline.storage.definitions import FILE_NAME
+from hareline.storage.journal.files import lock_directory
 
 LOCK_NAME: Final = "lock"
 DIRECTORY_MODE: Final = 0o750
@@ -22,17 +25,18 @@ _MODE: Final = 0o640
 class DataDirectory:
     """Held from construction to ``close``."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_fd", "_locked", "path")
 
     def __init__(self, path: Path) -> None:
         """Made if it is not there. Raises StoreError while another broker has it, and OSError."""
         path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         self.path = path
+        self._locked: list[int] = []
         self._fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
         try:
             self._lock()
         except BaseException:
-            os.close(self._fd)
+            self._unlock()
             raise
 
     def _lock(self) -> None:
@@ -42,8 +46,22 @@ class DataDirectory:
             owner = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
             who = f"the broker with process id {owner}" if owner.isdigit() else "another broker"
             raise StoreError(f"{self.path}: in use by {who}") from None
+        journal = Path(self.journal)
+        journal.mkdir(DIRECTORY_MODE, exist_ok=True)
+        for directory in (self.path, journal):
+            try:
+                self._locked.append(lock_directory(directory, fcntl.LOCK_EX))
+            except BlockingIOError:
+                raise StoreError(
+                    f"{directory}: in use by another process, probably a broker whose file "
+                    f"'{LOCK_NAME}' was removed; stop that first"
+                ) from None
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def _unlock(self) -> None:
+        for fd in (*self._locked, self._fd):
+            os.close(fd)
 
     @property
     def definitions(self) -> Path:
@@ -65,4 +83,4 @@ class DataDirectory:
 
     def close(self) -> None:
         os.ftruncate(self._fd, 0)
-        os.close(self._fd)
+        self._unlock()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -48,10 +50,57 @@ def test_a_path_that_is_a_file_is_the_system_s_error(tmp_path: Path) -> None:
         DataDirectory(tmp_path / "file")
 
 
+@pytest.mark.parametrize("name", ["", "journal"])
+def test_without_the_lock_file_the_directories_are_locked_all_the_same(
+    tmp_path: Path, name: str
+) -> None:
+    first = DataDirectory(tmp_path)
+    (tmp_path / LOCK_NAME).unlink()
+    elsewhere = tmp_path
+    if name:  # the same journal in another data directory
+        elsewhere = tmp_path / "other"
+        elsewhere.mkdir()
+        (elsewhere / name).symlink_to(tmp_path / name)
+    for _ in range(2):  # the one that was refused has made a lock file
+        with pytest.raises(StoreError) as caught:
+            DataDirectory(elsewhere)
+        assert str(caught.value) == (
+            f"{elsewhere / name}: in use by another process, probably a broker whose file 'lock' "
+            "was removed; stop that first"
+        )
+    first.close()
+    DataDirectory(elsewhere).close()
+
+
+@pytest.mark.parametrize("reason", [errno.EBADF, errno.EIO])
+def test_a_file_system_that_locks_files_only_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    lock = fcntl.flock
+
+    def flock(fd: int, operation: int) -> None:
+        if Path(f"/proc/self/fd/{fd}").readlink().is_dir():
+            raise OSError(reason, os.strerror(reason))
+        lock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    if reason == errno.EIO:
+        with pytest.raises(OSError, match=os.strerror(reason)):
+            DataDirectory(tmp_path)
+        return
+    first = DataDirectory(tmp_path)
+    with pytest.raises(StoreError, match="in use by the broker with process id"):
+        DataDirectory(tmp_path)
+    first.close()
+
+
 def test_a_refused_one_leaves_no_file_open(tmp_path: Path) -> None:
     first = DataDirectory(tmp_path)
     opened = len(list(Path("/proc/self/fd").iterdir()))
-    with pytest.raises(StoreError):
-        DataDirectory(tmp_path)
-    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            DataDirectory(tmp_path)
+        assert len(list(Path("/proc/self/fd").iterdir())) == opened
+        (tmp_path / LOCK_NAME).unlink(missing_ok=True)
     first.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened - 3

@@ -9,6 +9,7 @@ OSError; after a failed ``sync`` nobody knows what is on disk (Linux drops the p
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Sequence
 from typing import Final
@@ -18,6 +19,10 @@ _FILE_MODE: Final = 0o640
 _DIRECTORY_MODE: Final = 0o750
 # File systems without preallocation say one of these; a sparse file has to do then.
 _CANNOT_ALLOCATE: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+# What flock says of a directory where the file system locks files only, or nothing at all.
+_CANNOT_LOCK: Final = frozenset(
+    {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+)
 
 
 class Files:
@@ -129,3 +134,22 @@ class Files:
         advise = getattr(os, "posix_fadvise", None)
         if advise is not None:
             advise(fd, offset, size, os.POSIX_FADV_WILLNEED)
+
+
+def lock_directory(path: str | os.PathLike[str], operation: int) -> int:
+    """Lock a directory until the returned file descriptor is closed.
+
+    ``operation``: LOCK_EX or LOCK_SH. Where the file system has no locks for directories (NFS),
+    nothing is locked. Raises BlockingIOError while another process has it, and OSError.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, operation | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise
+    except OSError as error:
+        if error.errno not in _CANNOT_LOCK:
+            os.close(fd)
+            raise
+    return fd

@@ -589,6 +589,28 @@ def test_definitions_of_a_newer_version_are_a_sentence_and_exit_status_1(
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("policy", ["fail", "skip", "truncate"])
+def test_empty_definitions_beside_a_journal_are_a_sentence_and_exit_status_1(
+    daemon: BrokerProcess, policy: str
+) -> None:
+    with channel_to(daemon) as channel:
+        channel.queue_declare("q", durable=True)
+        publish(channel, "q", "kept")
+    daemon.stop()
+    definitions = daemon.data_dir / "definitions.sqlite"
+    whole = definitions.read_bytes()
+    definitions.write_bytes(b"")
+    daemon.config_path.write_text(f'{SMALL_SEGMENTS}on_corruption = "{policy}"\n')
+    ended = serve_status(daemon, "--config", str(daemon.config_path))
+    assert ended.returncode == 1
+    assert f"hareline: {definitions}: empty, though there are messages in" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    definitions.write_bytes(whole)
+    daemon.start()
+    with channel_to(daemon) as channel:
+        assert drained(channel, "q") == ["kept"]
+
+
 def test_in_memory_nothing_is_kept_and_nothing_is_written(start_daemon: StartDaemon) -> None:
     daemon = start_daemon('[storage]\nkind = "memory"\n')
     with channel_to(daemon) as channel:

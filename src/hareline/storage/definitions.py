@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -135,36 +135,48 @@ class BindingDefinition(NamedTuple):
     arguments: Table
 
 
+class DefinitionsMissing(StoreError):
+    """There are none, neither in the file nor because there is no file."""
+
+
 class SqliteDefinitions(DefinitionStore, HostStore):
     """One open file. Every method raises StoreError, which names the file."""
 
     __slots__ = ("_connection", "_path")
 
-    def __init__(self, path: Path) -> None:
-        """Opens the file, and makes it if there is none; the directory has to be there."""
+    def __init__(self, path: Path, *, may_create: bool = True) -> None:
+        """Opens the file, and fills it if it is empty or not there; the directory has to be there.
+
+        Raises DefinitionsMissing instead unless ``may_create``; nothing has changed then.
+        """
         self._path = path
+        if not may_create and not path.exists():
+            raise DefinitionsMissing(f"{path}: missing")
         with self._told():
             # before SQLite does, which would let everybody read it, and its log with it
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
             self._connection = sqlite3.connect(path, isolation_level=None)
             try:
-                self._prepare()
+                self._prepare(may_create)
+                self._check_tables()
             except BaseException:
                 self._connection.close()
                 raise
 
-    def _prepare(self) -> None:
+    def _prepare(self, may_create: bool) -> None:
         execute = self._connection.execute
         (version,) = execute("PRAGMA user_version").fetchone()
         (application_id,) = execute("PRAGMA application_id").fetchone()
         (tables,) = execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        if tables and application_id != APPLICATION_ID:
+        if application_id != APPLICATION_ID and (tables or application_id or version):
             raise StoreError(f"{self._path}: a database of another program")
         if version > VERSION:
             raise StoreError(
                 f"{self._path}: version {version}, but this broker knows no later one than "
                 f"{VERSION}; a newer Hareline has written it"
             )
+        if not tables and not may_create:
+            raise DefinitionsMissing(f"{self._path}: empty")
         execute("PRAGMA synchronous = FULL")
         execute("PRAGMA journal_mode = WAL")
         if not tables:
@@ -185,6 +197,21 @@ class SqliteDefinitions(DefinitionStore, HostStore):
                 for statement in _UPGRADES[former].split(";"):
                     connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _check_tables(self) -> None:
+        """Raises StoreError for one that is not there, or lacks a column."""
+        with closing(sqlite3.connect(":memory:")) as model:
+            model.executescript(_SCHEMA)
+            expected = _columns_by_table(model)
+        there = _columns_by_table(self._connection)
+        for table, columns in expected.items():
+            if table not in there:
+                raise StoreError(f"{self._path}: damaged, there is no table '{table}'")
+            lacking = columns - there[table]
+            if lacking:
+                raise StoreError(
+                    f"{self._path}: damaged, the table '{table}' has no column '{min(lacking)}'"
+                )
 
     def _make_name_durable(self) -> None:
         """A new file's directory entry is not synced by syncing the file."""
@@ -222,8 +249,10 @@ class SqliteDefinitions(DefinitionStore, HostStore):
     def newest_segment(self) -> int:
         """Number of the newest segment of the journal that was on the disk for certain; 0: none."""
         with self._told():
-            (number,) = self._connection.execute("SELECT newest_segment FROM journal").fetchone()
-        return int(number)
+            row = self._connection.execute("SELECT newest_segment FROM journal").fetchone()
+        if row is None or not isinstance(row[0], int):
+            raise StoreError(f"{self._path}: damaged, the table 'journal' has no newest segment")
+        return row[0]
 
     def note_segment(self, number: int) -> None:
         """This one is on the disk, and is the newest: so it is missed if it is not there."""
@@ -466,6 +495,17 @@ def _remove_queue(connection: sqlite3.Connection, key: tuple[StoredName, StoredN
     connection.execute(
         "DELETE FROM bindings WHERE vhost = ? AND kind = 'queue' AND destination = ?", key
     )
+
+
+def _columns_by_table(connection: sqlite3.Connection) -> dict[str, set[str]]:
+    rows = connection.execute(
+        "SELECT tables.name, columns.name FROM sqlite_schema AS tables"
+        " JOIN pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'"
+    )
+    columns: dict[str, set[str]] = {}
+    for table, column in rows:
+        columns.setdefault(table, set()).add(column)
+    return columns
 
 
 def _stored(name: str) -> StoredName:

@@ -17,7 +17,7 @@ from typing import Final
 
 from hareline.clock import Clock
 from hareline.errors import StoreError
-from hareline.storage.definitions import SqliteDefinitions
+from hareline.storage.definitions import DefinitionsMissing, SqliteDefinitions
 from hareline.storage.directory import DataDirectory
 from hareline.storage.durable import DurableStore
 from hareline.storage.journal.damage import Decision
@@ -92,24 +92,27 @@ class DiskStorage:
         self._store: DurableStore | None = None
         self.directory = DataDirectory(options.data_dir)
         try:
-            self._check_definitions()
-            self.definitions = SqliteDefinitions(self.directory.definitions)
+            self.definitions = self._open_definitions()
         except BaseException:
             self.directory.close()
             raise
         self._queue_names: dict[int, str] = {}
 
-    def _check_definitions(self) -> None:
-        """Without definitions nobody knows whose the messages are, and all of them would go."""
-        if self.directory.definitions.exists():
-            return
-        journal = Path(self.directory.journal)
-        if any(number_of_name(path.name) is not None for path in journal.glob("*")):
+    def _open_definitions(self) -> SqliteDefinitions:
+        """Raises StoreError for a journal without definitions.
+
+        Only those say whose the messages are: with new ones all of them would go.
+        """
+        path, journal = self.directory.definitions, Path(self.directory.journal)
+        has_journal = any(number_of_name(each.name) is not None for each in journal.glob("*"))
+        try:
+            return SqliteDefinitions(path, may_create=not has_journal)
+        except DefinitionsMissing as error:
             raise StoreError(
-                f"{self.directory.definitions}: missing, though there are messages in {journal}, "
-                "which belong to queues that only this file knows. Put it back, or move "
-                f"{journal} away to begin anew without them"
-            )
+                f"{error}, though there are messages in {journal}, which belong to queues that "
+                f"only this file knows. Put back a copy of it, or move {journal} away to begin "
+                "without them"
+            ) from None
 
     @property
     def store(self) -> DurableStore:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from hareline.storage.definitions import (
     FILE_NAME,
     QUEUE_ID_MAX,
     BindingDefinition,
+    DefinitionsMissing,
     ExchangeDefinition,
     QueueDefinition,
     SqliteDefinitions,
@@ -341,6 +343,52 @@ class TestFilesThatAreNotOurs:
         outside.close()
         with pytest.raises(StoreError, match="of another program"):
             SqliteDefinitions(path)
+
+    @pytest.mark.parametrize("pragma", ["user_version = 1", "application_id = 7"])
+    def test_nor_is_one_without_tables_filled(self, path: Path, pragma: str) -> None:
+        outside = sqlite3.connect(path)
+        outside.execute(f"PRAGMA {pragma}")
+        outside.close()
+        with pytest.raises(StoreError, match="of another program"):
+            SqliteDefinitions(path)
+
+    def test_an_empty_file_is_filled_unless_that_is_forbidden(self, path: Path) -> None:
+        """What a broker leaves that was killed before it had made its tables."""
+        path.touch()
+        with pytest.raises(DefinitionsMissing, match=rf"{FILE_NAME}: empty"):
+            SqliteDefinitions(path, may_create=False)
+        assert path.read_bytes() == b""
+        SqliteDefinitions(path).close()
+        SqliteDefinitions(path, may_create=False).close()
+        path.unlink()
+        with pytest.raises(DefinitionsMissing, match=rf"{FILE_NAME}: missing"):
+            SqliteDefinitions(path, may_create=False)
+        assert not path.exists()
+
+    @pytest.mark.parametrize(
+        ("statement", "text"),
+        [
+            ("DROP TABLE queues", "damaged, there is no table 'queues'"),
+            ("DROP TABLE deleted_queues", "damaged, there is no table 'deleted_queues'"),
+            ("ALTER TABLE queues DROP COLUMN owner", "the table 'queues' has no column 'owner'"),
+            ("DELETE FROM journal", "damaged, the table 'journal' has no newest segment"),
+            ("UPDATE journal SET newest_segment = 'x'", "'journal' has no newest segment"),
+        ],
+    )
+    def test_what_lacks_a_table_or_a_part_of_one_is_told(
+        self, path: Path, statement: str, text: str
+    ) -> None:
+        SqliteDefinitions(path).close()
+        outside = sqlite3.connect(path, isolation_level=None)
+        outside.execute(statement)
+        outside.close()
+
+        def newest() -> int:
+            with closing(SqliteDefinitions(path)) as definitions:
+                return definitions.newest_segment
+
+        with pytest.raises(StoreError, match=rf"{FILE_NAME}: .*{text}"):
+            newest()
 
     def test_a_missing_directory_is_told(self, tmp_path: Path) -> None:
         with pytest.raises(StoreError, match=r"nowhere/definitions\.sqlite: No such file"):

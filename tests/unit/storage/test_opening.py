@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -67,11 +69,14 @@ class Opened:
         try:
             for _ in self.storage.recover():
                 pass
+            self.vhost = self._restored(machine.listener)
         except BaseException:
             self.storage.close()
             raise
+
+    def _restored(self, listener: Listener) -> VirtualHost:
         timers = ManualTimers()
-        self.vhost = VirtualHost(
+        vhost = VirtualHost(
             "/",
             Turn(lambda _: None),
             clock=timers.clock,
@@ -82,18 +87,19 @@ class Opened:
         )
         storage = self.storage
         recovery = VhostRecovery(
-            self.vhost,
+            vhost,
             storage.definitions,
             storage.next_offsets,
             storage.contents,
             storage.shelf,
-            machine.listener,
+            listener,
         )
         recovery.restore_exchanges()
         recovery.restore_queues()
         recovery.restore_bindings()
         for _ in recovery.restore_messages():
             pass
+        return vhost
 
     def declare(self, name: str = "q") -> None:
         self.vhost.declare_queue(
@@ -193,23 +199,106 @@ def newest_file(machine: Machine) -> Path:
     return max((machine.path / "journal").glob("*.log"))
 
 
-def test_without_definitions_nothing_of_a_journal_is_touched(machine: Machine) -> None:
+def _no_file(path: Path) -> None:
+    path.unlink()
+
+
+def _no_octets(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _no_tables(path: Path) -> None:
+    path.unlink()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+
+
+def _tables_dropped(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        rows = database.execute("SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE TABLE%'")
+        for (name,) in rows.fetchall():
+            if name != "sqlite_sequence":
+                database.execute(f"DROP TABLE {name}")
+
+
+def _of_another_program(path: Path) -> None:
+    path.unlink()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE queues (id, vhost, name)")
+
+
+def _no_queues(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("DROP TABLE queues")
+
+
+def _no_database(path: Path) -> None:
+    path.write_bytes(b"no database at all, but long enough for one " * 100)
+
+
+@pytest.mark.parametrize(
+    ("lose", "text"),
+    [
+        (_no_file, "missing, though there are messages in "),
+        (_no_octets, "empty, though there are messages in "),
+        (_no_tables, "empty, though there are messages in "),
+        (_tables_dropped, "damaged, there is no table 'exchanges'"),
+        (_of_another_program, "a database of another program"),
+        (_no_queues, "damaged, there is no table 'queues'"),
+        (_no_database, "file is not a database"),
+    ],
+)
+def test_without_definitions_nothing_of_a_journal_is_touched(
+    machine: Machine, lose: Callable[[Path], None], text: str
+) -> None:
     first = machine.open()
     first.declare()
     first.publish(b"kept")
+    first.publish_large()
     first.close()
     definitions = machine.path / "definitions.sqlite"
-    aside = definitions.rename(machine.path / "aside")
-    before = {path: path.read_bytes() for path in (machine.path / "journal").glob("*.log")}
+    whole = definitions.read_bytes()
+    lose(definitions)
+    lost = definitions.read_bytes() if definitions.exists() else None
+    files = [each for name in ("journal", "large") for each in (machine.path / name).iterdir()]
+    before = {each: each.read_bytes() for each in files}
     for policy in Decision:
-        with pytest.raises(StoreError, match=r"definitions\.sqlite: missing, though there are"):
+        with pytest.raises(StoreError, match=rf"definitions\.sqlite: {text}"):
             machine.open(policy)
-    assert not definitions.exists()
-    assert before == {path: path.read_bytes() for path in before}
-    aside.rename(definitions)
+    assert (definitions.read_bytes() if definitions.exists() else None) == lost
+    assert before == {each: each.read_bytes() for each in files}
+    definitions.write_bytes(whole)
     again = machine.open()
-    assert again.bodies() == [b"kept"]
+    assert again.bodies() == [b"kept", BODY]
     again.close()
+
+
+def test_definitions_of_which_a_page_is_damaged_never_cost_a_message(machine: Machine) -> None:
+    """Each page in turn: it is noticed, or it does not matter."""
+    names = [f"a queue whose name takes much of a page, {number}" for number in range(100)]
+    first = machine.open()
+    for name in names:
+        first.declare(name)
+        first.publish(b"kept", name)
+    first.close()
+    whole = (machine.path / "definitions.sqlite").read_bytes()
+    page_size = int.from_bytes(whole[16:18], "big")
+    noticed = 0
+    for start in range(0, len(whole), page_size):
+        copy = Machine(machine.path.with_name(f"copy {start}"))
+        shutil.copytree(machine.path, copy.path)
+        definitions = copy.path / "definitions.sqlite"
+        definitions.write_bytes(whole[:start] + bytes(page_size) + whole[start + page_size :])
+        try:
+            opened = copy.open()
+        except StoreError as error:
+            noticed += 1
+            assert "definitions.sqlite: " in str(error)  # noqa: PT017 - or there is none
+            definitions.write_bytes(whole)
+            opened = copy.open()
+        assert [opened.bodies(name) for name in names] == [[b"kept"]] * 100
+        opened.close()
+    assert noticed > 3
 
 
 @pytest.mark.parametrize("takes_all", [False, True])

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Final, NamedTuple, NoReturn
 
 import typer
 
@@ -25,6 +25,7 @@ from hareline.errors import ConfigurationError, StoreError
 EXIT_FAILURE: Final = 1
 _JOURNAL: Final = "journal"
 _LOCK: Final = "lock"
+_DIRECTORY_MODE: Final = 0o750
 _DEFINITIONS: Final = "definitions.sqlite"
 
 app = typer.Typer(
@@ -72,9 +73,16 @@ def dump(
 
     if content and not as_json:
         _fail("hareline: --content goes with --json only")
-    with _opened(directory) as journal:
+    with _opened(directory) as (journal, definitions):
         report = inspect.Report()
-        for line in inspect.dump(Files(), journal, report, as_json=as_json, with_content=content):
+        for line in inspect.dump(
+            Files(),
+            journal,
+            report,
+            as_json=as_json,
+            with_content=content,
+            newest=definitions.newest_segment,
+        ):
             typer.echo(line)
         for _, what in report.malformed:
             _complain(what)
@@ -93,9 +101,9 @@ def verify(directory: _Directory = None) -> None:
     from hareline.storage.journal import inspect
     from hareline.storage.journal.files import Files
 
-    with _opened(directory) as journal:
-        report = inspect.verify(Files(), journal)
-        for line in _with_queue_names(report.lines(), Path(journal).parent):
+    with _opened(directory) as (journal, definitions):
+        report = inspect.verify(Files(), journal, definitions.newest_segment)
+        for line in _with_queue_names(report.lines(), definitions):
             typer.echo(line)
     if report.is_damaged:
         raise typer.Exit(EXIT_FAILURE)
@@ -124,17 +132,17 @@ def repair(
     from hareline.storage.journal.damage import Decision
     from hareline.storage.journal.files import Files
 
-    with _opened(directory, is_to_write=apply) as journal:
-        files = Files()
-        planned = repair.plan(files, journal, Decision(way.value))
-        for line in _with_queue_names(iter(planned.lines), Path(journal).parent):
+    with _opened(directory, is_to_write=apply) as (journal, definitions):
+        files, newest = Files(), definitions.newest_segment
+        planned = repair.plan(files, journal, Decision(way.value), newest)
+        for line in _with_queue_names(iter(planned.lines), definitions):
             typer.echo(line)
         if planned.is_needed and apply:
             removed = repair.apply(files, planned)
             typer.echo(f"done; the files as they were: {removed}")
         elif planned.is_needed:
             typer.echo("nothing was done; --apply does it")
-        report = inspect.verify(files, journal)
+        report = inspect.verify(files, journal, newest)
         if not planned.is_needed and not report.is_damaged:
             typer.echo("no damage, nothing to do")
         for _, what in report.malformed:
@@ -143,13 +151,27 @@ def repair(
         raise typer.Exit(EXIT_FAILURE)
 
 
+class _Definitions(NamedTuple):
+    """What the broker's definitions know of its journal, as far as they can be read.
+
+    ``queue_names``: by queue id, with the virtual host. ``newest_segment``: 0 if not known.
+    """
+
+    queue_names: dict[int, str]
+    newest_segment: int
+
+
 @contextmanager
-def _opened(directory: Path | None, *, is_to_write: bool = False) -> Iterator[str]:
+def _opened(
+    directory: Path | None, *, is_to_write: bool = False
+) -> Iterator[tuple[str, _Definitions]]:
     """The journal's directory, locked; every error from here to the end is a sentence."""
     try:
-        journal = _find(directory)
+        journal = _find(directory, may_create=is_to_write)
         with _locked(journal, is_to_write=is_to_write):
-            yield str(journal)
+            definitions = _read_definitions(journal.parent)
+            _check_journal(journal, definitions)
+            yield str(journal), definitions
     except ConfigurationError as error:
         _fail(*error.problems)
     except StoreError as error:
@@ -162,11 +184,8 @@ def _opened(directory: Path | None, *, is_to_write: bool = False) -> Iterator[st
         _fail(f"hareline: {error.filename}: {text}" if error.filename else f"hareline: {text}")
 
 
-def _find(directory: Path | None) -> Path:
-    """The folder with the segments. Raises StoreError."""
-    from hareline.storage.journal.files import Files
-    from hareline.storage.journal.inspect import is_journal
-
+def _find(directory: Path | None, *, may_create: bool) -> Path:
+    """The folder with the segments; made if it is missing beside definitions. Raises StoreError."""
     if directory is None:
         from hareline.settings import config_path, load_settings
 
@@ -178,10 +197,22 @@ def _find(directory: Path | None) -> Path:
     if not directory.is_dir():
         raise StoreError(f"{directory}: not a directory")
     inner = directory / _JOURNAL
-    journal = inner if inner.is_dir() else directory
-    if not is_journal(Files(), str(journal)):
+    if not inner.is_dir():
+        if not (directory / _DEFINITIONS).exists():
+            return directory
+        if not may_create:
+            raise StoreError(f"{inner}: no such directory; `repair --apply` makes an empty one")
+        inner.mkdir(_DIRECTORY_MODE)
+    return inner
+
+
+def _check_journal(journal: Path, definitions: _Definitions) -> None:
+    """Raises StoreError where there is no segment, and by the definitions never was one."""
+    from hareline.storage.journal.files import Files
+    from hareline.storage.journal.inspect import is_journal
+
+    if not definitions.newest_segment and not is_journal(Files(), str(journal)):
         raise StoreError(f"{journal}: not a journal, no file in it is a segment")
-    return journal
 
 
 @contextmanager
@@ -207,9 +238,9 @@ def _locked(journal: Path, *, is_to_write: bool) -> Iterator[None]:
         yield
 
 
-def _with_queue_names(lines: Iterator[str], data_dir: Path) -> Iterator[str]:
+def _with_queue_names(lines: Iterator[str], definitions: _Definitions) -> Iterator[str]:
     """The lines, and behind those of lost entries which queue that is, as far as it is known."""
-    names = _queue_names(data_dir)
+    names = definitions.queue_names
     for line in lines:
         start, _, rest = line.partition("lost of queue id ")
         number, colon, _ = rest.partition(":")
@@ -217,8 +248,8 @@ def _with_queue_names(lines: Iterator[str], data_dir: Path) -> Iterator[str]:
         yield line if known is None else f"{line} ({known})"
 
 
-def _queue_names(data_dir: Path) -> dict[int, str]:
-    """Queue id to name and virtual host; empty where there is nothing to read them from.
+def _read_definitions(data_dir: Path) -> _Definitions:
+    """Empty where there is nothing to read them from.
 
     From a copy: SQLite writes beside a database that was not closed, even to read it.
     """
@@ -226,7 +257,7 @@ def _queue_names(data_dir: Path) -> dict[int, str]:
 
     path = data_dir / _DEFINITIONS
     if not path.exists():
-        return {}
+        return _Definitions({}, 0)
     try:
         with tempfile.TemporaryDirectory() as folder:
             for each in (path, path.with_name(f"{path.name}-wal")):
@@ -234,10 +265,15 @@ def _queue_names(data_dir: Path) -> dict[int, str]:
                     shutil.copyfile(each, Path(folder) / each.name)
             with closing(sqlite3.connect(Path(folder) / path.name)) as database:
                 rows = database.execute("SELECT id, vhost, name FROM queues").fetchall()
+                newest = database.execute("SELECT max(newest_segment) FROM journal").fetchone()[0]
     except sqlite3.Error as error:
-        _complain(f"{path}: {error}; queues are shown by their ids")
-        return {}
-    return {each[0]: f"queue '{_text(each[2])}' in vhost '{_text(each[1])}'" for each in rows}
+        _complain(
+            f"{path}: {error}; queues are shown by their ids, and whether the newest segment is "
+            "missing cannot be told"
+        )
+        return _Definitions({}, 0)
+    names = {each[0]: f"queue '{_text(each[2])}' in vhost '{_text(each[1])}'" for each in rows}
+    return _Definitions(names, newest if isinstance(newest, int) else 0)
 
 
 def _text(value: str | bytes) -> str:

@@ -67,6 +67,7 @@ class ForgetfulFiles(Files):
     """See above. ``operations``: what was done since the start or the last ``crash``.
 
     ``limit_bytes``: how much the disk holds; ``allocate`` and ``write`` beyond it are ENOSPC.
+    ``noted_segment``: what the definitions on this disk say, which are durable at once.
     """
 
     __slots__ = (
@@ -78,12 +79,14 @@ class ForgetfulFiles(Files):
         "_predicates",
         "crash_after",
         "limit_bytes",
+        "noted_segment",
         "operations",
     )
 
     def __init__(self, *, limit_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes
         self.crash_after: int | None = None
+        self.noted_segment = 0
         self.operations: list[Operation] = []
         self._directories: dict[str, _Directory] = {"/": _Directory()}
         self._open: dict[int, _Node] = {}

@@ -133,14 +133,20 @@ class Machine:
             linger_ms=self.options.linger_ms,
             on_disk_full=self.alarms.append,
             on_failure=self.failures.append,
+            on_segment=self._note_segment,
             report=self.reports.append,
             now_ms=lambda: self.timers.clock.now_ms,
         )
 
+    def _note_segment(self, number: int) -> None:
+        self.files.noted_segment = number
+
     def _recover(self) -> None:
         names = {queue.queue_id: queue.name for queue in self.definitions.queues(VHOST)}
         listener = Listener()
-        recovery = JournalRecovery(self.files, JOURNAL, names, Decision.FAIL, listener)
+        recovery = JournalRecovery(
+            self.files, JOURNAL, names, Decision.FAIL, listener, self.files.noted_segment
+        )
         for _ in recovery.read():
             continue
         next_offsets = {each: queue.next_offset for each, queue in recovery.state.queues.items()}
@@ -428,4 +434,5 @@ class WatchedFiles(ForgetfulFiles):
         """The same disk after the broker was killed right now: the system still knows all of it."""
         twin = ForgetfulFiles(limit_bytes=self.limit_bytes)
         twin._directories = copy.deepcopy(self._directories)
+        twin.noted_segment = self.noted_segment
         return twin

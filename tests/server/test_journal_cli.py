@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -27,6 +28,8 @@ def data_dir(tmp_path: Path) -> Path:
     with closing(sqlite3.connect(tmp_path / "definitions.sqlite")) as database:
         database.execute("CREATE TABLE queues (id INTEGER PRIMARY KEY, vhost, name)")
         database.execute("INSERT INTO queues VALUES (1, '/', 'work')")
+        database.execute("CREATE TABLE journal (id INTEGER PRIMARY KEY, newest_segment INTEGER)")
+        database.execute("INSERT INTO journal VALUES (1, 2)")
         database.commit()
     (tmp_path / "lock").touch()
     journal = SegmentWriter(Files(), str(tmp_path / "journal"))
@@ -50,6 +53,12 @@ def _damage(data_dir: Path, number: int = 1) -> None:
     start = octets.index(b"\xb1HLBATCH") - 9
     octets[start + BATCH_SIZE + 30] ^= 1
     path.write_bytes(bytes(octets))
+
+
+def _note_newest(data_dir: Path, number: int) -> None:
+    with closing(sqlite3.connect(data_dir / "definitions.sqlite")) as database:
+        database.execute("UPDATE journal SET newest_segment = ?", (number,))
+        database.commit()
 
 
 def _tree(directory: Path) -> dict[str, bytes]:
@@ -116,6 +125,7 @@ def test_verify_of_a_damaged_one_names_file_offset_and_queue(data_dir: Path) -> 
 
 
 def test_verify_takes_a_torn_tail_for_what_it_is(data_dir: Path) -> None:
+    _note_newest(data_dir, 1)
     path = data_dir / "journal" / segment_name(2)
     octets = path.read_bytes()
     path.write_bytes(octets.rstrip(b"\0")[:-3])
@@ -142,7 +152,29 @@ def test_repair_says_what_it_would_do_and_does_it_when_told_to(data_dir: Path, w
     for name, octets in _tree(removed).items():
         assert octets == before[f"journal/{name}"]
     assert _run("verify", str(data_dir)).exit_code == 0
-    assert len(_run("dump", str(data_dir)).stdout.splitlines()) == (8 if way == "skip" else 0)
+    kinds = [line.split()[1] for line in _run("dump", str(data_dir)).stdout.splitlines()]
+    assert len(kinds) == 8 if way == "skip" else kinds == ["BATCH", "GAP"]
+
+
+@pytest.mark.parametrize("takes_all", [False, True])
+def test_the_newest_segment_is_missed_and_replaced(data_dir: Path, takes_all: bool) -> None:
+    path = data_dir / "journal" / segment_name(2)
+    path.unlink()
+    if takes_all:
+        shutil.rmtree(data_dir / "journal")
+        result = _run("verify", str(data_dir))
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "no such directory; `repair --apply` makes an empty one" in result.stderr
+    else:
+        result = _run("verify", str(data_dir))
+        assert result.exit_code == 1
+        assert f"{path}: the file of the newest segment is missing\n" in result.stdout
+    result = _run("repair", "--apply", str(data_dir))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"{path}: written anew" in result.stdout
+    assert _run("verify", str(data_dir)).exit_code == 0
+    left = len(_run("dump", str(data_dir)).stdout.splitlines())
+    assert left == (2 if takes_all else 5 + 2)
 
 
 def test_repair_of_a_sound_journal_does_nothing(data_dir: Path) -> None:

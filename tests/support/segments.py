@@ -177,10 +177,15 @@ class Listener(Reporter):
 
 
 def read_all(
-    files: Files, listener: Reporter, *, directory: str = DIRECTORY, chunk_bytes: int = 1 << 20
+    files: Files,
+    listener: Reporter,
+    *,
+    directory: str = DIRECTORY,
+    chunk_bytes: int = 1 << 20,
+    newest: int = 0,
 ) -> tuple[list[ReadBatch], list[int], list[str]]:
     """Batches, the numbers of the segments that stay, and the names of strays."""
-    reader = JournalReader(files, directory, listener, chunk_bytes=chunk_bytes)
+    reader = JournalReader(files, directory, listener, newest=newest, chunk_bytes=chunk_bytes)
     try:
         batches = list(reader.batches())
         numbers = [source.number for source in reader.live]

@@ -23,7 +23,6 @@ from hareline.storage.durable import DurableStore
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import number_of_name
-from hareline.storage.journal.segment import segment_path
 from hareline.storage.journal.syncer import ThreadSyncer
 from hareline.storage.journal.writer import Sync
 from hareline.storage.large import LargeBodies
@@ -133,30 +132,13 @@ class DiskStorage:
             self._queue_names,
             self._options.on_corruption,
             self._listener,
+            self.definitions.newest_segment,
         )
         yield from recovery.read()
         state = recovery.state
-        self._check_newest(state)
         self.contents = recovery.contents
         self.next_offsets = {each: queue.next_offset for each, queue in state.queues.items()}
         self._start(state)
-
-    def _check_newest(self, state: RecoveredState) -> None:
-        """The journal knows which segments are before each; only the definitions, what is last."""
-        newest = self.definitions.newest_segment
-        there = max([segment.number for segment in state.segments], default=0)
-        if newest <= max(there, state.next_segment - 1):
-            return
-        state.next_segment = newest + 1
-        path = segment_path(self.directory.journal, newest)
-        text = f"{path}: missing; this is the newest segment, and was on the disk"
-        if self._options.on_corruption is Decision.FAIL:
-            self._listener.on_damage(text, "the broker does not start")
-            raise StoreError(
-                f"{text}. Which messages it had cannot be told. To start without them, set "
-                'journal.on_corruption to "skip" or "truncate"'
-            )
-        self._listener.on_damage(text, "left out")
 
     def _names(self) -> dict[int, str]:
         """Every queue there is, in virtual hosts that are not served too."""

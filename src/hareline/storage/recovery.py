@@ -61,7 +61,7 @@ class JournalRecovery:
     """One pass over a journal. ``state`` and ``contents`` are there when ``read`` is through.
 
     ``queue_names``: what to call each queue there is, by its id. ``contents``: live entries by
-    queue id; whoever puts them into the queue takes them out.
+    queue id; whoever puts them into the queue takes them out. ``newest``: see ``JournalReader``.
     """
 
     def __init__(
@@ -71,12 +71,14 @@ class JournalRecovery:
         queue_names: Mapping[int, str],
         policy: Decision,
         listener: RecoveryListener,
+        newest: int = 0,
     ) -> None:
         self.state = RecoveredState()
         self.contents: dict[int, QueueContents] = {}
         self._files = files
         self._directory = directory
         self._queue_names = queue_names
+        self._newest = newest
         self._reports = _Reports(policy, queue_names, listener)
 
     def read(self) -> Generator[None, None, None]:
@@ -89,7 +91,7 @@ class JournalRecovery:
         names = self._names()
         replay = Replay(self._queue_names)
         reports = self._reports
-        reader = JournalReader(self._files, self._directory, reports)
+        reader = JournalReader(self._files, self._directory, reports, newest=self._newest)
         try:
             numbers = [source.number for source in reader.live]
             for batch in reader.batches():

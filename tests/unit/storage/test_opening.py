@@ -301,20 +301,45 @@ def test_definitions_of_which_a_page_is_damaged_never_cost_a_message(machine: Ma
     assert noticed > 3
 
 
-@pytest.mark.parametrize("takes_all", [False, True])
-def test_the_newest_segment_is_missed(machine: Machine, takes_all: bool) -> None:
+def _gone(path: Path) -> None:
+    path.unlink()
+
+
+def _all_gone(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+def _emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _zeroed(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+@pytest.mark.parametrize(
+    ("lose", "text"),
+    [
+        (_gone, "the file of the newest segment is missing"),
+        (_all_gone, "the file of the newest segment is missing"),
+        (_emptied, "0 octets are too few for a segment header"),
+        (_zeroed, "does not begin with the octets HARELINE"),
+    ],
+)
+def test_the_newest_segment_is_missed(
+    machine: Machine, lose: Callable[[Path], None], text: str
+) -> None:
     first = machine.open()
     first.declare()
     first.publish(b"lost")
     first.close()
     newest = newest_file(machine)
-    if takes_all:
-        shutil.rmtree(machine.path / "journal")
-    else:
-        newest.unlink()
-    with pytest.raises(StoreError, match=f"{newest.name}: missing; this is the newest segment"):
+    lose(newest)
+    left = newest.read_bytes() if newest.exists() else None
+    with pytest.raises(StoreError, match=rf"{newest.name}\b.*: {text}"):
         machine.open()
     assert machine.listener.damage[-1][1] == "the broker does not start"
+    assert (newest.read_bytes() if newest.exists() else None) == left
     second = machine.open(Decision.SKIP)
     assert newest.name in machine.listener.damage[-1][0]
     assert machine.listener.damage[-1][1] == "left out"
@@ -325,6 +350,23 @@ def test_the_newest_segment_is_missed(machine: Machine, takes_all: bool) -> None
     third = machine.open()
     assert third.bodies() == [b"new"]
     third.close()
+
+
+def test_what_is_truncated_with_the_newest_segment_is_not_missed_afterwards(
+    machine: Machine,
+) -> None:
+    for body in (b"one", b"two", b"three"):
+        opened = machine.open()
+        if body == b"one":
+            opened.declare()
+        opened.publish(body)
+        opened.close()
+    second = sorted((machine.path / "journal").glob("*.log"))[1]
+    _zeroed(second)
+    truncated = machine.open(Decision.TRUNCATE)
+    assert truncated.bodies() == [b"one"]
+    truncated.close()
+    machine.open().close()
 
 
 def test_others_may_not_read_what_is_there(machine: Machine) -> None:

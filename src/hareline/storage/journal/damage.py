@@ -44,7 +44,10 @@ class Damage:
     cut_octets: int
 
     def __str__(self) -> str:
-        text = f"{self.path}, offset {offset_of(self.position)}, {self.octets} octets: {self.what}"
+        text = self.path
+        if self.octets:  # else a file of which not even the size is known
+            text += f", offset {offset_of(self.position)}, {self.octets} octets"
+        text += f": {self.what}"
         if self.kind:
             text += f"; it seems to be a {KIND_NAMES[self.kind]} record"
         if self.entries:

@@ -153,10 +153,10 @@ def is_journal(files: Files, directory: str) -> bool:
     return any(number_of_name(name) is not None for name in files.list(directory))
 
 
-def verify(files: Files, directory: str) -> Report:
-    """Read all of it. Raises OSError and UnsupportedVersion."""
+def verify(files: Files, directory: str, newest: int = 0) -> Report:
+    """Read all of it. ``newest``: see JournalReader. Raises OSError and UnsupportedVersion."""
     report = Report()
-    for batch in _batches(files, directory, report):
+    for batch in _batches(files, directory, report, newest):
         report.batches += 1
         for position, kind, payload in _all_records(batch):
             report.kinds[kind] += 1
@@ -168,14 +168,21 @@ def verify(files: Files, directory: str) -> Report:
 
 
 def dump(
-    files: Files, directory: str, report: Report, *, as_json: bool, with_content: bool = False
+    files: Files,
+    directory: str,
+    report: Report,
+    *,
+    as_json: bool,
+    with_content: bool = False,
+    newest: int = 0,
 ) -> Iterator[str]:
     """A line for each batch and each record in it; the report says what could not be read.
 
-    ``with_content``: JSON has the messages' content, too. Raises OSError and UnsupportedVersion.
+    ``with_content``: JSON has the messages' content, too. ``newest``: see JournalReader.
+    Raises OSError and UnsupportedVersion.
     """
     line = _json_line if as_json else _text_line
-    for batch in _batches(files, directory, report):
+    for batch in _batches(files, directory, report, newest):
         about: Fields = {
             "records": len(batch.records) + len(batch.gaps),
             "octets": batch.end - batch.position,
@@ -209,8 +216,8 @@ def time_text(epoch_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1000:03}Z"
 
 
-def _batches(files: Files, directory: str, report: Report) -> Iterator[ReadBatch]:
-    reader = JournalReader(files, directory, report)
+def _batches(files: Files, directory: str, report: Report, newest: int) -> Iterator[ReadBatch]:
+    reader = JournalReader(files, directory, report, newest=newest)
     try:
         yield from reader.batches()
         report.strays = list(reader.strays)

@@ -92,6 +92,8 @@ class JournalReader:
     ``live``: the segments, ascending; once ``batches`` is through, those that belong to what was
     yielded, and ``strays`` the paths of files that do not: freed ones, and those behind a cut.
     ``cut_position``: from where on everything was given up, torn or by order; 0 for nowhere.
+    ``newest``: number of a segment that was durable for certain, its first batch included, and so
+    were all before it; 0 if that is not known.
     Raises OSError, UnsupportedVersion and StoreError, each naming the file; ``close`` it.
     """
 
@@ -101,10 +103,12 @@ class JournalReader:
         directory: str,
         reporter: Reporter,
         *,
+        newest: int = 0,
         chunk_bytes: int = _CHUNK_BYTES,
     ) -> None:
         self.live: list[ReadSegment] = []
         self.strays: list[str] = []
+        self._newest = newest
         self._files = files
         self._directory = directory
         self._reporter = reporter
@@ -147,6 +151,17 @@ class JournalReader:
         )
         for number in numbers:
             self.live.append(self._open(number))
+        self._choose_live(numbers)
+        last = max(numbers, default=0)
+        if last < self._newest:
+            source = self._missing(self._newest)
+            source.problem = "the file of the newest segment is missing"
+            if last + 1 < self._newest:
+                source.problem += ", those of earlier ones may be too"
+            self.live.append(source)
+
+    def _choose_live(self, numbers: list[int]) -> None:
+        """Of the files that are there, those of the journal; and those that should be there."""
         found = {source.number: source for source in self.live}
         newest = self._newest_readable()
         if newest is None or newest.segment is None:
@@ -312,7 +327,8 @@ class JournalReader:
             source.end = at
             return -1
         batch = self._batch_at(segment, at)
-        if not self._was_durable(index, at):
+        is_said = self._is_said_durable(index, at)
+        if not is_said and not self._is_before_newest(source, at):
             self._cut(source, at)
             if batch is not None:
                 octets = BATCH_SIZE + batch.octets
@@ -321,6 +337,10 @@ class JournalReader:
         end, is_last = self._next_batch(source, segment, at)
         view = memoryview(self._files.read(segment.fd, end - at, at))
         records, stretches = salvage(view, at, segment, has_head=batch is not None)
+        is_known = bool(source.end) or is_said or at == segment.header.size_bytes
+        if is_last and not is_known and batch is None and not records:
+            source.end = at  # nothing says that it went on, and nothing of it stands here
+            return -1
         if is_last and source.end > source.size_bytes:
             what = f"the file ends at {source.size_bytes}, the journal went on to {source.end}"
             stretches.append(Stretch(end, source.end, what, 0, ()))
@@ -340,7 +360,8 @@ class JournalReader:
     def _is_header_passed(self, index: int) -> bool:
         """Whether to go on with a segment whose header cannot be read, as far as there is one."""
         source = self.live[index]
-        if not source.is_missing and not self._was_durable(index, 0):
+        is_durable = self._is_before_newest(source, 0) or self._is_said_durable(index, 0)
+        if not source.is_missing and not is_durable:
             self._cut(source, 0)
             return False
         octets = source.end or source.size_bytes
@@ -362,7 +383,13 @@ class JournalReader:
         here = position_of(self.live[index].number, at)
         return following is not None and following.durable == here
 
-    def _was_durable(self, index: int, at: int) -> bool:
+    def _is_before_newest(self, source: ReadSegment, at: int) -> bool:
+        """Whether what stood here was durable when the newest segment had its first batch."""
+        if source.number != self._newest:
+            return source.number < self._newest
+        return at <= (source.segment.header.size_bytes if source.segment is not None else 0)
+
+    def _is_said_durable(self, index: int, at: int) -> bool:
         """Whether any batch behind says that what stands here was durable: then it is no torn tail.
 
         Batches are handed to the disk one after the other, but reach it in any order.

@@ -2,7 +2,9 @@
 
 Called by ``hareline journal repair``. ``plan`` reads only and says what would be done; ``apply``
 does it. Two ways: SKIP puts a GAP record over what cannot be read and keeps all the rest where it
-is, TRUNCATE ends the journal before the first damage.
+is, TRUNCATE ends the journal before the first damage. Where the newest segment goes, by damage or
+by order, one of the same number takes its place that has nothing but a GAP: the broker, which knows
+that number, does not miss it, and no position is used twice.
 
 Invariant: no octet is destroyed. Each file that changes is written anew, and the old one moved into
 a folder beside it; files that need no change are not touched.
@@ -38,7 +40,7 @@ from hareline.storage.journal.format import (
 from hareline.storage.journal.inspect import Report, lost_lines, position_text
 from hareline.storage.journal.reader import JournalReader, ReadSegment
 from hareline.storage.journal.search import salvage
-from hareline.storage.journal.segment import Segment
+from hareline.storage.journal.segment import Segment, segment_path
 
 _REMOVED: Final = "removed"
 
@@ -80,13 +82,13 @@ class _Surveyor(Report):
         return self.decision
 
 
-def plan(files: Files, directory: str, way: Decision) -> Repair:
-    """``way``: SKIP or TRUNCATE. Raises OSError, UnsupportedVersion, and StoreError where SKIP has
-    no room for its GAP record.
+def plan(files: Files, directory: str, way: Decision, newest: int = 0) -> Repair:
+    """``way``: SKIP or TRUNCATE. ``newest``: see JournalReader. Raises OSError, UnsupportedVersion,
+    and StoreError where SKIP has no room for its GAP record.
     """
     surveyor = _Surveyor(way)
     repair = Repair(directory)
-    reader = JournalReader(files, directory, surveyor)
+    reader = JournalReader(files, directory, surveyor, newest=newest)
     sources = {source.number: source for source in reader.live}
     ends = {source.number: source.end for source in reader.live}
     dropped = 0
@@ -99,13 +101,16 @@ def plan(files: Files, directory: str, way: Decision) -> Repair:
             repair.lines.append(str(damage))
         if way is Decision.SKIP:
             _plan_skip(files, repair, sources, ends, surveyor.damages, batches)
+            # A batch in what the torn tail takes along would still say what was durable before it.
+            paths = {source.path for source in sources.values()}
+            repair.moves += [path for path in reader.strays if path in paths]
         else:
             dropped = surveyor.damages[0].cut_position
-            _plan_cut(files, repair, reader)
+            _plan_cut(files, repair, reader, newest)
     finally:
         reader.close()
     if way is Decision.TRUNCATE:
-        repair.lines += _dropped_lines(files, directory, dropped)
+        repair.lines += _dropped_lines(files, directory, dropped, newest)
     repair.lines += lost_lines(surveyor.damages)
     for rewrite in repair.rewrites:
         repair.lines.append(f"{rewrite.path}: written anew")
@@ -154,8 +159,9 @@ def _plan_skip(
     """New content for each segment with damage, as long as the manifests say it is."""
     numbers = sorted({segment_of(damage.position) for damage in damages})
     manifest: list[tuple[int, int]] = []
+    has_room = True  # for the manifest, in the header of each segment that needs a new one
     for number, source in sorted(sources.items()):
-        end = ends[number] or source.end or source.size_bytes  # nothing in it can be read
+        end = ends[number] or source.end
         if number in numbers:
             starts = sorted(
                 {
@@ -165,9 +171,22 @@ def _plan_skip(
                 }
             )
             whole = [offset_of(each) for each in batches if segment_of(each) == number]
-            octets = _filled(files, source, end, starts, whole, tuple(manifest))
+            spare = 0
+            if source.segment is None:
+                end = end or header_size(len(manifest)) + BATCH_SIZE + RECORD_OVERHEAD
+            elif not ends[number] and starts[-1] > max(whole, default=0):
+                # What is left of the last batch may be too little for a GAP, and nothing follows.
+                spare = max(starts[-1] + BATCH_SIZE - end, 0) + RECORD_OVERHEAD
+            named = tuple(manifest)
+            if source.problem and source.segment is not None:
+                has_room = header_size(len(manifest)) <= source.segment.header.size_bytes
+                named = named if has_room else ()
+            octets = _filled(files, source, end, starts, whole, named, spare)
+            end += spare
             repair.rewrites.append(_Rewrite(source.path, octets, not source.is_missing))
         manifest.append((number, end))
+    if not has_room:
+        _plan_end(files, repair, max(sources) + 1, manifest)
 
 
 def _filled(
@@ -177,8 +196,12 @@ def _filled(
     starts: list[int],
     whole: list[int],
     manifest: tuple[tuple[int, int], ...],
+    spare: int = 0,
 ) -> bytes:
-    """The segment up to ``end``, a valid batch at each of ``starts`` and GAPs where it must be."""
+    """The segment up to ``end``, a valid batch at each of ``starts`` and GAPs where it must be.
+
+    ``spare``: as many octets behind the end go into the last of those batches.
+    """
     segment = source.segment
     if segment is None:
         header = SegmentHeader(
@@ -188,32 +211,30 @@ def _filled(
         octets = bytearray(end)
         starts = [header.size_bytes]
     else:
-        octets = bytearray(files.read(segment.fd, end, 0).ljust(end, b"\0"))
+        octets = bytearray(files.read(segment.fd, end, 0).ljust(end + spare, b"\0"))
         starts = [start for start in starts if start]
     if source.problem:
         made_up = segment.header
         header = SegmentHeader(
             source.number, made_up.created_ms, made_up.salt, manifest, made_up.size_bytes
         )
-        try:
-            octets[: header.size_bytes] = encode_header(header)
-        except ValueError as error:
-            raise StoreError(f"{source.path}: {error}; it can only be truncated") from None
+        octets[: header.size_bytes] = encode_header(header)
     for start in starts:
         stop = min((each for each in (*whole, *starts) if each > start), default=end)
-        _fill(octets, start, stop, segment)
+        _fill(octets, start, stop, segment, spare if stop == end else 0)
     return bytes(octets)
 
 
-def _fill(octets: bytearray, start: int, stop: int, segment: Segment) -> None:
-    """Make one valid batch of what stands from ``start`` to ``stop``."""
+def _fill(octets: bytearray, start: int, stop: int, segment: Segment, spare: int) -> None:
+    """Make one valid batch of what stands from ``start`` to ``stop``, and the spare octets."""
     first = start + BATCH_SIZE
+    region = memoryview(bytes(octets[start:stop]))
+    stop += spare
     if stop < first + RECORD_OVERHEAD:
         raise StoreError(
             f"{segment.path}, offset {start}: {stop - start} octets are too few for a GAP record; "
             "it can only be truncated"
         )
-    region = memoryview(bytes(octets[start:stop]))
     head = decode_batch(region, 0, segment.seed)
     records, _ = salvage(region, start, segment, has_head=head is not None)
     spans = [
@@ -255,14 +276,28 @@ def _put_gap(octets: bytearray, start: int, stop: int, seed: int) -> None:
     RECORD_PREFIX.pack_into(octets, start, stop - body, checksum)
 
 
-def _plan_cut(files: Files, repair: Repair, reader: JournalReader) -> None:
+def _plan_end(files: Files, repair: Repair, number: int, manifest: list[tuple[int, int]]) -> None:
+    """A segment behind all others, which says where they end."""
+    path = segment_path(repair.directory, number)
+    source = ReadSegment(number, path, 0, 0, None, "not begun", is_missing=True)
+    end = header_size(len(manifest)) + BATCH_SIZE + RECORD_OVERHEAD
+    octets = _filled(files, source, end, [], [], tuple(manifest))
+    repair.rewrites.append(_Rewrite(path, octets, has_old=False))
+
+
+def _plan_cut(files: Files, repair: Repair, reader: JournalReader, newest: int) -> None:
     """The segments that stay end with the last of them, whose manifest has to be right then."""
     repair.moves += reader.strays
-    if not reader.live:
+    live = list(reader.live)
+    if live and live[-1].number == newest and live[-1].end == _start(live[-1]):
+        repair.moves.append(live.pop().path)  # it had its first batch, and would be missed
+    if newest > max((source.number for source in live), default=0):
+        _plan_end(files, repair, newest, [(source.number, source.end) for source in live])
+    if not live:
         return
-    last = reader.live[-1]
+    last = live[-1]
     assert last.segment is not None, "what is left in live can be read"
-    manifest = tuple((source.number, source.end) for source in reader.live[:-1])
+    manifest = tuple((source.number, source.end) for source in live[:-1])
     header = last.segment.header
     octets = bytearray(files.read(last.segment.fd, last.end, 0))
     octets[: header.size_bytes] = encode_header(
@@ -271,11 +306,17 @@ def _plan_cut(files: Files, repair: Repair, reader: JournalReader) -> None:
     repair.rewrites.append(_Rewrite(last.path, bytes(octets), has_old=True))
 
 
-def _dropped_lines(files: Files, directory: str, cut_position: int) -> Iterator[str]:
+def _start(source: ReadSegment) -> int:
+    """Where the first batch of a segment stands that can be read."""
+    assert source.segment is not None
+    return source.segment.header.size_bytes
+
+
+def _dropped_lines(files: Files, directory: str, cut_position: int, newest: int) -> Iterator[str]:
     """What stands behind the cut and could be read."""
     report = Report()
     records = entries = 0
-    reader = JournalReader(files, directory, report)
+    reader = JournalReader(files, directory, report, newest=newest)
     try:
         for batch in reader.batches():
             if batch.position < cut_position:

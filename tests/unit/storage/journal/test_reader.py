@@ -544,6 +544,78 @@ def test_damage_before_a_damaged_header_ends_where_the_octets_end(
     ]
 
 
+# A segment of which is known that it was there, whatever its successors say
+
+
+def _newest(files: ForgetfulFiles, newest: int) -> tuple[list[int], list[str]]:
+    """Positions of the batches that are read, and what is said of damage."""
+    listener = Listener(Decision.SKIP)
+    batches, _, _ = read_all(files, listener, newest=newest)
+    assert listener.torn == []
+    return [batch.position for batch in batches], [damage.what for damage in listener.damages]
+
+
+def test_a_missing_newest_segment_is_damage_and_ends_the_one_before_where_that_ends(
+    files: ForgetfulFiles, journal: SegmentWriter
+) -> None:
+    positions = _two_segments(journal)
+    assert _newest(files, 2) == (positions, [])
+    files.unlink(journal.path(2))
+    assert _newest(files, 0) == (positions[:3], [])
+    assert _newest(files, 1) == (positions[:3], [])
+    assert _newest(files, 2) == (positions[:3], ["the file of the newest segment is missing"])
+    (said,) = _newest(files, 5)[1]
+    assert said.endswith("is missing, those of earlier ones may be too")
+    with pytest.raises(JournalDamaged) as raised:
+        read_all(files, Listener(Decision.FAIL), newest=2)
+    assert str(raised.value).startswith(f"the journal is damaged: {journal.path(2)}: the file of")
+
+
+def test_with_all_files_the_newest_is_missed_too(files: ForgetfulFiles) -> None:
+    files.make_directory(DIRECTORY)
+    assert _newest(files, 7)[1] == [
+        "the file of the newest segment is missing, those of earlier ones may be too"
+    ]
+
+
+@pytest.mark.parametrize("kept", [0, 20, 60, 70])
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_newest_segment_without_header_or_first_batch_is_no_torn_tail(
+    files: ForgetfulFiles, journal: SegmentWriter, kept: int, is_cut: bool
+) -> None:
+    positions = _two_segments(journal)
+    path = journal.path(2)
+    octets = files.content(path)
+    files.put(path, octets[:kept] + (b"" if is_cut else bytes(len(octets) - kept)))
+    listener = Listener()
+    assert read_all(files, listener)[1] == [1, 2] if kept > 59 else [1]
+    assert listener.damages == []  # as long as nothing is known of it
+    found, said = _newest(files, 2)
+    assert found == positions[:3]
+    assert len(said) == 1
+
+
+def test_its_second_batch_may_be_torn(files: ForgetfulFiles, journal: SegmentWriter) -> None:
+    positions = _two_segments(journal)
+    journal.damage(2, offset_of(positions[4]) + BATCH_SIZE + 3)
+    listener = Listener()
+    batches, _, _ = read_all(files, listener, newest=2)
+    assert [batch.position for batch in batches] == positions[:4]
+    assert (listener.damages, len(listener.torn)) == ([], 1)
+
+
+@pytest.mark.parametrize("at", [15, BATCH_SIZE + 3])
+def test_before_a_missing_newest_segment_nothing_is_torn(
+    files: ForgetfulFiles, journal: SegmentWriter, at: int
+) -> None:
+    """The last batch of the one before: its head, and what it has."""
+    positions = _two_segments(journal)
+    files.unlink(journal.path(2))
+    journal.damage(1, offset_of(positions[2]) + at)
+    found, said = _newest(files, 2)
+    assert (found[:2], len(said)) == (positions[:2], 2)
+
+
 # Which files belong to it
 
 

@@ -169,6 +169,7 @@ def test_the_newest_segment_is_missed_and_replaced(data_dir: Path, takes_all: bo
         result = _run("verify", str(data_dir))
         assert result.exit_code == 1
         assert f"{path}: the file of the newest segment is missing\n" in result.stdout
+        assert "what was in 1 of these places cannot be told: there may be more" in result.stdout
     result = _run("repair", "--apply", str(data_dir))
     assert (result.exit_code, result.stderr) == (0, "")
     assert f"{path}: written anew" in result.stdout

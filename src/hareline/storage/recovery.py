@@ -24,7 +24,8 @@ from hareline.message import Message
 from hareline.storage.definitions import SqliteDefinitions
 from hareline.storage.journal.damage import Damage, Decision, JournalDamaged, Reporter
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import number_of_name
+from hareline.storage.journal.format import SETTLE, number_of_name
+from hareline.storage.journal.loss import Loss, LossSurvey, QueueLoss
 from hareline.storage.journal.reader import JournalReader
 from hareline.storage.recovered import RecoveredSegment, RecoveredState
 from hareline.storage.replay import EXPIRES, QueueContents, Replay
@@ -99,17 +100,36 @@ class JournalRecovery:
                 if reports.has_progressed:
                     reports.has_progressed = False
                     yield
+            yield from self._tell_damages()
             self._tidy(reader)
             self._conclude(reader, replay)
         except JournalDamaged as error:
+            yield from self._tell_damages()
             raise StoreError(
-                f"{error}. Messages of these queues are lost as far as is known: "
-                f"{reports.queues_of(error.damage) or 'none that is known of'}. To start without "
-                'them, set journal.on_corruption to "skip" or "truncate"'
+                f"{error}; {reports.loss_by(error.damage)}. To start without that, set "
+                'journal.on_corruption to "skip" or "truncate"'
             ) from error
         finally:
             reader.close()
         self.state.next_segment = max([0, *names, *numbers]) + 1
+
+    def _tell_damages(self) -> Iterator[None]:
+        """Tells the listener; what does not show itself is bounded by another pass, if need be."""
+        reports = self._reports
+        if not all(damage.is_told for damage in reports.damages):
+            survey = LossSurvey(self._queue_names)
+            reader = JournalReader(self._files, self._directory, survey, newest=self._newest)
+            try:
+                survey.segments = [source.number for source in reader.live]
+                for batch in reader.batches():
+                    survey.take(batch)
+                    if survey.has_progressed:
+                        survey.has_progressed = False
+                        yield
+            finally:
+                reader.close()
+            reports.losses = survey.losses()
+        reports.tell_damages()
 
     def _names(self) -> list[int]:
         """The numbers of all segments that there are files of, retained ones too."""
@@ -162,9 +182,20 @@ class JournalRecovery:
 
 
 class _Reports(Reporter):
-    """Answers by the policy, and passes on what the listener is to know."""
+    """Answers by the policy, and passes on what the listener is to know.
 
-    __slots__ = ("_listener", "_policy", "_queue_names", "has_progressed", "has_truncated")
+    ``losses``: of damage that does not say itself what it held, by its position.
+    """
+
+    __slots__ = (
+        "_listener",
+        "_policy",
+        "_queue_names",
+        "damages",
+        "has_progressed",
+        "has_truncated",
+        "losses",
+    )
 
     def __init__(
         self, policy: Decision, queue_names: Mapping[int, str], listener: RecoveryListener
@@ -174,26 +205,51 @@ class _Reports(Reporter):
         self._listener = listener
         self.has_progressed = False
         self.has_truncated = False
+        self.damages: list[Damage] = []
+        self.losses: dict[int, Loss] = {}
 
     def on_damage(self, damage: Damage) -> Decision:
-        queues = self.queues_of(damage)
-        problem = f"{damage}; messages lost, as far as is known: {queues or 'none'}"
-        action = _ACTIONS[self._policy]
+        self.damages.append(damage)
         if self._policy is Decision.TRUNCATE:
             self.has_truncated = True
-            action += f", {damage.cut_octets} octets from position {damage.cut_position:#x} on"
-        self._listener.on_damage(problem, action)
         return self._policy
 
-    def queues_of(self, damage: Damage) -> str:
-        """Which entries of which queues are in it: "3 of queue 'q' in vhost '/' (offsets ...)"."""
-        offsets: dict[int, list[int]] = {}
-        for queue_id, offset in damage.entries:
-            offsets.setdefault(queue_id, []).append(offset)
+    def tell_damages(self) -> None:
+        for damage in self.damages:
+            problem = f"{damage}; {self.loss_by(damage)}"
+            action = _ACTIONS[self._policy]
+            if self._policy is Decision.TRUNCATE:
+                problem += ", and all that was written behind it"
+                action += f", {damage.cut_octets} octets from position {damage.cut_position:#x} on"
+            self._listener.on_damage(problem, action)
+
+    def loss_by(self, damage: Damage) -> str:
+        """Which messages it cost, as far as that can be known, and whether it can be known."""
+        seen = self._queues_text(_by_queue(damage.entries))
+        if damage.is_told:
+            if seen:
+                return f"messages lost, as it seems: {seen}"
+            text = "messages lost: none, if it is what it seems to be"
+            return f"{text}; those that it settled come back" if damage.kind == SETTLE else text
+        loss = self.losses[damage.position]
+        if loss.queues is None:
+            text = "how many messages are lost cannot be told"
+        elif loss.queues:
+            text = f"messages lost: at most {self._queues_text(loss.queues)}"
+        else:
+            text = "messages lost: none"
+        if seen:
+            text += f", among them, as it seems, {seen}"
+        if loss.is_moved and loss.queues is not None:
+            text += ", and older ones that had been moved there, which cannot be told"
+        return text
+
+    def _queues_text(self, losses: list[QueueLoss]) -> str:
+        """As in "3 of queue 'q' in vhost '/' (offsets 4 to 9)"."""
         return "; ".join(
-            f"{len(lost)} of {self._queue_names.get(queue_id, 'a queue that is deleted')}"
-            f" (offsets {lost[0]} to {lost[-1]})"
-            for queue_id, lost in offsets.items()
+            f"{count} of {self._queue_names.get(queue_id, 'a queue that is deleted')}"
+            f" (offsets {first} to {last})"
+            for queue_id, count, first, last in losses
         )
 
     def on_torn_tail(self, path: str, position: int, octets: int) -> None:
@@ -202,6 +258,13 @@ class _Reports(Reporter):
     def on_progress(self, done_octets: int, all_octets: int) -> None:
         self.has_progressed = True
         self._listener.on_progress(done_octets, all_octets)
+
+
+def _by_queue(entries: tuple[tuple[int, int], ...]) -> list[QueueLoss]:
+    offsets: dict[int, list[int]] = {}
+    for queue_id, offset in entries:
+        offsets.setdefault(queue_id, []).append(offset)
+    return [QueueLoss(each, len(lost), lost[0], lost[-1]) for each, lost in offsets.items()]
 
 
 class VhostRecovery:

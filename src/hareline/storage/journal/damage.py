@@ -31,6 +31,7 @@ class Damage:
     ``position``, ``octets``: where, and how many up to the next that is valid. ``what`` is wrong.
     ``kind``: what sort of record it seems to be, 0 if nothing can be said. ``entries``: (queue id,
     offset) of what the damaged record seems to hold; its checksum is wrong, so this is a guess.
+    ``is_told``: the two say all that was there, if they are right; else there may have been more.
     ``cut_position``, ``cut_octets``: what TRUNCATE would drop, this damage included.
     """
 
@@ -40,6 +41,7 @@ class Damage:
     what: str
     kind: int
     entries: tuple[tuple[int, int], ...]
+    is_told: bool
     cut_position: int
     cut_octets: int
 

@@ -142,6 +142,12 @@ def lost_lines(damages: list[Damage]) -> Iterator[str]:
     for queue_id, offsets in sorted(lost.items()):
         places = ", ".join(_ranges(sorted(offsets)))
         yield f"lost of queue id {queue_id}: {len(offsets)} entries, offsets {places}"
+    open_places = sum(not damage.is_told for damage in damages)
+    if open_places:
+        yield (
+            f"what was in {open_places} of these places cannot be told: there may be more messages "
+            "that are lost"
+        )
     if any(damage.kind in {SETTLE, RETURN, COVER, 0} for damage in damages):
         yield (
             "records of settled messages may be among what cannot be read: such messages come back"

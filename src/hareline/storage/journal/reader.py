@@ -20,6 +20,7 @@ from hareline.storage.journal.damage import Damage, Decision, JournalDamaged, Re
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import (
     BATCH_SIZE,
+    CHECKPOINT,
     FREE,
     RECORD_HEAD,
     RECORD_OVERHEAD,
@@ -343,9 +344,9 @@ class JournalReader:
             return -1
         if is_last and source.end > source.size_bytes:
             what = f"the file ends at {source.size_bytes}, the journal went on to {source.end}"
-            stretches.append(Stretch(end, source.end, what, 0, ()))
+            stretches.append(Stretch(end, source.end, what))
         if not stretches:
-            stretches.append(Stretch(at, end, "a batch has not the records it should have", 0, ()))
+            stretches.append(Stretch(at, end, "a batch has not the records it should have"))
         if self._is_to_cut(index, stretches, at):
             self._cut(source, at)
             return -1
@@ -365,12 +366,20 @@ class JournalReader:
             self._cut(source, 0)
             return False
         octets = source.end or source.size_bytes
+        is_told = False
         if source.segment is not None:
             octets = source.segment.header.size_bytes
-        if self._is_to_cut(index, [Stretch(0, octets, source.problem, 0, ())], 0):
+            is_told = self._begins_with_checkpoint(source, source.segment)
+        if self._is_to_cut(index, [Stretch(0, octets, source.problem, is_told=is_told)], 0):
             self._cut(source, 0)
             return False
         return True
+
+    def _begins_with_checkpoint(self, source: ReadSegment, segment: Segment) -> bool:
+        """Whether the first batch that is found is the first there was."""
+        first = next(self._batches_in(source, 0), None)
+        records = self._records_of(segment, first)[0] if first is not None else []
+        return bool(records) and records[0][1] == CHECKPOINT
 
     def _is_end_by_next(self, index: int, at: int) -> bool:
         """Whether the next segment, its header being unreadable, began when all was durable here.
@@ -435,6 +444,7 @@ class JournalReader:
                 stretch.what,
                 stretch.kind,
                 stretch.entries,
+                stretch.is_told,
                 position_of(source.number, cut_at),
                 cut_octets,
             )

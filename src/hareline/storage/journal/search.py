@@ -7,7 +7,7 @@ Invariant: nothing is found that its own checksum, seeded by its segment, does n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -17,7 +17,11 @@ from hareline.storage.journal.format import (
     BATCH_MAGIC,
     BATCH_MAGIC_OFFSET,
     BATCH_SIZE,
+    CHECKPOINT,
+    CLEAN,
+    COVER,
     ENTRY,
+    FREE,
     GAP,
     HEADER_SIZE_MIN,
     KIND_NAMES,
@@ -26,10 +30,18 @@ from hareline.storage.journal.format import (
     RECORD_HEAD,
     RECORD_OVERHEAD,
     RECORD_PREFIX,
+    RETURN,
+    SETTLE,
     Batch,
     MalformedRecord,
     SegmentHeader,
     decode_batch,
+    decode_checkpoint,
+    decode_clean,
+    decode_cover,
+    decode_free,
+    decode_return,
+    decode_settle,
     offset_of,
     position_of,
     segment_of,
@@ -41,18 +53,31 @@ _PREFIX: Final = RECORD_PREFIX.size
 
 Record = tuple[int, int, memoryview]  # position, kind, payload
 
+_DECODERS: Final[dict[int, Callable[[memoryview], object]]] = {
+    SETTLE: decode_settle,
+    RETURN: decode_return,
+    COVER: decode_cover,
+    CLEAN: decode_clean,
+    CHECKPOINT: decode_checkpoint,
+    FREE: decode_free,
+}
+
 # Three octets of a length below 2**28, its last, a checksum, and a kind.
 _MAYBE_RECORD: Final = re.compile(rb"(?s)(?=...[\x00-\x0f]....[\x02-\x09])")
 
 
 class Stretch(NamedTuple):
-    """Octets from ``start`` to ``end`` (offsets in the segment) that are no valid record."""
+    """Octets from ``start`` to ``end`` (offsets in the segment) that are no valid record.
+
+    ``kind``, ``entries``, ``is_told``: see ``Damage``.
+    """
 
     start: int
     end: int
     what: str
-    kind: int
-    entries: tuple[tuple[int, int], ...]
+    kind: int = 0
+    entries: tuple[tuple[int, int], ...] = ()
+    is_told: bool = False
 
 
 def parse_records(
@@ -172,8 +197,7 @@ def salvage(
         if stop == end:
             break
         at = _next_valid(octets, stop, segment.seed)
-        what, kind, entries = _diagnosis(octets, stop, end, segment.seed)
-        stretches.append(Stretch(base + stop, base + at, what, kind, entries))
+        stretches.append(_diagnosis(octets, stop, at, segment.seed, base))
     return records, stretches
 
 
@@ -219,26 +243,45 @@ def _is_record(octets: memoryview, at: int, seed: int) -> bool:
     return bool(crc32(octets[at + _PREFIX : stop], seed) == checksum)
 
 
-def _diagnosis(
-    octets: memoryview, at: int, end: int, seed: int
-) -> tuple[str, int, tuple[tuple[int, int], ...]]:
-    """What is wrong with the record at ``at``, its kind and its entries as far as they show."""
+def _diagnosis(octets: memoryview, at: int, valid: int, seed: int, base: int) -> Stretch:
+    """What is wrong from ``at`` to where the next valid record stands, as far as it shows."""
+    start, stop, end = base + at, base + valid, len(octets)
     if not any(octets[at:end]):
-        return "there are only zeros", 0, ()
+        return Stretch(start, stop, "there are only zeros")
     if end - at < RECORD_OVERHEAD:
-        return "too few octets for a record", 0, ()
+        return Stretch(start, stop, "too few octets for a record")
     length, checksum, kind = RECORD_HEAD.unpack_from(octets, at)
     if kind not in KIND_NAMES:
-        return f"unknown kind of record {kind}", 0, ()
+        return Stretch(start, stop, f"unknown kind of record {kind}")
     if kind == BATCH:
-        return "checksum of the batch's head does not match", 0, ()
+        what = "checksum of the batch's head does not match"
+        return Stretch(start, stop, what, is_told=valid - at == BATCH_SIZE)
     if not length or length > end - at - _PREFIX:
-        return f"a record says it has {length} octets, {end - at - _PREFIX} are there", 0, ()
-    stop = at + _PREFIX + length
-    if crc32(octets[at + _PREFIX : stop], seed) == checksum:
-        return f"{KIND_NAMES[kind]} record without the batch it belongs to", kind, ()
-    entries = _guess_entries(octets[at + RECORD_OVERHEAD : stop]) if kind == MESSAGE else ()
-    return "checksum does not match", kind, entries
+        what = f"a record says it has {length} octets, {end - at - _PREFIX} are there"
+        return Stretch(start, stop, what)
+    following = at + _PREFIX + length
+    payload = octets[at + RECORD_OVERHEAD : following]
+    what = "checksum does not match"
+    if crc32(octets[at + _PREFIX : following], seed) == checksum:
+        what = f"{KIND_NAMES[kind]} record without the batch it belongs to"
+    entries = _guess_entries(payload) if kind == MESSAGE else ()
+    if kind == MESSAGE:
+        return Stretch(start, stop, what, kind, entries, bool(entries) and following == valid)
+    if not _looks_like(kind, payload):
+        return Stretch(start, stop, what)
+    return Stretch(start, stop, what, kind, is_told=following == valid)
+
+
+def _looks_like(kind: int, payload: memoryview) -> bool:
+    """Whether a record without messages may have had this payload."""
+    decode = _DECODERS.get(kind)
+    if decode is None:
+        return kind == GAP
+    try:
+        decode(payload)
+    except MalformedRecord:
+        return False
+    return True
 
 
 def _guess_entries(payload: memoryview) -> tuple[tuple[int, int], ...]:

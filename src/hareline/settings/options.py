@@ -33,6 +33,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from hareline.choices import HashingAlgorithm, LogLevel
 from hareline.settings.values import (
+    BindAddress,
     CorruptionPolicy,
     DiskWatermark,
     EmptyOrShortString,
@@ -84,11 +85,10 @@ class Section(BaseModel):
 class Listener(Section):
     """Where AMQP clients connect."""
 
-    bind: str = option(
+    bind: BindAddress = option(
         "127.0.0.1",
         "Address to listen on. Loopback alone unless told otherwise; 0.0.0.0 for every IPv4 "
         "interface, :: for every IPv6 interface.",
-        min_length=1,
     )
     port: Port = option(5672, "TCP port for AMQP. 0 lets the system choose; the choice is logged.")
     backlog: int = option(
@@ -99,7 +99,7 @@ class Listener(Section):
 class FurtherListener(Section):
     """One more port for AMQP clients, for another network or with another product name."""
 
-    bind: str = option("127.0.0.1", "Address to listen on.", min_length=1)
+    bind: BindAddress = option("127.0.0.1", "Address to listen on.")
     port: Port = option(..., "TCP port. 0 lets the system choose; the choice is logged.")
     product: EmptyOrShortString = option(
         "",
@@ -112,7 +112,7 @@ class Management(Section):
     """Where the HTTP interface listens."""
 
     enabled: bool = option(True, "Whether the HTTP interface is started at all.")
-    bind: str = option("127.0.0.1", "Address to listen on.", min_length=1)
+    bind: BindAddress = option("127.0.0.1", "Address to listen on.")
     port: Port = option(15672, "TCP port for HTTP. 0 lets the system choose; the choice is logged.")
 
 

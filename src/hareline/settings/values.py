@@ -7,12 +7,22 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, PlainValidator, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ByteSize,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic_core import PydanticCustomError
 
 LogFormat = Literal["auto", "console", "json"]
@@ -26,7 +36,12 @@ SCRAM_ITERATIONS: Final = range(4096, 10_000_001)
 SCRAM_SALT_OCTETS: Final = range(8, 65)
 SCRAM_KEY_OCTETS: Final = 32
 
+OCTETS_FORMS: Final = 'bytes or a size such as "64KiB"'
+WATERMARK_FORMS: Final = 'a share such as 0.6, bytes, or a size such as "4GiB"'
+DISK_WATERMARK_FORMS: Final = '"auto", a share such as 0.02, bytes, or a size such as "1GiB"'
+
 _BYTE_SIZE: Final = TypeAdapter(ByteSize)
+_HOST_NAME: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?", re.ASCII)
 _SCRAM_KEYS: Final = re.compile(r"SCRAM-SHA-256\$(\d{1,8}):([^$:]+)\$([^$:]+):([^$:]+)", re.ASCII)
 
 
@@ -37,29 +52,40 @@ class InWords:
     text: str
 
 
-def _octets(value: object) -> object:
-    """A size as text with a unit ("64KiB") becomes a plain int; anything else is left to pydantic.
+def _size(text: str, forms: str) -> int:
+    """Octets of a text such as "64KiB"; ``forms`` is what may be given.
 
-    Plain, because some of these numbers are compared for each frame, where a subclass of int
+    A plain int, because some of these numbers are compared for each frame, where a subclass of int
     costs more.
     """
-    return int(_BYTE_SIZE.validate_python(value)) if isinstance(value, str) else value
+    try:
+        return int(_BYTE_SIZE.validate_python(text))
+    except ValidationError:
+        raise _not_of(forms) from None
 
 
-def _watermark(value: object) -> float | int:
+def _not_of(forms: str) -> PydanticCustomError:
+    return PydanticCustomError("forms", "Input should be {forms}", {"forms": forms})
+
+
+def _octets(value: object) -> object:
+    """Text becomes an int; anything else is left to pydantic."""
+    return _size(value, OCTETS_FORMS) if isinstance(value, str) else value
+
+
+def _watermark(value: object, forms: str = WATERMARK_FORMS) -> float | int:
     """A share of the machine's memory stays a float; an amount becomes an int of bytes."""
     if isinstance(value, str):
+        text = value
         try:
-            value = float(value)
+            value = float(text)
         except ValueError:
-            value = int(_BYTE_SIZE.validate_python(value))
+            value = _size(text, forms)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise PydanticCustomError(
-            "watermark_type", "Input should be a share such as 0.6 or a size such as '4GiB'"
-        )
+        raise _not_of(forms)
     if 0 < value <= 1:
         return float(value)
-    if value > 1 and value == int(value):
+    if 1 < value < math.inf and value == int(value):
         return int(value)
     raise PydanticCustomError(
         "watermark_range", "Input should be above 0; up to 1 it is a share, above 1 whole bytes"
@@ -67,7 +93,21 @@ def _watermark(value: object) -> float | int:
 
 
 def _disk_watermark(value: object) -> object:
-    return "auto" if value == "auto" else _watermark(value)
+    return "auto" if value == "auto" else _watermark(value, DISK_WATERMARK_FORMS)
+
+
+def _bind_address(value: str) -> str:
+    """What the system can be asked for; whether this machine has it is seen at the start."""
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        if _HOST_NAME.fullmatch(value) is None or value.rpartition(".")[2].isdigit():
+            raise PydanticCustomError(
+                "bind_address",
+                "Input should be an IP address or a host name, without port; 0.0.0.0 stands for "
+                "every IPv4 interface, :: for every IPv6 interface",
+            ) from None
+    return value
 
 
 def _short_string(value: str) -> str:
@@ -146,17 +186,14 @@ def _some_without_repetition(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
-Octets = Annotated[int, BeforeValidator(_octets), InWords('bytes or a size such as "64KiB"')]
-Watermark = Annotated[
-    float | int,
-    PlainValidator(_watermark),
-    InWords('share such as 0.6, bytes, or a size such as "4GiB"'),
-]
+Octets = Annotated[int, BeforeValidator(_octets), InWords(OCTETS_FORMS)]
+Watermark = Annotated[float | int, PlainValidator(_watermark), InWords(WATERMARK_FORMS)]
 DiskWatermark = Annotated[
     float | int | Literal["auto"],
     PlainValidator(_disk_watermark),
-    InWords('auto, share such as 0.02, bytes, or a size such as "1GiB"'),
+    InWords(DISK_WATERMARK_FORMS),
 ]
+BindAddress = Annotated[str, AfterValidator(_bind_address), InWords("address or host name")]
 ShortString = Annotated[str, Field(min_length=1), AfterValidator(_short_string)]
 EmptyOrShortString = Annotated[str, AfterValidator(_short_string)]
 QpidProduct = Annotated[EmptyOrShortString, AfterValidator(_qpid_product)]

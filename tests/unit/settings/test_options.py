@@ -461,3 +461,45 @@ def test_a_broker_keeps_what_is_durable_unless_told_otherwise() -> None:
 def test_what_the_store_cannot_do_is_refused(table: str, key: str, value: object) -> None:
     ((place, _),) = _problems(**{table: {key: value}})
     assert place == f"{table}.{key}"
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "forms"),
+    [
+        ("limits", "frame_max_bytes", 'bytes or a size such as "64KiB"'),
+        ("memory", "watermark", 'a share such as 0.6, bytes, or a size such as "4GiB"'),
+        (
+            "disk",
+            "free_watermark",
+            '"auto", a share such as 0.02, bytes, or a size such as "1GiB"',
+        ),
+    ],
+)
+@pytest.mark.parametrize("given", ["lots", "", "5 potatoes", "-1GiB"])
+def test_a_size_that_is_none_of_the_forms_is_answered_with_the_forms(
+    table: str, key: str, forms: str, given: str
+) -> None:
+    assert _problems(**{table: {key: given}}) == [(f"{table}.{key}", f"Input should be {forms}")]
+
+
+def test_an_infinite_watermark_is_refused() -> None:
+    ((place, _),) = _problems(memory={"watermark": "inf"})
+    assert place == "memory.watermark"
+
+
+@pytest.mark.parametrize(
+    "bind", ["127.0.0.1", "::", "fe80::1%eth0", "localhost", "mq-1.example.org", "a_b"]
+)
+def test_a_listener_has_an_address_or_a_host_name(bind: str) -> None:
+    assert Listener(bind=bind).bind == bind
+
+
+@pytest.mark.parametrize(
+    "bind",
+    ["", "*", "127.0.0.1:5672", "256.1.1.1", "10.0.0", "[::1]", "tcp://h", "a b", "10.0.0.0/8"],
+)
+def test_what_cannot_be_an_address_is_refused(bind: str) -> None:
+    for table in ("listener", "management"):
+        ((place, message),) = _problems(**{table: {"bind": bind}})
+        assert place == f"{table}.bind"
+        assert "IP address or a host name" in message

@@ -29,7 +29,14 @@ from hareline.settings.options import (
     restart_options,
     value_of,
 )
-from hareline.settings.sources import Flag, config_path, load_settings, variable_of
+from hareline.settings.sources import (
+    Flag,
+    Reading,
+    config_path,
+    load_settings,
+    read_settings,
+    variable_of,
+)
 
 __all__ = [
     "Auth",
@@ -44,6 +51,7 @@ __all__ = [
     "Management",
     "Memory",
     "Permission",
+    "Reading",
     "Settings",
     "Shutdown",
     "Storage",
@@ -53,6 +61,7 @@ __all__ = [
     "config_path",
     "leaf_options",
     "load_settings",
+    "read_settings",
     "reload_of",
     "restart_options",
     "value_of",

@@ -12,12 +12,11 @@ Units are the last part of a name. Zero means "no limit" where a description say
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import ipaddress
 import socket
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final, Literal, NamedTuple, Self
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, Self, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -29,7 +28,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from hareline.choices import HashingAlgorithm, LogLevel
 from hareline.settings.values import (
@@ -52,11 +51,13 @@ from hareline.settings.values import (
 )
 
 Reload = Literal["live", "restart"]
+T = TypeVar("T")
 
 FRAME_MIN_BYTES: Final = 4096
 MESSAGE_MAX_BYTES: Final = 536_870_912
 PASSWORD_SALT_OCTETS: Final = 4
 SCRAM: Final = "SCRAM-SHA-256"
+INCONSISTENT: Final = "inconsistent"  # pydantic's type of what does not fit together
 SEGMENT_MIN_BYTES: Final = 1 << 20
 SEGMENT_MAX_BYTES: Final = 1 << 30
 DISK_SHARE: Final = 0.02  # what "auto" means for the disk, and its upper bound
@@ -383,10 +384,7 @@ class VirtualHost(Section):
 
     @model_validator(mode="after")
     def _has_one_default_prefetch(self) -> Self:
-        if self.default_prefetch and self.prefetch_profile != "none":
-            message = "Input should be 0 where prefetch_profile is '{profile}'"
-            problem = _problem(("default_prefetch",), message, profile=self.prefetch_profile)
-            _refuse([problem])
+        _refuse(_prefetch_problems(self))
         return self
 
 
@@ -444,11 +442,7 @@ class User(Section):
     @property
     def is_scram_safe(self) -> bool:
         """Whether any client can log in as this user by SCRAM; ``auth.users`` goes by the same."""
-        password = "" if self.password is None else self.password.get_secret_value()
-        has_keys = self.scram is not None or self.password is not None
-        return has_keys and all(
-            text.isascii() and text.isprintable() for text in (self.name, password)
-        )
+        return _is_scram_safe(self)
 
     @field_validator("password")
     @classmethod
@@ -460,16 +454,7 @@ class User(Section):
 
     @model_validator(mode="after")
     def _proves_itself_in_one_way(self) -> Self:
-        if self.password is not None and self.scram is not None:
-            raise PydanticCustomError(
-                "password", "scram should not be given beside password, which it is made of"
-            )
-        if self.scram is None and (self.password is None) == (self.password_hash is None):
-            raise PydanticCustomError(
-                "password", "Exactly one of password and password_hash should be given"
-            )
-        if self.password_hash is not None:
-            _refuse(_hash_problems(self.password_hash, self.hashing))
+        _refuse(_credential_problems(self))
         return self
 
 
@@ -512,7 +497,7 @@ class Settings(Section):
     shutdown: Shutdown = Shutdown()
     log: Log = Log()
     vhosts: tuple[VirtualHost, ...] = option(
-        (VirtualHost(name="/"),),
+        (VirtualHost.model_construct(name="/"),),  # its check is defined further down
         "Virtual hosts. A running broker adds new ones; it never removes one.",
         reload="live",
     )
@@ -525,17 +510,21 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        _refuse(
-            [
-                *_no_vhost_problems(self.vhosts),
-                *_repetitions("vhosts", self.vhosts),
-                *_repetitions("users", self.users),
-                *_permission_problems(self.users, {vhost.name for vhost in self.vhosts}),
-                *_mechanism_problems(self.auth.mechanisms, self.users),
-                *_port_problems(self),
-            ]
-        )
+        _refuse(_mismatches(self))
         return self
+
+
+def mismatch_details(tree: Mapping[str, Any]) -> list[ErrorDetails]:
+    """What does not fit together in a tree of JSON values, parts of which may be invalid.
+
+    pydantic looks at a table as a whole only if each of its values is valid; this names the rest in
+    the same go. Whatever depends on an invalid value is passed over.
+    """
+    try:
+        _refuse(_mismatches(tree))
+    except ValidationError as error:
+        return error.errors(include_url=False)
+    return []
 
 
 def leaf_options() -> Iterator[tuple[str, FieldInfo]]:
@@ -586,58 +575,197 @@ def value_of(settings: Settings, name: str) -> object:
     return value
 
 
-def _refuse(problems: list[InitErrorDetails]) -> None:
+def _refuse(problems: Iterable[InitErrorDetails]) -> None:
     """Raise all problems at once, each at its own place below the model that is validated."""
-    if problems:
-        raise ValidationError.from_exception_data("settings", problems)
+    found = list(problems)
+    if found:
+        raise ValidationError.from_exception_data("settings", found)
 
 
 def _problem(place: tuple[str | int, ...], message: str, **values: object) -> InitErrorDetails:
     return InitErrorDetails(
-        type=PydanticCustomError("inconsistent", message, values), loc=place, input=None
+        type=PydanticCustomError(INCONSISTENT, message, values), loc=place, input=None
     )
 
 
-def _hash_problems(text: str, hashing: HashingAlgorithm) -> list[InitErrorDetails]:
+def _below(
+    place: tuple[str | int, ...], problems: Iterable[InitErrorDetails]
+) -> Iterator[InitErrorDetails]:
+    for problem in problems:
+        problem["loc"] = (*place, *problem.get("loc", ()))
+        yield problem
+
+
+# ------------------------------------------------------------- what has to fit together
+#
+# These look at validated settings, and at trees of JSON values in which something else is wrong.
+
+
+class _Unknown:
+    """Stands for a value that is invalid, or that a misspelt key was meant to give."""
+
+
+_UNKNOWN: Final = _Unknown()
+
+
+def _value(model: type[Section], table: object, key: str) -> Any:
+    """What a table says of a key: a default counts, and ``_UNKNOWN`` is what cannot be told."""
+    if isinstance(table, Section):
+        return getattr(table, key)
+    if not isinstance(table, Mapping):
+        return _UNKNOWN
+    if key in table:
+        return table[key]
+    field = model.model_fields[key]
+    if field.is_required() or not table.keys() <= model.model_fields.keys():
+        return _UNKNOWN
+    return field.default
+
+
+def _known(model: type[Section], table: object, key: str, kind: type[T]) -> T | None:
+    """The value of a key if it is of this type."""
+    value = _value(model, table, key)
+    return value if isinstance(value, kind) else None
+
+
+def _tables(settings: object, key: str) -> Sequence[object]:
+    found = _value(Settings, settings, key)
+    return found if isinstance(found, list | tuple) else ()
+
+
+def _mismatches(settings: object) -> Iterator[InitErrorDetails]:
+    vhosts, users = _tables(settings, "vhosts"), _tables(settings, "users")
+    if not vhosts and isinstance(_value(Settings, settings, "vhosts"), list | tuple):
+        yield _problem(("vhosts",), "at least one virtual host should be listed")
+    for index, vhost in enumerate(vhosts):
+        yield from _below(("vhosts", index), _prefetch_problems(vhost))
+    for index, user in enumerate(users):
+        yield from _below(("users", index), _credential_problems(user))
+    yield from _repetitions("vhosts", VirtualHost, vhosts)
+    yield from _repetitions("users", User, users)
+    yield from _permission_problems(users, [_known(VirtualHost, v, "name", str) for v in vhosts])
+    yield from _mechanism_problems(settings, users)
+    yield from _port_problems(settings)
+
+
+def _prefetch_problems(vhost: object) -> Iterator[InitErrorDetails]:
+    profile = _known(VirtualHost, vhost, "prefetch_profile", str)
+    if _known(VirtualHost, vhost, "default_prefetch", int) and profile not in (None, "none"):
+        message = "Input should be 0 where prefetch_profile is '{profile}'"
+        yield _problem(("default_prefetch",), message, profile=profile)
+
+
+class _Credentials(NamedTuple):
+    """What a user proves itself with; None for what is not given."""
+
+    password: object
+    password_hash: object
+    scram: object
+
+    @classmethod
+    def of(cls, user: object) -> _Credentials | None:
+        """None if that cannot be told."""
+        found = cls(*(_value(User, user, key) for key in cls._fields))
+        return None if _UNKNOWN in found else found
+
+
+def _credential_problems(user: object) -> Iterator[InitErrorDetails]:
+    given = _Credentials.of(user)
+    if given is None:
+        return
+    if given.password is not None and given.scram is not None:
+        yield _problem((), "scram should not be given beside password, which it is made of")
+    elif given.scram is None and (given.password is None) == (given.password_hash is None):
+        yield _problem((), "Exactly one of password and password_hash should be given")
+    hashing = _value(User, user, "hashing")
+    if isinstance(given.password_hash, str) and hashing in get_args(HashingAlgorithm):
+        yield from _hash_problems(given.password_hash, hashing)
+
+
+def _hash_problems(text: str, hashing: HashingAlgorithm) -> Iterator[InitErrorDetails]:
     """The layout is RabbitMQ's: base64 of a 4-octet salt and the digest of salt and password."""
     try:
         length = len(base64.b64decode(text, validate=True))
-    except binascii.Error:
-        return [_problem(("password_hash",), "Input should be base64")]
+    except ValueError:  # characters that are not ASCII are one, too
+        yield _problem(("password_hash",), "Input should be base64")
+        return
     expected = PASSWORD_SALT_OCTETS + hashlib.new(hashing).digest_size
-    if length == expected:
-        return []
-    message = "Input should hold {expected} octets for {hashing}, not {length}"
-    values = {"expected": expected, "hashing": hashing, "length": length}
-    return [_problem(("password_hash",), message, **values)]
+    if length != expected:
+        message = "Input should hold {expected} octets for {hashing}, not {length}"
+        values = {"expected": expected, "hashing": hashing, "length": length}
+        yield _problem(("password_hash",), message, **values)
 
 
-def _no_vhost_problems(vhosts: Sequence[VirtualHost]) -> Iterator[InitErrorDetails]:
-    if not vhosts:
-        yield _problem(("vhosts",), "at least one virtual host should be listed")
-
-
-def _repetitions(key: str, tables: Sequence[VirtualHost | User]) -> Iterator[InitErrorDetails]:
+def _repetitions(
+    key: str, model: type[Section], tables: Sequence[object]
+) -> Iterator[InitErrorDetails]:
     seen: set[str] = set()
     for index, table in enumerate(tables):
-        if table.name in seen:
+        name = _known(model, table, "name", str)
+        if name is None:
+            continue
+        if name in seen:
             message = "'{name}' is already the name of another entry"
-            yield _problem((key, index, "name"), message, name=table.name)
-        seen.add(table.name)
+            yield _problem((key, index, "name"), message, name=name)
+        seen.add(name)
 
 
 def _permission_problems(
-    users: Sequence[User], vhost_names: Collection[str]
+    users: Sequence[object], vhost_names: Collection[str | None]
 ) -> Iterator[InitErrorDetails]:
     for index, user in enumerate(users):
         seen: set[str] = set()
-        for position, permission in enumerate(user.permissions):
+        permissions = _value(User, user, "permissions")
+        if not isinstance(permissions, list | tuple):
+            continue
+        for position, permission in enumerate(permissions):
+            vhost = _known(Permission, permission, "vhost", str)
+            if vhost is None:
+                continue
             place = ("users", index, "permissions", position, "vhost")
-            if permission.vhost not in vhost_names:
-                yield _problem(place, "no virtual host '{name}' is listed", name=permission.vhost)
-            elif permission.vhost in seen:
-                yield _problem(place, "'{name}' already has an entry", name=permission.vhost)
-            seen.add(permission.vhost)
+            if vhost in seen:
+                yield _problem(place, "'{name}' already has an entry", name=vhost)
+            elif vhost_names and vhost not in vhost_names and None not in vhost_names:
+                yield _problem(place, "no virtual host '{name}' is listed", name=vhost)
+            seen.add(vhost)
+
+
+def _is_scram_safe(user: object) -> bool:
+    password = _value(User, user, "password")
+    if isinstance(password, SecretStr):
+        password = password.get_secret_value()
+    has_keys = password is not None or _value(User, user, "scram") is not None
+    texts = (_value(User, user, "name"), password or "")
+    return has_keys and all(
+        text.isascii() and text.isprintable() for text in texts if isinstance(text, str)
+    )
+
+
+def _mechanism_problems(settings: object, users: Sequence[object]) -> Iterator[InitErrorDetails]:
+    """Each user can log in by a mechanism that is offered to everybody."""
+    mechanisms = _value(Auth, _value(Settings, settings, "auth"), "mechanisms")
+    if not isinstance(mechanisms, list | tuple):
+        return
+    mechanisms = tuple(mechanisms)
+    others = [_value(User, user, "name") for user in users if not _is_scram_safe(user)]
+    for index, user in enumerate(users):
+        name = _known(User, user, "name", str)
+        given = _Credentials.of(user)
+        if name is None or given is None or given.password is not None:
+            continue
+        if mechanisms == (SCRAM,) and given.scram is None:
+            message = "'{name}' needs it: SCRAM-SHA-256 is the only mechanism"
+            yield _problem(("users", index, "scram"), message, name=name)
+        if given.password_hash is None and given.scram is not None:
+            place = ("users", index, "password_hash")
+            if SCRAM not in mechanisms:
+                message = "'{name}' needs it: auth.mechanisms is without SCRAM-SHA-256"
+                yield _problem(place, message, name=name)
+            elif others and mechanisms != (SCRAM,):
+                message = (
+                    "'{name}' needs it: SCRAM-SHA-256 is not offered while '{other}' cannot use it"
+                )
+                yield _problem(place, message, name=name, other=others[0])
 
 
 class _Claim(NamedTuple):
@@ -649,37 +777,26 @@ class _Claim(NamedTuple):
     port: int
 
 
-def _mechanism_problems(
-    mechanisms: Sequence[str], users: Sequence[User]
-) -> Iterator[InitErrorDetails]:
-    """Each user can log in by a mechanism that is offered to everybody."""
-    others = [user.name for user in users if not user.is_scram_safe]
-    for index, user in enumerate(users):
-        if mechanisms == (SCRAM,) and user.password is None and user.scram is None:
-            message = "'{name}' needs it: SCRAM-SHA-256 is the only mechanism"
-            yield _problem(("users", index, "scram"), message, name=user.name)
-        if user.password is None and user.password_hash is None:
-            place = ("users", index, "password_hash")
-            if SCRAM not in mechanisms:
-                message = "'{name}' needs it: auth.mechanisms is without SCRAM-SHA-256"
-                yield _problem(place, message, name=user.name)
-            elif others and mechanisms != (SCRAM,):
-                message = (
-                    "'{name}' needs it: SCRAM-SHA-256 is not offered while '{other}' cannot use it"
-                )
-                yield _problem(place, message, name=user.name, other=others[0])
+def _claims(settings: object) -> Iterator[_Claim]:
+    """Of each listener whose address can be told."""
+    tables: list[tuple[tuple[str | int, ...], str, type[Section], object]] = [
+        (("listener",), "listener", Listener, _value(Settings, settings, "listener"))
+    ]
+    for index, further in enumerate(_tables(settings, "listeners")):
+        name = f"listeners[{index}]"
+        tables.append((("listeners", index), name, FurtherListener, further))
+    management = _value(Settings, settings, "management")
+    if _value(Management, management, "enabled") is True:
+        tables.append((("management",), "management", Management, management))
+    for place, name, model, table in tables:
+        bind, port = _known(model, table, "bind", str), _known(model, table, "port", int)
+        if bind is not None and port is not None:
+            yield _Claim((*place, "port"), f"{name}.port", bind, port)
 
 
-def _port_problems(settings: Settings) -> Iterator[InitErrorDetails]:
+def _port_problems(settings: object) -> Iterator[InitErrorDetails]:
     """Ports that the system would refuse, since another listener has them on the same address."""
-    first, management = settings.listener, settings.management
-    claims = [_Claim(("listener", "port"), "listener.port", first.bind, first.port)]
-    for index, further in enumerate(settings.listeners):
-        place = ("listeners", index, "port")
-        claims.append(_Claim(place, f"listeners[{index}].port", further.bind, further.port))
-    if management.enabled:
-        place_of_http = ("management", "port")
-        claims.append(_Claim(place_of_http, "management.port", management.bind, management.port))
+    claims = list(_claims(settings))
     for index, claim in enumerate(claims):
         for other in claims[:index]:
             if claim.port == other.port != 0 and _share_addresses(claim.bind, other.bind):

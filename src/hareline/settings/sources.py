@@ -1,8 +1,8 @@
 """Where settings come from: one TOML file < HARELINE_* environment < command line flags.
 
-The CLI calls ``load_settings`` at start and again on SIGHUP. Invariant: whatever is wrong comes out
-as one ``ConfigurationError`` whose every line names the place that set the value (the file, the
-variable or the flag) and the option, ``hareline.toml: listener.port: Input should be ...``.
+The CLI calls ``read_settings`` at start and again on SIGHUP. Invariant: everything that is wrong
+comes out as one ``ConfigurationError`` whose every line names the place that set the value (the
+file, the variable or the flag) and the option: ``hareline.toml: log.level: Input should be ...``.
 
 An option ``listener.port`` is the variable ``HARELINE_LISTENER__PORT``. Text stands for itself, a
 list of words is separated by commas, any list may be a JSON array. Why this is not
@@ -15,16 +15,23 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, cast, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from hareline.errors import ConfigurationError
-from hareline.settings.options import Section, Settings, leaf_options
+from hareline.settings.options import (
+    INCONSISTENT,
+    Section,
+    Settings,
+    leaf_options,
+    mismatch_details,
+)
 
 ENVIRONMENT_PREFIX: Final = "HARELINE_"
 CONFIG_VARIABLE: Final = "HARELINE_CONFIG"
@@ -37,7 +44,13 @@ _SERVICE_LINK: Final = re.compile(
 )
 _SERVICE_LINK_VALUE: Final = re.compile(r"(tcp|udp|sctp)://")
 
+_FAULTY_LINES_MAX: Final = 20
+_KEY: Final = re.compile(r"\s*([\w.-]+)\s*=")
+_LINE_NUMBER: Final = re.compile(r"line (\d+)")
 _TOML_POSITION: Final = re.compile(r"\s*\(at (.+)\)$")
+
+# What may be wrong only because a part of the file could not be read.
+_OF_THE_WHOLE: Final = {"missing", INCONSISTENT}
 
 # What pydantic says in its own words and we can say in the operator's.
 _PLAIN_WORDS: Final = {
@@ -56,15 +69,45 @@ class Flag:
     value: object
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Settings, and where their values come from.
+
+    ``origins``: option to the variable or the flag that sets it. ``file_options``: those that the
+    file sets; ``overridden`` are those of them for which another value is in force.
+    """
+
+    settings: Settings
+    path: Path | None
+    origins: Mapping[str, str]
+    file_options: Collection[str]
+    overridden: Sequence[str]
+
+    def origin_of(self, option: str) -> str:
+        """Who set it: flag, variable or file; empty for a default."""
+        name = option.partition("[")[0]
+        in_file = str(self.path) if name in self.file_options else ""
+        return self.origins.get(name, in_file)
+
+
 def load_settings(
     path: Path | None, environ: Mapping[str, str], flags: Sequence[Flag] = ()
 ) -> Settings:
+    """Settings alone; see ``read_settings``."""
+    return read_settings(path, environ, flags).settings
+
+
+def read_settings(
+    path: Path | None, environ: Mapping[str, str], flags: Sequence[Flag] = ()
+) -> Reading:
     """Read, lay over each other and validate; raises `ConfigurationError` with every problem.
 
     ``path`` None means no file; see `config_path` for what the environment says about it.
     """
     problems: list[str] = []
-    tree = _file_tree(path) if path is not None else {}
+    tree = _file_tree(path, problems) if path is not None else {}
+    is_whole = not problems
+    in_file = dict(_given_options(tree))
     origins: dict[str, str] = {}
     _lay_environment(tree, origins, environ, problems)
     for flag in flags:
@@ -76,11 +119,20 @@ def load_settings(
         settings = Settings.model_validate_json(json.dumps(tree, default=str), strict=True)
     except ValidationError as error:
         default_origin = str(path) if path is not None else "settings"
-        problems += _sentences(error, origins, default_origin)
+        details = error.errors(include_url=False)
+        if is_whole:
+            seen = {(detail["loc"], detail["msg"]) for detail in details}
+            more = mismatch_details(tree)
+            details += [each for each in more if (each["loc"], each["msg"]) not in seen]
+        else:  # they may follow from what could not be read
+            details = [each for each in details if each["type"] not in _OF_THE_WHOLE]
+        problems += _sentences(details, origins, default_origin)
         raise ConfigurationError(problems) from None
     if problems:
         raise ConfigurationError(problems)
-    return settings
+    given = dict(_given_options(tree))
+    overridden = [name for name, value in in_file.items() if given[name] != value]
+    return Reading(settings, path, origins, in_file, overridden)
 
 
 def config_path(given: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -96,18 +148,60 @@ def variable_of(name: str) -> str:
     return ENVIRONMENT_PREFIX + name.upper().replace(".", "__")
 
 
-def _file_tree(path: Path) -> dict[str, Any]:
+def _given_options(tree: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """The options that a tree sets, and their values as they stand there."""
+    for name, _ in leaf_options():
+        section, _, key = name.rpartition(".")
+        table = tree.get(section) if section else tree
+        if isinstance(table, Mapping) and key in table:
+            yield name, table[key]
+
+
+def _file_tree(path: Path, problems: list[str]) -> dict[str, Any]:
+    """What could be read of the file; why the rest could not is added to ``problems``."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError([f"{path}: cannot be read: {error.strerror}"]) from None
+        problems.append(f"{path}: cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
-        raise ConfigurationError([f"{path}: not UTF-8 at octet {error.start}"]) from None
+        problems.append(f"{path}: not UTF-8 at octet {error.start}")
+    else:
+        return _tree_of_text(path, text, problems)
+    return {}
+
+
+def _tree_of_text(path: Path, text: str, problems: list[str]) -> dict[str, Any]:
+    """A faulty line is left out and the rest parsed again, so that all of them are named."""
+    lines = text.replace("\r\n", "\n").split("\n")  # as tomllib counts them
+    is_in_place = True
+    for _ in range(_FAULTY_LINES_MAX):
+        try:
+            tree = tomllib.loads("\n".join(lines))
+        except tomllib.TOMLDecodeError as error:
+            reason, position = _split_position(str(error))
+        else:
+            return tree if is_in_place else {}
+        found = _LINE_NUMBER.match(position)
+        index = int(found[1]) - 1 if found is not None else len(lines)
+        line = lines[index] if index < len(lines) else ""
+        key = _KEY.match(line)
+        at_key = f"{key[1]}: " if key is not None else ""
+        hint = "; text needs quotes" if key is not None and reason == "Invalid value" else ""
+        problems.append(f"{path}: {position}: {at_key}not TOML: {reason}{hint}")
+        if _is_toml(line):  # the fault is in another line, which is not known
+            break
+        if line.lstrip().startswith("["):  # what follows would be in another table
+            is_in_place = False
+        lines[index] = ""
+    return {}
+
+
+def _is_toml(text: str) -> bool:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        reason, position = _split_position(str(error))
-        raise ConfigurationError([f"{path}: {position}: not TOML: {reason}"]) from None
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def _split_position(text: str) -> tuple[str, str]:
@@ -134,7 +228,7 @@ def _lay_environment(
         try:
             value = _value_of_text(field, text)
         except ValidationError as error:
-            problems += _sentences(error, {}, variable, below=name)
+            problems += _sentences(error.errors(include_url=False), {}, variable, below=name)
         else:
             _lay(tree, name, value)
             origins[name] = variable
@@ -173,11 +267,14 @@ def _lay(tree: dict[str, Any], name: str, value: object) -> None:
 
 
 def _sentences(
-    error: ValidationError, origins: Mapping[str, str], default_origin: str, below: str = ""
+    details: Iterable[ErrorDetails],
+    origins: Mapping[str, str],
+    default_origin: str,
+    below: str = "",
 ) -> list[str]:
     """One line for each thing wrong: where it was said, which option, what it should be."""
     lines = []
-    for detail in error.errors(include_url=False):
+    for detail in details:
         if detail["type"] == "default_factory_not_called":
             continue  # Follows from another error, which has its own line.
         place = (*filter(None, below.split(".")), *detail["loc"])

@@ -16,6 +16,7 @@ from hareline.settings import (
     config_path,
     leaf_options,
     load_settings,
+    read_settings,
     variable_of,
 )
 
@@ -98,6 +99,74 @@ def test_every_problem_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_what_does_not_fit_together_is_named_beside_what_is_wrong_in_itself(
+    tmp_path: Path,
+) -> None:
+    path = _file(
+        tmp_path,
+        """
+        [log]
+        level = "loud"
+        [management]
+        port = 5672
+        [[vhosts]]
+        name = "a"
+        max_queues = -1
+        default_prefetch = 2
+        prefetch_profile = "activemq"
+        [[vhosts]]
+        name = "a"
+        [[users]]
+        name = "ann"
+        password = "x"
+        password_hash = "no base64!"
+        tags = "administrator"
+        permissions = [{ vhost = "shop", configure = "(" }, { vhost = "a" }, { vhost = "a" }]
+        [[users]]
+        name = "ann"
+        scram = "x"
+        """,
+    )
+    assert [problem.split(": ")[1] for problem in _refusal(path)] == [
+        "log.level",
+        "vhosts[0].max_queues",
+        "users[0].tags",
+        "users[0].permissions[0].configure",
+        "users[1].scram",
+        "vhosts[0].default_prefetch",
+        "users[0]",
+        "users[0].password_hash",
+        "vhosts[1].name",
+        "users[1].name",
+        "users[0].permissions[0].vhost",
+        "users[0].permissions[2].vhost",
+        "management.port",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[listener]\nport = 'x'\n[management]\nport = 5672",
+        "[listener]\nprot = 1\n[management]\nport = 5672",
+        "[[vhosts]]\nnmae = 'shop'\n[[users]]\nname = 'a'\npassword = 'x'\n"
+        "permissions = [{ vhost = 'shop' }]",
+        "vhosts = 1\n[[users]]\nname = 'a'\npassword = 'x'\npermissions = [{ vhost = 'shop' }]",
+        "[[users]]\nname = 'a'\npasword = 'x'",
+        "[auth]\nmechanisms = 1\n[[users]]\nname = 'a'\nscram = 1",
+    ],
+)
+def test_what_follows_from_an_invalid_value_is_not_said(tmp_path: Path, text: str) -> None:
+    """The second problem would go with the first."""
+    places = {problem.split(": ")[1] for problem in _refusal(_file(tmp_path, text))}
+    assert not places & {
+        "management.port",
+        "users[0]",
+        "users[0].permissions[0].vhost",
+        "users[0].password_hash",
+    }
+
+
 def test_what_is_wrong_with_a_user_is_said_without_its_password(tmp_path: Path) -> None:
     path = _file(tmp_path, "[[users]]\nname = 'ann'\npassword = 815\n[[users]]\nname = 's3cret'\n")
     problems = _refusal(path)
@@ -113,7 +182,73 @@ def test_a_broken_variable_with_users_is_not_repeated() -> None:
 
 def test_a_file_that_is_not_toml_is_refused_with_the_position(tmp_path: Path) -> None:
     (problem,) = _refusal(_file(tmp_path, "[listener]\nport = = 1\n"))
-    assert problem.startswith("hareline.toml: line 2, column 8: not TOML: ")
+    assert problem.startswith("hareline.toml: line 2, column 8: port: not TOML: ")
+
+
+def test_every_faulty_line_is_named_and_the_others_are_looked_at(tmp_path: Path) -> None:
+    text = (
+        "[listener]\r\nbind = 0.0.0.0\r\nport = 70000\n\n[log]\nlevel = debug\n"
+        "[[users]]\nname = \"ann\npassword = 'x'\n"
+    )
+    problems = _refusal(_file(tmp_path, text), {"HARELINE_TYPO": "1"})
+    said = [problem.replace(", column", ":").split(": ") for problem in problems]
+    assert [[words[1], *words[3:5]] for words in said[:3]] == [
+        ["line 2", "bind", "not TOML"],
+        ["line 6", "level", "not TOML"],
+        ["line 8", "name", "not TOML"],
+    ]
+    assert [words[0] for words in said[3:]] == ["HARELINE_TYPO", "hareline.toml"]
+    assert problems[-1].startswith("hareline.toml: listener.port: ")
+    assert problems[1].endswith("; text needs quotes")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[auth]\nmechanisms = ['PLAIN'\n[log]\nlevel = 1\n", "line 3, column 1"),
+        ("[log]\nlevel = 'debug'\nlevel = 'info'\n", "line 3, column 15"),
+        ("[log\nlevel = 1\n", "line 1, column 5"),
+    ],
+)
+def test_nothing_is_guessed_behind_a_fault_that_other_lines_depend_on(
+    tmp_path: Path, text: str, place: str
+) -> None:
+    (problem,) = _refusal(_file(tmp_path, text))
+    assert problem.startswith(f"hareline.toml: {place}: ")
+
+
+def test_a_file_without_any_toml_is_refused_with_some_of_its_lines(tmp_path: Path) -> None:
+    problems = _refusal(_file(tmp_path, "no toml\n" * 1000))
+    assert 2 <= len(problems) <= 20
+
+
+def test_an_unreadable_file_does_not_hide_the_other_problems(tmp_path: Path) -> None:
+    flags = [Flag("--port", "listener.port", 70000)]
+    problems = _refusal(tmp_path / "nope.toml", {"HARELINE_LOG__LEVEL": "loud"}, flags)
+    assert [problem.split(": ")[0] for problem in problems] == [
+        "nope.toml",
+        "HARELINE_LOG__LEVEL",
+        "--port",
+    ]
+
+
+def test_a_reading_says_where_each_option_comes_from(tmp_path: Path) -> None:
+    path = _file(
+        tmp_path,
+        "[listener]\nport = 1\nbind = '::1'\nbacklog = 7\n[[listeners]]\nport = 9\n",
+    )
+    environ = {
+        "HARELINE_LISTENER__PORT": "2",
+        "HARELINE_LISTENER__BACKLOG": "7",
+        "HARELINE_LOG__LEVEL": "error",
+    }
+    reading = read_settings(path, environ, [Flag("--bind", "listener.bind", "127.0.0.1")])
+    assert reading.overridden == ["listener.bind", "listener.port"]
+    assert reading.origin_of("listener.bind") == "--bind"
+    assert reading.origin_of("listener.port") == "HARELINE_LISTENER__PORT"
+    assert reading.origin_of("log.level") == "HARELINE_LOG__LEVEL"
+    assert reading.origin_of("listeners[0].port") == str(path)
+    assert reading.origin_of("management.port") == ""
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:

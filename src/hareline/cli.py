@@ -26,7 +26,7 @@ from hareline.choices import HashingAlgorithm, LogLevel
 from hareline.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
-    from hareline.settings import Settings
+    from hareline.settings import Reading
 
 EXIT_FAILURE: Final = 1
 _OPTION_IN_HELP: Final = re.compile(r"\{([a-z_.]+)\}")
@@ -104,7 +104,7 @@ def serve(
 
     A flag outweighs the environment (HARELINE_LISTENER__PORT=5673), which outweighs the file.
     """
-    from hareline.settings import Flag, config_path, load_settings
+    from hareline.settings import Flag, config_path, read_settings
 
     flags = [
         Flag(name, option, value)
@@ -119,12 +119,11 @@ def serve(
         if value is not None
     ]
 
-    def load() -> Settings:
-        return load_settings(config_path(config, os.environ), os.environ, flags)
+    def read() -> Reading:
+        return read_settings(config_path(config, os.environ), os.environ, flags)
 
     try:
-        settings = load()
-        status = _run(settings, load)
+        status = _run(read(), read)
     except ConfigurationError as error:
         _fail(error.problems)
     except StoreError as error:
@@ -142,14 +141,17 @@ def check_config(
     ] = None,
 ) -> None:
     """Say what is wrong with the settings: file and environment, as `serve` would read them."""
-    from hareline.settings import config_path, load_settings
+    from hareline.settings import config_path, read_settings
 
     path = config_path(file, os.environ)
     try:
-        load_settings(path, os.environ)
+        reading = read_settings(path, os.environ)
     except ConfigurationError as error:
         _fail(error.problems)
     typer.echo(f"{path}: ok" if path is not None else "no file; environment and defaults: ok")
+    for option, origin in reading.origins.items():
+        outweighs = f", which outweighs {path}" if option in reading.overridden else ""
+        typer.echo(f"{option}: from {origin}{outweighs}")
 
 
 @app.command()
@@ -212,15 +214,32 @@ def _options(
     """An AMQP 0-9-1 message broker."""
 
 
-def _run(settings: Settings, load: Callable[[], Settings]) -> int:
+def _run(reading: Reading, read: Callable[[], Reading]) -> int:
     from hareline import logs
     from hareline.server import serve as run_server
 
+    def load() -> Settings:
+        renewed = read()
+        _log_overridden(renewed)
+        return renewed.settings
+
+    settings = reading.settings
     logs.configure(settings.log.level, settings.log.format)
+    _log_overridden(reading)
     if not _is_terminal(sys.stderr):
         return run_server(settings, load)
     with _RecoveryBar() as bar:
         return run_server(settings, load, bar.show)
+
+
+def _log_overridden(reading: Reading) -> None:
+    """So that nobody wonders why what the file says has no effect."""
+    from hareline import events, logs
+
+    log = logs.get_logger(__name__)
+    for option in reading.overridden:
+        origin = reading.origin_of(option)
+        log.info(events.OPTION_OVERRIDDEN, option=option, origin=origin, file=str(reading.path))
 
 
 class _RecoveryBar:

@@ -147,6 +147,9 @@ CONFIGURATION_NEEDS_RESTART: Final = Event(
 CONFIGURATION_REFUSED: Final = Event(
     "CFG-1003", "configuration not reloaded: {problem}", ("problem",)
 )
+OPTION_OVERRIDDEN: Final = Event(
+    "CFG-1004", "{option} is set by {origin}, not by {file}", ("option", "origin", "file")
+)
 
 ALL: Final[tuple[Event, ...]] = tuple(
     value for value in list(globals().values()) if isinstance(value, Event)

@@ -146,6 +146,18 @@ def test_a_port_in_use_is_a_sentence_and_exit_status_1(tmp_path: Path, taken_por
     assert ended.stdout == ""
 
 
+def test_what_outweighs_the_file_is_in_the_log_at_the_start(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon("[listener]\nport = 1\n[log]\nlevel = 'debug'\n", "--log-level", "info")
+    lines = [json.loads(line) for line in daemon.log_path.read_text().splitlines()]
+    told = [line["event"] for line in lines if line["code"] == "CFG-1004"]
+    assert told == [
+        f"listener.port is set by --port, not by {daemon.config_path}",
+        f"log.level is set by --log-level, not by {daemon.config_path}",
+    ]
+
+
 # ----------------------------------------------------------------- what it is made of
 
 

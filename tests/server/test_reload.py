@@ -282,3 +282,15 @@ def test_a_file_that_is_gone_is_refused(
     wait_for(lambda: "CFG-1003" in log_after(running, start), DEADLINE_S, "the refusal")
     assert str(running.config_path) in log_after(running, start)
     client().open()
+
+
+def test_what_a_flag_outweighs_is_said_at_each_reload(
+    reload: Reload, running: BrokerProcess
+) -> None:
+    def overridden(lines: list[dict[str, object]]) -> list[tuple[object, ...]]:
+        told = [line for line in lines if line["code"] == "CFG-1004"]
+        return [(line["option"], line["origin"], line["file"]) for line in told]
+
+    assert overridden(reload(FILE)) == []
+    lines = reload(f"{FILE}[listener]\nport = 1\nbacklog = 7\n")
+    assert overridden(lines) == [("listener.port", "--port", str(running.config_path))]

@@ -105,6 +105,16 @@ def test_check_config_names_every_problem_with_file_and_key(tmp_path: Path) -> N
     ]
 
 
+def test_check_config_lists_what_the_environment_sets(tmp_path: Path) -> None:
+    path = _file(tmp_path, "[listener]\nport = 5673\n")
+    environ = {"HARELINE_LISTENER__PORT": "5674", "HARELINE_LOG__LEVEL": "error"}
+    assert _run("check-config", path, **environ).stdout.splitlines() == [
+        f"{path}: ok",
+        f"listener.port: from HARELINE_LISTENER__PORT, which outweighs {path}",
+        "log.level: from HARELINE_LOG__LEVEL",
+    ]
+
+
 def test_a_long_problem_stays_on_one_line(tmp_path: Path) -> None:
     directory = tmp_path / ("d" * 100)
     directory.mkdir()

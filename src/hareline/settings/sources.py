@@ -4,6 +4,8 @@ The CLI calls ``read_settings`` at start and again on SIGHUP. Invariant: everyth
 comes out as one ``ConfigurationError`` whose every line names the place that set the value (the
 file, the variable or the flag) and the option: ``hareline.toml: log.level: Input should be ...``.
 
+Where none of them has ``data_dir``, it is the directory that systemd names in STATE_DIRECTORY.
+
 An option ``listener.port`` is the variable ``HARELINE_LISTENER__PORT``. Text stands for itself, a
 list of words is separated by commas, any list may be a JSON array. Why this is not
 pydantic-settings: docs/decisions/0002-settings-sources.md.
@@ -35,6 +37,7 @@ from hareline.settings.options import (
 
 ENVIRONMENT_PREFIX: Final = "HARELINE_"
 CONFIG_VARIABLE: Final = "HARELINE_CONFIG"
+STATE_VARIABLE: Final = "STATE_DIRECTORY"
 
 # Kubernetes announces a service called "hareline" to every pod of its namespace with variables of
 # these names. They are no options of ours, and a broker must not refuse to start over them.
@@ -109,6 +112,7 @@ def read_settings(
     is_whole = not problems
     in_file = dict(_given_options(tree))
     origins: dict[str, str] = {}
+    _lay_state_directory(tree, origins, environ)
     _lay_environment(tree, origins, environ, problems)
     for flag in flags:
         _lay(tree, flag.option, flag.value)
@@ -210,6 +214,16 @@ def _split_position(text: str) -> tuple[str, str]:
     if found is None:
         return text, "end of file"
     return text[: found.start()], found[1]
+
+
+def _lay_state_directory(
+    tree: dict[str, Any], origins: dict[str, str], environ: Mapping[str, str]
+) -> None:
+    """What systemd made for a unit with StateDirectory=; several are separated by colons."""
+    directory = environ.get(STATE_VARIABLE, "").partition(":")[0]
+    if directory and "data_dir" not in tree:
+        tree["data_dir"] = directory
+        origins["data_dir"] = STATE_VARIABLE
 
 
 def _lay_environment(

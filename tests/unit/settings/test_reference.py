@@ -86,3 +86,11 @@ def test_the_environment_of_the_container_image_loads() -> None:
     assert f"VOLUME {settings.data_dir}" in dockerfile
     ports = f"{settings.listener.port} {settings.management.port}"
     assert f"EXPOSE {ports}" in dockerfile
+
+
+def test_the_systemd_unit_sets_nothing_that_the_file_could_set() -> None:
+    unit = (ROOT / "config" / "hareline.service").read_text(encoding="utf-8")
+    assert "HARELINE_" not in unit
+    (command,) = re.findall(r"^ExecStart=\S+ (.*)$", unit, re.MULTILINE)
+    assert re.fullmatch(r"serve --config \S+", command)
+    assert "StateDirectory=hareline" in unit  # which is data_dir where the file has none

@@ -251,6 +251,21 @@ def test_a_reading_says_where_each_option_comes_from(tmp_path: Path) -> None:
     assert reading.origin_of("management.port") == ""
 
 
+def test_the_data_directory_is_the_one_systemd_made_unless_something_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    environ = {"STATE_DIRECTORY": "/var/lib/hareline:/var/lib/more"}
+    reading = read_settings(None, environ)
+    assert reading.settings.data_dir == Path("/var/lib/hareline")
+    assert reading.origin_of("data_dir") == "STATE_DIRECTORY"
+    in_file = read_settings(_file(tmp_path, "data_dir = '/srv/mq'"), environ)
+    assert in_file.settings.data_dir == Path("/srv/mq")
+    assert in_file.overridden == []
+    variable = load_settings(None, {**environ, "HARELINE_DATA_DIR": "/srv/mq"})
+    assert variable.data_dir == Path("/srv/mq")
+    assert load_settings(None, {"STATE_DIRECTORY": ""}) == Settings()
+
+
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "hareline.toml"
     path.write_bytes(b"# \xff\n")

@@ -14,7 +14,7 @@ import getpass
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, Self, TextIO
 
@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from hareline import __version__, cli_journal, cli_replay
 from hareline.choices import HashingAlgorithm, LogLevel
-from hareline.errors import ConfigurationError, StoreError
+from hareline.errors import ConfigurationError, ListenError, StoreError
 
 if TYPE_CHECKING:
     from hareline.settings import Reading
@@ -123,9 +123,13 @@ def serve(
         return read_settings(config_path(config, os.environ), os.environ, flags)
 
     try:
-        status = _run(read(), read)
+        reading = read()
     except ConfigurationError as error:
         _fail(error.problems)
+    try:
+        status = _run(reading, read)
+    except ListenError as error:
+        _fail(_blame(reading, option, problem) for option, problem in error.problems)
     except StoreError as error:
         _fail([f"hareline: {error}"])
     except OSError as error:
@@ -289,6 +293,14 @@ def _is_terminal(stream: TextIO) -> bool:
     return stream.isatty()
 
 
+def _blame(reading: Reading, option: str, problem: str) -> str:
+    """With the flag, the variable or the file that set the option, if it is not a default."""
+    origin = reading.origin_of(option)
+    return (
+        f"hareline: {origin}: {option}: {problem}" if origin else f"hareline: {option}: {problem}"
+    )
+
+
 def _reason(error: OSError) -> str:
     """What the system refused, without the errno: for people, not for programs."""
     if error.filename is not None:
@@ -296,7 +308,7 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _fail(problems: list[str]) -> NoReturn:
+def _fail(problems: Iterable[str]) -> NoReturn:
     from rich.console import Console
 
     # No markup: "users[0]" is a place in a file here, not a style.

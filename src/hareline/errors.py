@@ -8,6 +8,7 @@ The tree::
 
     HarelineError
     +-- ConfigurationError            settings that do not validate (file, key, what was wrong)
+    +-- ListenError                   addresses that cannot be listened on; an OSError too
     +-- AmqpError                     has reply_code, reply_name, scope
         +-- ChannelException          scope "channel": the channel closes, the connection goes on
         |   +-- ContentTooLarge       311
@@ -60,6 +61,14 @@ class ConfigurationError(HarelineError):
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class ListenError(HarelineError, OSError):
+    """``problems``: the option to blame (``listener.port``) and a sentence, for each address."""
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{option}: {problem}" for option, problem in problems))
         self.problems = problems
 
 

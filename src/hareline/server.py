@@ -1,8 +1,9 @@
 """The composition root: settings to a running broker, in order, and back down again.
 
-``Broker`` is what the CLI runs as a daemon and ``hareline.testing`` runs in a thread. Start: users,
-what is on disk, virtual hosts, watches, management port, AMQP ports last. Stop: ports first, then
-connection.close 320 to everybody, until all are gone or the deadline has passed, then the store.
+``Broker`` is what the CLI runs as a daemon and ``hareline.testing`` runs in a thread. Start:
+addresses bound, users, what is on disk, virtual hosts, watches, management port, AMQP ports last.
+Stop: ports first, then connection.close 320 to everybody, until all are gone or the deadline has
+passed, then the store.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import math
 import os
 import platform
 import signal
+import socket
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline import __version__, events
@@ -33,6 +35,7 @@ from hareline.clock import Clock
 from hareline.errors import ConfigurationError
 from hareline.logs import get_logger, set_level
 from hareline.net.allocator import keep_freed_memory
+from hareline.net.binding import Address, bind_all, close_all, listen_error
 from hareline.net.collector import IdleCollector
 from hareline.net.disk import DiskWatch, disk_space
 from hareline.net.key_maker import KeyMaker
@@ -145,10 +148,12 @@ class Broker:
         self.management_url = ""
 
     async def start(self) -> None:
-        """Raises OSError when an address cannot be bound, StoreError when what is on disk cannot be
-        used; nothing is left running then, nor when it is cancelled.
+        """Raises ListenError when an address cannot be listened on, StoreError when what is on disk
+        cannot be used; nothing is left running then, nor when it is cancelled.
         """
         settings = self.settings
+        addresses = _addresses(settings)
+        bound = await bind_all(addresses)
         try:
             self._key_maker.start()
             if settings.storage.kind == "journal":
@@ -156,12 +161,13 @@ class Broker:
             else:
                 self._add_vhosts(settings)
             if settings.management.enabled:
-                await self._start_management()
+                self._start_management(addresses[-1], bound[-1])
             self._memory_watch.start()
             if self._disk_watch is not None:
                 self._disk_watch.start()
-            addresses = await self._listeners.start(
-                _endpoints(settings), write_high_bytes=settings.limits.write_buffer_high_bytes
+            listening = await self._listeners.start(
+                _endpoints(settings, addresses, bound),
+                write_high_bytes=settings.limits.write_buffer_high_bytes,
             )
         except BaseException:
             for connection in list(self.context.connections):  # quicker than the next port
@@ -169,8 +175,9 @@ class Broker:
             self._stop_watches()
             await self._close_management()
             self._close_storage()
+            close_all(bound)
             raise
-        self.urls = [_url("amqp", host, port) for host, port in addresses]
+        self.urls = [_url("amqp", host, port) for host, port in listening]
         self.has_started = True
 
     @property
@@ -254,7 +261,7 @@ class Broker:
     def _on_store_failure(self, reason: str) -> None:
         report(events.STORE_FAILED, reason=reason, directory=str(self.settings.data_dir))
 
-    async def _start_management(self) -> None:
+    def _start_management(self, address: Address, sockets: Sequence[socket.socket]) -> None:
         from hareline.management.app import Health, create_app
         from hareline.management.listener import ManagementListener
 
@@ -267,8 +274,10 @@ class Broker:
         application = create_app(read_health)
         application.include_router(self._replay_service().router())
         listener = ManagementListener(application)
-        management = self.settings.management
-        host, port = await listener.start(management.bind, management.port)
+        try:
+            host, port = listener.start(sockets)
+        except OSError as error:
+            raise listen_error(address, error) from error
         self.management_url = _url("http", host, port)
         self._management = listener
 
@@ -462,8 +471,8 @@ def serve(
     """Run a broker until SIGTERM or SIGINT; returns the exit status.
 
     ``load`` reads the settings again for SIGHUP; ``show_progress``: see ``Broker``. Raises OSError
-    when the data directory cannot be made or an address cannot be bound, and StoreError when what
-    is on disk cannot be used.
+    when the data directory cannot be made, ListenError when an address cannot be listened on, and
+    StoreError when what is on disk cannot be used.
     """
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(settings, load, show_progress))
@@ -560,14 +569,30 @@ def _url(scheme: str, host: str, port: int) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def _endpoints(settings: Settings) -> list[Endpoint]:
-    first = settings.listener
+def _addresses(settings: Settings) -> list[Address]:
+    """Of the AMQP listeners, in their order, and then of the management port."""
+    first, management = settings.listener, settings.management
+    addresses = [Address("listener", first.bind, first.port)]
+    addresses += [
+        Address(f"listeners[{index}]", further.bind, further.port)
+        for index, further in enumerate(settings.listeners)
+    ]
+    if management.enabled:
+        addresses.append(Address("management", management.bind, management.port))
+    return addresses
+
+
+def _endpoints(
+    settings: Settings,
+    addresses: Sequence[Address],
+    bound: Sequence[Sequence[socket.socket]],
+) -> list[Endpoint]:
+    """``addresses`` and ``bound`` may go on with the management port."""
+    products = ["", *(further.product for further in settings.listeners)]
+    backlog = settings.listener.backlog
     return [
-        Endpoint(first.bind, first.port, first.backlog),
-        *(
-            Endpoint(further.bind, further.port, first.backlog, further.product)
-            for further in settings.listeners
-        ),
+        Endpoint(address, sockets, backlog, product)
+        for product, address, sockets in zip(products, addresses, bound, strict=False)
     ]
 
 

@@ -1,11 +1,11 @@
-"""uvicorn inside the broker's own event loop, on a socket that is bound here."""
+"""uvicorn inside the broker's own event loop, on sockets that ``server`` has bound."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import uvicorn
 from fastapi import FastAPI
@@ -28,21 +28,13 @@ class ManagementListener:
         )
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Bind and serve; returns host and port. Raises OSError when it cannot be bound."""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.socket(family)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((host, port))
-            listening.listen()  # uvicorn does it again, but later: the port is printed before that
-        except OSError as error:
-            listening.close()
-            problem = f"cannot listen on {host}:{port} for HTTP (management.port): {error.strerror}"
-            raise OSError(error.errno, problem) from error
-        address = listening.getsockname()
-        self._task = asyncio.create_task(self._server.serve(sockets=[listening]))
-        return address[0], address[1]
+    def start(self, sockets: Sequence[socket.socket]) -> tuple[str, int]:
+        """Serve on bound sockets; returns host and port. Raises OSError when it cannot listen."""
+        for each in sockets:
+            each.listen()  # uvicorn does it again, but later: the port is printed before that
+        host, port = sockets[0].getsockname()[:2]
+        self._task = asyncio.create_task(self._server.serve(sockets=list(sockets)))
+        return host, port
 
     async def stop(self) -> None:
         if self._task is not None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from hareline.amqp.context import Context
+from hareline.net.binding import Address, listen_error
 from hareline.net.shell import ConnectionShell
 
 # About 0.5 ms of publishes, and small enough for what it turns into to stay in the cache.
@@ -64,12 +66,12 @@ class Pacing:
 
 
 class Endpoint(NamedTuple):
-    """Where to listen. ``port`` 0: the system chooses. ``backlog``: connections that it may hold
-    ready. ``product``: what clients of this port are told, empty if ``amqp.product`` decides.
+    """Where to listen: sockets that are bound to it. ``backlog``: connections that the system may
+    hold ready. ``product``: what clients of this port are told, empty if ``amqp.product`` decides.
     """
 
-    host: str
-    port: int
+    address: Address
+    sockets: Sequence[socket.socket]
     backlog: int
     product: str = ""
 
@@ -89,10 +91,7 @@ class Listeners:
     async def start(
         self, endpoints: Sequence[Endpoint], *, write_high_bytes: int
     ) -> list[tuple[str, int]]:
-        """Bind and listen; returns host and port of each.
-
-        Raises OSError when an address cannot be bound; nobody is listened to then.
-        """
+        """Listen; returns host and port of each. After ListenError none is listened on."""
         self.write_high_bytes = write_high_bytes
         self._context.turn.on_finished = self._pacing.on_turn_finished
         try:
@@ -102,17 +101,20 @@ class Listeners:
             raise
 
     async def _listen(self, endpoint: Endpoint) -> tuple[str, int]:
-        server = await asyncio.get_running_loop().create_server(
-            lambda: ConnectionShell(
-                self._context, self._pacing, self.write_high_bytes, endpoint.product
-            ),
-            endpoint.host,
-            endpoint.port,
-            backlog=endpoint.backlog,
-        )
-        self._servers.append(server)
-        address = server.sockets[0].getsockname()
-        return address[0], address[1]
+        for each in endpoint.sockets:
+            try:
+                server = await asyncio.get_running_loop().create_server(
+                    lambda: ConnectionShell(
+                        self._context, self._pacing, self.write_high_bytes, endpoint.product
+                    ),
+                    sock=each,
+                    backlog=endpoint.backlog,
+                )
+            except OSError as error:  # bound by two, and the other one was quicker
+                raise listen_error(endpoint.address, error) from error
+            self._servers.append(server)
+        host, port = endpoint.sockets[0].getsockname()[:2]
+        return host, port
 
     async def stop(self) -> None:
         """Accept nobody new; connections that exist go on."""

@@ -1,0 +1,116 @@
+"""Sockets for the addresses of the settings, bound before anything else is done.
+
+``server`` binds all of them first, so that an address this machine does not have, or that another
+program has, is named before the journal is read; ``net.listener`` and ``management.listener``
+listen on them once there is something to serve. Until then the system refuses connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from hareline.errors import ListenError
+
+PRIVILEGED_PORTS: Final = range(1, 1024)
+
+
+class Address(NamedTuple):
+    """Where to listen. ``table``: the settings that say so, such as ``listeners[0]``."""
+
+    table: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+async def bind_all(addresses: Sequence[Address]) -> list[list[socket.socket]]:
+    """The sockets of each address: several for a name that stands for several.
+
+    Raises ListenError with what is wrong with each of them; no socket is left open then.
+    """
+    bound: list[list[socket.socket]] = []
+    problems: list[tuple[str, str]] = []
+    try:
+        for address in addresses:
+            try:
+                bound.append(await _bind(address))
+            except OSError as error:
+                problems.append(_problem(address, error))
+        if problems:
+            raise ListenError(problems)
+    except BaseException:
+        close_all(bound)
+        raise
+    return bound
+
+
+def close_all(bound: Sequence[Sequence[socket.socket]]) -> None:
+    """Also those that are listened on or closed already."""
+    for sockets in bound:
+        for each in sockets:
+            each.close()
+
+
+def listen_error(address: Address, error: OSError) -> ListenError:
+    """What is to be raised where the system refuses to listen on a bound socket."""
+    return ListenError([_problem(address, error)])
+
+
+async def _bind(address: Address) -> list[socket.socket]:
+    found = await asyncio.get_running_loop().getaddrinfo(
+        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    sockets: list[socket.socket] = []
+    unavailable: OSError | None = None
+    try:
+        for family, kind, protocol, _, target in dict.fromkeys(found):
+            try:
+                sockets.append(_bound(family, kind, protocol, target))
+            except OSError as error:
+                # `localhost` may stand for an IPv6 address on a machine without IPv6
+                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
+                unavailable = error
+        if not sockets and unavailable is not None:
+            raise unavailable
+    except BaseException:
+        close_all([sockets])
+        raise
+    return sockets
+
+
+def _bound(family: int, kind: int, protocol: int, target: tuple[Any, ...]) -> socket.socket:
+    created = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix" and sys.platform != "cygwin":
+            created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:  # IPv4 has a socket of its own, if it is asked for
+            created.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        created.setblocking(False)
+        created.bind(target)
+    except BaseException:
+        created.close()
+        raise
+    return created
+
+
+def _problem(address: Address, error: OSError) -> tuple[str, str]:
+    """The option to blame, and what is wrong with it."""
+    key, reason = "bind", error.strerror or str(error)
+    if isinstance(error, socket.gaierror):
+        reason = f"no address is known of this host ({reason})"
+    elif error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+        reason = "not an address of this machine"
+    elif error.errno == errno.EADDRINUSE:
+        key, reason = "port", "address already in use"
+    elif error.errno == errno.EACCES and address.port in PRIVILEGED_PORTS:
+        key, reason = "port", "ports below 1024 need a privilege"
+    return f"{address.table}.{key}", f"cannot listen on {address}: {reason}"

@@ -4,13 +4,15 @@ Whoever logs asks ``get_logger`` for a logger and names an event of ``hareline.e
 through the standard ``logging`` module, as those of libraries do; the CLI calls ``configure`` to
 have all of them written by structlog. Where nobody does, as in a test suite that embeds a broker,
 they go wherever that program sends its own. Invariants: one log message is one line, whatever a
-peer put into its fields, but for the traceback of a bug; the path of a message logs nothing.
+peer put into its fields, but for the traceback of a bug; the path of a message logs nothing. Lines
+for people say each field once: one that the text quotes is left out behind it.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+from string import Formatter
 from typing import Final, Literal, Protocol, TextIO, cast
 
 import structlog
@@ -22,6 +24,7 @@ Format = Literal["auto", "console", "json"]
 
 # Under one name, because the fields' own names may be those of a record.
 _RECORD_ATTRIBUTE: Final = "hareline_fields"
+_EVENT_ATTRIBUTE: Final = "hareline_event"
 _LEADING_KEYS: Final = ("timestamp", "level", "code", "event")
 
 # A terminal acts upon these, and a line break would let a client write a line of its own.
@@ -63,6 +66,7 @@ def configure(level: str, line_format: Format, stream: TextIO | None = None) -> 
         structlog.stdlib.ProcessorFormatter(
             processors=[
                 _take_fields,
+                *([_leave_out_what_the_text_says] if is_for_people else []),
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.TimeStamper(fmt=stamp, utc=not is_for_people),
                 *(_for_people(output.isatty()) if is_for_people else _for_programs()),
@@ -104,10 +108,23 @@ def _to_record(
     """What `logging` is given: the text as its message, code and fields beside it."""
     event = entry.pop("event")
     exc_info = entry.pop("exc_info", None)
+    text = event
     if isinstance(event, Event):
         entry["code"] = event.code
-        event = event.text.format_map(_Fields(entry))
-    return (event,), {"exc_info": exc_info, "extra": {_RECORD_ATTRIBUTE: entry}}
+        text = event.text.format_map(_Fields(entry))
+    extra = {_RECORD_ATTRIBUTE: entry, _EVENT_ATTRIBUTE: event}
+    return (text,), {"exc_info": exc_info, "extra": extra}
+
+
+def _leave_out_what_the_text_says(
+    _logger: WrappedLogger, _method: str, entry: EventDict
+) -> EventDict:
+    """Fields that the text quotes, and those without a value."""
+    event = getattr(entry["_record"], _EVENT_ATTRIBUTE, None)
+    quoted: set[str | None] = set()
+    if isinstance(event, Event):
+        quoted = {name for _, name, _, _ in Formatter().parse(event.text)}
+    return {key: value for key, value in entry.items() if key not in quoted and value is not None}
 
 
 def _take_fields(_logger: WrappedLogger, _method: str, entry: EventDict) -> EventDict:

@@ -67,7 +67,7 @@ SWITCH_INTERVAL_S: Final = 0.0002
 RECOVERY_SHARE_S: Final = 0.02
 RELOAD_RETRY_S: Final = 0.5  # for a SIGHUP that comes before the broker has started
 PROGRESS_STEP_PERCENT: Final = 10
-PROGRESS_MIN_BYTES: Final = 128 << 20  # less is read before anybody would have seen a percentage
+PROGRESS_MIN_BYTES: Final = 128 << 20  # less is read before a percentage or a bar is seen
 _PERCENT: Final = 100
 _LOG: Final = get_logger(__name__)
 _SEVERITIES: Final = {
@@ -421,9 +421,11 @@ class _RecoveryLog(RecoveryListener):
         self._percent = 0
 
     def on_progress(self, done_octets: int, all_octets: int) -> None:
+        if all_octets < PROGRESS_MIN_BYTES:
+            return
         if self._show_progress is not None:
             self._show_progress(done_octets, all_octets)
-        elif all_octets >= PROGRESS_MIN_BYTES:
+        else:
             percent = done_octets * _PERCENT // all_octets
             percent -= percent % PROGRESS_STEP_PERCENT
             if percent > self._percent:

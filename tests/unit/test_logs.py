@@ -63,6 +63,26 @@ def test_people_get_one_line_with_code_and_fields() -> None:
     assert "\x1b" not in line
 
 
+def test_people_are_told_each_field_once() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "console", stream)
+    log = logs.get_logger("x")
+    log.info(events.CONNECTION_LOST, peer="127.0.0.1:4", reason="reset", name=None)
+    log.info(events.RECOVERY_STARTED, directory="/srv/mq")
+    lost, started = stream.getvalue().splitlines()
+    assert re.search(r"CON-1004 connection lost: reset +peer=127\.0\.0\.1:4$", lost)
+    assert re.search(r"JRN-1001 recovering from /srv/mq *$", started)
+
+
+def test_programs_get_every_field_whatever_the_text_says() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+    logs.get_logger("x").info(events.CONNECTION_LOST, peer="p", reason="reset", name=None)
+    (entry,) = _json_lines(stream)
+    assert (entry["reason"], entry["name"]) == ("reset", None)
+    assert not [key for key in entry if key.startswith("hareline")]
+
+
 @pytest.mark.parametrize(("stream", "is_json"), [(io.StringIO(), True), (Terminal(), False)])
 def test_auto_means_people_on_a_terminal_and_json_elsewhere(
     stream: io.StringIO, is_json: bool

@@ -45,7 +45,9 @@ CONNECTION_ERROR: Final = Event(
     "CON-1005", "connection error: {reply_text}", ("peer", "reply_code", "reply_text")
 )
 HANDSHAKE_TIMED_OUT: Final = Event("CON-1006", "handshake timed out", ("peer",))
-HEARTBEAT_MISSED: Final = Event("CON-1007", "heartbeats missed", ("peer", "interval_s"))
+HEARTBEAT_MISSED: Final = Event(
+    "CON-1007", "heartbeats missed, connection dropped", ("peer", "interval_s")
+)
 PEER_SPEAKS_OTHERWISE: Final = Event(
     "CON-1008", "peer speaks {protocol} on the AMQP port", ("peer", "protocol")
 )
@@ -64,6 +66,7 @@ HOST_NOT_KEPT: Final = Event(
     "{host} will be told the usual product after a restart: {problem}",
     ("host", "problem"),
 )
+CONNECTION_UNUSED: Final = Event("CON-1014", "closed before the protocol header", ("peer",))
 
 CHANNEL_ERROR: Final = Event(
     "CHN-1003", "channel error: {reply_text}", ("peer", "channel", "reply_code", "reply_text")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import math
 import os
@@ -69,6 +70,15 @@ RELOAD_RETRY_S: Final = 0.5  # for a SIGHUP that comes before the broker has sta
 PROGRESS_STEP_PERCENT: Final = 10
 PROGRESS_MIN_BYTES: Final = 128 << 20  # less is read before a percentage or a bar is seen
 _PERCENT: Final = 100
+PEER_GONE: Final = {
+    errno.ECONNABORTED,
+    errno.ECONNRESET,
+    errno.EHOSTUNREACH,
+    errno.ENETUNREACH,
+    errno.ENOTCONN,
+    errno.EPIPE,
+    errno.ETIMEDOUT,
+}
 _LOG: Final = get_logger(__name__)
 _SEVERITIES: Final = {
     events.BROKER_FAILED: "error",
@@ -79,6 +89,7 @@ _SEVERITIES: Final = {
     events.CONNECTION_ERROR: "warning",
     events.CONNECTION_LOST: "warning",
     events.CONNECTION_REFUSED: "warning",
+    events.CONNECTION_UNUSED: "debug",  # port scans and health probes, every few seconds
     events.DEFINITION_IMPOSSIBLE: "warning",
     events.DISK_ALARM_SET: "warning",
     events.HOST_NOT_KEPT: "warning",
@@ -538,9 +549,15 @@ async def _has_started(broker: Broker, stopping: asyncio.Future[str]) -> bool:
 
 
 def _report_failure(loop: asyncio.AbstractEventLoop, problem: dict[str, Any]) -> None:
-    """An exception that nobody caught, in a callback or a task: a bug, told like any other."""
+    """An exception that nobody caught, in a callback or a task: a bug, told like any other.
+
+    But for a socket whose peer is gone: the end of that connection is told where it is noticed.
+    """
+    error = problem.get("exception")
+    if isinstance(error, OSError) and error.errno in PEER_GONE:
+        return
     where = str(problem.get("message", "event loop"))
-    report(events.BROKER_FAILED, where=where, exc_info=problem.get("exception"))
+    report(events.BROKER_FAILED, where=where, exc_info=error)
 
 
 def _install_signal_handlers(

@@ -106,6 +106,7 @@ class Connection(FrameSink):
         "_header",
         "_heartbeat_timer",
         "_holds",
+        "_is_end_told",
         "_is_marked",
         "_is_socket_full",
         "_output_size",
@@ -172,6 +173,7 @@ class Connection(FrameSink):
         self._handshake = Handshake(self)
         self._routing_version = -1
         self._was_opened = False
+        self._is_end_told = False
         self._current_method = 0
         context.connections[self] = None
         self._heartbeat_timer: Timer | None = None
@@ -247,12 +249,12 @@ class Connection(FrameSink):
             self._close_now()
 
     def _report_header(self, header: bytes) -> None:
-        report, peer, protocol = self.context.report, self.link.peer, protocol_of(header)
+        peer, protocol = self.link.peer, protocol_of(header)
         if is_probe(header):
             self.context.products.on_probe(self.link.host)
-            report(events.PEER_REDIRECTED, peer=peer, protocol=protocol)
+            self.tell_end(events.PEER_REDIRECTED, peer=peer, protocol=protocol)
         else:
-            report(events.PEER_SPEAKS_OTHERWISE, peer=peer, protocol=protocol)
+            self.tell_end(events.PEER_SPEAKS_OTHERWISE, peer=peer, protocol=protocol)
 
     def on_frame(self, kind: int, number: int, payload: bytes) -> None:
         if kind == FRAME_HEARTBEAT:
@@ -416,7 +418,7 @@ class Connection(FrameSink):
 
     def _on_handshake_timeout(self) -> None:
         if self.state in ("header", "handshake"):
-            self.context.report(events.HANDSHAKE_TIMED_OUT, peer=self.link.peer)
+            self.tell_end(events.HANDSHAKE_TIMED_OUT, peer=self.link.peer)
             self.link.abort()
 
     def _set_deadline(self, delay_s: float, callback: Callable[[], None]) -> None:
@@ -501,7 +503,7 @@ class Connection(FrameSink):
             return
         verdict = heartbeat.tick(is_reading=self.link.is_reading and not self.is_blocked)
         if verdict == "dead":
-            self.context.report(
+            self.tell_end(
                 events.HEARTBEAT_MISSED, peer=self.link.peer, interval_s=heartbeat.interval_s
             )
             self.link.abort()
@@ -752,7 +754,7 @@ class Connection(FrameSink):
         """Send connection.close for ``error`` and wait for close-ok; False when out of step."""
         if self.state in ("closing", "closed"):
             return self.state == "closing"
-        self.context.report(
+        self.tell_end(
             events.CONNECTION_ERROR,
             peer=self.link.peer,
             reply_code=error.reply_code,
@@ -784,6 +786,7 @@ class Connection(FrameSink):
         if self.state in ("running", "closing"):
             self.close(ConnectionForced(explanation, class_id=0, method_id=0))
         else:
+            self.tell_end(events.CONNECTION_CLOSED, peer=self.link.peer)
             self.link.abort()
 
     def _on_close_timeout(self) -> None:
@@ -798,9 +801,28 @@ class Connection(FrameSink):
         self.finish_turn()
         self.link.close()
 
+    def tell_end(self, event: events.Event, **fields: object) -> None:
+        """Report why this connection ends, once: what follows from that is no news."""
+        if not self._is_end_told:
+            self._is_end_told = True
+            self.context.report(event, **fields)
+
+    def _tell_loss(self, reason: str) -> None:
+        peer = self.link.peer
+        if self.state == "header":
+            self.tell_end(events.CONNECTION_UNUSED, peer=peer)
+        elif self.state == "handshake":
+            reason = f"during the handshake: {reason or 'the client closed the socket'}"
+            self.tell_end(events.CONNECTION_LOST, peer=peer, reason=reason)
+        elif self.state == "running":
+            reason = reason or "the client closed the socket without connection.close"
+            self.tell_end(events.CONNECTION_LOST, peer=peer, reason=reason)
+        else:
+            self.tell_end(events.CONNECTION_CLOSED, peer=peer)
+
     def on_link_lost(self, reason: str) -> None:
         """The socket is gone; called exactly once. ``reason`` is empty for an orderly end."""
-        was_running = self.state == "running"
+        self._tell_loss(reason)
         self._release_everything()
         self.state = "closed"
         self._clear_deadline()
@@ -811,14 +833,6 @@ class Connection(FrameSink):
         self.context.forget(self)
         if self._was_opened:
             self._note_product()
-        if was_running:
-            self.context.report(
-                events.CONNECTION_LOST,
-                peer=self.link.peer,
-                reason=reason or "the client closed the socket without connection.close",
-            )
-        else:
-            self.context.report(events.CONNECTION_CLOSED, peer=self.link.peer)
         self._holds = 0
         self._let_output_go()
         self.output.clear()

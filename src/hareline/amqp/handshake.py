@@ -169,7 +169,7 @@ class Handshake:
             reason = f"{reason}: {why}"
         if context.users.is_loopback_only(name) and not connection.link.is_loopback:
             reason = f"user '{name}' may only connect from this machine"
-        context.report(events.CONNECTION_REFUSED, peer=connection.link.peer, reason=reason)
+        connection.tell_end(events.CONNECTION_REFUSED, peer=connection.link.peer, reason=reason)
         self.state = REFUSED
         if (
             connection.has_capability("authentication_failure_close")

@@ -116,7 +116,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
         self._transport = None
         if self._linger is not None:
             self._linger.cancel()
-        self._connection.on_link_lost(str(exc) if exc is not None else "")
+        self._connection.on_link_lost(getattr(exc, "strerror", None) or str(exc or ""))
         del self._connection  # it refers to us, and must not need the garbage collector
 
     # --------------------------------------------------- from the protocol side
@@ -124,6 +124,8 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
     @property
     def peer(self) -> str:
         host, port = self._peer
+        if not host:  # the peer was gone before it could be asked for
+            return "unknown"
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @property
@@ -172,7 +174,10 @@ class ConnectionShell(asyncio.BufferedProtocol, Link):
         self._linger = self._loop.call_later(LINGER_S, self.abort)
         self._is_alarmed = self._is_behind = self._is_choked = False
         self._update_reading()
-        transport.write_eof()
+        try:
+            transport.write_eof()
+        except OSError:  # the client is gone
+            transport.abort()
 
     def abort(self) -> None:
         if self._transport is not None:

@@ -279,11 +279,15 @@ class _RecoveryBar:
 
 def _read_password() -> str:
     if _is_terminal(sys.stdin):
-        password = getpass.getpass("Password: ")
-        if getpass.getpass("Again: ") != password:
-            _fail(["hareline: the two passwords differ"])
-    else:
-        password = sys.stdin.readline().rstrip("\r\n")
+        while True:
+            password = getpass.getpass("Password: ")
+            if not password:
+                _complain("hareline: a password should not be empty; once more")
+            elif getpass.getpass("Again: ") != password:
+                _complain("hareline: the two passwords differ; once more")
+            else:
+                return password
+    password = sys.stdin.readline().rstrip("\r\n")
     if not password:
         _fail(["hareline: a password should not be empty"])
     return password
@@ -308,11 +312,15 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _fail(problems: Iterable[str]) -> NoReturn:
+def _complain(problem: str) -> None:
     from rich.console import Console
 
     # No markup: "users[0]" is a place in a file here, not a style.
     console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console.print(problem, style="red")
+
+
+def _fail(problems: Iterable[str]) -> NoReturn:
     for problem in problems:
-        console.print(problem, style="red")
+        _complain(problem)
     raise typer.Exit(EXIT_FAILURE)

@@ -155,15 +155,32 @@ def test_an_empty_password_is_refused(text: str, scram: tuple[str, ...]) -> None
     assert "empty" in result.stderr
 
 
-def test_on_a_terminal_the_password_is_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter(["secret", "secret", "secret", "other"])
+def test_on_a_terminal_the_password_is_asked_for_twice_until_both_agree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = iter(["secret", "other", "", "secret", "secret"])
     monkeypatch.setattr("getpass.getpass", lambda _prompt: next(answers))
     monkeypatch.setattr("hareline.cli._is_terminal", lambda _stream: True)
-    agreed = _run("hash-password")
-    assert verify_password("secret", agreed.stdout.strip())
-    differing = _run("hash-password")
-    assert (differing.exit_code, differing.stdout) == (1, "")
-    assert "differ" in differing.stderr
+    result = _run("hash-password")
+    assert result.exit_code == 0
+    assert verify_password("secret", result.stdout.strip())
+    assert result.stderr.splitlines() == [
+        "hareline: the two passwords differ; once more",
+        "hareline: a password should not be empty; once more",
+    ]
+
+
+def test_who_gives_no_password_on_a_terminal_is_not_asked_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nothing(_prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("getpass.getpass", nothing)
+    monkeypatch.setattr("hareline.cli._is_terminal", lambda _stream: True)
+    result = _run("hash-password")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Traceback" not in result.output
 
 
 def test_serve_hands_the_settings_to_the_server_and_ends_with_its_status(

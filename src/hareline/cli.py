@@ -5,7 +5,8 @@ machine ends in a message on standard error and exit status 1 (2 for a command l
 parsed), never in a traceback; standard output holds only what was asked for.
 
 Everything that is not needed to parse the command line is imported where it is used, so that
-``hareline --help`` answers at once; tests/unit/test_imports.py guards that.
+``hareline --help`` answers at once; tests/unit/test_imports.py guards that. Help is plain text,
+which leaves the explanations more room than Rich's panels do.
 """
 
 from __future__ import annotations
@@ -72,10 +73,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-app.add_typer(cli_journal.app)
-app.command()(cli_replay.replay)
 
 
 def main() -> None:
@@ -83,8 +83,18 @@ def main() -> None:
     app()
 
 
+# Commands, and options of each, in the order in which people meet them.
+
+
 @app.command(cls=_Command)
 def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file with settings; see `hareline config-sample`."),
+    ] = None,
+    data_dir: Annotated[
+        str | None, typer.Option(metavar="DIR", help="{data_dir}")
+    ] = None,
     bind: Annotated[
         str | None,
         typer.Option(metavar="ADDR", help="{listener.bind} For HTTP as well."),
@@ -93,16 +103,14 @@ def serve(
     management_port: Annotated[
         int | None, typer.Option(metavar="N", help="{management.port}")
     ] = None,
-    data_dir: Annotated[str | None, typer.Option(metavar="DIR", help="{data_dir}")] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="TOML file with settings; see `hareline config-sample`."),
+    log_level: Annotated[
+        LogLevel | None, typer.Option(metavar="LEVEL", help="{log.level}")
     ] = None,
-    log_level: Annotated[LogLevel | None, typer.Option(help="{log.level}")] = None,
 ) -> None:
-    """Run the broker until SIGTERM or SIGINT; SIGHUP reads the settings again.
+    """Run the broker until SIGTERM or SIGINT.
 
     A flag outweighs the environment (HARELINE_LISTENER__PORT=5673), which outweighs the file.
+    SIGHUP reads the settings again.
     """
     from hareline.settings import Flag, config_path, read_settings
 
@@ -141,10 +149,14 @@ def serve(
 def check_config(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="TOML file; without it, what HARELINE_CONFIG names."),
+        typer.Argument(metavar="FILE", help="TOML file; without it, what HARELINE_CONFIG names."),
     ] = None,
 ) -> None:
-    """Say what is wrong with the settings: file and environment, as `serve` would read them."""
+    """Say what is wrong with the settings.
+
+    Reads file and environment as `serve` does, names every problem, and says which options the
+    environment sets.
+    """
     from hareline.settings import config_path, read_settings
 
     path = config_path(file, os.environ)
@@ -160,7 +172,7 @@ def check_config(
 
 @app.command()
 def config_sample() -> None:
-    """Print a file with every option, its default and what it means."""
+    """Print a settings file with every option explained."""
     from hareline.settings.reference import sample
 
     typer.echo(sample(), nl=False)
@@ -169,15 +181,19 @@ def config_sample() -> None:
 @app.command()
 def hash_password(
     algorithm: Annotated[
-        HashingAlgorithm, typer.Option(help="Digest; goes into the user's option `hashing`.")
+        HashingAlgorithm,
+        typer.Option(
+            metavar="DIGEST", help="sha256, sha512 or md5; goes into the user's option `hashing`."
+        ),
     ] = "sha256",
     scram: Annotated[
-        bool, typer.Option("--scram", help="Print the value for `scram` of the user instead.")
+        bool, typer.Option("--scram", help="Print the value of the user's option `scram`.")
     ] = False,
 ) -> None:
-    """Print the value for `password_hash`, or for `scram`, of a user.
+    """Print a password hash, or SCRAM keys, for the settings.
 
-    The password is asked for on a terminal, and otherwise is the first line of standard input.
+    It is the value of the user's option `password_hash`, or `scram`. The password is asked for on
+    a terminal, and otherwise is the first line of standard input.
     """
     from hareline.auth.passwords import hash_password as hash_of
     from hareline.auth.scram import new_keys
@@ -195,6 +211,10 @@ def hash_password(
 def version() -> None:
     """Print the version."""
     typer.echo(f"hareline {__version__}")
+
+
+app.command()(cli_replay.replay)
+app.add_typer(cli_journal.app)
 
 
 def _print_version_and_exit(is_asked: bool) -> None:

@@ -30,8 +30,9 @@ _DEFINITIONS: Final = "definitions.sqlite"
 
 app = typer.Typer(
     name=_JOURNAL,
-    help="Read, check and mend the journal of a broker that is not running.",
+    help="Read, check and mend the journal of a stopped broker.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -64,7 +65,7 @@ def dump(
         typer.Option("--content", help="With --json: messages' header and body frames in base64."),
     ] = False,
 ) -> None:
-    """Print a line for each batch of the journal and each record in it.
+    """Print a line for each batch and each record.
 
     What cannot be read is left out, said on standard error, and makes the exit status 1.
     """
@@ -94,7 +95,7 @@ def dump(
 
 @app.command()
 def verify(directory: _Directory = None) -> None:
-    """Read all of the journal and say exactly what is wrong with it.
+    """Read all of the journal and say what is wrong with it.
 
     Exit status 0: no damage, be there a torn tail or not. 1: damage, or it cannot be read.
     """
@@ -115,15 +116,16 @@ def repair(
     way: Annotated[
         Way,
         typer.Option(
+            metavar="WAY",
             help="skip: give up what cannot be read, keep the rest. truncate: give up everything "
-            "from the first damage on."
+            "from the first damage on.",
         ),
     ] = Way.skip,
     apply: Annotated[
         bool, typer.Option("--apply", help="Do it. Without this it is only said.")
     ] = False,
 ) -> None:
-    """Say what mending the journal would do and what would be lost by it; with --apply, do it.
+    """Say what mending would do and lose; with --apply, do it.
 
     The files as they were are kept, in a folder of the journal. Exit status 0: nothing is to be
     done, or it was done. 1: something is to be done, or it cannot be.

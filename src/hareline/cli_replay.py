@@ -63,10 +63,11 @@ def replay(
         str, typer.Option(metavar="NAME", help="A user with the tag administrator.")
     ] = "guest",
 ) -> None:
-    """Put messages of a time range, which a running broker's journal still has, into a queue.
+    """Put messages of the past into a queue once more.
 
-    The broker must keep them: journal.retention_age_s, journal.retention_bytes. The password is
-    that of the environment's HARELINE_PASSWORD, and asked for on a terminal otherwise.
+    Asks a running broker, whose journal must have kept them: journal.retention_age_s,
+    journal.retention_bytes. The password is that of the environment's HARELINE_PASSWORD, and asked
+    for on a terminal otherwise.
     """
     if not url.startswith(("http://", "https://")):
         _fail(f"hareline: --url: '{url}' does not begin with http:// or https://")

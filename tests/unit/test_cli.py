@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -181,6 +182,35 @@ def test_who_gives_no_password_on_a_terminal_is_not_asked_for_ever(
     result = _run("hash-password")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "Traceback" not in result.output
+
+
+COMMANDS = [
+    *("serve", "check-config", "config-sample", "hash-password", "version", "replay"),
+    *("journal", "journal dump", "journal verify", "journal repair"),
+]
+
+
+@pytest.mark.parametrize("width", ["80", "120"])
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_has_room_for_its_texts(command: str, width: str) -> None:
+    result = _run(*command.split(), "--help", COLUMNS=width)
+    assert result.exit_code == 0
+    assert "<bool>" not in result.stdout
+    assert "..." not in result.stdout.partition("\n\n")[2]  # no explanation is cut short
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= min(int(width), 100)
+    rows = [re.match(r"  (-\S+( \S+)?|[a-z-]+|[A-Z]+ <path>)(  +)(?=\S)", line) for line in lines]
+    starts = [len(row[0]) for row in rows if row is not None]
+    assert starts
+    assert max(starts) <= 24  # where the explanations begin
+
+
+def test_commands_and_flags_are_listed_in_the_order_in_which_people_meet_them() -> None:
+    _, _, commands = _run("--help").stdout.partition("Commands:")
+    listed = re.findall(r"^  ([a-z-]+)  ", commands, re.MULTILINE)
+    assert listed == [command for command in COMMANDS if " " not in command]
+    flags = re.findall(r"^  (--[a-z-]+)", _run("serve", "--help").stdout, re.MULTILINE)
+    assert flags[:3] == ["--config", "--data-dir", "--bind"]
 
 
 def test_serve_hands_the_settings_to_the_server_and_ends_with_its_status(

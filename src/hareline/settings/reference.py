@@ -51,7 +51,9 @@ _SAMPLE_HEAD: Final = """\
 def option_help(name: str) -> str:
     """What the option with this dotted name means, and its default: the help of its flag."""
     field = dict(leaf_options())[name]
-    return f"{field.description} Default: {field.default}."
+    values = _values(field)
+    one_of = f" {values[0].upper()}{values[1:]}." if values.startswith("one of ") else ""
+    return f"{field.description}{one_of} Default: {field.default}."
 
 
 def sample() -> str:

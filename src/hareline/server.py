@@ -55,6 +55,7 @@ from hareline.storage.store import DefinitionStore, MessageStore
 from hareline.turn import Turn
 
 if TYPE_CHECKING:
+    from hareline.management.app import Health
     from hareline.management.listener import ManagementListener
     from hareline.management.replay import ReplayService
 
@@ -273,24 +274,29 @@ class Broker:
         report(events.STORE_FAILED, reason=reason, directory=str(self.settings.data_dir))
 
     def _start_management(self, address: Address, sockets: Sequence[socket.socket]) -> None:
-        from hareline.management.app import Health, create_app
+        from hareline.management.app import create_app
         from hareline.management.listener import ManagementListener
 
-        def read_health() -> Health:
-            return Health(
-                status="stopping" if self.is_stopping else "ok",
-                alarms=self.context.alarms.resources,
-            )
-
-        application = create_app(read_health)
-        application.include_router(self._replay_service().router())
-        listener = ManagementListener(application)
+        listener = ManagementListener(create_app(self._health, [self._replay_service().router()]))
         try:
             host, port = listener.start(sockets)
         except OSError as error:
             raise listen_error(address, error) from error
         self.management_url = _url("http", host, port)
         self._management = listener
+
+    def _health(self) -> Health:
+        from hareline.management.app import Health
+
+        alarms, store = self.context.alarms, self._store
+        reasons = [alarms.reason if alarms.is_on else "", store.refusal]
+        return Health(
+            status="stopping" if self.is_stopping else "failed" if store.failure else "ok",
+            alarms=alarms.resources,
+            publishers_blocked=alarms.is_on,
+            store="failed" if store.failure else "refusing" if store.refusal else "ok",
+            reason="; ".join(filter(None, reasons)),
+        )
 
     def _replay_service(self) -> ReplayService:
         from hareline.management.authentication import Authenticator

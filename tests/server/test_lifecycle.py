@@ -32,6 +32,13 @@ from .conftest import StartDaemon
 
 DEADLINE_S = 20.0
 IN_MEMORY = Storage(kind="memory")
+HEALTHY = {
+    "status": "ok",
+    "alarms": [],
+    "publishers_blocked": False,
+    "store": "ok",
+    "reason": "",
+}
 SHUTDOWN_TEXT = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
 
 
@@ -84,7 +91,7 @@ def test_a_daemon_without_any_file_serves_on_the_ports_it_prints_until_sigterm(
     assert channel.basic_get(queue, auto_ack=True)[2] == b"hello"
     assert daemon.data_dir.is_dir()
     assert daemon.management_port is not None
-    assert health(daemon.management_port) == (200, {"status": "ok", "alarms": []})
+    assert health(daemon.management_port) == (200, HEALTHY)
 
     terminate(daemon)
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
@@ -114,7 +121,7 @@ def test_health_says_stopping_while_clients_are_waited_for_and_more_signals_chan
         raw.open()
         terminate(daemon, signal.SIGINT)
         raw.expect(commands.Connection.Close)
-        assert health(port) == (503, {"status": "stopping", "alarms": []})
+        assert health(port) == (503, {**HEALTHY, "status": "stopping"})
         with pytest.raises(ConnectionRefusedError):
             client(daemon)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):

@@ -1,29 +1,36 @@
 """The HTTP application on the management port: health checks here, other routes are added to it.
 
-``GET /api/health`` needs no login: 200 ``{"status": "ok", "alarms": []}`` while clients are served,
-503 with status "stopping" once the listeners are closed. An alarm does not make a broker unhealthy:
-restarting it would not help, so the alarms are listed beside the status.
+``GET /api/health`` needs no login. It answers 503 where only a restart helps, or one is under way:
+the store has failed, the broker is stopping. An alarm is answered with 200, since a broker that is
+killed for it would have the same messages afterwards. docs/http-api.md is the page of all routes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
-from fastapi import FastAPI, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from pydantic import BaseModel
 
 from hareline import __version__
+from hareline.management.refusals import Refusal
 
 
 class Health(BaseModel):
-    """``alarms``: the resources that are short, such as "memory"."""
+    """``alarms``: the resources that are short; each of them blocks connections that publish.
 
-    status: Literal["ok", "stopping"]
-    alarms: list[str]
+    ``store``: what becomes of messages that must survive. ``reason``: what is wrong, for people.
+    """
+
+    status: Literal["ok", "failed", "stopping"]
+    alarms: list[str] = []
+    publishers_blocked: bool = False
+    store: Literal["ok", "refusing", "failed"] = "ok"
+    reason: str = ""
 
 
-def create_app(read_health: Callable[[], Health]) -> FastAPI:
+def create_app(read_health: Callable[[], Health], routers: Sequence[APIRouter] = ()) -> FastAPI:
     app = FastAPI(title="Hareline", version=__version__, docs_url=None, redoc_url=None)
 
     @app.get("/api/health", responses={503: {"model": Health}})
@@ -33,4 +40,18 @@ def create_app(read_health: Callable[[], Health]) -> FastAPI:
             response.status_code = 503
         return current
 
+    for router in routers:
+        app.include_router(router)
+    app.add_exception_handler(404, _not_found)
+    app.add_exception_handler(405, _not_allowed)
     return app
+
+
+async def _not_found(request: Request, _error: Exception) -> Response:
+    return Refusal(404, "not_found", f"there is no {request.url.path}").answer()
+
+
+async def _not_allowed(request: Request, error: Exception) -> Response:
+    reason = f"{request.url.path} does not take {request.method}"
+    headers = getattr(error, "headers", None)
+    return Refusal(405, "method_not_allowed", reason, headers=headers).answer()

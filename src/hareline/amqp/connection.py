@@ -501,15 +501,13 @@ class Connection(FrameSink):
         heartbeat = self.heartbeat
         if heartbeat is None or self.state == "closed":
             return
-        verdict = heartbeat.tick(is_reading=self.link.is_reading and not self.is_blocked)
-        if verdict == "dead":
+        if not heartbeat.tick(is_reading=self.link.is_reading and not self.is_blocked):
             self.tell_end(
                 events.HEARTBEAT_MISSED, peer=self.link.peer, interval_s=heartbeat.interval_s
             )
             self.link.abort()
             return
-        if verdict == "send":
-            self.link.write(HEARTBEAT_FRAME)  # not counted as sent: the next one is due as well
+        self.link.write(HEARTBEAT_FRAME)
         self._arm_heartbeat(heartbeat)
 
     def _arm_heartbeat(self, heartbeat: HeartbeatMonitor) -> None:
@@ -657,8 +655,6 @@ class Connection(FrameSink):
         output, self.output = self.output, []
         self._output_size = 0
         if output:
-            if self.heartbeat is not None:
-                self.heartbeat.has_sent = True
             self.link.write(b"".join(output))
         if not self._is_socket_full:
             if self.is_full:

@@ -25,6 +25,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import javax.net.SocketFactory;
 import org.junit.jupiter.api.Test;
@@ -182,6 +183,41 @@ class ConnectionTest extends BrokerCase {
     assertEquals(1, idle.getHeartbeat());
     until(() -> factory.heartbeatsRead.get() >= 4, "four heartbeats came");
     assertTrue(idle.isOpen());
+  }
+
+  /** Over Netty this client drops a connection on which nothing came for one whole interval. */
+  @Test
+  void theServerSendsOftenEnoughForNetty() throws Exception {
+    List<Connection> idle = new ArrayList<>();
+    for (int i = 0; i < 20; i++) {
+      idle.add(openOverNetty(2));
+    }
+    CountingFactory counting = pointed(new CountingFactory());
+    counting.setRequestedHeartbeat(2);
+    open(counting);
+    until(() -> counting.heartbeatsRead.get() >= 3, "three heartbeats came");
+    for (Connection each : idle.subList(0, 10)) {
+      each.createChannel(); // so that the last octets came at any time between two heartbeats
+    }
+    until(() -> counting.heartbeatsRead.get() >= 6, "three more heartbeats came");
+    assertEquals(20, idle.stream().filter(Connection::isOpen).count());
+  }
+
+  /** The client hangs if connection.start comes before it has set itself up for it. */
+  private Connection openOverNetty(int heartbeat) throws Exception {
+    ConnectionFactory overNetty = factory();
+    overNetty.netty();
+    overNetty.setRequestedHeartbeat(heartbeat);
+    overNetty.setHandshakeTimeout(1_000);
+    for (int attempt = 1; ; attempt++) {
+      try {
+        return open(overNetty);
+      } catch (TimeoutException late) {
+        if (attempt == 5) {
+          throw late;
+        }
+      }
+    }
   }
 
   @Test

@@ -163,6 +163,10 @@ class FrameError(ConnectionException):
     reply_name = "FRAME_ERROR"
 
 
+class UnknownFrameType(FrameError):
+    """A frame of a type that AMQP 0-9-1 does not have: the peer may speak something else."""
+
+
 class MalformedFrame(ConnectionException):
     """Arguments that cannot be decoded; the protocol's name for it is SYNTAX_ERROR."""
 

@@ -15,6 +15,7 @@ from tests.support.raw_client import ALL_CAPABILITIES, PROTOCOL_HEADER, RawClien
 from .conftest import StartBroker
 
 TIMEOUT_S = 0.3
+UNKNOWN_FRAME = b"\x04\0\0\0\0\0\x02ab\xce"
 PATIENT = Settings(limits=Limits(handshake_timeout_s=3600))
 
 
@@ -108,16 +109,37 @@ def test_a_header_may_come_octet_by_octet(patient: BrokerThread) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_garbage_after_the_header_ends_in_a_close(patient: BrokerThread, seed: int) -> None:
+def test_garbage_after_the_header_ends_in_silence(patient: BrokerThread, seed: int) -> None:
     octets = random.Random(seed).randbytes(5000)
     raw = patient.client()
     raw.send_octets(PROTOCOL_HEADER)
     raw.expect(commands.Connection.Start)
     raw.send_octets(octets)
-    channel, closed = raw.read()
-    assert channel == 0
-    assert isinstance(closed, commands.Connection.Close)
-    assert closed.reply_code in range(501, 506)
+    assert raw.read_until_closed() == b""
+    raw.drop()
+    expect_nobody_left(patient)
+
+
+@pytest.mark.parametrize("step", ["header", "start-ok", "tune-ok", "open"])
+def test_a_frame_of_an_unknown_type_is_answered_from_tune_ok_on(
+    patient: BrokerThread, step: str
+) -> None:
+    raw = patient.client()
+    if step == "open":
+        raw.open()
+    else:
+        go_as_far_as(raw, step)
+    if step == "header":
+        raw.expect(commands.Connection.Start)
+    elif step == "start-ok":
+        raw.expect(commands.Connection.Tune)
+    raw.send_octets(UNKNOWN_FRAME)
+    if step in ("header", "start-ok"):
+        assert raw.read_until_closed() == b""
+    else:
+        closed = raw.expect(commands.Connection.Close)
+        assert closed.reply_code == 501
+        assert closed.reply_text == 'FRAME_ERROR - type 4, all octets = <<"ab">>: unknown_frame'
     raw.drop()
     expect_nobody_left(patient)
 

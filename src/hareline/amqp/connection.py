@@ -56,6 +56,7 @@ from hareline.errors import (
     NotAllowed,
     StoreError,
     UnexpectedFrame,
+    UnknownFrameType,
 )
 from hareline.message import LargeMessage, Publisher
 from hareline.turn import WORK_PER_S, WORK_PER_SHARE, WORK_PER_TURN
@@ -747,7 +748,10 @@ class Connection(FrameSink):
         )
 
     def close(self, error: AmqpError) -> bool:
-        """Send connection.close for ``error`` and wait for close-ok; False when out of step."""
+        """Send connection.close for ``error`` and wait for close-ok; False when out of step.
+
+        A peer that may not speak AMQP at all is not sent anything (RabbitMQ, up to tune-ok).
+        """
         if self.state in ("closing", "closed"):
             return self.state == "closing"
         self.tell_end(
@@ -757,7 +761,11 @@ class Connection(FrameSink):
             reply_text=error.reply_text,
         )
         self._release_everything()
-        if self.state == "header":
+        if self.state == "header" or (
+            self.state == "handshake"
+            and isinstance(error, UnknownFrameType)
+            and not self._handshake.is_tuned
+        ):
             self._close_now()
             return False
         self.state = "closing"

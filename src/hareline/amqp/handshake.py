@@ -11,7 +11,8 @@ WAIT_OPEN       open       virtual host entered; send open-ok -> the handshake i
 REFUSED         nothing    the socket is dropped after a delay, or after close-ok
 ==============  =========  ==================================================================
 
-Anything not in the table is a 504 and ends the connection. Texts are RabbitMQ's.
+Anything not in the table is a 504 and ends the connection; before tune-ok a frame of an unknown
+type ends it without a word. Texts are RabbitMQ's.
 """
 
 from __future__ import annotations
@@ -87,6 +88,11 @@ class Handshake:
             mechanisms=context.mechanisms.offered(is_scram_for_all=context.users.is_scram_for_all),
             locales="en_US",
         )
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether the peer has proved to speak AMQP: everything up to tune-ok was in order."""
+        return self.state == WAIT_OPEN
 
     def on_method(self, payload: bytes) -> None:
         if self.state == REFUSED:

@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from struct import Struct
 from typing import Any, Final
 
-from hareline.errors import AmqpError, FrameError
+from hareline.errors import AmqpError, FrameError, UnknownFrameType
 from hareline.wire.constants import (
     BASIC_ACK,
     BASIC_PUBLISH,
@@ -379,7 +379,8 @@ class _CallFailed(Exception):
 
 def frame_error(kind: int, payload: bytes, reason: str) -> FrameError:
     """A frame that is wrong in itself, whatever the connection expects."""
-    return FrameError(f"{frame_text(kind, payload)}: {reason}", class_id=0, method_id=0)
+    error_class = FrameError if kind in _KNOWN_TYPES else UnknownFrameType
+    return error_class(f"{frame_text(kind, payload)}: {reason}", class_id=0, method_id=0)
 
 
 def frame_text(kind: int, payload: bytes) -> str:

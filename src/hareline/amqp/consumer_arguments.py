@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from hareline.amqp.dialect import RABBITMQ, Dialect
 from hareline.broker.queues.argument_readers import (
     InvalidValue,
     any_integer,
     flag,
     natural,
+    qpid_integer,
     qpid_truth,
     type_name,
 )
@@ -42,6 +44,7 @@ KNOWN: Final = frozenset(
     )
 )
 PERCENT_MAX: Final = 100
+QPID_PRIORITY_MAX: Final = 2**31 - 1  # Broker-J: of consumers that ask for none
 
 T = TypeVar("T")
 
@@ -51,7 +54,8 @@ class ConsumerArguments:
     """What a consumer asked for, with what its queue's default filters add.
 
     ``prefetch_count`` None: it did not say, 0: no limit. ``refill_percent``: 1 to 100.
-    ``selector`` None: every message.
+    ``selector`` None: every message. ``priority``: 0 is that of consumers that ask for none,
+    whichever dialect they speak.
     """
 
     priority: int = 0
@@ -62,7 +66,12 @@ class ConsumerArguments:
 
 
 def read_consumer_arguments(
-    arguments: Mapping[str, object], queue_arguments: QueueArguments, *, queue: str, vhost: str
+    arguments: Mapping[str, object],
+    queue_arguments: QueueArguments,
+    *,
+    queue: str,
+    vhost: str,
+    dialect: Dialect = RABBITMQ,
 ) -> ConsumerArguments:
     """Read and check the arguments of one basic.consume.
 
@@ -70,7 +79,10 @@ def read_consumer_arguments(
     integer, got longstr"`` (the words of rabbit_amqqueue:check_consume_arguments).
     """
     place = f"queue '{queue}' in vhost '{vhost}'"
-    priority = _read(arguments, PRIORITY, any_integer, place)
+    if dialect.ranks_below_default:
+        priority = _read(arguments, PRIORITY, qpid_priority, place)
+    else:
+        priority = _read(arguments, PRIORITY, any_integer, place)
     _read(arguments, CANCEL_ON_FAILOVER, flag, place)
     prefetch_count = _read(arguments, PREFETCH_COUNT, natural, place)
     refill_percent = _read(arguments, PREFETCH_REFILL, percent, place)
@@ -82,6 +94,19 @@ def read_consumer_arguments(
         selector=consumer_selector(arguments, queue_arguments, place),
         is_no_local=bool(_read(arguments, NO_LOCAL, qpid_truth, place)),
     )
+
+
+_qpid_int: Final = qpid_integer(-QPID_PRIORITY_MAX - 1, QPID_PRIORITY_MAX)
+
+
+def qpid_priority(value: object, type_: str) -> int:
+    """A number of 32 bits, or that as text, as the distance to the highest. Raises InvalidValue.
+
+    So 0 is the default in both dialects, and consumers of either share a queue as equals.
+    """
+    number = _qpid_int(value, type_)
+    assert isinstance(number, int)
+    return number - QPID_PRIORITY_MAX
 
 
 def percent(value: object, type_: str) -> int:

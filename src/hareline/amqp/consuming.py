@@ -190,7 +190,11 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     arguments: Mapping[str, object] = method.arguments or {}
     queue_arguments = channel.vhost.queue_arguments[queue_name]
     wish = read_consumer_arguments(
-        arguments, queue_arguments, queue=queue_name, vhost=channel.vhost.name
+        arguments,
+        queue_arguments,
+        queue=queue_name,
+        vhost=channel.vhost.name,
+        dialect=channel.dialect,
     )
     reading = read_reading_arguments(
         arguments,

@@ -43,6 +43,8 @@ class Dialect:
     is_refused_by_close            wrong credentials are answered by connection.close
     has_no_local                   the bit no-local of basic.consume counts; its messages carry who
                                    has published them
+    ranks_below_default            a consumer's x-priority, which may also be numeric text, puts it
+                                   behind those without one: they are of the highest there is
     is_invalid_selector_argument   a selector that is none closes the channel with 409, not 406
     refuses_consume_by_connection  a consumer that is refused with 403 loses the connection (Qpid's
                                    client in Java waits for itself when only the channel of a
@@ -65,6 +67,7 @@ class Dialect:
     is_told_of_its_end: bool = False
     is_refused_by_close: bool = False
     has_no_local: bool = False
+    ranks_below_default: bool = False
     is_invalid_selector_argument: bool = False
     refuses_consume_by_connection: bool = False
 
@@ -86,6 +89,7 @@ QPID: Final = Dialect(
     is_told_of_its_end=True,
     is_refused_by_close=True,
     has_no_local=True,
+    ranks_below_default=True,
     is_invalid_selector_argument=True,
     refuses_consume_by_connection=True,
 )

@@ -14,6 +14,7 @@ from hareline.amqp.consumer_arguments import (
     inherited_filters,
     read_consumer_arguments,
 )
+from hareline.amqp.dialect import QPID
 from hareline.broker.queues.argument_readers import DefaultFilter
 from hareline.broker.queues.arguments import QueueArguments, parse_queue_arguments
 from hareline.broker.queues.start import REPLAY_PERIOD
@@ -61,6 +62,42 @@ def test_what_nobody_knows_is_ignored() -> None:
 @pytest.mark.parametrize("value", [0, 1, Short(7), SignedInt(-3)])
 def test_a_priority_is_any_integer(value: int) -> None:
     assert read({"x-priority": value}).priority == value
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [("10", 1), (SignedInt(10), 1), ("-5", 0), ("+2147483647", 2), (2**31 - 1, 2)],
+)
+def test_a_priority_of_qpid_is_below_that_of_who_asks_for_none(value: object, place: int) -> None:
+    """It may be text, of which ``place`` is the order; the highest is what others have."""
+    others = [qpid_priority("-2147483648"), qpid_priority("9"), qpid_priority("2147483646")]
+    own = qpid_priority(value)
+    assert sum(other < own for other in others) == place + 1
+    assert own <= 0
+    assert (own == 0) == (place == 2)
+
+
+def qpid_priority(value: object) -> int:
+    return read_consumer_arguments(
+        {"x-priority": value}, QueueArguments(raw={}), queue="q", vhost="/", dialect=QPID
+    ).priority
+
+
+@pytest.mark.parametrize(
+    ("value", "term"),
+    [
+        ("high", "\"expected integer, got 'high'\""),
+        ("", "\"expected integer, got ''\""),
+        ("1.5", "\"expected integer, got '1.5'\""),
+        (True, '"expected integer, got bool"'),
+        (None, '"expected integer, got void"'),
+        ("2147483648", "{max_value_exceeded,2147483648}"),
+    ],
+)
+def test_a_priority_of_qpid_that_is_no_number_is_refused(value: object, term: str) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        qpid_priority(value)
+    assert str(caught.value) == f"invalid arg 'x-priority' for queue 'q' in vhost '/': {term}"
 
 
 @pytest.mark.parametrize("value", [0, 1, SignedInt(500), 100_000])

@@ -1027,6 +1027,40 @@ def test_s7_immediate_is_refused_to_others(peer: Peer) -> None:
     )
 
 
+def test_a_consumer_with_a_priority_comes_after_those_without_in_both_dialects(
+    qpid: Peer, peer: Peer
+) -> None:
+    qpid.declare("q")
+    qpid.subscribe("q", "low", arguments={"x-priority": "10"})
+    peer.subscribe("q", "usual")
+    qpid.call(2, BASIC.Qos, prefetch_count=1)
+    qpid.subscribe("q", "usual", number=2)
+    peer.fill("q", *(b"%d" % number for number in range(3)))
+    mine = {received.method.consumer_tag for received in qpid.receive()}
+    theirs = {received.method.consumer_tag for received in peer.receive()}
+    assert (mine, theirs) == ({"usual"}, {"usual"})
+    peer.call(1, BASIC.Cancel, consumer_tag="usual")
+    peer.publish(1, "q", b"no one else has credit")
+    (received,) = qpid.receive()
+    assert received.method.consumer_tag == "low"
+
+
+def test_a_priority_that_is_no_number_is_406(qpid: Peer) -> None:
+    qpid.declare("q")
+    code, text = qpid.refused(1, BASIC.Consume, queue="q", arguments={"x-priority": "high"})
+    assert (code, text) == (
+        406,
+        "PRECONDITION_FAILED - invalid arg 'x-priority' for queue 'q' in vhost '/': "
+        "\"expected integer, got 'high'\"",
+    )
+
+
+def test_a_priority_as_text_is_406_to_others(peer: Peer) -> None:
+    peer.declare("q")
+    code, text = peer.refused(1, BASIC.Consume, queue="q", arguments={"x-priority": "10"})
+    assert (code, text.rpartition(": ")[2]) == (406, '"expected integer, got longstr"')
+
+
 @pytest.mark.parametrize("queue", ["q"])
 def test_s7_a_selector_that_is_none_closes_the_channel_with_409(
     qpid: Peer, peer: Peer, queue: str

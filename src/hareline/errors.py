@@ -19,6 +19,7 @@ The tree::
         |   |   +-- InvalidSelector   406, or 409 in the qpid dialect
         |   +-- NotKept               506: a message that must survive cannot be kept
         +-- ConnectionException       scope "connection": the connection closes
+            +-- NoRoute               312: in a transaction of the qpid dialect
             +-- ConnectionForced      320
             +-- InvalidPath           402
             +-- FrameError            501
@@ -156,6 +157,13 @@ class ConnectionForced(ConnectionException):
 class InvalidPath(ConnectionException):
     reply_code = 402
     reply_name = "INVALID_PATH"
+
+
+class NoRoute(ConnectionException):
+    """A mandatory message that no queue takes; elsewhere it is returned, with the same code."""
+
+    reply_code = 312
+    reply_name = "NO_ROUTE"
 
 
 class FrameError(ConnectionException):

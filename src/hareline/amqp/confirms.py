@@ -9,7 +9,7 @@ Publishes that the store keeps are confirmed when their ticket is durable. What 
 them waits as well: confirms go out in the order of the publishes, and a later one would cover them.
 
 Publishes that a queue refused are confirmed by basic.nack, in their place among the others, and so
-are those that waited when the store failed.
+are those that waited when the store failed, and in the qpid dialect those that were returned.
 Invariant: a frame never covers a publish that another one answers; frames go out in the order of
 the publishes, so that "multiple" reaches back to the frame before and no further.          [hot]
 """
@@ -61,6 +61,10 @@ class Confirms:
     def refuse(self) -> None:
         """The publish that was counted last is not taken by all its queues."""
         self._refused.append(self.sequence)
+
+    def refuse_next(self) -> None:
+        """The publish that is about to be counted is refused."""
+        self._refused.append(self.sequence + 1)
 
     def release(self) -> bytes:
         """The frames that confirm what can be confirmed now; only while ``is_marked``."""

@@ -38,6 +38,9 @@ class Dialect:
                                    auto-delete only, not to durability and arguments
     declares_default_exchange      exchange.declare of "" is no error
     takes_immediate                basic.publish with immediate=1 is served
+    refuses_returned               what is returned is not confirmed but refused, by basic.nack; a
+                                   mandatory message that no queue takes ends a connection that
+                                   publishes it in a transaction, unless its client opts out
     is_told_of_its_end             a consumer that closes at the end of its queue is told so by
                                    cancel-ok; nobody is told of a deleted queue
     is_refused_by_close            wrong credentials are answered by connection.close
@@ -64,6 +67,7 @@ class Dialect:
     redeclares_leniently: bool = False
     declares_default_exchange: bool = False
     takes_immediate: bool = False
+    refuses_returned: bool = False
     is_told_of_its_end: bool = False
     is_refused_by_close: bool = False
     has_no_local: bool = False
@@ -86,6 +90,7 @@ QPID: Final = Dialect(
     redeclares_leniently=True,
     declares_default_exchange=True,
     takes_immediate=True,
+    refuses_returned=True,
     is_told_of_its_end=True,
     is_refused_by_close=True,
     has_no_local=True,

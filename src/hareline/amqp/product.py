@@ -16,6 +16,7 @@ Invariant: at most ``HOSTS_MAX`` hosts of either kind are known; who came last o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from hareline import events
@@ -29,15 +30,27 @@ HOSTS_MAX: Final = 1024
 PROBE_VALID_MS: Final = 10 * 60 * 1000
 #: How long a host counts that no Qpid client has connected from.
 HOST_VALID_DAYS: Final = 30
+#: What a client sends, in start-ok, that differs with the broker in what ``QPID_PROPERTIES`` has.
+CLOSE_WHEN_NO_ROUTE: Final = "qpid.close_when_no_route"
 #: What goes with a product of Qpid's, as text, because the client compares text: temporary queues
-#: are declared as such and can be deleted, and bodies are compressed where the application asks.
+#: are declared as such and can be deleted, bodies are compressed where the application asks, and a
+#: transaction with a message that cannot be routed fails unless the application asks for returns.
 QPID_PROPERTIES: Final = {
     "qpid.queue_lifetime_supported": "true",
     "qpid.message_compression_supported": "true",
+    CLOSE_WHEN_NO_ROUTE: "true",
 }
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _OLD_HEADER: Final = b"AMQP\x01\x01"
+
+
+def closes_when_no_route(client_properties: Mapping[str, object]) -> bool:
+    """Whether a client leaves it at the broker's default, or asks for the same.
+
+    Broker-J takes a flag or its text, and any other text for no.
+    """
+    return str(client_properties.get(CLOSE_WHEN_NO_ROUTE, True)).lower() == "true"
 
 
 def is_qpid(product: str) -> bool:

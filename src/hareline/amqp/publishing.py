@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from hareline.amqp.confirms import Confirms
 from hareline.amqp.flow_control import ChannelFlow
+from hareline.amqp.product import closes_when_no_route
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.expiry import expires_at_ms
@@ -23,6 +24,7 @@ from hareline.broker.queues.queue import KEEPS_ALL, KEEPS_NONE, Queue
 from hareline.broker.vhost import Enqueueing
 from hareline.errors import (
     AccessRefused,
+    NoRoute,
     NotImplementedMethod,
     NotKept,
     PreconditionFailed,
@@ -228,7 +230,7 @@ class Publishing(PublishLane):
             for queue in route.queues:
                 queue.enqueue(message)
         elif route.is_mandatory:
-            self._return(message, _NO_ROUTE, "NO_ROUTE")
+            self._return_untaken(message, _NO_ROUTE, "NO_ROUTE")
         confirms = self.confirms
         if confirms is not None:
             confirms.sequence += 1
@@ -326,7 +328,12 @@ class Publishing(PublishLane):
         message: Message,
         queues: tuple[Enqueueing, ...],
     ) -> None:
-        """Checked and routed now, as in RabbitMQ; enqueued, or returned, at commit."""
+        """Checked and routed now, as in RabbitMQ; enqueued, or returned, at commit.
+
+        Raises NoRoute in the qpid dialect for what would be returned, unless its client opts out.
+        """
+        if route.is_mandatory and not queues:
+            self._check_no_route_allowed(route)
         transaction.publish(
             lambda: self._enqueue_at_commit(message, queues, route),
             kept_bytes=len(message.content) + len(message.address.octets)
@@ -377,7 +384,7 @@ class Publishing(PublishLane):
             message.forget_properties()
             is_mandatory = not queues
             if queues and not takers:
-                self._return(message, _NO_CONSUMERS, "NO_CONSUMERS")
+                self._return_untaken(message, _NO_CONSUMERS, "NO_CONSUMERS")
             queues = takers
         return self._enqueue(message, queues, is_mandatory)
 
@@ -415,7 +422,7 @@ class Publishing(PublishLane):
             elif refusal is not None:
                 self._return_refused(message, refusal)
             elif not queues:
-                self._return(message, _NO_ROUTE, "NO_ROUTE")
+                self._return_untaken(message, _NO_ROUTE, "NO_ROUTE")
         confirms = self.confirms
         if confirms is not None:
             confirms.sequence += 1
@@ -515,6 +522,24 @@ class Publishing(PublishLane):
             raise PreconditionFailed(
                 f"user_id property set to '{user_id}' but authenticated user was '{user.name}'"
             )
+
+    def _check_no_route_allowed(self, route: Route) -> None:
+        """Broker-J's closeWhenNoRoute: the commit fails with the connection."""
+        channel = self._channel
+        if channel.dialect.refuses_returned and closes_when_no_route(
+            channel.connection.client_properties
+        ):
+            address = route.address
+            raise NoRoute(
+                f"no route for message with exchange '{address.exchange}' and routing key "
+                f"'{address.routing_key}' in vhost '{channel.vhost.name}'"
+            )
+
+    def _return_untaken(self, message: Message, reply_code: int, reply_text: str) -> None:
+        """Return a publish that nobody takes, before it is counted for the confirms."""
+        self._return(message, reply_code, reply_text)
+        if self.confirms is not None and self._channel.dialect.refuses_returned:
+            self.confirms.refuse_next()
 
     def _return_refused(self, message: Message, overflow: Overflow) -> None:
         """RabbitMQ has no basic.return for this; code and words are Broker-J's."""

@@ -18,7 +18,7 @@ from hareline.wire.methods import Frame, commands
 from hareline.wire.properties import Properties
 from hareline.wire.table import Table
 
-from .peer import Peer, SteppedBroker
+from .peer import Peer, SteppedBroker, publish_octets
 
 BASIC, CHANNEL, EXCHANGE = commands.Basic, commands.Channel, commands.Exchange
 QUEUE, TX = commands.Queue, commands.Tx
@@ -1085,3 +1085,98 @@ def test_s8_confirms_are_advertised_and_a_matching_user_id_is_taken(
     qpid.call(1, commands.Confirm.Select)
     qpid.publish(1, "q", b"a", properties=Properties(user_id="guest"))
     assert names(qpid) == ["basic.ack"]
+
+
+def test_what_is_returned_is_refused_in_its_place_among_the_confirms(qpid: Peer) -> None:
+    qpid.declare("q")
+    qpid.call(1, commands.Confirm.Select)
+    qpid.publish(1, "q", b"1")
+    for body in (b"2", b"3"):
+        qpid.publish(1, "nowhere", body, mandatory=True)
+    qpid.publish(1, "nowhere", b"4")
+    qpid.publish(1, "q", b"5", immediate=True)
+    qpid.publish(1, "nowhere", b"6", immediate=True)
+    qpid.publish(1, "q", b"7")
+    received = qpid.receive()
+    returns = [(one.body, one.method.reply_code) for one in received[:4]]
+    assert returns == [(b"2", 312), (b"3", 312), (b"5", 313), (b"6", 312)]
+    assert [
+        (one.name, one.method.delivery_tag, bool(one.method.multiple)) for one in received[4:]
+    ] == [
+        ("basic.ack", 1, False),
+        ("basic.nack", 3, True),
+        ("basic.ack", 4, False),
+        ("basic.nack", 6, True),
+        ("basic.ack", 7, False),
+    ]
+
+
+def test_each_of_many_alike_is_refused(qpid: Peer) -> None:
+    qpid.call(1, commands.Confirm.Select)
+    octets = publish_octets(1, "nowhere", b"x", mandatory=True)
+    qpid.send_octets(octets * 100)
+    received = qpid.receive()
+    assert [one.name for one in received] == ["basic.return"] * 100 + ["basic.nack"]
+    assert (received[-1].method.delivery_tag, received[-1].method.multiple) == (100, True)
+
+
+def test_what_is_returned_to_others_is_confirmed(peer: Peer) -> None:
+    peer.call(1, commands.Confirm.Select)
+    peer.publish(1, "nowhere", b"x", mandatory=True)
+    assert names(peer) == ["basic.return", "basic.ack"]
+
+
+def test_a_transaction_that_cannot_be_routed_loses_its_connection(
+    broker: SteppedBroker, qpid: Peer
+) -> None:
+    qpid.declare("q")
+    qpid.call(1, TX.Select)
+    qpid.publish(1, "q", b"x")
+    qpid.publish(1, "nowhere", b"y")
+    qpid.expect_nothing()  # without the flag it is dropped
+    assert qpid.publish_refused(1, "nowhere", exchange="amq.direct", mandatory=True) == (
+        312,
+        "NO_ROUTE - no route for message with exchange 'amq.direct' and routing key 'nowhere' "
+        "in vhost '/'",
+    )
+    qpid.send(0, commands.Connection.CloseOk)
+    assert broker.queue("q").ready_count == 0
+
+
+@pytest.mark.parametrize(
+    ("wish", "is_closed"), [(False, False), ("false", False), (True, True), ("true", True)]
+)
+def test_who_asks_for_returns_gets_them_at_the_commit(
+    broker: SteppedBroker, wish: object, is_closed: bool
+) -> None:
+    qpid = broker.accept()
+    qpid.send_octets(PROTOCOL_HEADER)
+    qpid.expect(commands.Connection.Start)
+    qpid.send(
+        0,
+        commands.Connection.StartOk,
+        client_properties={"product": "qpid", "qpid.close_when_no_route": wish},
+        mechanism="PLAIN",
+        response="\0guest\0guest",
+        locale="en_US",
+    )
+    qpid.expect(commands.Connection.Tune)
+    qpid.send(0, commands.Connection.TuneOk, frame_max=8192, channel_max=1)
+    qpid.call(0, commands.Connection.Open, virtual_host="/")
+    qpid.open(1)
+    qpid.call(1, TX.Select)
+    qpid.publish(1, "nowhere", b"x", mandatory=True)
+    if is_closed:
+        assert qpid.refusal().code == 312
+    else:
+        qpid.expect_nothing()
+        qpid.send(1, TX.Commit)
+        assert names(qpid) == ["basic.return", "tx.commit-ok"]
+
+
+def test_transactions_of_others_return_at_the_commit(peer: Peer) -> None:
+    peer.call(1, TX.Select)
+    peer.publish(1, "nowhere", b"x", mandatory=True)
+    peer.expect_nothing()
+    peer.send(1, TX.Commit)
+    assert names(peer) == ["basic.return", "tx.commit-ok"]

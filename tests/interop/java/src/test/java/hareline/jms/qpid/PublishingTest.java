@@ -16,6 +16,8 @@ import javax.jms.MessageProducer;
 import javax.jms.Queue;
 import javax.jms.Session;
 import org.apache.qpid.client.AMQDestination;
+import org.apache.qpid.client.AMQNoConsumersException;
+import org.apache.qpid.client.AMQNoRouteException;
 import org.junit.jupiter.api.Test;
 
 /** Sending: confirms, user ids, queues that are full, depths, and what a producer declares. */
@@ -59,12 +61,41 @@ class PublishingTest extends QpidCase {
   }
 
   @Test
-  void s8_unroutableSynchronousSendsAreConfirmedAndReturned() throws Exception {
+  void anUnroutableMessageFailsItsSendAndComesBack() throws Exception {
+    for (Syntax syntax : Syntax.values()) {
+      Session session = autoSession(connect(url().option("sync_publish", "all")));
+      String name = name("confirm-unroutable");
+      Queue queue = session.createQueue(syntax.queue(name));
+      MessageProducer producer = session.createProducer(queue);
+      if (syntax == Syntax.ADDR) {
+        observer.delete(name);
+      }
+      assertThrows(
+          JMSException.class, () -> producer.send(session.createTextMessage("nobody")));
+      JMSException failure = take(raised, "the returned message");
+      Object back = cause(failure, AMQNoRouteException.class).getUndeliveredMessage();
+      assertEquals("nobody", text((Message) back), "" + syntax);
+      observer.declare(name, Map.of());
+      producer.send(session.createTextMessage("somebody"));
+      assertEquals(1, observer.ready(name), "" + syntax);
+    }
+  }
+
+  @Test
+  void anImmediateMessageForNobodyFailsItsSend() throws Exception {
     Session session = autoSession(connect(url().option("sync_publish", "all")));
-    Queue queue = session.createQueue(Syntax.BURL.queue(name("confirm-unroutable")));
-    MessageProducer producer = session.createProducer(queue);
-    producer.send(session.createTextMessage("nobody"));
-    take(raised, "the returned message");
+    Queue queue = queue(session, name("confirm-immediate"));
+    MessageProducer producer = qpid(session).createProducer(queue, false, true);
+    assertThrows(JMSException.class, () -> producer.send(session.createTextMessage("nobody")));
+    cause(take(raised, "the returned message"), AMQNoConsumersException.class);
+  }
+
+  @Test
+  void anUnroutableMessageWithoutTheFlagIsConfirmed() throws Exception {
+    Session session = autoSession(connect(url().option("sync_publish", "all")));
+    Queue queue = session.createQueue(Syntax.BURL.queue(name("confirm-dropped")));
+    qpid(session).createProducer(queue, false, false).send(session.createTextMessage("nobody"));
+    assertTrue(raised.isEmpty(), raised::toString);
   }
 
   @Test

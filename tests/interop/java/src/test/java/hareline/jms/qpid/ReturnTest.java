@@ -14,6 +14,7 @@ import javax.jms.Queue;
 import javax.jms.Session;
 import javax.jms.TextMessage;
 import javax.jms.Topic;
+import org.apache.qpid.AMQConnectionClosedException;
 import org.apache.qpid.AMQUndeliveredException;
 import org.apache.qpid.client.AMQNoConsumersException;
 import org.apache.qpid.client.AMQNoRouteException;
@@ -60,8 +61,43 @@ class ReturnTest extends QpidCase {
   }
 
   @Test
-  void s7_transactionsReturnAtCommit() throws Exception {
+  void aTransactionThatCannotBeRoutedFailsItsCommit() throws Exception {
+    for (Syntax syntax : Syntax.values()) {
+      Session session = transacted(connect());
+      String routable = name("routable-tx");
+      Queue queue = queue(session, routable);
+      String name = name("unroutable-tx");
+      MessageProducer producer = session.createProducer(session.createQueue(syntax.queue(name)));
+      if (syntax == Syntax.ADDR) {
+        observer.delete(name);
+      }
+      send(session, queue, "goes with the rest");
+      producer.send(session.createTextMessage("nobody"));
+      JMSException told = take(raised, "the exception listener's call");
+      assertTrue(told.getMessage().contains(name), told::toString);
+      AMQConnectionClosedException closed = cause(told, AMQConnectionClosedException.class);
+      assertEquals(312, closed.getErrorCode());
+      assertThrows(JMSException.class, session::commit, "" + syntax);
+      assertEquals(0, observer.ready(routable), "" + syntax);
+      raised.clear();
+    }
+  }
+
+  @Test
+  void aTransactionWithoutTheFlagForgetsWhatCannotBeRouted() throws Exception {
     Session session = transacted(connect());
+    Queue queue = queue(session, name("routable-tx"));
+    Queue nowhere = session.createQueue(Syntax.BURL.queue(name("unroutable-tx")));
+    qpid(session).createProducer(nowhere, false, false).send(session.createTextMessage("nobody"));
+    send(session, queue, "kept");
+    session.commit();
+    assertEquals("kept", receiveText(session.createConsumer(queue)));
+    assertTrue(raised.isEmpty(), raised::toString);
+  }
+
+  @Test
+  void s7_transactionsReturnAtCommit() throws Exception {
+    Session session = transacted(connect(url().option("closeWhenNoRoute", false)));
     MessageProducer producer =
         session.createProducer(session.createQueue(Syntax.BURL.queue(name("unroutable-tx"))));
     producer.send(session.createTextMessage("one"));

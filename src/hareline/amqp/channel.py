@@ -23,11 +23,13 @@ from hareline.amqp.confirms import Confirms
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.content import ContentAssembler
 from hareline.amqp.publishing import Publishing
+from hareline.amqp.redelivery import Redelivery
 from hareline.amqp.reply_to import ReplyQueue
 from hareline.amqp.settling import Settling
 from hareline.amqp.transactions import Transaction
 from hareline.broker.queues.arguments import server_named_prefix
 from hareline.broker.queues.credit import CreditWindow
+from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.vhost import generated_name
 from hareline.errors import (
     ChannelError,
@@ -72,7 +74,9 @@ class Channel:
         self.prefetch_size = 0
         self.window = CreditWindow()  # basic.qos global=true: shared by all consumers
         self.last_queue_name = ""
-        self.is_flowing = True  # the client may stop deliveries by channel.flow
+        self.is_stopped = False  # by the client, with channel.flow
+        self.is_flowing = True  # deliveries of queues may go out
+        self.redelivery: Redelivery | None = None  # once the client has recovered without requeue
         self._flow_waiters: list[Callable[[], None]] = []
 
     # --------------------------------------------------------------- frames in
@@ -190,7 +194,7 @@ class Channel:
         if not window.is_limited and (limit_count or limit_bytes):
             window.used_count = window.used_bytes = 0
             members = set(self.consumers.values())
-            for entry in self.settling.outstanding():
+            for entry in self._outstanding():
                 if isinstance(entry.consumer, ChannelConsumer):
                     members.add(entry.consumer)
                     window.count(entry.message.size)
@@ -198,6 +202,11 @@ class Channel:
                 if window not in consumer.windows:
                     consumer.windows = (*consumer.windows, window)
         window.resize(limit_count, limit_bytes)
+
+    def _outstanding(self) -> list[QueueEntry]:
+        """Entries that count against credit."""
+        entries = self.settling.outstanding()
+        return entries if self.redelivery is None else entries + list(self.redelivery.pending)
 
     def when_flowing(self, callback: Callable[[], None]) -> None:
         """Call once when the client lets deliveries go on."""
@@ -211,12 +220,33 @@ class Channel:
         outbox.waiters.append(callback)
         return True
 
-    def set_flow(self, is_flowing: bool) -> None:
-        self.is_flowing = is_flowing
-        if is_flowing:
+    def set_flow(self, is_active: bool) -> None:
+        """The client's channel.flow."""
+        self.is_stopped = not is_active
+        if self.redelivery is not None and self.redelivery.pending:
+            self.redelivery.go_on()
+        else:
+            self.update_flow()
+
+    def redeliver(self) -> None:
+        """Send everything unacked again, to the consumers that had it, before anything else."""
+        if self.redelivery is None:
+            self.redelivery = Redelivery(self)
+        self.is_flowing = False
+        self.redelivery.begin()
+
+    def update_flow(self) -> None:
+        """Let deliveries go on, unless the client has stopped them; nothing is to be sent again."""
+        self.is_flowing = not self.is_stopped
+        if self.is_flowing:
             waiters, self._flow_waiters = self._flow_waiters, []
             for callback in waiters:
                 callback()
+
+    def release_all(self) -> None:
+        """Everything that the client has, or had, and has not settled becomes ready again."""
+        unsent = [] if self.redelivery is None else self.redelivery.take_all()
+        self.settling.release_all(unsent)
 
     def on_consumer_cancelled(self, consumer: ChannelConsumer) -> None:
         """The queue of this consumer was deleted."""
@@ -271,11 +301,12 @@ class Channel:
         transaction = self.settling.transaction
         if transaction is not None:
             self.settling.unacked.put_back(transaction.rollback())
-        self.settling.release_all()
+        self.release_all()
 
     def untie(self) -> None:
         """Take the reference cycles apart; called last, when the number is free again."""
         del self.publishing
+        self.redelivery = None
         self._flow_waiters.clear()
         self.window.close()
 
@@ -298,8 +329,8 @@ def close(channel: Channel, method: commands.Channel.Close) -> None:
 
 def flow(channel: Channel, method: commands.Channel.Flow) -> None:
     """The client stops or restarts deliveries; RabbitMQ refuses to stop, Qpid's clients need it."""
-    channel.set_flow(bool(method.active))
     channel.reply(commands.Channel.FlowOk, active=bool(method.active))
+    channel.set_flow(bool(method.active))
 
 
 def flow_ok(channel: Channel, method: commands.Channel.FlowOk) -> None:
@@ -359,7 +390,8 @@ def rollback(channel: Channel, method: commands.Tx.Rollback) -> None:
     channel.settling.unacked.put_back(_transaction(channel).rollback())
     channel.reply(commands.Tx.RollbackOk)
     if channel.dialect.releases_at_rollback:
-        channel.settling.release_all()
+        channel.release_all()
+        channel.update_flow()
 
 
 def ack(channel: Channel, method: commands.Basic.Ack) -> None:
@@ -384,16 +416,20 @@ def reject(channel: Channel, method: commands.Basic.Reject) -> None:
 
 
 def recover(channel: Channel, method: commands.Basic.Recover | commands.Basic.RecoverAsync) -> None:
-    """Release what is unacked.
+    """Release what is unacked, or with requeue=0 send it again to the same consumers.
 
-    Redelivery to the same consumer (requeue=0) is refused as in RabbitMQ: 540. Qpid's clients know
-    no other recover, and are content with a redelivery to anybody (docs/jms.md).
+    The latter is refused as in RabbitMQ (540), but in the qpid dialect, whose clients know no other
+    recover.
     """
     if not (method.requeue or channel.dialect.recovers_without_requeue):
         raise NotImplementedMethod("requeue=false")
-    channel.settling.release_all()
+    if method.requeue:
+        channel.release_all()
+        channel.update_flow()
     if isinstance(method, commands.Basic.Recover):
         channel.reply(commands.Basic.RecoverOk)
+    if not method.requeue:
+        channel.redeliver()
 
 
 HANDLERS: Final[Mapping[type[Frame], Callable[[Channel, Any], None]]] = {

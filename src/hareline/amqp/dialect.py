@@ -25,7 +25,8 @@ class Dialect:
     =============================  ===============================================================
     has_live_qos                   basic.qos is for the channel, and in force at once, whatever its
                                    bit ``global`` says
-    recovers_without_requeue       basic.recover with requeue=0 is served, as with requeue=1
+    recovers_without_requeue       basic.recover with requeue=0 is served: the same consumers get
+                                   everything unacknowledged again, in the order of delivery
     counts_rejects_only            basic.reject with requeue=0 gives the message back, and the
                                    delivery limit counts that, and no other way of coming back
     rejects_at_once                basic.reject and nack do not wait for tx.commit

@@ -127,10 +127,10 @@ class Settling(SettleLane):
             entries += self.transaction.settled_entries()
         return entries
 
-    def release_all(self) -> None:
-        """basic.recover, and the end of the channel: everything unacked becomes ready again."""
+    def release_all(self, without_tags: list[QueueEntry]) -> None:
+        """Everything unacked becomes ready again, and so does what has no tag yet."""
         is_counted = not self._dialect.counts_rejects_only
-        release_entries(self.unacked.take_all(), is_counted=is_counted)
+        release_entries(without_tags + self.unacked.take_all(), is_counted=is_counted)
 
 
 def unknown_tag(tag: int) -> PreconditionFailed:

@@ -656,6 +656,15 @@ class Queue:
         if self.overflow is not None:
             self.overflow.enforce(None)
 
+    def note_redelivery(self, entries: list[QueueEntry]) -> None:
+        """Acquired entries are about to be sent again to the consumer that has them.
+
+        That is no return as the delivery limit counts them, and nothing the store has to know: what
+        was delivered once is redelivered after a crash.
+        """
+        for entry in entries:
+            entry.delivery_count |= UNCOUNTED
+
     def _without(
         self, entries: list[QueueEntry], reason: DeathReason, leaves: Callable[[QueueEntry], bool]
     ) -> list[QueueEntry]:

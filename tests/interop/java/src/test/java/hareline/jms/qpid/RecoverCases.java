@@ -3,14 +3,18 @@ package hareline.jms.qpid;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.List;
+import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import javax.jms.Connection;
+import javax.jms.DeliveryMode;
 import javax.jms.JMSException;
 import javax.jms.Message;
 import javax.jms.MessageConsumer;
 import javax.jms.Queue;
 import javax.jms.Session;
+import javax.jms.TextMessage;
 import org.junit.jupiter.api.Test;
 
 /** Session.recover(), which the client sends as basic.recover with requeue=0. */
@@ -41,6 +45,65 @@ abstract class RecoverCases extends QpidCase {
       assertEquals("last", text(end), "prefetch " + prefetch);
       end.acknowledge();
     }
+  }
+
+  /** JMS goes on with the oldest message that is not acknowledged, whatever comes first by rank. */
+  @Test
+  void recoverBeginsWithTheOldestMessageOfAQueueWithAnotherOrder() throws Exception {
+    onlyHareline();
+    List<Map<String, Object>> kinds =
+        List.of(Map.of("x-max-priority", 9), Map.of("qpid.queue_sort_key", "key"));
+    for (Map<String, Object> arguments : kinds) {
+      for (int prefetch : new int[] {0, 1, 500}) {
+        String which = arguments + ", prefetch " + prefetch;
+        Session session =
+            connect(url().option("maxprefetch", prefetch))
+                .createSession(false, Session.CLIENT_ACKNOWLEDGE);
+        Session sending = autoSession(connect(url().option("sync_publish", "all")));
+        Queue queue = queue(sending, name("recover-ordered"), arguments);
+        MessageConsumer consumer = session.createConsumer(queue);
+        sendRanked(sending, queue, 3);
+        assertEquals("3", receiveText(consumer), which);
+        for (int rank : new int[] {7, 5, 9}) {
+          sendRanked(sending, queue, rank);
+        }
+        session.recover();
+        Message again = receive(consumer);
+        assertEquals("3", text(again), which);
+        assertTrue(again.getJMSRedelivered(), which);
+        again.acknowledge();
+        // What was delivered ahead has left the order of its queue.
+        List<String> rest = prefetch == 500 ? List.of("7", "5", "9") : List.of("9", "7", "5");
+        for (String next : rest) {
+          Message message = receive(consumer);
+          assertEquals(next, text(message), which);
+          message.acknowledge();
+        }
+      }
+    }
+  }
+
+  /** A message that a priority and a sorted queue put before those of lower ranks. */
+  private static void sendRanked(Session session, Queue queue, int rank) throws JMSException {
+    TextMessage message = session.createTextMessage("" + rank);
+    message.setStringProperty("key", "" + (9 - rank));
+    session.createProducer(queue).send(message, DeliveryMode.PERSISTENT, rank, 0);
+  }
+
+  @Test
+  void recoverKeepsTheOrderOfTheDeliveries() throws Exception {
+    onlyHareline();
+    Session session =
+        connect(url().option("maxprefetch", 1)).createSession(false, Session.CLIENT_ACKNOWLEDGE);
+    Session sending = autoSession(connect(url().option("sync_publish", "all")));
+    Queue queue = queue(sending, name("recover-order"), Map.of("x-max-priority", 9));
+    MessageConsumer consumer = session.createConsumer(queue);
+    for (int rank : new int[] {2, 8, 4}) {
+      sendRanked(sending, queue, rank);
+      assertEquals("" + rank, receiveText(consumer));
+    }
+    session.recover();
+    assertEquals(List.of("2", "8", "4"), receiveTexts(consumer, 3));
   }
 
   @Test

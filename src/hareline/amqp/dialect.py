@@ -36,7 +36,8 @@ class Dialect:
     keeps_durable_exclusive        a durable exclusive queue is the client id's, and stays
     replaces_bindings              a binding takes the place of one with the same queue and key
     redeclares_leniently           a queue that is declared again is held to exclusivity and to
-                                   auto-delete only, not to durability and arguments
+                                   auto-delete only, not to durability and arguments; an exchange
+                                   to its type only
     declares_default_exchange      exchange.declare of "" is no error
     takes_immediate                basic.publish with immediate=1 is served
     refuses_returned               what is returned is not confirmed but refused, by basic.nack; a

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
+from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
 from hareline.broker.exchanges.registry import exchange_class
 from hareline.broker.ownership import ClientOwner, client_owner
 from hareline.errors import AccessRefused, NotFound
@@ -62,10 +63,12 @@ def declare_exchange(channel: Channel, method: commands.Exchange.Declare) -> Non
         exchange_class(method.exchange_type)  # an unknown type is refused before anything else
         channel.access.require("configure", "exchange", name)
         arguments: Mapping[str, object] = method.arguments or {}
-        alternate = arguments.get("alternate-exchange")
-        if isinstance(alternate, str) and name not in channel.vhost.exchanges:
-            channel.access.require("read", "exchange", name)
-            channel.access.require("write", "exchange", alternate)
+        if name not in channel.vhost.exchanges:
+            arguments = with_alternate(arguments, exchange=name, vhost=channel.vhost.name)
+            alternate = arguments.get(ALTERNATE_EXCHANGE)
+            if isinstance(alternate, str):
+                channel.access.require("read", "exchange", name)
+                channel.access.require("write", "exchange", alternate)
         channel.vhost.declare_exchange(
             name,
             method.exchange_type,
@@ -73,6 +76,7 @@ def declare_exchange(channel: Channel, method: commands.Exchange.Declare) -> Non
             is_auto_delete=bool(method.auto_delete),
             is_internal=bool(method.internal),
             arguments=arguments,
+            is_lenient=channel.dialect.redeclares_leniently,
         )
     if not method.nowait:
         channel.reply(commands.Exchange.DeclareOk)

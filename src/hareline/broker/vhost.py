@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, Protocol
 
 from hareline import events
@@ -19,6 +20,7 @@ from hareline.broker.bindings import Binding, DestinationKind
 from hareline.broker.delayed_queues import PREFIX as DELAYED_PREFIX
 from hareline.broker.delayed_queues import delay_queue_name, make_delay_queue
 from hareline.broker.exchanges import erlang_terms
+from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
 from hareline.broker.exchanges.default import DefaultExchange
 from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.exchanges.exchange import Exchange
@@ -183,7 +185,11 @@ class VirtualHost:
                         pending.append(destination)
             if not is_matched and current.alternate_exchange is not None:
                 alternate = self.exchanges.get(current.alternate_exchange)
-                if alternate is not None and alternate.name not in visited:
+                if alternate is None:
+                    queue = self._queue_by_name(current.alternate_queue or "")
+                    if queue is not None:
+                        found[queue] = None
+                elif alternate.name not in visited:
                     visited.add(alternate.name)
                     pending.append(alternate)
         return tuple(found), is_static
@@ -258,15 +264,20 @@ class VirtualHost:
         is_auto_delete: bool,
         is_internal: bool,
         arguments: Mapping[str, object],
+        is_lenient: bool = False,
     ) -> Exchange:
         """Create the exchange, or check that the existing one is equivalent.
 
-        Raises AccessRefused for reserved names and PreconditionFailed for an unknown type, bad
-        arguments or an inequivalent redeclaration.
+        ``is_lenient``: an existing one only needs to be of the same type (Broker-J). Raises
+        AccessRefused for reserved names and PreconditionFailed for an unknown type, bad arguments
+        or an inequivalent redeclaration.
         """
         if name == "":
             raise AccessRefused(_DEFAULT_EXCHANGE_REFUSED)
         existing = self.exchanges.get(name)
+        if existing is not None and is_lenient and existing.type_name == type_name:
+            return existing
+        arguments = with_alternate(arguments, exchange=name, vhost=self.name)
         if existing is not None:
             self._check_exchange_equivalent(
                 existing, type_name, is_durable, is_auto_delete, is_internal, arguments
@@ -322,6 +333,8 @@ class VirtualHost:
     ) -> None:
         """Raises PreconditionFailed for a type that this broker does not know."""
         if name not in self.exchanges:
+            with suppress(PreconditionFailed):  # of a version that did not look at Qpid's names
+                arguments = with_alternate(arguments, exchange=name, vhost=self.name)
             self.exchanges[name] = create_exchange(
                 type_name,
                 name,
@@ -333,7 +346,7 @@ class VirtualHost:
             self.routing_version += 1
 
     def _check_alternate_exchange(self, name: str, arguments: Mapping[str, object]) -> None:
-        alternate = arguments.get("alternate-exchange")
+        alternate = arguments.get(ALTERNATE_EXCHANGE)
         if alternate is not None and not isinstance(alternate, str):
             raise PreconditionFailed(
                 f"invalid type '{erlang_terms.type_name(alternate)}' for arg "
@@ -350,7 +363,7 @@ class VirtualHost:
         arguments: Mapping[str, object],
     ) -> None:
         before, now = exchange.arguments, arguments
-        alternate = "alternate-exchange"
+        alternate = ALTERNATE_EXCHANGE
         for label, received, current in (
             ("type", _shown(type_name), _shown(exchange.type_name)),
             ("durable", _shown(is_durable), _shown(exchange.is_durable)),

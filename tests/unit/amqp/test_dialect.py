@@ -1180,3 +1180,23 @@ def test_transactions_of_others_return_at_the_commit(peer: Peer) -> None:
     peer.expect_nothing()
     peer.send(1, TX.Commit)
     assert names(peer) == ["basic.return", "tx.commit-ok"]
+
+
+def test_an_exchange_declared_again_is_held_to_its_type(qpid: Peer, peer: Peer) -> None:
+    """A producer by BURL declares its exchange without arguments, whatever it was made with."""
+    arguments = {"alternateExchange": "amq.fanout"}
+    qpid.declare_exchange("x", durable=True, arguments=arguments)
+    qpid.declare_exchange("x")
+    fields: dict[str, Any] = {"exchange": "x", "exchange_type": "fanout"}
+    assert qpid.refused(1, EXCHANGE.Declare, **fields)[0] == 406
+    fields = {"exchange": "x", "exchange_type": "direct", "durable": True}
+    assert peer.refused(1, EXCHANGE.Declare, **fields)[0] == 406
+
+
+def test_a_mandatory_message_for_the_alternate_is_not_returned(qpid: Peer) -> None:
+    qpid.declare("rest")
+    qpid.declare_exchange("x", arguments={"alternateBinding": {"destination": "rest"}})
+    qpid.call(1, commands.Confirm.Select)
+    qpid.publish(1, "nowhere", b"x", exchange="x", mandatory=True)
+    assert names(qpid) == ["basic.ack"]
+    assert qpid.drain("rest") == [b"x"]

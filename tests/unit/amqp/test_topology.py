@@ -9,7 +9,7 @@ import pytest
 
 from hareline.auth.permissions import Permissions
 from hareline.wire.methods import Exchange, Frame, commands
-from hareline.wire.table import SignedInt
+from hareline.wire.table import SignedInt, Table
 
 from .peer import Peer, SteppedBroker
 
@@ -174,6 +174,19 @@ def test_an_alternate_exchange_that_is_no_name_is_406(peer: Peer) -> None:
         "PRECONDITION_FAILED - invalid type 'signedint' for arg 'alternate-exchange' in exchange "
         "'x' in vhost '/'",
     )
+
+
+def test_an_alternate_by_another_name_that_is_wrong_is_406(peer: Peer) -> None:
+    arguments = {"alternateBinding": "nowhere"}
+    fields: dict[str, Any] = {"exchange": "x", "exchange_type": "direct", "arguments": arguments}
+    text = (
+        "PRECONDITION_FAILED - invalid arg 'alternateBinding' for exchange 'x' in vhost '/': "
+        '"expected a table, got text that is not JSON"'
+    )
+    assert peer.refused(1, EXCHANGE.Declare, **fields) == (406, text)
+    peer.open(1)
+    peer.declare_exchange("x")
+    assert peer.refused(1, EXCHANGE.Declare, **fields) == (406, text)
 
 
 @pytest.mark.parametrize("name", ["a\r\nb", "\nab", "ab\r"])
@@ -809,10 +822,14 @@ def test_a_dead_letter_exchange_needs_read_on_the_queue_and_write_on_it(
     assert refusal == denied("write", "exchange", "dlx")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [{AE: "ae"}, {"alternateExchange": "ae"}, {"alternateBinding": Table({"destination": "ae"})}],
+)
 def test_an_alternate_exchange_needs_read_on_the_exchange_and_write_on_it(
-    broker: SteppedBroker,
+    broker: SteppedBroker, arguments: dict[str, object]
 ) -> None:
-    fields = {"exchange": "x", "exchange_type": "direct", "arguments": {AE: "ae"}}
+    fields = {"exchange": "x", "exchange_type": "direct", "arguments": arguments}
     peer = alice(broker, read=NOTHING)
     assert peer.refused(1, EXCHANGE.Declare, **fields) == denied("read", "exchange", "x")
     peer = alice(broker, write="^x$")

@@ -68,6 +68,7 @@ def declare_exchange(
     is_auto_delete: bool = False,
     is_internal: bool = False,
     arguments: Mapping[str, object] = NO_ARGUMENTS,
+    is_lenient: bool = False,
 ) -> Exchange:
     return vhost.declare_exchange(
         name,
@@ -76,6 +77,7 @@ def declare_exchange(
         is_auto_delete=is_auto_delete,
         is_internal=is_internal,
         arguments=arguments,
+        is_lenient=is_lenient,
     )
 
 
@@ -605,6 +607,51 @@ def test_alternate_exchanges_in_a_circle_end(vhost: VirtualHost) -> None:
     declare_exchange(vhost, "a", arguments={"alternate-exchange": "b"})
     declare_exchange(vhost, "b", arguments={"alternate-exchange": "a"})
     assert routed(vhost, "a") == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"alternateExchange": "amq.fanout"}, {"alternateBinding": {"destination": "amq.fanout"}}],
+)
+def test_an_alternate_exchange_by_qpid_s_names_is_the_same(
+    vhost: VirtualHost, arguments: dict[str, object]
+) -> None:
+    exchange = declare_exchange(vhost, "x", arguments=arguments)
+    bind(vhost, "amq.fanout", declare(vhost, "rest"))
+    assert routed(vhost, "x", "unknown") == ["rest"]
+    assert declare_exchange(vhost, "x", arguments={"alternate-exchange": "amq.fanout"}) is exchange
+    with pytest.raises(PreconditionFailed, match="inequivalent arg 'alternate-exchange'"):
+        declare_exchange(vhost, "x", arguments={"alternateExchange": "amq.topic"})
+
+
+def test_an_alternate_binding_may_lead_to_a_queue_and_to_an_exchange_of_that_name_first(
+    vhost: VirtualHost,
+) -> None:
+    declare_exchange(vhost, "x", arguments={"alternateBinding": {"destination": "rest"}})
+    declare_exchange(vhost, "y", arguments={"alternateExchange": "rest"})
+    assert routed(vhost, "x") == []
+    declare(vhost, "rest")
+    assert routed(vhost, "x") == ["rest"]
+    assert routed(vhost, "y") == []
+    declare_exchange(vhost, "rest", "fanout")
+    assert routed(vhost, "x") == []
+
+
+def test_an_exchange_is_restored_with_its_alternate_by_whatever_name(vhost: VirtualHost) -> None:
+    bind(vhost, "amq.fanout", declare(vhost, "rest"))
+    for name, value in (("alternateExchange", "amq.fanout"), ("alternateBinding", 5)):
+        vhost.restore_exchange(
+            name, "direct", is_auto_delete=False, is_internal=False, arguments={name: value}
+        )
+    assert routed(vhost, "alternateExchange") == ["rest"]
+    assert routed(vhost, "alternateBinding") == []
+
+
+def test_a_lenient_declaration_of_an_exchange_is_held_to_its_type(vhost: VirtualHost) -> None:
+    exchange = declare_exchange(vhost, "x", arguments={"alternateExchange": "a"})
+    assert declare_exchange(vhost, "x", is_auto_delete=True, is_lenient=True) is exchange
+    with pytest.raises(PreconditionFailed, match="inequivalent arg 'type'"):
+        declare_exchange(vhost, "x", "fanout", is_lenient=True)
 
 
 def test_an_alternate_exchange_that_does_not_exist_drops(vhost: VirtualHost) -> None:

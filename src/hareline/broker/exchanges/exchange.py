@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Protocol
 
+from hareline.broker.exchanges.alternate import ALTERNATE_BINDING, ALTERNATE_EXCHANGE
+
 Arguments = Mapping[str, object]
 
 
@@ -54,7 +56,8 @@ class Exchange(ABC):
     depends on the routing key and the bindings alone, so that it may be cached; some types know it
     only from their arguments. ``matches_every_key``: a message with CC or BCC is matched with each
     of its keys; where it is False, once, with the key it was published with (RabbitMQ hands the
-    message to those types as a whole, so that a random choice is made once).
+    message to those types as a whole, so that a random choice is made once). ``alternate_queue``:
+    where there is no exchange ``alternate_exchange``, the queue that stands for it; None: none.
     """
 
     type_name: ClassVar[str]
@@ -62,6 +65,7 @@ class Exchange(ABC):
 
     __slots__ = (
         "alternate_exchange",
+        "alternate_queue",
         "arguments",
         "is_auto_delete",
         "is_durable",
@@ -85,8 +89,11 @@ class Exchange(ABC):
         self.is_internal = is_internal
         self.is_static = True
         self.arguments: Arguments = arguments or {}
-        alternate = self.arguments.get("alternate-exchange")
+        alternate = self.arguments.get(ALTERNATE_EXCHANGE)
         self.alternate_exchange = alternate if isinstance(alternate, str) else None
+        self.alternate_queue = (
+            self.alternate_exchange if ALTERNATE_BINDING in self.arguments else None
+        )
         self._begin()
 
     def _begin(self) -> None:  # noqa: B027 - the default exchange has nothing of its own

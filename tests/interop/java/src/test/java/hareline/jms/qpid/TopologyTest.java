@@ -156,6 +156,32 @@ class TopologyTest extends QpidCase {
   }
 
   @Test
+  void anExchangeHasAnAlternate() throws Exception {
+    onlyHareline();
+    Session session = autoSession(connect());
+    String rest = name("rest");
+    MessageConsumer consumer = session.createConsumer(queue(session, rest));
+    String[] declares = {
+      "alternate-exchange: 'amq.direct'", "arguments: {alternateExchange: 'amq.direct'}"
+    };
+    for (String declare : declares) {
+      String name = name("with-alternate");
+      Destination unmatched =
+          session.createTopic(
+              "ADDR:"
+                  + (name + "/" + rest + "; {create: always, node: {type: topic, durable: true,")
+                  + (" x-declare: {type: direct, " + declare + "}}}"));
+      send(session, unmatched, declare);
+      assertEquals(declare, receiveText(consumer));
+      // By binding URL a producer declares the exchange without arguments.
+      Destination again =
+          session.createQueue("BURL:direct://" + name + "//?routingkey='" + rest + "'");
+      send(session, again, "again");
+      assertEquals("again", receiveText(consumer));
+    }
+  }
+
+  @Test
   void s3_theDefaultExchangeMayBeDeclared() throws Exception {
     Session session = autoSession(connect());
     String name = name("default-exchange");

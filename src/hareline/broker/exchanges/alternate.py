@@ -1,0 +1,66 @@
+"""The alternate of an exchange by the names that exchange.declare takes for it.
+
+=======================  ===========================  =============================================
+name                     value                        where an unmatched message goes
+=======================  ===========================  =============================================
+``alternate-exchange``   text (RabbitMQ)              to the exchange of this name, if there is one
+``alternateExchange``    text (Qpid)                  the same
+``alternateBinding``     table or JSON with           the same, or else to the queue of this name
+                         ``destination`` (Qpid)
+=======================  ===========================  =============================================
+
+``broker.vhost`` puts what Qpid's names say under RabbitMQ's, by which an exchange is compared with
+one of the same name, kept in the definitions and checked for permissions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hareline.broker.exchanges import erlang_terms
+from hareline.broker.queues.argument_readers import (
+    InvalidValue,
+    Reader,
+    alternate_binding,
+    filled_text,
+)
+from hareline.errors import PreconditionFailed
+
+ALTERNATE_EXCHANGE: Final = "alternate-exchange"
+ALTERNATE_BINDING: Final = "alternateBinding"
+_QPID_READERS: Final[Mapping[str, Reader]] = {
+    "alternateExchange": filled_text,
+    ALTERNATE_BINDING: alternate_binding,
+}
+
+
+def with_alternate(
+    arguments: Mapping[str, object], *, exchange: str, vhost: str
+) -> Mapping[str, object]:
+    """The arguments, with ``alternate-exchange`` if one of Qpid's names says it.
+
+    Raises PreconditionFailed for values of Qpid's names that are not valid, or names that differ.
+    RabbitMQ's name is the caller's to check.
+    """
+    given = [name for name in _QPID_READERS if name in arguments]
+    if not given:
+        return arguments
+    place = f"exchange '{exchange}' in vhost '{vhost}'"
+    result = dict(arguments)
+    setter = ALTERNATE_EXCHANGE
+    for name in given:
+        value = arguments[name]
+        try:
+            alternate = _QPID_READERS[name](value, erlang_terms.type_name(value))
+        except InvalidValue as problem:
+            raise PreconditionFailed(f"invalid arg '{name}' for {place}: {problem.term}") from None
+        if ALTERNATE_EXCHANGE not in result:
+            setter = name
+            result[ALTERNATE_EXCHANGE] = alternate
+        elif result[ALTERNATE_EXCHANGE] != alternate:
+            raise PreconditionFailed(
+                f"contradictory args '{setter}' and '{name}' for {place}: "
+                "they mean the same and differ"
+            )
+    return result

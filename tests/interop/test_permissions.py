@@ -33,6 +33,11 @@ def sync_publish(channel: BlockingChannel, exchange: str, routing_key: str) -> N
     channel.basic_qos(prefetch_count=0)
 
 
+def leak(channel: BlockingChannel, arguments: dict[str, object]) -> None:
+    """A queue of one's own whose dead letters go elsewhere."""
+    channel.queue_declare("mine-leak", arguments=arguments)
+
+
 def test_own_resources_can_be_used(limited: pika.BlockingConnection, name: str) -> None:
     channel = limited.channel()
     queue, exchange = f"mine-{name}", f"mine-{name}-x"
@@ -51,6 +56,27 @@ def test_own_resources_can_be_used(limited: pika.BlockingConnection, name: str) 
         (lambda ch: ch.queue_delete("yours"), "configure", "queue 'yours'"),
         (lambda ch: ch.exchange_declare("yours"), "configure", "exchange 'yours'"),
         (lambda ch: ch.exchange_delete("yours"), "configure", "exchange 'yours'"),
+        (
+            lambda ch: leak(ch, {"x-dead-letter-exchange": "yours"}),
+            "write",
+            "exchange 'yours'",
+        ),
+        (
+            lambda ch: leak(ch, {"alternateBinding": {"destination": "amq.fanout"}}),
+            "write",
+            "exchange 'amq.fanout'",
+        ),
+        (
+            lambda ch: leak(ch, {"alternateBinding": '{"destination": "yours"}'}),
+            "write",
+            "queue 'yours'",
+        ),
+        (lambda ch: leak(ch, {"alternateExchange": "yours"}), "write", "queue 'yours'"),
+        (
+            lambda ch: ch.exchange_declare("mine-y", arguments={"alternate-exchange": "yours"}),
+            "write",
+            "exchange 'yours'",
+        ),
         (lambda ch: ch.queue_bind("yours", "mine-x", "k"), "write", "queue 'yours'"),
         (lambda ch: ch.queue_bind("mine-q", "amq.topic", "k"), "read", "exchange 'amq.topic'"),
         (lambda ch: ch.exchange_bind("yours", "mine-x"), "write", "exchange 'yours'"),
@@ -66,6 +92,11 @@ def test_own_resources_can_be_used(limited: pika.BlockingConnection, name: str) 
         "delete-queue",
         "declare-exchange",
         "delete-exchange",
+        "dead-letter-exchange",
+        "alternate-binding",
+        "alternate-binding-as-text",
+        "alternate-of-a-queue",
+        "alternate-of-an-exchange",
         "bind-write",
         "bind-read",
         "exchange-bind-write",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline.amqp.reading_arguments import check_not_stream
@@ -15,12 +16,15 @@ from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
 from hareline.broker.exchanges.registry import exchange_class
 from hareline.broker.ownership import ClientOwner, client_owner
+from hareline.broker.queues.dead_letter import alternate_of
 from hareline.errors import AccessRefused, NotFound
 from hareline.wire.methods import Exchange as ExchangeMethods
 from hareline.wire.methods import Frame, commands
 
 if TYPE_CHECKING:
     from hareline.amqp.channel import Channel
+    from hareline.auth.permissions import Resource
+    from hareline.broker.queues.arguments import QueueArguments
 
 
 # Broker-J: how long a queue lives, where that is not a matter of its flags. Clients ask for this
@@ -40,14 +44,25 @@ def _refuse_default_exchange(*names: str) -> None:
         raise AccessRefused("operation not permitted on the default exchange")
 
 
-def _require_dead_letter_rights(
-    channel: Channel, arguments: Mapping[str, object], name: str
-) -> None:
-    """A new queue with a dead letter exchange needs read on itself and write on that."""
-    dead_letter_exchange = arguments.get("x-dead-letter-exchange")
-    if isinstance(dead_letter_exchange, str) and name not in channel.vhost.queues:
-        channel.access.require("read", "queue", name)
-        channel.access.require("write", "exchange", dead_letter_exchange)
+def _require_dead_letter_rights(channel: Channel, name: str, arguments: QueueArguments) -> None:
+    """A new queue needs read on itself and write on all that its dead letters can go to.
+
+    For an alternate that x-dlq-auto makes it needs configure too. The text calls an alternate what
+    it is now; the right covers an exchange and a queue of that name alike.
+    """
+    exchange, alternate = arguments.dead_letter_exchange, alternate_of(arguments, name)
+    if exchange is None and alternate is None:
+        return
+    access, vhost = channel.access, channel.vhost
+    access.require("read", "queue", name)
+    if exchange is not None:
+        access.require("write", "exchange", exchange)
+    if alternate is not None:
+        is_made = arguments.alternate_binding is None and alternate not in vhost.queues
+        if is_made:
+            access.require("configure", "queue", alternate)
+        resource: Resource = "exchange" if alternate in vhost.exchanges else "queue"
+        access.require("write", resource, alternate)
 
 
 # ------------------------------------------------------------------------- exchange
@@ -181,7 +196,6 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
             name = channel.generated_queue_name(arguments)
         else:
             channel.access.require("configure", "queue", name)
-        _require_dead_letter_rights(channel, arguments, name)
         owner = _owner(channel, method)
         ends_with_connection = (
             owner is channel.connection and arguments.get(LIFETIME_POLICY) == CONNECTION_LIFETIME
@@ -194,6 +208,7 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
             owner=owner,
             arguments=arguments,
             lenient_to=channel.connection if channel.dialect.redeclares_leniently else None,
+            check_rights=partial(_require_dead_letter_rights, channel, name),
         )
     channel.last_queue_name = queue.name
     queue.deliver_due()

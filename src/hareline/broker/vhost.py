@@ -10,7 +10,7 @@ Invariant: ``routing_version`` changes whenever the result of any ``route`` coul
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -436,13 +436,16 @@ class VirtualHost:
         owner: object | None,
         arguments: Mapping[str, object],
         lenient_to: object | None = None,
+        check_rights: Callable[[QueueArguments], None] | None = None,
     ) -> Queue:
         """Create the queue, or check that the existing one is equivalent.
 
         ``is_server_named``: the name was made by ``generated_name``, so it may be a reserved one.
         ``owner`` of an exclusive queue is the declaring connection, or the ``ClientOwner`` that
         stands for it and those to come; else it is None. ``lenient_to``: for this connection an
-        existing queue only needs to be as exclusive and as temporary as asked (Broker-J). Raises
+        existing queue only needs to be as exclusive and as temporary as asked (Broker-J).
+        ``check_rights`` is called with the arguments of a new queue before anything they name is
+        looked for, and raises if the declarer may not have it. Raises
         AccessRefused (reserved name), ResourceLocked (the owner is not the same) and
         PreconditionFailed (bad or inequivalent arguments).
         """
@@ -460,6 +463,8 @@ class VirtualHost:
                 f"queue name '{name}' contains reserved prefix '{RESERVED_PREFIX}*'"
             )
         parsed = parse_queue_arguments(arguments, queue=name, vhost=self.name)
+        if check_rights is not None:
+            check_rights(parsed)
         check_queue_type_properties(
             parsed,
             queue=name,

@@ -822,6 +822,79 @@ def test_a_dead_letter_exchange_needs_read_on_the_queue_and_write_on_it(
     assert refusal == denied("write", "exchange", "dlx")
 
 
+ALTERNATES: list[dict[str, object]] = [
+    {"alternateBinding": {"destination": "secret"}},
+    {"alternateBinding": '{"destination": "secret"}'},
+    {"alternateExchange": "secret"},
+    {"alternateBinding": {"destination": "secret"}, "alternateExchange": "secret"},
+    {"alternateExchange": "secret", "x-dead-letter-exchange": "q-dlx"},
+    {"alternateExchange": "secret", "x-dlq-auto": True},
+    {"alternateExchange": "secret", "x-queue-type": "quorum"},
+]
+
+
+@pytest.mark.parametrize("arguments", ALTERNATES)
+@pytest.mark.parametrize("kind", ["queue", "exchange"])
+def test_an_alternate_of_a_queue_needs_read_on_the_queue_and_write_on_the_alternate(
+    broker: SteppedBroker, peer: Peer, arguments: dict[str, object], kind: str
+) -> None:
+    if kind == "queue":
+        peer.declare("secret")
+    else:
+        peer.declare_exchange("secret", "fanout")
+    declare = {"queue": "q", "durable": True, "arguments": arguments}
+    other = alice(broker, read=NOTHING)
+    assert other.refused(1, QUEUE.Declare, **declare) == denied("read", "queue", "q")
+    other = alice(broker, write="^q")
+    assert other.refused(1, QUEUE.Declare, **declare) == denied("write", kind, "secret")
+    assert "q" not in broker.vhost.queues
+    alice(broker, write="^q|^secret$").call(1, QUEUE.Declare, **declare)
+
+
+def test_an_alternate_that_may_not_be_written_to_does_not_show_whether_it_exists(
+    broker: SteppedBroker,
+) -> None:
+    peer = alice(broker, write="^q$")
+    declare = {"queue": "q", "arguments": {"alternateExchange": "nope"}}
+    assert peer.refused(1, QUEUE.Declare, **declare) == denied("write", "queue", "nope")
+
+
+@pytest.mark.parametrize("name", ["x-dlq-auto", "x-qpid-dlq-enabled"])
+def test_a_dead_letter_queue_of_its_own_needs_all_rights_that_its_use_by_hand_would(
+    broker: SteppedBroker, peer: Peer, name: str
+) -> None:
+    declare = {"queue": "q", "arguments": {name: True}}
+    other = alice(broker, read="^q_")
+    assert other.refused(1, QUEUE.Declare, **declare) == denied("read", "queue", "q")
+    other = alice(broker, configure="^q$")
+    assert other.refused(1, QUEUE.Declare, **declare) == denied("configure", "queue", "q_DLQ")
+    other = alice(broker, write="^q$")
+    assert other.refused(1, QUEUE.Declare, **declare) == denied("write", "queue", "q_DLQ")
+    assert not broker.vhost.queues
+    peer.declare("q_DLQ")  # by somebody who may
+    other = alice(broker, configure="^q$")
+    other.call(1, QUEUE.Declare, **declare)
+
+
+def test_a_dead_letter_queue_of_a_queue_with_a_generated_name_needs_the_same(
+    broker: SteppedBroker,
+) -> None:
+    peer = alice(broker, write=r"^amq\.gen-.{22}$")
+    code, text = peer.refused(1, QUEUE.Declare, queue="", arguments={"x-dlq-auto": True})
+    assert code == 403
+    assert re.match(r"ACCESS_REFUSED - write access to queue 'amq\.gen-.{22}_DLQ' in", text)
+    alice(broker, *[r"^amq\.gen-"] * 3).declare("", arguments={"x-dlq-auto": True})
+
+
+def test_a_queue_that_exists_can_be_declared_without_rights_on_its_alternate(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    peer.declare("secret")
+    declare = {"queue": "q", "arguments": {"alternateExchange": "secret"}}
+    peer.call(1, QUEUE.Declare, **declare)
+    alice(broker, write=NOTHING, read=NOTHING).call(1, QUEUE.Declare, **declare)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [{AE: "ae"}, {"alternateExchange": "ae"}, {"alternateBinding": Table({"destination": "ae"})}],

@@ -24,7 +24,7 @@ class Clock:
 
     ``now_ms`` is wall time in epoch milliseconds (what TTLs, timestamps and x-death carry);
     ``monotonic_s`` is for intervals. Both stand still until ``refresh``, so that everything in one
-    turn happens at one instant and messages of a turn share one int object.
+    turn happens at one instant and messages of a turn share one int object; ``running_s`` does not.
     """
 
     __slots__ = ("monotonic_s", "now_ms")
@@ -38,19 +38,32 @@ class Clock:
         self.now_ms = int(time.time() * 1000)
         self.monotonic_s = time.monotonic()
 
+    def running_s(self) -> float:
+        """Monotonic time of this very moment: how long a share of work has taken."""
+        return time.monotonic()
+
 
 class ManualClock(Clock):
-    """A clock that only moves when told to; for tests."""
+    """A clock that only moves when told to; for tests.
 
-    __slots__ = ()
+    ``work_s``: what has passed of ``running_s`` at each look at it, as if work took time.
+    """
+
+    __slots__ = ("_worked_s", "work_s")
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         super().__init__()
         self.now_ms = now_ms
         self.monotonic_s = 0.0
+        self.work_s = 0.0
+        self._worked_s = 0.0
 
     def refresh(self) -> None:
         """Time stands still between calls of ``advance``."""
+
+    def running_s(self) -> float:
+        self._worked_s += self.work_s
+        return self.monotonic_s + self._worked_s
 
     def advance(self, milliseconds: int) -> None:
         self.now_ms += milliseconds

@@ -28,6 +28,12 @@ def test_time_moves_at_a_refresh_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (clock.now_ms, clock.monotonic_s) == (1_700_000_001_000, 51.25)
 
 
+def test_running_time_moves_within_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", lambda: clock.monotonic_s + 0.25)
+    assert clock.running_s() == clock.monotonic_s + 0.25
+
+
 def test_messages_of_a_turn_share_one_int_object() -> None:
     clock = Clock()
     assert clock.now_ms is clock.now_ms
@@ -40,6 +46,15 @@ def test_a_manual_clock_moves_when_told_to() -> None:
     clock.advance(1500)
     clock.refresh()
     assert (clock.now_ms, clock.monotonic_s) == (6500, 1.5)
+
+
+def test_work_takes_no_time_on_a_manual_clock_but_what_a_test_says() -> None:
+    clock = ManualClock()
+    clock.advance(1000)
+    assert (clock.running_s(), clock.running_s()) == (1.0, 1.0)
+    clock.work_s = 0.5
+    assert (clock.running_s(), clock.running_s()) == (1.5, 2.0)
+    assert clock.monotonic_s == 1.0
 
 
 def test_a_manual_clock_starts_at_an_instant_that_looks_like_one() -> None:

@@ -361,7 +361,7 @@ class VhostRecovery:
                     yield from _restore(queue, found, self._shelf)
                     self.message_count += len(found)
         finally:
-            post.release(self._vhost.environment.timers)
+            post.release(self._vhost.environment)
 
 
 def _impossible(what: str, error: AmqpError) -> StoreError:

@@ -447,7 +447,7 @@ def test_message_on_its_way_when_the_exchange_goes_is_dropped(stand: Stand) -> N
     stand.pass_time(1000)
     stand.vhost.delete_exchange("e", if_unused=False)
     stand.exchange("e", arguments={**DIRECT, "alternate-exchange": "spare"})
-    post.release(stand.timers)
+    post.release(stand.vhost.environment)
     assert bodies(queue) == []
 
 
@@ -518,7 +518,7 @@ def test_s9_restored_exchange_gets_its_queue_and_what_was_in_it(stand: Stand) ->
     post = vhost.environment.dead_letter_post
     post.hold()
     waiting.restore_entries([(7, 0, message)])
-    post.release(stand.timers)
+    post.release(vhost.environment)
     stand.pass_time(599)
     assert bodies(queue) == []
     stand.pass_time(1)

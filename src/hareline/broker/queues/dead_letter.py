@@ -55,8 +55,6 @@ NAME_MAX_OCTETS: Final = 255
 FORMS_MAX: Final = 256  # remembered ones, see ``_Form``
 ADDRESSES_MAX: Final = 1024
 PERSISTENT: Final = 2
-COSTLY_HEADER_BYTES: Final = 512  # so many octets of properties, or of a body, cost as much
-COSTLY_BYTES: Final = 65_536  # as one message more
 
 TEXTS: Final = {
     "rejected": "a consumer rejected it",
@@ -189,7 +187,7 @@ class DeadLetters:
             for entry in entries:
                 ledger.keep_leaving(entry)
             settlements = map(ledger.settle_left, entries)
-        environment.dead_letter_post.take(self, messages, reason, environment.timers, settlements)
+        environment.dead_letter_post.take(self, messages, reason, environment, settlements)
 
     def publish_all(self, entries: Iterator[QueueEntry], reason: DeathReason) -> None:
         """Publish the messages of so many entries that each is made only when it is its turn.
@@ -198,25 +196,21 @@ class DeadLetters:
         """
         environment = self._environment
         messages = map(_as_it_came, entries)
-        environment.dead_letter_post.take(self, messages, reason, environment.timers)
+        environment.dead_letter_post.take(self, messages, reason, environment)
 
     def publish_message(self, message: Message, reason: DeathReason) -> None:
         """Publish a message that never became an entry, unless nobody wants these."""
         if reason in self._targets:
             environment = self._environment
-            environment.dead_letter_post.take(self, [message], reason, environment.timers)
+            environment.dead_letter_post.take(self, [message], reason, environment)
 
-    def send(self, message: Message, reason: DeathReason) -> int:
-        """The call of ``dead_letter_post``, when it is this message's turn.
-
-        Returns how much work it was, compared with a usual message: long histories are written and
-        large bodies copied.
-        """
+    def send(self, message: Message, reason: DeathReason) -> None:
+        """The call of ``dead_letter_post``, when it is this message's turn."""
         environment = self._environment
         for target in self._targets[reason]:
             if target.is_default and message.is_from_default:
                 self.cycle_count += 1
-                return 1
+                return
             try:
                 remains = remains_of(
                     message,
@@ -224,7 +218,7 @@ class DeadLetters:
                     is_for_default=target.is_default,
                 )
                 if not self._takes_transient and remains.parts.delivery_mode != PERSISTENT:
-                    return 1
+                    return
                 form = self._form(message.address, remains, reason, target)
                 letter = dead_letter(
                     message,
@@ -240,9 +234,8 @@ class DeadLetters:
                 break
             if queues:
                 self._deliver(letter, queues, form.barred)
-                return 1 + letter.header_size // COSTLY_HEADER_BYTES + letter.size // COSTLY_BYTES
+                return
         self.unroutable_count += 1
-        return 1
 
     def _deliver(self, letter: Message, queues: tuple[Queue, ...], barred: frozenset[str]) -> None:
         is_published = False

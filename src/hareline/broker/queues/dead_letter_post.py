@@ -2,9 +2,9 @@
 
 Called by ``dead_letter``. A dead letter may push another message out of a full queue, and that one
 a third: so they are not published from within one another but one after the other, by whoever came
-first, and a long chain of full queues is a loop here and no recursion. What is more than the work
-of ``LETTERS_PER_GO`` usual ones has to wait until the event loop has looked at its sockets, so that
-a deleted queue with a million messages does not keep everybody else waiting.
+first, and a long chain of full queues is a loop here and no recursion. What takes longer than
+``SHARE_S`` has to wait until the event loop has looked at its sockets, so that a deleted queue with
+a million messages, or one with long histories, does not keep everybody else waiting.
 
 Invariant: dead letters are published in the order in which their messages died.             [hot]
 """
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from hareline.broker.queues.dead_letter import DeadLetters
+    from hareline.broker.queues.environment import QueueEnvironment
     from hareline.broker.queues.queue import DeathReason
-    from hareline.clock import Timers
     from hareline.message import Message
 
-LETTERS_PER_GO: Final = 5_000  # 20 to 60 ms
+SHARE_S: Final = 0.005  # some hundred usual ones
 
 
 class DeadLetterPost:
@@ -45,7 +45,7 @@ class DeadLetterPost:
         sender: DeadLetters,
         messages: Iterable[Message],
         reason: DeathReason,
-        timers: Timers,
+        environment: QueueEnvironment,
         settlements: Iterator[None] | None = None,
     ) -> None:
         """Have ``sender`` publish these; before this returns, unless others come first.
@@ -56,35 +56,38 @@ class DeadLetterPost:
         self._waiting.append((sender, iter(messages), reason, settlements))
         if not self._is_occupied:
             self._is_occupied = True
-            self._go(timers)
+            self._go(environment)
 
     def hold(self) -> None:
         """Publish nothing until ``release``."""
         self._is_occupied = True
         self.is_held = True
 
-    def release(self, timers: Timers) -> None:
+    def release(self, environment: QueueEnvironment) -> None:
         """Go on with what has come meanwhile."""
         self.is_held = False
-        self._go(timers)
+        self._go(environment)
 
-    def _go(self, timers: Timers) -> None:
+    def _go(self, environment: QueueEnvironment) -> None:
         waiting = self._waiting
-        left = LETTERS_PER_GO
+        running_s = environment.clock.running_s
+        due_s = running_s() + SHARE_S
+        is_due = False
         try:
-            while waiting and left > 0:
+            while waiting and not is_due:
                 sender, messages, reason, settlements = waiting[0]
                 for message in messages:
                     if settlements is not None:
                         next(settlements)
-                    left -= sender.send(message, reason)
-                    if left <= 0:
+                    sender.send(message, reason)
+                    is_due = running_s() >= due_s
+                    if is_due:
                         break
                 else:
                     waiting.popleft()
         finally:  # also after an error, which costs the message that it was about and no other
             if waiting:
-                timers.call_later(0.0, lambda: self._go(timers))
+                environment.timers.call_later(0.0, lambda: self._go(environment))
             else:
                 self._is_occupied = False
 

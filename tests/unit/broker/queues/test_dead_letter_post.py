@@ -6,12 +6,13 @@ import sys
 
 import pytest
 
-from hareline.broker.queues import dead_letter
 from hareline.broker.queues.dead_letter import DeadLetters
-from hareline.broker.queues.dead_letter_post import LETTERS_PER_GO
-from hareline.broker.queues.queue import DeathReason
+from hareline.broker.queues.dead_letter_post import SHARE_S
+from hareline.broker.queues.queue import DeathReason, Queue
 from hareline.message import Message
 from tests.support.dead_letters import SmallBroker, drop, publish, reject, summary, take
+
+SHARE = 10
 
 
 @pytest.fixture
@@ -19,21 +20,36 @@ def broker() -> SmallBroker:
     return SmallBroker()
 
 
-def test_a_chain_of_full_queues_is_no_recursion(broker: SmallBroker) -> None:
-    """Each of these drops at once what it gets, so one publish goes through all of them.
+@pytest.fixture
+def slow_broker(broker: SmallBroker) -> SmallBroker:
+    """A share of its time is enough for ``SHARE`` dead letters."""
+    broker.timers.clock.work_s = SHARE_S / (SHARE - 0.5)
+    return broker
 
-    Its history becomes long, and the work is done in shares.
-    """
-    length = sys.getrecursionlimit() // 4
+
+def chain(broker: SmallBroker, length: int) -> Queue:
+    """The end of a chain of queues, each of which drops at once what it gets; "q0" is the first."""
     for number in range(length):
         broker.queue(f"q{number}", max_length=0, exchange="", routing_key=f"q{number + 1}")
-    last = broker.queue(f"q{length}")
+    return broker.queue(f"q{length}")
+
+
+def test_a_chain_of_full_queues_is_no_recursion(broker: SmallBroker) -> None:
+    """One publish goes through all of them, and its history becomes long."""
+    length = sys.getrecursionlimit() // 4
+    last = chain(broker, length)
     publish(broker.queues["q0"])
-    assert last.ready_count == 0
-    broker.advance(0)
     history = summary(take(last))
     assert len(history) == length
     assert history[-1] == ("q0", "maxlen", 1)
+
+
+def test_a_chain_of_full_queues_lets_others_go_on(slow_broker: SmallBroker) -> None:
+    last = chain(slow_broker, 2 * SHARE)
+    publish(slow_broker.queues["q0"])
+    assert (last.ready_count, len(slow_broker.routed)) == (0, SHARE)
+    slow_broker.advance(0)
+    assert len(summary(take(last))) == 2 * SHARE
 
 
 def test_two_full_queues_that_push_into_one_another_come_to_rest(broker: SmallBroker) -> None:
@@ -59,17 +75,19 @@ def test_what_dies_in_the_meantime_waits_for_its_turn(broker: SmallBroker) -> No
     assert [take(last).body for _ in range(5)] == [b"1", b"2", b"3", b"1", b"2"]
 
 
-def test_more_than_a_share_goes_on_by_the_timer_and_in_order(broker: SmallBroker) -> None:
+def test_more_than_a_share_goes_on_by_the_timer_and_in_order(slow_broker: SmallBroker) -> None:
+    broker = slow_broker
     dlq = broker.queue("dlq")
     queue = broker.queue("q", exchange="", routing_key="dlq")
-    count = 2 * LETTERS_PER_GO + 1
+    count = 2 * SHARE + 1
     for number in range(count):
         publish(queue, b"%d" % number)
     drop(queue, "expired", count)
-    assert dlq.ready_count == LETTERS_PER_GO
+    assert dlq.ready_count == SHARE
     publish(queue, b"late")
     reject(queue)  # behind the others, though it dies while they wait
-    assert dlq.ready_count == LETTERS_PER_GO
+    assert dlq.ready_count == SHARE
+    assert len(broker.timers.pending) == 1
     broker.advance(0)
     assert dlq.ready_count == count + 1
     assert len(broker.timers.pending) == 0
@@ -77,31 +95,17 @@ def test_more_than_a_share_goes_on_by_the_timer_and_in_order(broker: SmallBroker
     assert take(dlq).body == b"late"
 
 
-def test_large_bodies_make_smaller_shares(
-    broker: SmallBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dead_letter, "COSTLY_BYTES", 10)
-    dlq = broker.queue("dlq")
-    queue = broker.queue("q", exchange="", routing_key="dlq")
-    for _ in range(10):
-        publish(queue, bytes(10 * LETTERS_PER_GO // 4))
-    drop(queue, "expired", 10)
-    assert dlq.ready_count == 4
-    broker.advance(0)
-    assert dlq.ready_count == 10
-
-
-def test_exactly_a_share_needs_no_timer(broker: SmallBroker) -> None:
-    dlq = broker.queue("dlq")
-    queue = broker.queue("q", exchange="", routing_key="dlq")
-    for _ in range(LETTERS_PER_GO):
+def test_after_exactly_a_share_it_goes_on_as_before(slow_broker: SmallBroker) -> None:
+    dlq = slow_broker.queue("dlq")
+    queue = slow_broker.queue("q", exchange="", routing_key="dlq")
+    for _ in range(SHARE):
         publish(queue)
-    drop(queue, "expired", LETTERS_PER_GO)
-    assert dlq.ready_count == LETTERS_PER_GO
-    broker.advance(0)
+    drop(queue, "expired", SHARE)
+    assert dlq.ready_count == SHARE
+    slow_broker.advance(0)
     publish(queue)
     reject(queue)
-    assert dlq.ready_count == LETTERS_PER_GO + 1
+    assert dlq.ready_count == SHARE + 1
 
 
 def test_an_error_costs_one_message_and_the_rest_is_published_later(
@@ -114,10 +118,10 @@ def test_an_error_costs_one_message_and_the_rest_is_published_later(
     assert queue.dead_letters is not None
     original = type(queue.dead_letters).send
 
-    def send(self: DeadLetters, message: Message, reason: DeathReason) -> int:
+    def send(self: DeadLetters, message: Message, reason: DeathReason) -> None:
         if message.body == b"a":
             raise RuntimeError("a bug")
-        return original(self, message, reason)
+        original(self, message, reason)
 
     monkeypatch.setattr(type(queue.dead_letters), "send", send)
     with pytest.raises(RuntimeError):

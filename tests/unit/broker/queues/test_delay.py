@@ -263,7 +263,7 @@ def test_they_wait_during_a_recovery_and_are_still_there(place: DelayPlace) -> N
     place.pass_time(10)
     assert place.onward.sent == []
     assert place.queue.held_count == 1
-    post.release(place.timers)
+    post.release(place.environment)
     place.pass_time(PAUSE_MS)
     assert place.onward.sent == [b"m"]
     assert place.queue.held_count == 0

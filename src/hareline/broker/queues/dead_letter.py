@@ -15,8 +15,9 @@ default dead-letter      rejected, expired, maxlen,             ``<queue>.<reaso
 exchange (virtual host)  delivery_limit, or ``reasons``
 =======================  =====================================  ==================================
 
-A dead letter that reaches no queue, is refused by the queue, or would go round in a cycle that no
-client has a part in, is lost; that is no error (RabbitMQ).
+A dead letter that reaches no queue, is refused by the queue, would go round in a cycle that no
+client has a part in, or has gone so far without one that a cycle could not be told any more, is
+lost; that is no error (RabbitMQ, but for the last).
 
 Invariant: a message's history is never forgotten on the way: what is published here is a
 ``DeadLetter``, and stays one.                                                               [hot]
@@ -26,15 +27,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hareline.broker.queues.death_history import (
-    Remains,
-    barred_queues,
-    deaths_of,
-    record_death,
-    remains_of,
-)
+from hareline.broker.queues.death_history import Remains, record_death, remains_of
 from hareline.errors import MalformedFrame, PreconditionFailed, StoreError
-from hareline.message import Address, BlindAddress, dead_letter, encode_fields
+from hareline.message import Address, BlindAddress, Table, dead_letter, encode_fields
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -52,7 +47,9 @@ DLQ_SUFFIX: Final = "_DLQ"  # Broker-J: qpid.broker_dead_letter_queue_suffix
 DELIVERY_COUNT_HEADER: Final = "x-delivery-count"
 NAME_MAX_OCTETS: Final = 255
 
-FORMS_MAX: Final = 256  # remembered ones, see ``_Form``
+# Of histories in remembered forms, see ``_Form``: some 200 short ones, and no long one at all.
+FORMS_MAX_BYTES: Final = 65_536
+FORM_MAX_BYTES: Final = 4_096
 ADDRESSES_MAX: Final = 1024
 PERSISTENT: Final = 2
 
@@ -98,7 +95,7 @@ class DeadLetters:
     published.
 
     ``published_count``, ``unroutable_count`` and ``cycle_count`` count messages: published to at
-    least one queue, published to none, and copies kept from going round.
+    least one queue, published to none, and copies kept from going round, or further.
 
     Raises PreconditionFailed for a name or key of more than 255 octets.
     """
@@ -107,6 +104,7 @@ class DeadLetters:
         "_addresses",
         "_environment",
         "_forms",
+        "_forms_bytes",
         "_forms_second",
         "_queue_name",
         "_takes_transient",
@@ -147,6 +145,7 @@ class DeadLetters:
             queue.name, exchange, routing_key, alternate, default_exchange, reasons, expiry_policy
         )
         self._forms: dict[tuple[object, ...], _Form] = {}
+        self._forms_bytes = 0
         self._forms_second = 0
         self._addresses: dict[tuple[str, str], Address] = {}
         self.published_count = 0
@@ -220,6 +219,9 @@ class DeadLetters:
                 if not self._takes_transient and remains.parts.delivery_mode != PERSISTENT:
                     return
                 form = self._form(message.address, remains, reason, target)
+                if form is None:
+                    self.cycle_count += 1
+                    return
                 letter = dead_letter(
                     message,
                     remains.parts.with_fields(remains.fields + form.history),
@@ -254,10 +256,11 @@ class DeadLetters:
 
     def _form(
         self, address: Address, remains: Remains, reason: DeathReason, target: Target
-    ) -> _Form:
+    ) -> _Form | None:
+        """None for a message that has died too often without a client (``record_death``)."""
         second = self._environment.clock.now_ms // 1000
-        if second != self._forms_second or len(self._forms) >= FORMS_MAX:
-            self._forms.clear()
+        if second != self._forms_second:
+            self._forget_forms()
             self._forms_second = second
         key = (
             remains.history,
@@ -269,14 +272,28 @@ class DeadLetters:
         )
         form = self._forms.get(key)
         if form is None:
-            form = self._forms[key] = self._new_form(address, remains, reason, target)
+            form = self._new_form(address, remains, reason, target)
+            if form is not None:
+                self._remember(key, form, len(remains.history) + len(form.history))
         return form
+
+    def _remember(self, key: tuple[object, ...], form: _Form, size: int) -> None:
+        if size > FORM_MAX_BYTES:
+            return
+        if self._forms_bytes + size > FORMS_MAX_BYTES:
+            self._forget_forms()
+        self._forms[key] = form
+        self._forms_bytes += size
+
+    def _forget_forms(self) -> None:
+        self._forms.clear()
+        self._forms_bytes = 0
 
     def _new_form(
         self, address: Address, remains: Remains, reason: DeathReason, target: Target
-    ) -> _Form:
+    ) -> _Form | None:
         shown_keys = [address.routing_key, *remains.copies]
-        headers = record_death(
+        history = record_death(
             remains.history,
             queue=self._queue_name,
             reason=reason,
@@ -285,23 +302,23 @@ class DeadLetters:
             routing_keys=shown_keys,
             expiration=remains.parts.expiration,
         )
+        if history is None:
+            return None
+        octets = history.octets
         if target.is_default:
+            headers = Table()
             headers["x-dead-reason"] = reason
             headers["x-dead-text"] = TEXTS[reason]
             headers["x-dead-queue"] = self._queue_name
             headers["x-dead-exchange"] = address.exchange
             headers["x-dead-routing-key"] = address.routing_key
+            octets += encode_fields(headers)
         routing_keys = [target.routing_key] if target.routing_key is not None else shown_keys
         blind_keys = address.blind_keys if target.routing_key is None else ()
         new_address = self._address(target.exchange, routing_keys[0])
         if blind_keys:
             new_address = BlindAddress(new_address, blind_keys)
-        return _Form(
-            encode_fields(headers),
-            new_address,
-            [*routing_keys, *blind_keys],
-            barred_queues(deaths_of(headers)),
-        )
+        return _Form(octets, new_address, [*routing_keys, *blind_keys], history.barred)
 
     def _address(self, exchange: str, routing_key: str) -> Address:
         """The same object each time, since consumers remember what they write by it."""

@@ -16,13 +16,14 @@ A table has ``count`` l, ``reason`` S, ``queue`` S, ``time`` T (seconds, of the 
 the message had a time to live of its own.
 
 Invariant: the history is what the broker wrote last into the headers table, ``history_size`` octets
-of it, with x-death at the front. What a client wrote under these names is removed at the first
-death, and everything else in the table stays, octet for octet.                              [hot]
+of it: x-death, x-first-death-*, x-last-death-*, and what the default dead-letter exchange adds, in
+this order and with the fields in the order above. What a client wrote under these names is removed
+at the first death, and everything else in the table stays, octet for octet.                 [hot]
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hareline.message import (
     Message,
@@ -53,6 +54,24 @@ _TRACE_OF_DEATH: Final = b"-death"
 _TRACE_OF_DEFAULT: Final = b"x-dead-"
 _HISTORY_START: Final = b"\x07x-deathA"
 
+DEATHS_MAX: Final = 256
+DEATHS_MAX_BYTES: Final = 262_144  # twice what usual clients take as headers; CC can be as long
+_DEATHS_MIN: Final = 2  # the latest and the oldest one are never forgotten
+
+# A table of x-death in octets: F, size, count, reason, queue, ...
+_COUNT_AT: Final = 5 + len(b"\x05countl")
+_REASON_AT: Final = _COUNT_AT + 8
+_REASON_HEAD: Final = len(b"\x06reasonS") + 4
+_QUEUE_HEAD: Final = len(b"\x05queueS") + 4
+_REJECTED: Final = encode_fields(Table(reason=REJECTED))
+
+
+class History(NamedTuple):
+    """What the headers say of all deaths; ``barred`` are the queues it must not come back to."""
+
+    octets: bytes
+    barred: frozenset[str]
+
 
 class Remains(NamedTuple):
     """A dead message's properties: ``fields`` of its headers that are not the broker's, and the
@@ -78,7 +97,7 @@ def remains_of(message: Message, *, keeps_copies: bool, is_for_default: bool) ->
         history = fields[start:]
         fields = fields[:start]
         if not history.startswith(_HISTORY_START):  # somebody wrote a header behind it
-            fields, history = _found_history(parts.fields)
+            fields, history = _found_history(parts.fields, is_from_default=message.is_from_default)
     copies: tuple[str, ...] = ()
     if (
         _TRACE_OF_COPIES in fields
@@ -95,11 +114,11 @@ def remains_of(message: Message, *, keeps_copies: bool, is_for_default: bool) ->
     return Remains(parts, fields, history, copies)
 
 
-def _found_history(octets: bytes) -> tuple[bytes, bytes]:
+def _found_history(octets: bytes, *, is_from_default: bool) -> tuple[bytes, bytes]:
     """Fields and history of a dead letter in whose headers they are mixed up."""
     fields, history = Table(), Table()
     for name, value in decode_fields(octets).items():
-        is_ours = name in DEATH_NAMES or name in DEFAULT_NAMES
+        is_ours = name in DEATH_NAMES or (is_from_default and name in DEFAULT_NAMES)
         (history if is_ours else fields)[name] = value
     return encode_fields(fields), encode_fields(history)
 
@@ -121,21 +140,27 @@ def record_death(
     exchange: str,
     routing_keys: list[str],
     expiration: str | None,
-) -> Table:
-    """The history with one more death, to be written at the end of the headers.
+) -> History | None:
+    """The history with one more death; None if it would forget how the message came here.
 
     ``history`` is empty at the first. ``exchange``, ``routing_keys`` (with CC) and ``expiration``
-    are those with which the message was published to ``queue``. Raises MalformedFrame.
+    are those with which the message was published to ``queue``.
+
+    The octets of earlier deaths are moved as they are. Above ``DEATHS_MAX`` deaths or
+    ``DEATHS_MAX_BYTES`` the second oldest is forgotten, but only what is older than the latest
+    rejection: of the queues since then each must be known, or the message could go round in them.
     """
-    headers = decode_fields(history)
-    deaths = deaths_of(headers)
+    deaths: list[bytes] = []
+    first = behind = b""
+    if history:
+        deaths, first, behind = _cut(history)
+    place = encode_fields(Table(reason=reason, queue=queue))
     for position, death in enumerate(deaths):
-        if death["queue"] == queue and death["reason"] == reason:
-            latest = deaths.pop(position)
-            latest["count"] = cast("int", latest["count"]) + 1
+        if death.startswith(place, _REASON_AT):
+            latest = _counted_up(deaths.pop(position))
             break
     else:
-        latest = Table(
+        table = Table(
             {
                 "count": 1,
                 "reason": reason,
@@ -146,30 +171,62 @@ def record_death(
             }
         )
         if expiration is not None:
-            latest["original-expiration"] = expiration
-    headers[X_DEATH] = [latest, *deaths]
-    details: dict[str, object] = {"reason": reason, "queue": queue, "exchange": exchange}
-    for detail, value in details.items():
-        headers.setdefault(f"x-first-death-{detail}", value)
-    for detail, value in details.items():
-        headers[f"x-last-death-{detail}"] = value
-    return headers
+            table["original-expiration"] = expiration
+        fields = encode_fields(table)
+        latest = b"F%b%b" % (len(fields).to_bytes(4, "big"), fields)
+    deaths.insert(0, latest)
+    barred = _barred_queues(deaths)
+    size = sum(map(len, deaths))
+    while len(deaths) > DEATHS_MAX or (size > DEATHS_MAX_BYTES and len(deaths) > _DEATHS_MIN):
+        if len(barred) >= len(deaths) - _DEATHS_MIN:
+            return None
+        size -= len(deaths.pop(-_DEATHS_MIN))
+    details = {"reason": reason, "queue": queue, "exchange": exchange}
+    if not first:
+        first = encode_fields(Table({f"x-first-death-{name}": details[name] for name in _DETAILS}))
+    last = encode_fields(Table({f"x-last-death-{name}": details[name] for name in _DETAILS}))
+    head = _HISTORY_START + size.to_bytes(4, "big")
+    return History(b"".join([head, *deaths, first, last, behind]), frozenset(barred))
 
 
-def deaths_of(headers: Table) -> list[Table]:
-    """The deaths in a history, the latest first."""
-    return cast("list[Table]", headers.get(X_DEATH, []))
+def _cut(history: bytes) -> tuple[list[bytes], bytes, bytes]:
+    """The tables of x-death, the fields x-first-death-*, and what follows x-last-death-*."""
+    position = len(_HISTORY_START) + 4
+    end = position + int.from_bytes(history[position - 4 : position], "big")
+    deaths: list[bytes] = []
+    while position < end:
+        start = position
+        position += 5 + int.from_bytes(history[position + 1 : position + 5], "big")
+        deaths.append(history[start:position])
+    first_end = _behind_details(history, end)
+    return deaths, history[end:first_end], history[_behind_details(history, first_end) :]
 
 
-def barred_queues(deaths: list[Table]) -> frozenset[str]:
-    """The queues in which it died since a client last rejected it.
+def _behind_details(history: bytes, position: int) -> int:
+    """Where the fields end that say reason, queue and exchange of one death."""
+    for _ in _DETAILS:
+        position += 2 + history[position]  # the name and the type, S
+        position += 4 + int.from_bytes(history[position : position + 4], "big")
+    return position
+
+
+def _counted_up(death: bytes) -> bytes:
+    count = int.from_bytes(death[_COUNT_AT:_REASON_AT], "big") + 1
+    return death[:_COUNT_AT] + count.to_bytes(8, "big") + death[_REASON_AT:]
+
+
+def _barred_queues(deaths: list[bytes]) -> list[str]:
+    """The queues of the deaths since a client last rejected the message.
 
     Coming back to one of these would be a cycle that nobody but the broker keeps going
     (RabbitMQ: ``mc:is_death_cycle``).
     """
-    names: set[str] = set()
+    names: list[str] = []
     for death in deaths:
-        if death["reason"] == REJECTED:
+        if death.startswith(_REJECTED, _REASON_AT):
             break
-        names.add(cast("str", death["queue"]))
-    return frozenset(names)
+        start = _REASON_AT + _REASON_HEAD
+        start += int.from_bytes(death[start - 4 : start], "big") + _QUEUE_HEAD
+        end = start + int.from_bytes(death[start - 4 : start], "big")
+        names.append(str(death[start:end], "utf-8", "surrogateescape"))
+    return names

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from hareline.broker.queues.arguments import parse_queue_arguments
-from hareline.broker.queues.dead_letter import DeadLetters, alternate_of, dead_letters_of
+from hareline.broker.queues.dead_letter import (
+    FORM_MAX_BYTES,
+    FORMS_MAX_BYTES,
+    DeadLetters,
+    alternate_of,
+    dead_letters_of,
+)
 from hareline.broker.queues.queue import Queue
 from hareline.errors import PreconditionFailed
 from hareline.message import Address, BlindAddress, DeadLetter, Message, Table
@@ -212,6 +218,23 @@ def test_more_kinds_of_messages_than_are_remembered_are_all_right(
         letter = take(dlq)
         assert letter.address.routing_key == f"k{number}"
         assert deaths(letter)[0]["routing-keys"] == [f"k{number}"]
+
+
+def test_what_is_remembered_of_messages_that_died_alike_is_bounded_in_octets(
+    broker: SmallBroker, dlq: Queue
+) -> None:
+    """A queue that many messages died in keeps little of them, and nothing of long histories."""
+    queue = broker.queue("q", exchange="dlx")
+    letters = queue.dead_letters
+    assert letters is not None
+    for length in (1, 250, FORM_MAX_BYTES):
+        for number in range(1000):
+            publish(queue, headers=Table(CC=["k" * length, f"{number}"]))
+            reject(queue)
+            kept = sum(len(form.history) for form in letters._forms.values())
+            assert kept <= letters._forms_bytes <= FORMS_MAX_BYTES
+            assert all(len(form.history) <= FORM_MAX_BYTES for form in letters._forms.values())
+        assert letters._forms
 
 
 def test_so_many_headers_that_with_these_they_are_unreadable_cost_the_message_and_nothing_else(

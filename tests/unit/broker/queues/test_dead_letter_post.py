@@ -8,6 +8,7 @@ import pytest
 
 from hareline.broker.queues.dead_letter import DeadLetters
 from hareline.broker.queues.dead_letter_post import SHARE_S
+from hareline.broker.queues.death_history import DEATHS_MAX
 from hareline.broker.queues.queue import DeathReason, Queue
 from hareline.message import Message
 from tests.support.dead_letters import SmallBroker, drop, publish, reject, summary, take
@@ -50,6 +51,20 @@ def test_a_chain_of_full_queues_lets_others_go_on(slow_broker: SmallBroker) -> N
     assert (last.ready_count, len(slow_broker.routed)) == (0, SHARE)
     slow_broker.advance(0)
     assert len(summary(take(last))) == 2 * SHARE
+
+
+def test_a_chain_without_end_ends_where_its_beginning_would_be_forgotten(
+    broker: SmallBroker,
+) -> None:
+    last = chain(broker, DEATHS_MAX + 1)
+    publish(broker.queues["q0"])
+    publish(broker.queues["q1"])
+    assert take(last).headers["x-first-death-queue"] == "q1"
+    assert last.ready_count == 0
+    letters = broker.queues[f"q{DEATHS_MAX}"].dead_letters
+    assert letters is not None
+    assert (letters.cycle_count, letters.published_count) == (1, 1)
+    assert len(broker.environment.dead_letter_post) == 0
 
 
 def test_two_full_queues_that_push_into_one_another_come_to_rest(broker: SmallBroker) -> None:

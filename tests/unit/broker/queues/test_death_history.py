@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hareline.broker.queues.death_history import barred_queues, record_death, remains_of
+from hareline.broker.queues import death_history
+from hareline.broker.queues.death_history import (
+    DEATHS_MAX,
+    DEATHS_MAX_BYTES,
+    History,
+    record_death,
+    remains_of,
+)
 from hareline.errors import MalformedFrame
 from hareline.message import Address, DeadLetter, Message, Table, decode_fields, encode_fields
 from hareline.wire.encoder import header_frame
@@ -19,7 +28,7 @@ NOW_MS = 1_700_000_123_999
 def died(message: Message, queue: str, reason: Any, now_ms: int = NOW_MS) -> DeadLetter:
     """The dead letter of this message, published to the exchange ``dlx`` with its own key."""
     remains = remains_of(message, keeps_copies=True, is_for_default=False)
-    headers = record_death(
+    history = record_death(
         remains.history,
         queue=queue,
         reason=reason,
@@ -28,10 +37,10 @@ def died(message: Message, queue: str, reason: Any, now_ms: int = NOW_MS) -> Dea
         routing_keys=[message.address.routing_key, *remains.copies],
         expiration=remains.parts.expiration,
     )
-    history = encode_fields(headers)
-    octets = remains.parts.with_fields(remains.fields + history)
+    assert history is not None
+    octets = remains.parts.with_fields(remains.fields + history.octets)
     address = Address.of("dlx", message.address.routing_key)
-    return DeadLetter(message, octets, address, now_ms, len(history))
+    return DeadLetter(message, octets, address, now_ms, len(history.octets))
 
 
 def deaths(message: Message) -> list[Any]:
@@ -239,24 +248,207 @@ def test_the_history_is_found_behind_a_header_that_was_written_later() -> None:
     assert [death["count"] for death in deaths(died(letter, "q", "rejected"))] == [3]
 
 
+def test_what_a_client_wrote_under_the_names_of_the_default_exchange_is_no_history() -> None:
+    letter = died(make_message(headers=Table({"x-dead-reason": "mine"})), "q", "rejected")
+    moved = letter.with_header("x-delivery-count", 2)
+    remains = remains_of(moved, keeps_copies=True, is_for_default=True)
+    assert decode_fields(remains.fields) == {"x-delivery-count": 2}
+    assert "x-dead-reason" not in decode_fields(remains.history)
+    remains = remains_of(moved, keeps_copies=True, is_for_default=False)
+    assert decode_fields(remains.fields)["x-dead-reason"] == "mine"
+
+
 # ----------------------------------------------------------------------------- its cycles
 
 
-def death(queue: str, reason: str) -> Table:
-    return Table(queue=queue, reason=reason)
+def history_of(*deaths: tuple[str, Any], **options: Any) -> History | None:
+    """The history of a message that died in these queues for these reasons, the first one first."""
+    history: History | None = History(b"", frozenset())
+    for queue, reason in deaths:
+        assert history is not None
+        history = one_more(history, queue, reason, **options)
+    return history
+
+
+def one_more(history: History, queue: str, reason: Any, routing_key: str = "k") -> History | None:
+    return record_death(
+        history.octets,
+        queue=queue,
+        reason=reason,
+        now_ms=NOW_MS,
+        exchange="e",
+        routing_keys=[routing_key],
+        expiration=None,
+    )
+
+
+def queues_in(history: History | None) -> list[object]:
+    assert history is not None
+    found: Any = decode_fields(history.octets)["x-death"]
+    return [death["queue"] for death in found]
 
 
 @pytest.mark.parametrize(
-    ("history", "barred"),
+    ("deaths", "barred"),
     [
-        ([], set()),
-        ([death("a", "expired")], {"a"}),
-        ([death("a", "rejected")], set()),
-        ([death("a", "expired"), death("b", "maxlen")], {"a", "b"}),
-        ([death("a", "expired"), death("b", "rejected"), death("c", "expired")], {"a"}),
-        ([death("b", "rejected"), death("a", "expired")], set()),
-        ([death("a", "delivery_limit"), death("a", "rejected")], {"a"}),
+        ([("a", "expired")], {"a"}),
+        ([("a", "rejected")], set()),
+        ([("b", "maxlen"), ("a", "expired")], {"a", "b"}),
+        ([("c", "expired"), ("b", "rejected"), ("a", "expired")], {"a"}),
+        ([("a", "expired"), ("b", "rejected")], set()),
+        ([("a", "rejected"), ("a", "delivery_limit")], {"a"}),
+        ([("b", "rejected"), ("a", "expired"), ("b", "rejected")], set()),
     ],
 )
-def test_queues_are_barred_up_to_the_last_rejection(history: list[Table], barred: set[str]) -> None:
-    assert barred_queues(history) == barred
+def test_queues_are_barred_up_to_the_last_rejection(
+    deaths: list[tuple[str, str]], barred: set[str]
+) -> None:
+    history = history_of(*deaths)
+    assert history is not None
+    assert history.barred == barred
+
+
+# ----------------------------------------------------------------------------- their bound
+
+
+def test_a_long_history_keeps_the_first_and_the_latest_deaths() -> None:
+    names = [f"q{number}" for number in range(DEATHS_MAX + 10)]
+    history = history_of(*[(name, "rejected") for name in names])
+    assert queues_in(history) == [*reversed(names[11:]), "q0"]
+    assert history is not None
+    headers = decode_fields(history.octets)
+    assert (headers["x-first-death-queue"], headers["x-last-death-queue"]) == ("q0", names[-1])
+
+
+def test_a_death_that_is_repeated_makes_a_full_history_no_longer() -> None:
+    names = [f"q{number}" for number in range(DEATHS_MAX)]
+    history = history_of(*[(name, "rejected") for name in names], ("q7", "rejected"))
+    assert queues_in(history) == ["q7", *(n for n in reversed(names) if n != "q7")]
+
+
+def test_no_queue_is_forgotten_in_which_it_died_since_it_was_rejected() -> None:
+    """Else it could come back there, and go round in more queues than a history has."""
+    full = history_of(*[(f"q{number}", "expired") for number in range(DEATHS_MAX)])
+    assert full is not None
+    assert len(full.barred) == DEATHS_MAX
+    assert one_more(full, "one-more", "maxlen") is None
+
+
+def test_a_rejection_lets_it_go_on_for_as_long_again() -> None:
+    first = history_of(*[(f"a{number}", "expired") for number in range(DEATHS_MAX - 1)])
+    assert first is not None
+    history = one_more(first, "work", "rejected")
+    for number in range(DEATHS_MAX - 2):
+        assert history is not None
+        assert history.barred == {f"b{before}" for before in range(number)}
+        history = one_more(history, f"b{number}", "expired")
+    assert queues_in(history)[-2:] == ["work", "a0"]
+    assert history is not None
+    assert one_more(history, "c", "expired") is None
+
+
+def test_the_octets_of_a_history_have_a_bound_too() -> None:
+    """Each death has all routing keys of the message, which may be many."""
+    key = "k" * (DEATHS_MAX_BYTES // 4)
+    history = history_of(*[(name, "rejected") for name in "abcdef"], routing_key=key)
+    assert queues_in(history) == ["f", "e", "a"]
+    history = history_of(*[(name, "expired") for name in "abc"], routing_key=key)
+    assert history is not None
+    assert one_more(history, "d", "expired", routing_key=key) is None
+
+
+def test_two_deaths_are_kept_however_long_they_are() -> None:
+    key = "k" * DEATHS_MAX_BYTES
+    assert queues_in(history_of(("a", "expired"), ("b", "expired"), routing_key=key)) == ["b", "a"]
+
+
+# --------------------------------------------------------------- without decoding the others
+
+
+def decoded_and_encoded(
+    history: bytes, queue: str, reason: str, now_ms: int, exchange: str, keys: list[str], ttl: Any
+) -> bytes:
+    """What ``record_death`` returns, by decoding all that there is and encoding it again."""
+    headers = decode_fields(history)
+    deaths: Any = headers.get("x-death", [])
+    latest: Any
+    found = [death for death in deaths if (death["queue"], death["reason"]) == (queue, reason)]
+    latest = found[0] if found else Table(count=0, reason=reason, queue=queue)
+    latest["count"] += 1
+    if not found:
+        latest["time"] = Timestamp(now_ms // 1000)
+        latest["exchange"] = exchange
+        latest["routing-keys"] = keys
+        if ttl is not None:
+            latest["original-expiration"] = ttl
+    headers["x-death"] = [latest, *(death for death in deaths if death is not latest)]
+    details = (("reason", reason), ("queue", queue), ("exchange", exchange))
+    for name, value in details:
+        headers.setdefault(f"x-first-death-{name}", value)
+    for name, value in details:
+        headers[f"x-last-death-{name}"] = value
+    return encode_fields(headers)
+
+
+# Names that look like octets of a history, and such as are not UTF-8.
+_TRICKY = ["", "q", "\x06reasonS\0\0\0\x08rejected", "x-death", "\udcff", "é" * 100, "F\0\0\0\x05"]
+_NAMES = st.sampled_from(_TRICKY) | st.text("ab", max_size=2)
+_REASONS = st.sampled_from(["rejected", "expired", "maxlen", "delivery_limit"])
+_DEATHS = st.tuples(
+    _NAMES,
+    _REASONS,
+    st.integers(0, 2**40),
+    _NAMES,
+    st.lists(_NAMES, min_size=1, max_size=3),
+    st.none() | st.just("5"),
+)
+
+
+@given(st.lists(_DEATHS, max_size=12), st.booleans())
+def test_a_death_is_added_as_if_all_had_been_decoded_and_encoded(
+    deaths: list[Any], is_from_default: bool
+) -> None:
+    expected = octets = b""
+    for number, death in enumerate(deaths):
+        queue, reason, now_ms, exchange, keys, expiration = death
+        history = record_death(
+            octets,
+            queue=queue,
+            reason=reason,
+            now_ms=now_ms,
+            exchange=exchange,
+            routing_keys=keys,
+            expiration=expiration,
+        )
+        assert history is not None
+        octets = history.octets
+        expected = decoded_and_encoded(expected, *death)
+        if is_from_default and not number:  # the headers that only such a letter has
+            more = encode_fields(Table({"x-dead-reason": "expired", "x-dead-queue": "q"}))
+            octets, expected = octets + more, expected + more
+        assert octets == expected
+        tables: Any = decode_fields(octets)["x-death"]
+        reasons = [table["reason"] for table in tables]
+        rejected_at = reasons.index("rejected") if "rejected" in reasons else len(reasons)
+        assert history.barred == {table["queue"] for table in tables[:rejected_at]}
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdefgh"), _REASONS), max_size=60))
+def test_no_message_goes_round_without_a_client_however_short_its_history(
+    deaths: list[tuple[str, Any]],
+) -> None:
+    """Whatever was forgotten: each queue in which it died since its last rejection is barred."""
+    history: History | None = History(b"", frozenset())
+    since_rejected: set[str] = set()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(death_history, "DEATHS_MAX", 4)
+        for queue, reason in deaths:
+            if queue in since_rejected:
+                continue  # it does not get there
+            assert history is not None
+            history = one_more(history, queue, reason)
+            if history is None:
+                return
+            since_rejected = set() if reason == "rejected" else since_rejected | {queue}
+            assert history.barred >= since_rejected
+            assert len(queues_in(history)) <= 4

@@ -3,7 +3,8 @@
 ``Broker`` is what the CLI runs as a daemon and ``hareline.testing`` runs in a thread. Start:
 addresses bound, users, what is on disk, virtual hosts, watches, management port, AMQP ports last.
 Stop: ports first, then connection.close 320 to everybody, until all are gone or the deadline has
-passed, then the store.
+passed; the management port; timers; when the dead letters that wait are published, turns; then the
+store.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class Broker:
         self._timers = LoopTimers(loop, clock)
         self.context = Context(
             clock=clock,
-            turn=Turn(loop.call_soon, time.monotonic),
+            turn=Turn(self._timers.call_soon, time.monotonic),
             users=UserRegistry(_users(settings, settings), settings.auth.loopback_users),
             mechanisms=MechanismRegistry(settings.auth.mechanisms),
             identity=_identity(settings),
@@ -340,8 +341,8 @@ class Broker:
                 for connection in list(connections):
                     connection.link.abort()
                 await are_gone.wait()
-        await self._post_dead_letters(due_s)
         await self._close_management()
+        await self._post_dead_letters(due_s)
         self._close_storage(max(due_s - time.monotonic(), STORAGE_CLOSE_MIN_S))
 
     async def _post_dead_letters(self, due_s: float) -> None:
@@ -349,9 +350,15 @@ class Broker:
 
         ``due_s``: when it ends at the latest, on the monotonic clock.
         """
-        posts = [vhost.environment.dead_letter_post for vhost in self.context.vhosts.values()]
-        while any(posts) and time.monotonic() < due_s:  # noqa: ASYNC110 - hardly ever, and not long
-            await asyncio.sleep(0)
+        self._timers.stop_timers()  # else what expires meanwhile would die too, and have no end
+        environments = [vhost.environment for vhost in self.context.vhosts.values()]
+        while time.monotonic() < due_s:
+            waiting = [each for each in environments if each.dead_letter_post]
+            if not waiting:
+                break
+            for environment in waiting:
+                environment.dead_letter_post.go_on(environment)
+            await asyncio.sleep(0)  # for the store, and the queues that letters came to
 
     def _stop_watches(self) -> None:
         self._key_maker.stop()
@@ -360,6 +367,8 @@ class Broker:
             self._disk_watch.stop()
 
     def _close_storage(self, timeout_s: float = math.inf) -> None:
+        """Nothing in the broker happens by itself from here on; the store has what did before."""
+        self._timers.stop()
         storage, self._storage = self._storage, None
         if storage is not None:
             storage.close(timeout_s)

@@ -674,6 +674,31 @@ def test_told_to_stop_before_it_has_started_it_stops(tmp_path: Path) -> None:
     daemon.stop()
 
 
+def test_messages_that_expire_during_an_orderly_stop_are_in_one_queue_or_the_other(
+    daemon: BrokerProcess,
+) -> None:
+    """Each has a time of its own, and the end of the store comes between two of them.
+
+    ``stop`` fails where the daemon has logged an error.
+    """
+    count = 3_000
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    connection = pika.BlockingConnection(pika.URLParameters(daemon.url))
+    channel = connection.channel()
+    channel.queue_declare("dead", durable=True)
+    channel.queue_declare("q", durable=True, arguments=arguments)
+    for number in range(count):
+        publish(channel, "q", str(number), expiration=str(500 + number * 7919 % 2_500))
+    wait_for(lambda: depth(channel, "dead") > count // 10, DEADLINE_S, "the first to expire")
+    connection.close()
+    daemon.stop()
+    daemon.start()
+    with channel_to(daemon) as channel:
+        wait_for(lambda: depth(channel, "q") == 0, DEADLINE_S, "the last to expire")
+        wait_for(lambda: depth(channel, "dead") >= count, DEADLINE_S, "their dead letters")
+        assert sorted(drained(channel, "dead"), key=int) == [str(each) for each in range(count)]
+
+
 def test_dead_letters_that_wait_at_an_orderly_stop_are_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,8 @@
-"""``hareline.clock.Timers`` on an event loop: what the queues' timers run on in the server."""
+"""``hareline.clock.Timers`` on an event loop: what the queues' timers run on in the server.
+
+The end of a turn is called from here too, so that both are stopped in one place: what a queue does
+after the store is closed would never get to the disk.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,37 @@ from hareline.clock import Clock
 
 
 class LoopTimers:
-    """``clock`` is read anew before each callback, which thus sees that its time has come."""
+    """``clock`` is read again before a timer calls back, so the callback sees that it is time."""
 
-    __slots__ = ("_clock", "_loop")
+    __slots__ = ("_clock", "_has_stopped", "_loop", "_rings")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop
         self._clock = clock
+        self._rings = True
+        self._has_stopped = False
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         return self._loop.call_later(delay_s, self._run, callback)
 
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` after what the loop has found to do by now; the clock is as it was."""
+        self._loop.call_soon(self._run_soon, callback)
+
+    def stop_timers(self) -> None:
+        """No timer calls back any more, whenever it was or will be set; ``call_soon`` does."""
+        self._rings = False
+
+    def stop(self) -> None:
+        """Nothing is called any more."""
+        self._rings = False
+        self._has_stopped = True
+
     def _run(self, callback: Callable[[], None]) -> None:
-        self._clock.refresh()
-        callback()
+        if self._rings:
+            self._clock.refresh()
+            callback()
+
+    def _run_soon(self, callback: Callable[[], None]) -> None:
+        if not self._has_stopped:
+            callback()

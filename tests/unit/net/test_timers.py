@@ -77,5 +77,47 @@ def test_a_cancelled_timer_does_not_call(runner: asyncio.Runner) -> None:
         assert runner.run(run()) == []
 
 
+def test_nothing_is_called_after_the_stop_whenever_it_was_set(runner: asyncio.Runner) -> None:
+    async def run() -> list[str]:
+        calls: list[str] = []
+        loop = asyncio.get_running_loop()
+        timers = LoopTimers(loop, Clock())
+        first = asyncio.Event()
+        timers.call_soon(first.set)
+        await asyncio.wait_for(first.wait(), 10)
+        timers.call_later(0, _noting(calls, "a timer that was due"))
+        timers.call_later(0.001, _noting(calls, "a timer"))
+        timers.call_soon(_noting(calls, "a turn"))
+        timers.stop()
+        timers.call_later(0, _noting(calls, "a later timer")).cancel()
+        timers.call_later(0, _noting(calls, "a later timer"))
+        timers.call_soon(_noting(calls, "a later turn"))
+        over = asyncio.Event()
+        loop.call_later(0.01, over.set)
+        await asyncio.wait_for(over.wait(), 10)
+        return calls
+
+    with runner:
+        assert runner.run(run()) == []
+
+
+def test_turns_may_go_on_when_timers_are_stopped(runner: asyncio.Runner) -> None:
+    async def run() -> list[str]:
+        calls: list[str] = []
+        loop = asyncio.get_running_loop()
+        timers = LoopTimers(loop, Clock())
+        timers.call_later(0, _noting(calls, "a timer"))
+        timers.stop_timers()
+        timers.call_later(0, _noting(calls, "a later timer"))
+        timers.call_soon(_noting(calls, "a turn"))
+        over = asyncio.Event()
+        loop.call_later(0.01, over.set)
+        await asyncio.wait_for(over.wait(), 10)
+        return calls
+
+    with runner:
+        assert runner.run(run()) == ["a turn"]
+
+
 def _noting(calls: list[str], word: str) -> Callable[[], None]:
     return lambda: calls.append(word)

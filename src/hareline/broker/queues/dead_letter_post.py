@@ -56,7 +56,7 @@ class DeadLetterPost:
         self._waiting.append((sender, iter(messages), reason, settlements))
         if not self._is_occupied:
             self._is_occupied = True
-            self._go(environment)
+            self.go_on(environment)
 
     def hold(self) -> None:
         """Publish nothing until ``release``."""
@@ -66,9 +66,10 @@ class DeadLetterPost:
     def release(self, environment: QueueEnvironment) -> None:
         """Go on with what has come meanwhile."""
         self.is_held = False
-        self._go(environment)
+        self.go_on(environment)
 
-    def _go(self, environment: QueueEnvironment) -> None:
+    def go_on(self, environment: QueueEnvironment) -> None:
+        """Publish a share; the call of a timer for the rest, or of a broker that stops timers."""
         waiting = self._waiting
         running_s = environment.clock.running_s
         due_s = running_s() + SHARE_S
@@ -87,7 +88,7 @@ class DeadLetterPost:
                     waiting.popleft()
         finally:  # also after an error, which costs the message that it was about and no other
             if waiting:
-                environment.timers.call_later(0.0, lambda: self._go(environment))
+                environment.timers.call_later(0.0, lambda: self.go_on(environment))
             else:
                 self._is_occupied = False
 

@@ -18,7 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hareline.settings import Settings, Storage
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest, ForeignBroker
+from tests.support.broker_thread import BrokerThread, broker_in_thread
+
+from .failing_disk import Disk
 
 if TYPE_CHECKING:
     import pika
@@ -112,6 +116,20 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
 def own_broker(start_broker: StartBroker) -> BrokerProcess:
     """A daemon that this test alone uses, and may restart or kill."""
     return start_broker()
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """The disk below ``inside``."""
+    return Disk(monkeypatch)
+
+
+@pytest.fixture
+def inside(disk: Disk, tmp_path: Path) -> Iterator[BrokerThread]:
+    """A broker in a thread of this process, whose disk fails when ``disk`` is told to."""
+    settings = Settings(data_dir=tmp_path / "data", storage=Storage(kind="journal"))
+    with broker_in_thread(settings) as thread:
+        yield thread
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import decimal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,6 +24,9 @@ from aio_pika.patterns import RPC, Master
 from aiormq import exceptions
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest
+from tests.support.broker_thread import BrokerThread
+
+from .failing_disk import Disk
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -163,6 +167,79 @@ async def test_unroutable_publish_is_returned_to_the_callback(
     await publish(channel, name, b"lost")
     message = await asyncio.wait_for(returned.get(), DEADLINE_S)
     assert (message.body, message.routing_key) == (b"lost", name)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"x-max-length": 1, "x-overflow": "reject-publish"},
+        {"x-max-length-bytes": 4, "x-overflow": "reject-publish"},
+        {"x-max-length": 1, "x-overflow": "reject-publish-dlx"},
+    ],
+    ids=["messages", "octets", "dead-lettering"],
+)
+@pytest.mark.parametrize("is_fanned_out", [False, True])
+async def test_publish_that_a_full_queue_refuses_raises(
+    channel: AbstractChannel, queue: AbstractQueue, limit: dict[str, Any], is_fanned_out: bool
+) -> None:
+    """aio-pika publishes as mandatory, and aiormq takes a basic.return for a confirm."""
+    full = await channel.declare_queue(exclusive=True, arguments=limit)
+    await publish(channel, full.name, b"fits")
+    exchange, key = channel.default_exchange, full.name
+    if is_fanned_out:
+        for one in (full, queue):
+            await one.bind("amq.fanout", "")
+        exchange, key = await channel.get_exchange("amq.fanout"), ""
+    with pytest.raises(exceptions.DeliveryError) as raised:
+        await exchange.publish(aio_pika.Message(b"refused"), key)
+    assert isinstance(raised.value.frame, aiormq.spec.Basic.Nack)
+    assert (await full.get(no_ack=True)).body == b"fits"
+    await publish(channel, full.name, b"room")
+    assert await counts(channel, full) == (1, 0)
+    assert await counts(channel, queue) == (1 if is_fanned_out else 0, 0)
+
+
+PERSISTENT = aio_pika.Message(b"x", delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
+
+
+@contextlib.asynccontextmanager
+async def channel_of(inside: BrokerThread) -> AsyncIterator[AbstractChannel]:
+    """A channel of the broker with the disk, where the queue "d" keeps messages."""
+    host, port = inside.address
+    async with await aio_pika.connect(host=host, port=port) as connection:
+        channel = await connection.channel()
+        await channel.declare_queue("d", durable=True)
+        yield channel
+
+
+async def test_publish_that_a_failed_disk_cannot_keep_raises(
+    inside: BrokerThread, disk: Disk
+) -> None:
+    async with channel_of(inside) as channel:
+        await channel.default_exchange.publish(PERSISTENT, "d")
+        disk.is_broken = True
+        for _ in range(2):  # the one that finds out, and one that comes later
+            with pytest.raises(exceptions.DeliveryError):
+                await channel.default_exchange.publish(PERSISTENT, "d")
+        await channel.default_exchange.publish(aio_pika.Message(b"not for the disk"), "d")
+
+
+async def test_publish_that_a_full_disk_has_no_room_for_raises(
+    inside: BrokerThread, disk: Disk
+) -> None:
+    async with channel_of(inside) as channel, channel_of(inside) as late:
+        disk.is_full = True
+        waiting = asyncio.create_task(channel.default_exchange.publish(PERSISTENT, "d"))
+        await asyncio.to_thread(
+            inside.wait_until,
+            lambda broker: bool(broker.context.vhosts["/"].environment.store.refusal),
+            "no room to write",
+        )
+        with pytest.raises(exceptions.DeliveryError):
+            await late.default_exchange.publish(PERSISTENT, "d")
+        disk.is_full = False
+        async with asyncio.timeout(DEADLINE_S):
+            assert isinstance(await waiting, aiormq.spec.Basic.Ack)
 
 
 async def test_transaction_commits_or_forgets(

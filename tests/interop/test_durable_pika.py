@@ -1,16 +1,9 @@
-"""Durability as a user of pika sees it: confirms, transactions, refusals, and a disk that fails.
-
-What the disk does is decided here: the broker runs in a thread of this process, on a real data
-directory, and the one class that reaches its files is told to fail.
-"""
+"""Durability as a user of pika sees it: confirms, transactions, refusals, and a disk that fails."""
 
 from __future__ import annotations
 
-import errno
-import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,13 +12,12 @@ pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 import pika
 from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
 
-from hareline.settings import Settings, Storage
-from hareline.storage.journal.files import Files
 from tests.support.broker_process import BrokerProcess
-from tests.support.broker_thread import BrokerThread, broker_in_thread
+from tests.support.broker_thread import BrokerThread
 from tests.support.waiting import wait_for
 
 from .conftest import StartBroker
+from .failing_disk import Disk
 from .pika_calls import get_all, ready_count, receive, serve_until
 
 if TYPE_CHECKING:
@@ -40,40 +32,6 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 TRANSIENT = pika.BasicProperties(delivery_mode=1)
 LOW_DISK = "[disk]\nfree_watermark = 1.0\ncheck_interval_s = 0.05\n"
 ENOUGH_DISK = LOW_DISK.replace("1.0", '"1KiB"')
-
-
-class Disk:
-    """What the journal's disk does from now on; asked in the journal's thread."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.is_broken = False
-        self.is_full = False
-        sync, write = Files.sync, Files.write
-
-        def do_sync(files: Files, fd: int) -> None:
-            if self.is_broken:
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            sync(files, fd)
-
-        def do_write(files: Files, fd: int, parts: Sequence[bytes], offset: int) -> None:
-            if self.is_full:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            write(files, fd, parts, offset)
-
-        monkeypatch.setattr(Files, "sync", do_sync)
-        monkeypatch.setattr(Files, "write", do_write)
-
-
-@pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    return Disk(monkeypatch)
-
-
-@pytest.fixture
-def inside(disk: Disk, tmp_path: Path) -> Iterator[BrokerThread]:
-    settings = Settings(data_dir=tmp_path / "data", storage=Storage(kind="journal"))
-    with broker_in_thread(settings) as thread:
-        yield thread
 
 
 @pytest.fixture
@@ -200,18 +158,36 @@ def test_without_confirms_the_channel_says_why(
     assert ready_count(again, "d") == 1  # what was nacked when the disk failed
 
 
-def test_a_mandatory_publish_is_returned_with_the_reason(
+def test_a_mandatory_publish_under_confirms_is_nacked_and_not_returned(
     inside: BrokerThread, disk: Disk, open_channel: Open
 ) -> None:
     channel = open_channel()
     channel.queue_declare("d", durable=True)
     channel.confirm_delivery()
     break_disk(inside, disk, channel)
-    with pytest.raises((UnroutableError, NackError)) as caught:
+    with pytest.raises(NackError) as caught:
         keep(channel, b"x", mandatory=True)
-    (returned,) = caught.value.messages
-    assert returned.method.reply_code == 506
-    assert "Input/output error" in returned.method.reply_text
+    assert caught.value.messages == []
+
+
+def test_a_mandatory_publish_without_confirms_is_returned_with_the_reason(
+    inside: BrokerThread, disk: Disk, open_channel: Open
+) -> None:
+    confirming, channel = open_channel(), open_channel()
+    confirming.queue_declare("d", durable=True)
+    confirming.confirm_delivery()
+    break_disk(inside, disk, confirming)
+    returned: list[tuple[int, str]] = []
+    channel.add_on_return_callback(
+        lambda _channel, method, _properties, _body: returned.append(
+            (method.reply_code, method.reply_text)
+        )
+    )
+    keep(channel, b"x", mandatory=True)
+    serve_until(channel.connection, lambda: returned, "basic.return")
+    ((code, text),) = returned
+    assert code == 506
+    assert "Input/output error" in text
 
 
 def test_a_commit_is_refused_with_the_reason(

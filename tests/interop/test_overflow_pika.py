@@ -146,7 +146,7 @@ def test_of_many_in_one_breath_exactly_the_refused_ones_are_nacked_a25(
     assert ready_count(channel, queue) == 10
 
 
-def test_a_mandatory_publish_that_is_refused_is_returned_with_506_a25(
+def test_a_mandatory_publish_without_confirms_that_is_refused_is_returned_with_506_a25(
     connection: pika.BlockingConnection, channel: BlockingChannel, name: str
 ) -> None:
     declare(channel, name, x_max_length=1, x_overflow="reject-publish")
@@ -162,6 +162,17 @@ def test_a_mandatory_publish_that_is_refused_is_returned_with_506_a25(
     ((code, text, body),) = returned
     assert (code, body) == (506, b"2")
     assert f"Maximum depth exceeded on '{name}'" in text
+
+
+def test_a_mandatory_publish_under_confirms_that_is_refused_is_nacked_and_not_returned(
+    channel: BlockingChannel, name: str
+) -> None:
+    declare(channel, name, x_max_length=1, x_overflow="reject-publish")
+    channel.confirm_delivery()
+    channel.basic_publish("", name, b"1", mandatory=True)
+    with pytest.raises(NackError) as caught:
+        channel.basic_publish("", name, b"2", mandatory=True)
+    assert caught.value.messages == []
 
 
 def test_refused_messages_are_dead_lettered_a25(

@@ -43,6 +43,8 @@ class Dialect:
     refuses_returned               what is returned is not confirmed but refused, by basic.nack; a
                                    mandatory message that no queue takes ends a connection that
                                    publishes it in a transaction, unless its client opts out
+    returns_what_is_nacked         a mandatory publish under confirms that a full queue or the store
+                                   refuses is returned with 506, in front of its nack
     is_told_of_its_end             a consumer that closes at the end of its queue is told so by
                                    cancel-ok; nobody is told of a deleted queue
     is_refused_by_close            wrong credentials are answered by connection.close
@@ -70,6 +72,7 @@ class Dialect:
     declares_default_exchange: bool = False
     takes_immediate: bool = False
     refuses_returned: bool = False
+    returns_what_is_nacked: bool = False
     is_told_of_its_end: bool = False
     is_refused_by_close: bool = False
     has_no_local: bool = False
@@ -93,6 +96,7 @@ QPID: Final = Dialect(
     declares_default_exchange=True,
     takes_immediate=True,
     refuses_returned=True,
+    returns_what_is_nacked=True,
     is_told_of_its_end=True,
     is_refused_by_close=True,
     has_no_local=True,

@@ -416,14 +416,14 @@ class Publishing(PublishLane):
                 queue.accept(message)
             else:
                 queue.enqueue(message)
+        confirms = self.confirms
         if is_mandatory:
-            if unkept:
-                self._return(message, ResourceError.reply_code, not_kept_text(unkept))
-            elif refusal is not None:
-                self._return_refused(message, refusal)
+            if refusal is not None or unkept:
+                # aiormq takes a return for the answer to the publish, and ignores the nack
+                if confirms is None or self._channel.dialect.returns_what_is_nacked:
+                    self._return_refused(message, refusal, unkept)
             elif not queues:
                 self._return_untaken(message, _NO_ROUTE, "NO_ROUTE")
-        confirms = self.confirms
         if confirms is not None:
             confirms.sequence += 1
             if are_kept(queues, message.position):
@@ -541,8 +541,14 @@ class Publishing(PublishLane):
         if self.confirms is not None and self._channel.dialect.refuses_returned:
             self.confirms.refuse_next()
 
-    def _return_refused(self, message: Message, overflow: Overflow) -> None:
-        """RabbitMQ has no basic.return for this; code and words are Broker-J's."""
+    def _return_refused(self, message: Message, overflow: Overflow | None, unkept: str) -> None:
+        """Return what a full queue refused, or the store, for the reason ``unkept``.
+
+        RabbitMQ has no basic.return for this; code and words are Broker-J's.
+        """
+        if overflow is None or unkept:
+            self._return(message, ResourceError.reply_code, not_kept_text(unkept))
+            return
         address = message.address
         explanation = overflow.explanation
         text = (

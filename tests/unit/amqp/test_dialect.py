@@ -920,6 +920,21 @@ def test_m22_address_and_headers_are_given_back_octet_by_octet(qpid: Peer) -> No
     assert received.property_octets == returned.property_octets
 
 
+def test_what_a_full_queue_refuses_is_returned_in_front_of_its_nack(
+    broker: SteppedBroker, qpid: Peer
+) -> None:
+    """Broker-J does both; its client waits for the confirm, whatever was returned."""
+    arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    qpid.declare("full", arguments=arguments)
+    for peer in (qpid, broker.connect()):
+        peer.call(1, commands.Confirm.Select)
+        peer.publish(1, "full", b"1", mandatory=True)
+        peer.receive()
+        peer.publish(1, "full", b"2", mandatory=True)
+        expected = ["basic.return", "basic.nack"] if peer is qpid else ["basic.nack"]
+        assert names(peer) == expected
+
+
 @pytest.mark.parametrize("is_transacted", [False, True])
 def test_s7_immediate_is_returned_when_no_consumer_waits(qpid: Peer, is_transacted: bool) -> None:
     qpid.declare("q")

@@ -321,14 +321,10 @@ def test_others_are_confirmed_between_the_refused(peer: Peer, store: FakeStore) 
     assert answers(peer) == [("ack", 1, False), ("nack", 2, False), ("ack", 3, False)]
 
 
-def test_a_mandatory_publish_is_returned_with_the_reason(peer: Peer, store: FakeStore) -> None:
+def test_a_mandatory_publish_is_answered_by_its_nack_alone(peer: Peer, store: FakeStore) -> None:
     store.refuse(FULL)
     keep(peer, mandatory=True)
-    returned, nack = peer.receive()
-    assert returned.name == "basic.return"
-    assert returned.method.reply_code == 506
-    assert returned.method.reply_text == f"message cannot be stored: {FULL}"
-    assert (nack.name, nack.method.delivery_tag) == ("basic.nack", 1)
+    assert answers(peer) == [("nack", 1, False)]
 
 
 def test_without_confirms_the_channel_is_closed_with_the_reason(
@@ -351,16 +347,17 @@ def test_without_confirms_a_mandatory_publish_is_returned(peer: Peer, store: Fak
     peer.open(2)
     store.refuse(FULL)
     peer.publish(2, "d", b"x", properties=PERSISTENT, mandatory=True)
-    returned = peer.expect(commands.Basic.Return)
-    assert returned.reply_code == 506
+    (returned,) = peer.receive()
+    assert (returned.name, returned.method.reply_code) == ("basic.return", 506)
+    assert returned.method.reply_text == f"message cannot be stored: {FULL}"
 
 
 def test_a_reason_of_any_length_fits(peer: Peer, store: FakeStore) -> None:
     store.refuse("é" * 400)
-    keep(peer, mandatory=True)
-    returned, _ = peer.receive()
-    assert returned.method.reply_text.endswith("...")
     peer.open(2)
+    peer.publish(2, "d", b"x", properties=PERSISTENT, mandatory=True)
+    (returned,) = peer.receive()
+    assert returned.method.reply_text.endswith("...")
     peer.publish(2, "d", b"x", properties=PERSISTENT)
     assert peer.refusal().text.endswith("...")
 

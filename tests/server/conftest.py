@@ -6,13 +6,15 @@ gives one in a thread. What they wrote is searched for tracebacks at the end.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from hareline.settings import Settings
+from hareline.settings import Settings, Storage
+from hareline.storage.journal.files import Files
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_thread import BrokerThread, broker_in_thread
 
@@ -57,3 +59,28 @@ def start_broker() -> Iterator[StartBroker]:
 def broker(start_broker: StartBroker) -> BrokerThread:
     """A broker in a thread, with default settings."""
     return start_broker()
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """While it is not set, the disk takes its time."""
+    gate = threading.Event()
+    gate.set()
+    sync = Files.sync
+
+    def do_sync(files: Files, fd: int) -> None:
+        assert gate.wait(30), "the disk never came back"
+        sync(files, fd)
+
+    monkeypatch.setattr(Files, "sync", do_sync)
+    yield gate
+    gate.set()
+
+
+@pytest.fixture
+def gated_broker(gate: threading.Event, tmp_path: Path) -> Iterator[BrokerThread]:
+    """A durable broker in a thread, whose disk is ``gate``."""
+    settings = Settings(data_dir=tmp_path / "data", storage=Storage(kind="journal"))
+    with broker_in_thread(settings) as thread:
+        yield thread
+        gate.set()

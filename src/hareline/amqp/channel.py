@@ -265,6 +265,7 @@ class Channel:
 
     def on_commit_durable(self) -> None:
         """What was committed is on disk, or nobody can tell: 506."""
+        self.connection.release_channel(self.number)
         if self.is_closing:
             return
         store = self.vhost.environment.store
@@ -371,7 +372,7 @@ def _transaction(channel: Channel) -> Transaction:
 
 
 def commit(channel: Channel, method: commands.Tx.Commit) -> None:
-    """commit-ok follows the durable position.
+    """commit-ok follows the durable position, and what comes behind this method follows commit-ok.
 
     After a failure of the store there is none; acknowledgements go on in memory.
     """
@@ -383,6 +384,7 @@ def commit(channel: Channel, method: commands.Tx.Commit) -> None:
         channel.reply(commands.Tx.CommitOk)
     else:
         store.when_durable(store.ticket, channel.on_commit_durable)
+        channel.connection.hold_channel(channel.number)
 
 
 def rollback(channel: Channel, method: commands.Tx.Rollback) -> None:

@@ -18,7 +18,8 @@ Output gathers in ``output`` during a turn and is written once by ``finish_turn`
 is full, or a turn's output has reached its limit, ``is_full`` is set and consumers stay suspended
 until ``when_writable`` calls them back. Deliveries that the store must know of first hold all
 output back until it does (``hold_output``). Channels on which a large message goes out write to an
-outbox of their own meanwhile (``outboxes``).
+outbox of their own meanwhile (``outboxes``). What a channel receives while it waits for its
+tx.commit-ok is kept in a backlog of its own (``hold_channel``).
 
 Input that was read is kept in the decoder while there is a reason to hold it (``_holds``): the
 client does not read what it asked for, the connection has had its share of the turn, or an alarm is
@@ -31,6 +32,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from hareline import events
+from hareline.amqp.backlog import Backlog
 from hareline.amqp.channel import Channel
 from hareline.amqp.confirms import Confirms
 from hareline.amqp.context import Context, Link
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
 
 OUTPUT_TURN_MAX_BYTES: Final = 1_048_576  # a connection's deliveries in one turn, about 1 ms
 CLOSE_OK_TIMEOUT_S: Final = 10.0
+BACKLOG_SHARE_S: Final = 0.003  # of a turn, for what came behind a commit that is answered now
 INVALID_ARGUMENT: Final = 409  # no code of AMQP 0-9-1; Qpid's clients make JMS's exception of it
 
 _CLOSE: Final = commands.Connection.Close.index
@@ -99,6 +102,7 @@ class Connection(FrameSink):
     """
 
     __slots__ = (
+        "_backlogs",
         "_confirms",
         "_current_method",
         "_deadline",
@@ -107,6 +111,7 @@ class Connection(FrameSink):
         "_header",
         "_heartbeat_timer",
         "_holds",
+        "_is_close_due",
         "_is_end_told",
         "_is_marked",
         "_is_socket_full",
@@ -161,6 +166,8 @@ class Connection(FrameSink):
         self.is_full = False
         self.output: list[bytes] = []
         self.outboxes: dict[int, Outbox] = {}  # by channel number; hardly ever any
+        self._backlogs: dict[int, Backlog] = {}  # likewise
+        self._is_close_due = False  # the client's connection.close waits for the backlogs
         self._output_size = 0
         self._output_ticket = 0  # nothing is written before it is durable
         self._is_socket_full = False
@@ -288,6 +295,13 @@ class Connection(FrameSink):
             self.count_work(0, start_s)
 
     def _on_channel_frame(self, kind: int, number: int, payload: bytes) -> None:
+        if self._backlogs:
+            backlog = self._backlogs.get(number)
+            if backlog is not None:
+                backlog.add(kind, payload)
+                if backlog.is_long:
+                    self.hold_input()
+                return
         channel = self.channels.get(number)
         if channel is not None:
             channel.on_frame(kind, payload)
@@ -317,6 +331,10 @@ class Connection(FrameSink):
             raise UnexpectedFrame(frame_text(kind, payload), class_id=0, method_id=0)
         index = self._current_method
         if index == _CLOSE:
+            if self._backlogs:  # what was asked for before is answered before
+                self._is_close_due = True
+                self._decoder.discard()
+                return
             self._on_close()
         elif self.state == "closing":
             if index == _CLOSE_OK:
@@ -448,6 +466,14 @@ class Connection(FrameSink):
         self._decoder.publish_lanes.pop(number, None)
         self._decoder.settle_lanes.pop(number, None)
 
+    def _open_lanes(self, number: int) -> None:
+        """Those that this channel may have now."""
+        channel = self.channels.get(number)
+        if channel is None or number in self._backlogs:
+            return
+        if not channel.is_closing and not channel.content.is_open:
+            channel.open_lanes()
+
     def forget_channel(self, channel: Channel) -> None:
         """Its number is free again."""
         self.channels.pop(channel.number, None)
@@ -474,8 +500,7 @@ class Connection(FrameSink):
 
     def on_alarm_cleared(self) -> None:
         for channel in self.channels.values():
-            if not channel.is_closing and not channel.content.is_open:
-                channel.open_lanes()
+            self._open_lanes(channel.number)
         if self.is_blocked:
             self.is_blocked = False
             self.context.report(events.CONNECTION_UNBLOCKED, peer=self.link.peer)
@@ -607,6 +632,68 @@ class Connection(FrameSink):
         except Exception as error:
             self.on_bug(error)
 
+    def hold_channel(self, number: int) -> None:
+        """Keep what this channel receives from now on, until ``release_channel``."""
+        self.close_lanes(number)
+        self._backlogs[number] = Backlog()
+
+    def release_channel(self, number: int) -> None:
+        """Handle what was kept for this channel, at the end of the turn."""
+        backlog = self._backlogs.get(number)
+        if backlog is not None:
+            backlog.is_waiting = False
+            if not self._is_marked:
+                self._mark()
+
+    def _handle_backlogs(self) -> None:
+        """Go on with the channels whose commit is answered, for a share of this turn."""
+        clock = self.context.clock
+        until_s = clock.running_s() + BACKLOG_SHARE_S
+        has_begun = False
+        for number, backlog in list(self._backlogs.items()):
+            if backlog.is_waiting:
+                continue
+            has_begun = True
+            if not self._handle_backlog(number, backlog, until_s):
+                return
+        if self._is_close_due and not self._backlogs:
+            self._on_close()
+        elif has_begun and not self._is_marked:  # there may be more, or input to go on with
+            self._mark()
+
+    def _handle_backlog(self, number: int, backlog: Backlog, until_s: float) -> bool:
+        """False if this connection has come to its end by it."""
+        clock = self.context.clock
+        del self._backlogs[number]  # so that its frames are handled, and not kept
+        while backlog:
+            kind, payload = backlog.take()
+            try:
+                self.on_frame(kind, number, payload)
+            except AmqpError as error:
+                if not self.on_error(number, error):
+                    self._decoder.discard()
+                    return False
+            if self.state != "running":
+                return False
+            again = self._backlogs.get(number)
+            if again is not None:  # another commit: the rest waits for that one
+                backlog.is_waiting = again.is_waiting
+                self._backlogs[number] = backlog
+                return True
+            if self._has_unread_output or clock.running_s() >= until_s:
+                self.close_lanes(number)
+                self._backlogs[number] = backlog
+                return True
+        self._open_lanes(number)
+        return True
+
+    @property
+    def _has_unread_output(self) -> bool:
+        """Whether the client should read some of what it asked for before it gets more."""
+        if self.is_full:
+            return True
+        return any(outbox.is_long for outbox in self.outboxes.values())
+
     def hold_output(self, ticket: int) -> None:
         """Write nothing before this ticket of the store is durable.
 
@@ -662,6 +749,8 @@ class Connection(FrameSink):
                 self._resume_output()
             elif self._holds & _OUTPUT:
                 self._resume_input()
+            if self._backlogs:
+                self._handle_backlogs()
             if self.outboxes and not self._is_marked:
                 self._mark()
 
@@ -691,7 +780,7 @@ class Connection(FrameSink):
     def on_socket_drained(self) -> None:
         self._is_socket_full = False
         self._resume_output()
-        if self.outboxes and not self._is_marked:
+        if (self.outboxes or self._backlogs) and not self._is_marked:
             self._mark()
 
     def _resume_output(self) -> None:
@@ -706,6 +795,9 @@ class Connection(FrameSink):
         """There is room for what the client asks for, unless too much waits on a channel."""
         for outbox in self.outboxes.values():
             if outbox.is_long:
+                return
+        for backlog in self._backlogs.values():
+            if backlog.is_long:
                 return
         self._stop_holding(_OUTPUT)
 
@@ -760,6 +852,9 @@ class Connection(FrameSink):
             reply_code=error.reply_code,
             reply_text=error.reply_text,
         )
+        if self._is_close_due:  # the client has closed: nothing but close-ok is left to say
+            self._on_close()
+            return False
         self._release_everything()
         if self.state == "header" or (
             self.state == "handshake"
@@ -853,6 +948,8 @@ class Connection(FrameSink):
             channel.untie()
         self._waiters.clear()
         self.outboxes.clear()
+        self._backlogs.clear()
+        self._is_close_due = False
         if self.state == "running":
             self.vhost.delete_queues_of(self)
 

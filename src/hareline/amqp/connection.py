@@ -624,6 +624,8 @@ class Connection(FrameSink):
         self._holds &= ~reason
         if self._holds:
             return
+        if self._backlogs and not self._is_marked:
+            self._mark()
         self.resume_reading()
         if self.state == "running":
             self._drop_stale_routes()
@@ -647,6 +649,8 @@ class Connection(FrameSink):
 
     def _handle_backlogs(self) -> None:
         """Go on with the channels whose commit is answered, for a share of this turn."""
+        if self._holds & (_ALARM | _SHARE):
+            return
         clock = self.context.clock
         until_s = clock.running_s() + BACKLOG_SHARE_S
         has_begun = False
@@ -680,7 +684,11 @@ class Connection(FrameSink):
                 backlog.is_waiting = again.is_waiting
                 self._backlogs[number] = backlog
                 return True
-            if self._has_unread_output or clock.running_s() >= until_s:
+            if (
+                self._has_unread_output
+                or self._holds & (_ALARM | _SHARE)
+                or clock.running_s() >= until_s
+            ):
                 self.close_lanes(number)
                 self._backlogs[number] = backlog
                 return True

@@ -27,7 +27,7 @@ from hareline.choices import HashingAlgorithm, LogLevel
 from hareline.errors import ConfigurationError, ListenError, StoreError
 
 if TYPE_CHECKING:
-    from hareline.settings import Reading
+    from hareline.settings import Reading, Settings
 
 EXIT_FAILURE: Final = 1
 _OPTION_IN_HELP: Final = re.compile(r"\{([a-z_.]+)\}")
@@ -92,9 +92,7 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="TOML file with settings; see `hareline config-sample`."),
     ] = None,
-    data_dir: Annotated[
-        str | None, typer.Option(metavar="DIR", help="{data_dir}")
-    ] = None,
+    data_dir: Annotated[str | None, typer.Option(metavar="DIR", help="{data_dir}")] = None,
     bind: Annotated[
         str | None,
         typer.Option(metavar="ADDR", help="{listener.bind} For HTTP as well."),
@@ -103,9 +101,7 @@ def serve(
     management_port: Annotated[
         int | None, typer.Option(metavar="N", help="{management.port}")
     ] = None,
-    log_level: Annotated[
-        LogLevel | None, typer.Option(metavar="LEVEL", help="{log.level}")
-    ] = None,
+    log_level: Annotated[LogLevel | None, typer.Option(metavar="LEVEL", help="{log.level}")] = None,
 ) -> None:
     """Run the broker until SIGTERM or SIGINT.
 

@@ -275,3 +275,22 @@ def test_a_commit_of_more_than_is_written_at_once_is_refused_as_a_whole(
     assert close.reply_text.endswith("octets to be stored, the limit is 1000")
     assert store.batches == before
     peer.send(1, commands.Channel.CloseOk)
+
+
+def test_what_waits_behind_a_commit_waits_for_the_end_of_an_alarm_too(
+    broker: SteppedBroker, peer: Peer, store: FakeStore
+) -> None:
+    alarms = broker.context.alarms
+    keep(peer)
+    peer.send(1, COMMIT)
+    peer.send_octets(publish_octets(1, "t", b"1") * 2 + encode_method(1, COMMIT))
+    peer.expect_nothing()
+    alarms.set("memory")
+    store.sync()
+    assert [one.name for one in peer.receive()] == ["tx.commit-ok", "connection.blocked"]
+    assert broker.queue("t").ready_count == 0
+    assert not peer.is_read_from()
+    alarms.clear("memory")
+    assert [one.name for one in peer.receive()] == ["connection.unblocked", "tx.commit-ok"]
+    assert broker.queue("t").ready_count == 2
+    assert peer.is_read_from()

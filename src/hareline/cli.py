@@ -315,10 +315,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 def _blame(reading: Reading, option: str, problem: str) -> str:
     """With the flag, the variable or the file that set the option, if it is not a default."""
-    origin = reading.origin_of(option)
-    return (
-        f"hareline: {origin}: {option}: {problem}" if origin else f"hareline: {option}: {problem}"
-    )
+    return ": ".join(filter(None, ("hareline", reading.origin_of(option), option, problem)))
 
 
 def _reason(error: OSError) -> str:

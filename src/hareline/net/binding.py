@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import socket
-import sys
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -90,8 +88,7 @@ async def _bind(address: Address) -> list[socket.socket]:
 def _bound(family: int, kind: int, protocol: int, target: tuple[Any, ...]) -> socket.socket:
     created = socket.socket(family, kind, protocol)
     try:
-        if os.name == "posix" and sys.platform != "cygwin":
-            created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:  # IPv4 has a socket of its own, if it is asked for
             created.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         created.setblocking(False)

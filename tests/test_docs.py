@@ -23,6 +23,7 @@ import pamqp.commands
 import pytest
 
 import hareline
+from hareline import events
 from hareline.settings import leaf_options
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -185,6 +186,31 @@ def test_a_name_that_does_not_exist_is_noticed(name: str) -> None:
 )
 def test_what_others_named_is_left_alone(name: str) -> None:
     assert _is_of_others(name)
+
+
+def test_every_code_of_a_log_message_that_a_page_names_exists() -> None:
+    codes = {event.code for event in events.ALL}
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        named = set(re.findall(r"\b(?:BRK|CON|CHN|QUE|MEM|DSK|JRN|VHT|CFG)-\d+", page.read_text()))
+        assert named <= codes, page.name
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for target, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", text):
+            path = (page.parent / target) if target else page
+            assert path.exists(), f"{page.name}: {target}"
+            if anchor and path.suffix == ".md":
+                assert anchor in _anchors(path.read_text(encoding="utf-8")), (
+                    f"{page.name}: {anchor}"
+                )
+
+
+def _anchors(page: str) -> set[str]:
+    """Of the headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in headings}
 
 
 def test_names_are_found_in_backticks_outside_code_blocks() -> None:

@@ -263,7 +263,7 @@ def _log_overridden(reading: Reading) -> None:
 
 
 class _RecoveryBar:
-    """How far the journal has been read; only there while there is much to be read."""
+    """How far the recovery is; only there while there is much to be restored."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -279,11 +279,11 @@ class _RecoveryBar:
         )
         self._task = self._progress.add_task("", total=None)
 
-    def show(self, done_octets: int, all_octets: int) -> None:
+    def show(self, done: int, all_work: int) -> None:
         """Draws it anew, at most some times a second; takes it away at the end."""
         self._progress.start()
-        self._progress.update(self._task, completed=done_octets, total=all_octets)
-        if done_octets >= all_octets:
+        self._progress.update(self._task, completed=done, total=all_work)
+        if done >= all_work:
             self._progress.stop()
 
     def __enter__(self) -> Self:

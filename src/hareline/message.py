@@ -28,6 +28,7 @@ from hareline.wire.property_parts import PropertyParts, take_apart
 from hareline.wire.table import Table, Timestamp, decode_table_body, encode_table
 
 __all__ = [  # with what the broker, who does not know the wire, needs to write headers
+    "PROPERTIES_START",
     "Address",
     "BlindAddress",
     "BodyReader",
@@ -44,11 +45,12 @@ __all__ = [  # with what the broker, who does not know the wire, needs to write 
     "Timestamp",
     "dead_letter",
     "decode_fields",
+    "decode_priority",
     "encode_fields",
 ]
 
 _FRAME_HEAD: Final = 7
-_PROPERTIES_START: Final = 19  # frame head 7, class 2, weight 2, body size 8
+PROPERTIES_START: Final = 19  # frame head 7, class 2, weight 2, body size 8
 _TABLE_LENGTH_SIZE: Final = 4
 _NO_HEADERS: Final = Table()
 
@@ -214,7 +216,7 @@ class Message:
     @property
     def property_octets(self) -> bytes:
         """The property flags and property list, verbatim."""
-        return self.content[_PROPERTIES_START : self.header_size - 1]
+        return self.content[PROPERTIES_START : self.header_size - 1]
 
     @property
     def body(self) -> bytes:
@@ -244,7 +246,7 @@ class Message:
     @property
     def parts(self) -> PropertyParts:
         """The property octets, cut for whoever writes other headers. Raises MalformedFrame."""
-        return take_apart(self.content[_PROPERTIES_START : self.header_size - 1])
+        return take_apart(self.content[PROPERTIES_START : self.header_size - 1])
 
     @property
     def priority(self) -> int | None:
@@ -252,7 +254,7 @@ class Message:
 
         Raises MalformedFrame where the octets end before it.
         """
-        return decode_priority(self.content[_PROPERTIES_START : self.header_size - 1])
+        return decode_priority(self.content[PROPERTIES_START : self.header_size - 1])
 
     def header(self, name: str) -> object:
         """One value of the headers table, None where there is none; the others are not decoded.
@@ -262,7 +264,7 @@ class Message:
         properties = self._properties
         if properties is not None:
             return None if properties.headers is None else properties.headers.get(name)
-        return decode_header(self.content[_PROPERTIES_START : self.header_size - 1], name)
+        return decode_header(self.content[PROPERTIES_START : self.header_size - 1], name)
 
     def with_properties(self, property_octets: bytes, address: Address | None = None) -> Message:
         """The same body with other properties, and for another address if one is given.

@@ -70,7 +70,7 @@ SWITCH_INTERVAL_S: Final = 0.0002
 RECOVERY_SHARE_S: Final = 0.02
 RELOAD_RETRY_S: Final = 0.5  # for a SIGHUP that comes before the broker has started
 PROGRESS_STEP_PERCENT: Final = 10
-PROGRESS_MIN_BYTES: Final = 128 << 20  # less is read before a percentage or a bar is seen
+PROGRESS_MIN_WORK: Final = 128 << 20  # less is done before a percentage or a bar is seen
 _PERCENT: Final = 100
 PEER_GONE: Final = {
     errno.ECONNABORTED,
@@ -119,8 +119,8 @@ class Broker:
 
     ``context`` holds its parts; ``urls`` (of each listener) and ``management_url`` are known once
     it has started.
-    ``show_progress`` is told octets done and octets in all while the journal is read; without it,
-    the log is.
+    ``show_progress`` is told how much is done and how much there is while what is on disk is
+    restored (``RecoveryProgress``); without it, the log is.
     """
 
     def __init__(self, settings: Settings, show_progress: ShowProgress | None = None) -> None:
@@ -230,6 +230,7 @@ class Broker:
             store.ask_for_turn = context.turn.arm
             self._unserved = storage.unserved({vhost.name for vhost in settings.vhosts})
             restored = [await self._restore(vhost, storage, listener) for vhost in settings.vhosts]
+            storage.progress.finish()
         for name, queues in self._unserved.items():
             report(events.VHOST_NOT_SERVED, vhost=name, queues=queues)
         report(
@@ -254,6 +255,7 @@ class Broker:
             storage.contents,
             storage.shelf,
             listener,
+            storage.progress,
         )
         recovery.restore_exchanges()
         # before queues, which go by it, and bindings, which may be to the exchange it makes
@@ -446,13 +448,13 @@ class _RecoveryLog(RecoveryListener):
         self._show_progress = show_progress
         self._percent = 0
 
-    def on_progress(self, done_octets: int, all_octets: int) -> None:
-        if all_octets < PROGRESS_MIN_BYTES:
+    def on_progress(self, done: int, all_work: int) -> None:
+        if all_work < PROGRESS_MIN_WORK:
             return
         if self._show_progress is not None:
-            self._show_progress(done_octets, all_octets)
+            self._show_progress(done, all_work)
         else:
-            percent = done_octets * _PERCENT // all_octets
+            percent = done * _PERCENT // all_work
             percent -= percent % PROGRESS_STEP_PERCENT
             if percent > self._percent:
                 self._percent = percent

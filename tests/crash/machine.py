@@ -23,7 +23,13 @@ from hareline.storage.durable import DurableStore
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.syncer import InlineSyncer
 from hareline.storage.journal.writer import Sync
-from hareline.storage.recovery import JournalRecovery, RecoveryListener, VhostRecovery
+from hareline.storage.progress import RecoveryProgress
+from hareline.storage.recovery import (
+    JournalRecovery,
+    RecoveryListener,
+    VhostRecovery,
+    known_queues,
+)
 from tests.crash.forgetful_files import ForgetfulFiles, Operation
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
@@ -49,8 +55,8 @@ class Listener(RecoveryListener):
 
     __slots__ = ()
 
-    def on_progress(self, done_octets: int, all_octets: int) -> None:
-        assert done_octets <= all_octets, (done_octets, all_octets)
+    def on_progress(self, done: int, all_work: int) -> None:
+        assert done <= all_work, (done, all_work)
 
     def on_damage(self, problem: str, action: str) -> None:
         raise Unexpected(f"damage after a crash: {problem}")
@@ -142,10 +148,17 @@ class Machine:
         self.files.noted_segment = number
 
     def _recover(self) -> None:
-        names = {queue.queue_id: queue.name for queue in self.definitions.queues(VHOST)}
+        queues = known_queues(self.definitions)
         listener = Listener()
+        progress = RecoveryProgress(listener.on_progress)
         recovery = JournalRecovery(
-            self.files, JOURNAL, names, Decision.FAIL, listener, self.files.noted_segment
+            self.files,
+            JOURNAL,
+            queues,
+            Decision.FAIL,
+            listener,
+            progress,
+            self.files.noted_segment,
         )
         for _ in recovery.read():
             continue
@@ -159,6 +172,7 @@ class Machine:
             recovery.contents,
             self.store.shelf,
             listener,
+            progress,
         )
         restored.restore_exchanges()
         restored.restore_queues()

@@ -13,15 +13,18 @@ from typing import Final
 import pytest
 
 from hareline.broker.queues import fifo, pages, paging
+from hareline.storage import recovery
 
 WINDOW_ENTRIES: Final = 5
 PAGE_ENTRIES: Final = 3
+ENTRIES_PER_STEP: Final = 7
 
 
 def use_small_windows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(paging, "WINDOW_ENTRIES", WINDOW_ENTRIES)
     for module in (fifo, pages, paging):
         patch.setattr(module, "PAGE_ENTRIES", PAGE_ENTRIES)
+    patch.setattr(recovery, "ENTRIES_PER_STEP", ENTRIES_PER_STEP)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ from tests.crash.machine import Machine, Options, SocketConsumer, Witness
 from tests.crash.small_windows import use_small_windows
 
 FANOUT: Final = "amq.fanout"
-QUEUES: Final = ("line", "rank", "last", "work", "dead", "fan-a", "fan-b")
+QUEUES: Final = ("line", "rank", "ttl", "last", "work", "dead", "fan-a", "fan-b")
+HOUR_MS: Final = 3_600_000  # longer than all lives
+PRIORITIES: Final = (None, 0, 1, 2, 3, 4, 5, 255)  # 4 is the highest level there is
 LARGE_BODY: Final = 5_000
 
 names = st.sampled_from(QUEUES)
@@ -72,6 +74,8 @@ class Lives(RuleBasedStateMachine):
         machine = self.machine
         if name == "rank":
             machine.declare(name, x_max_priority=4)
+        elif name == "ttl":
+            machine.declare(name, x_message_ttl=HOUR_MS)
         elif name == "last":
             machine.declare(name, x_last_value_key="key")
         elif name == "work":
@@ -85,13 +89,15 @@ class Lives(RuleBasedStateMachine):
 
     def _publish(self, name: str, size: int, *, is_persistent: bool = True) -> None:
         self.number += 1
+        options = {} if self.number % 5 else {"expiration": str(HOUR_MS)}
         self.machine.publish(
             FANOUT if name.startswith("fan") else "",
             name,
             b"%d|" % self.number + bytes(size),
             delivery_mode=2 if is_persistent else 1,
-            priority=self.number % 6,
+            priority=PRIORITIES[self.number % len(PRIORITIES)],
             headers=Table({"key": "abc"[self.number % 3]}),
+            **options,
         )
 
     # ------------------------------------------------------------- what clients do

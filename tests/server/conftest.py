@@ -7,7 +7,7 @@ gives one in a thread. What they wrote is searched for tracebacks at the end.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,13 +24,19 @@ StartBroker = Callable[..., BrokerThread]
 
 @pytest.fixture
 def start_daemon(tmp_path: Path) -> Iterator[StartDaemon]:
-    """``start_daemon(config_toml="", *flags)``; those still running at the end are stopped."""
+    """``start_daemon(config_toml="", *flags)``; those still running at the end are stopped.
+
+    ``launcher``: a command that runs the daemon's in its place.
+    """
     daemons: list[BrokerProcess] = []
 
-    def start(config_toml: str | None = "", *flags: str) -> BrokerProcess:
+    def start(
+        config_toml: str | None = "", *flags: str, launcher: Sequence[str] = ()
+    ) -> BrokerProcess:
         directory = tmp_path / f"daemon-{len(daemons)}"
         directory.mkdir()
         daemon = BrokerProcess(directory, config_toml, flags)
+        daemon.launcher = launcher
         daemons.append(daemon)
         daemon.start()
         return daemon

@@ -24,6 +24,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from hareline.settings import Settings, Storage
 from hareline.testing import running_broker
+from tests.crash.stories import SMALL_WINDOWS
 from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
@@ -364,6 +365,45 @@ class TestOrders:
         with channel_to(daemon) as channel:
             publish(channel, "q", "7", priority=7)
             assert drained(channel, "q") == ["9", "9", "7", "5", "1", "1"]
+
+    @both
+    def test_deep_priorities_through_two_restarts(
+        self, start_daemon: StartDaemon, restart: Restart
+    ) -> None:
+        """Most of them are mere numbers after a start; 4 is the highest level there is."""
+        daemon = start_daemon(SMALL_SEGMENTS, launcher=SMALL_WINDOWS)
+        priorities = [None, 0, 3, 4, 5, 255, 1] * 12
+        bodies = [f"{number:03}" for number in range(len(priorities))]
+        levels = [min(priority or 0, 4) for priority in priorities]
+        expected = sorted(bodies, key=lambda body: (-levels[int(body)], body))
+        with channel_to(daemon) as channel:
+            channel.queue_declare("later", durable=True)
+            channel.queue_declare("q", durable=True, arguments={"x-max-priority": 4})
+            for body, priority in zip(bodies, priorities, strict=True):
+                expiration = "3600000" if int(body) % 10 == 0 else None
+                publish(channel, "q", body, priority=priority, expiration=expiration)
+        for _ in range(2):
+            restart(daemon)
+            with channel_to(daemon) as channel:
+                assert depth(channel, "q") == len(expected)
+                tags = []
+                for body in expected[:20]:
+                    method, properties, octets = channel.basic_get("q")
+                    assert octets.decode() == body
+                    assert properties.priority == priorities[int(body)]
+                    tags.append(method.delivery_tag)
+                for tag in tags[::2]:
+                    channel.basic_ack(tag)
+                channel.basic_nack(tags[-1], multiple=True, requeue=True)
+                publish(channel, "later", "x")  # confirmed, and so is all before it
+                del expected[:20:2]
+        restart(daemon)
+        with channel_to(daemon) as channel:
+            method, _, octets = channel.basic_get("q")
+            assert method.redelivered
+            assert octets.decode() == expected.pop(0)
+            channel.basic_ack(method.delivery_tag)
+            assert drained(channel, "q") == expected
 
     @both
     def test_sorted(self, daemon: BrokerProcess, restart: Restart) -> None:

@@ -20,8 +20,10 @@ from hareline.storage.journal.format import SETTLE, decode_settle
 from hareline.storage.journal.syncer import InlineSyncer
 from hareline.storage.ledger import DurableLedger
 from hareline.storage.liveness import Moves
+from hareline.storage.progress import RecoveryProgress
 from hareline.storage.recovered import RecoveredState
 from hareline.storage.recovery import JournalRecovery, RecoveryListener
+from hareline.storage.replay import KnownQueue
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.messages import make_message
 from tests.support.segments import Listener, read_all
@@ -51,8 +53,8 @@ def persistent(body: bytes = b"body", **options: Any) -> Message:
 class StrictListener(RecoveryListener):
     __slots__ = ()
 
-    def on_progress(self, done_octets: int, all_octets: int) -> None:
-        assert done_octets <= all_octets
+    def on_progress(self, done: int, all_work: int) -> None:
+        assert done <= all_work
 
     def on_damage(self, problem: str, action: str) -> None:
         raise AssertionError(problem)
@@ -202,8 +204,10 @@ class Reopened(StoreStand):
     """``found``: queue id to offset to (message, delivery count)."""
 
     def __init__(self, files: Files, queue_ids: Sequence[int], options: dict[str, Any]) -> None:
-        names = {queue_id: f"queue '{queue_id}' in vhost '/'" for queue_id in queue_ids}
-        recovery = JournalRecovery(files, JOURNAL, names, Decision.FAIL, StrictListener())
+        queues = {each: KnownQueue(f"queue '{each}' in vhost '/'") for each in queue_ids}
+        listener = StrictListener()
+        progress = RecoveryProgress(listener.on_progress)
+        recovery = JournalRecovery(files, JOURNAL, queues, Decision.FAIL, listener, progress)
         for _ in recovery.read():
             continue
         self.state = recovery.state

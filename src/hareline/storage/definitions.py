@@ -464,6 +464,12 @@ class SqliteDefinitions(DefinitionStore, HostStore):
             for source, kind, destination, routing_key, arguments in rows
         ]
 
+    @property
+    def binding_count(self) -> int:
+        """In all virtual hosts."""
+        ((count,),) = self._rows("SELECT count(*) FROM bindings")
+        return int(count)
+
     def hosts(self) -> list[tuple[str, int]]:
         rows = self._rows("SELECT host, seen_day FROM qpid_hosts ORDER BY number")
         return [(_read(host), seen_day) for host, seen_day in rows]

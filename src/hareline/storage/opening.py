@@ -26,9 +26,10 @@ from hareline.storage.journal.format import number_of_name
 from hareline.storage.journal.syncer import ThreadSyncer
 from hareline.storage.journal.writer import Sync
 from hareline.storage.large import LargeBodies
+from hareline.storage.progress import RecoveryProgress
 from hareline.storage.recovered import RecoveredState
-from hareline.storage.recovery import JournalRecovery, RecoveryListener
-from hareline.storage.replay import QueueContents
+from hareline.storage.recovery import JournalRecovery, RecoveryListener, known_queues
+from hareline.storage.replay import KnownQueue, QueueContents
 from hareline.storage.replay_source import ReplaySource
 from hareline.storage.store import Shelf
 
@@ -88,6 +89,7 @@ class DiskStorage:
         self.next_offsets: dict[int, int] = {}
         self._syncer: ThreadSyncer | None = None
         self._bodies: LargeBodies | None = None
+        self._progress: RecoveryProgress | None = None
         self._store: DurableStore | None = None
         self.directory = DataDirectory(options.data_dir)
         try:
@@ -95,7 +97,7 @@ class DiskStorage:
         except BaseException:
             self.directory.close()
             raise
-        self._queue_names: dict[int, str] = {}
+        self._queues: dict[int, KnownQueue] = {}
 
     def _open_definitions(self) -> SqliteDefinitions:
         """Raises StoreError for a journal without definitions.
@@ -119,19 +121,29 @@ class DiskStorage:
         return self._store
 
     @property
+    def progress(self) -> RecoveryProgress:
+        """Of all that is restored, to be finished by whoever has restored everything."""
+        assert self._progress is not None, "recover first"
+        return self._progress
+
+    @property
     def bodies(self) -> LargeBodies:
         assert self._bodies is not None, "recover first"
         return self._bodies
 
     def recover(self) -> Generator[None, None, None]:
         """Read the journal; yields after each large piece. The store has started at the end."""
-        self._queue_names = self._names()
+        self._queues = known_queues(self.definitions)
+        self._progress = RecoveryProgress(
+            self._listener.on_progress, len(self._queues) + self.definitions.binding_count
+        )
         recovery = JournalRecovery(
             self._files,
             self.directory.journal,
-            self._queue_names,
+            self._queues,
             self._options.on_corruption,
             self._listener,
+            self._progress,
             self.definitions.newest_segment,
         )
         yield from recovery.read()
@@ -139,14 +151,6 @@ class DiskStorage:
         self.contents = recovery.contents
         self.next_offsets = {each: queue.next_offset for each, queue in state.queues.items()}
         self._start(state)
-
-    def _names(self) -> dict[int, str]:
-        """Every queue there is, in virtual hosts that are not served too."""
-        return {
-            queue.queue_id: f"queue '{queue.name}' in vhost '{vhost}'"
-            for vhost in self.definitions.vhosts()
-            for queue in self.definitions.queues(vhost)
-        }
 
     def _start(self, state: RecoveredState) -> None:
         options, callbacks = self._options, self._callbacks
@@ -202,7 +206,7 @@ class DiskStorage:
         return lost
 
     def _on_body_lost(self, queue_id: int, offset: int, problem: str) -> None:
-        text = f"{problem}: the body of entry {offset} of {self._queue_names[queue_id]}"
+        text = f"{problem}: the body of entry {offset} of {self._queues[queue_id].name}"
         if self._options.on_corruption is Decision.FAIL:
             self._listener.on_damage(text, "the broker does not start")
             raise StoreError(

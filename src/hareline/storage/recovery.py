@@ -14,25 +14,40 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Generator, Iterator, Mapping
-from typing import Final
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
 
+from hareline.broker.queues.arguments import parse_queue_arguments
+from hareline.broker.queues.build import level_reader, make_order
+from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.priority import PriorityOrder
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError, StoreError
 from hareline.message import Message
-from hareline.storage.definitions import SqliteDefinitions
+from hareline.storage.definitions import QueueDefinition, SqliteDefinitions
 from hareline.storage.journal.damage import Damage, Decision, JournalDamaged, Reporter
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import SETTLE, number_of_name
 from hareline.storage.journal.loss import Loss, LossSurvey, QueueLoss
 from hareline.storage.journal.reader import JournalReader
+from hareline.storage.progress import RecoveryProgress
 from hareline.storage.recovered import RecoveredSegment, RecoveredState
-from hareline.storage.replay import EXPIRES, QueueContents, Replay
+from hareline.storage.replay import (
+    EXPIRES,
+    LEVEL_SHIFT,
+    SIZE_MASK,
+    KnownQueue,
+    QueueContents,
+    Replay,
+)
 from hareline.storage.store import Shelf
 
 RETAINED_DIRECTORY: Final = "retained"
 MESSAGES_PER_READ: Final = 512
+ENTRIES_PER_STEP: Final = 16_384  # of a queue that takes pages: enough for full ones of each level
+DEFINITIONS_PER_REPORT: Final = 256
 _ACTIONS: Final = {
     Decision.FAIL: "the broker does not start",
     Decision.SKIP: "left out",
@@ -46,8 +61,8 @@ class RecoveryListener(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def on_progress(self, done_octets: int, all_octets: int) -> None:
-        """So much of the journal has been read."""
+    def on_progress(self, done: int, all_work: int) -> None:
+        """So much of the recovery is done, and all there is, as ``RecoveryProgress`` counts."""
 
     @abstractmethod
     def on_damage(self, problem: str, action: str) -> None:
@@ -58,29 +73,57 @@ class RecoveryListener(ABC):
         """A binding that cannot be made any more; it stays in the definitions."""
 
 
+def known_queues(definitions: SqliteDefinitions) -> dict[int, KnownQueue]:
+    """Every queue there is, in virtual hosts that are not served too."""
+    return {
+        queue.queue_id: _known(queue, vhost)
+        for vhost in definitions.vhosts()
+        for queue in definitions.queues(vhost)
+    }
+
+
+def _known(queue: QueueDefinition, vhost: str) -> KnownQueue:
+    name = f"queue '{queue.name}' in vhost '{vhost}'"
+    if not queue.arguments:
+        return KnownQueue(name)
+    try:
+        arguments = parse_queue_arguments(queue.arguments, queue=queue.name, vhost=vhost)
+    except AmqpError:
+        return KnownQueue(name)  # whoever makes the queue will say what is wrong
+    is_loaded = (
+        type(make_order(arguments)) not in (FifoOrder, PriorityOrder)
+        or arguments.message_ttl_ms is not None
+        or arguments.message_group_type is not None
+        or bool(arguments.hold_on_publish)
+    )
+    return KnownQueue(name, level_reader(arguments), is_loaded)
+
+
 class JournalRecovery:
     """One pass over a journal. ``state`` and ``contents`` are there when ``read`` is through.
 
-    ``queue_names``: what to call each queue there is, by its id. ``contents``: live entries by
-    queue id; whoever puts them into the queue takes them out. ``newest``: see ``JournalReader``.
+    ``queues``: each there is, by its id. ``contents``: live entries by queue id; whoever puts them
+    into the queue takes them out. ``newest``: see ``JournalReader``.
     """
 
     def __init__(
         self,
         files: Files,
         directory: str,
-        queue_names: Mapping[int, str],
+        queues: Mapping[int, KnownQueue],
         policy: Decision,
         listener: RecoveryListener,
+        progress: RecoveryProgress,
         newest: int = 0,
     ) -> None:
         self.state = RecoveredState()
         self.contents: dict[int, QueueContents] = {}
         self._files = files
         self._directory = directory
-        self._queue_names = queue_names
+        self._queues = queues
         self._newest = newest
-        self._reports = _Reports(policy, queue_names, listener)
+        self._replay = Replay(queues)
+        self._reports = _Reports(policy, queues, self._replay, listener, progress)
 
     def read(self) -> Generator[None, None, None]:
         """Yields after each large piece. Raises OSError and StoreError; nothing has changed then.
@@ -90,8 +133,7 @@ class JournalRecovery:
         """
         self._files.make_directory(self._directory)
         names = self._names()
-        replay = Replay(self._queue_names)
-        reports = self._reports
+        replay, reports = self._replay, self._reports
         reader = JournalReader(self._files, self._directory, reports, newest=self._newest)
         try:
             numbers = [source.number for source in reader.live]
@@ -117,7 +159,7 @@ class JournalRecovery:
         """Tells the listener; what does not show itself is bounded by another pass, if need be."""
         reports = self._reports
         if not all(damage.is_told for damage in reports.damages):
-            survey = LossSurvey(self._queue_names)
+            survey = LossSurvey(self._queues)
             reader = JournalReader(self._files, self._directory, survey, newest=self._newest)
             try:
                 survey.segments = [source.number for source in reader.live]
@@ -157,6 +199,7 @@ class JournalRecovery:
         state.settled = found.settled
         state.interrupted = sorted(found.interrupted)
         self.contents = found.contents
+        self._reports.on_all_read(found.contents)
 
     def _tidy(self, reader: JournalReader) -> None:
         """What was read, and will be built upon, must be on the disk before anything goes."""
@@ -189,8 +232,11 @@ class _Reports(Reporter):
 
     __slots__ = (
         "_listener",
+        "_octets",
         "_policy",
-        "_queue_names",
+        "_progress",
+        "_queues",
+        "_replay",
         "damages",
         "has_progressed",
         "has_truncated",
@@ -198,11 +244,19 @@ class _Reports(Reporter):
     )
 
     def __init__(
-        self, policy: Decision, queue_names: Mapping[int, str], listener: RecoveryListener
+        self,
+        policy: Decision,
+        queues: Mapping[int, KnownQueue],
+        replay: Replay,
+        listener: RecoveryListener,
+        progress: RecoveryProgress,
     ) -> None:
         self._policy = policy
-        self._queue_names = queue_names
+        self._queues = queues
+        self._replay = replay
         self._listener = listener
+        self._progress = progress
+        self._octets = 0
         self.has_progressed = False
         self.has_truncated = False
         self.damages: list[Damage] = []
@@ -247,17 +301,28 @@ class _Reports(Reporter):
     def _queues_text(self, losses: list[QueueLoss]) -> str:
         """As in "3 of queue 'q' in vhost '/' (offsets 4 to 9)"."""
         return "; ".join(
-            f"{count} of {self._queue_names.get(queue_id, 'a queue that is deleted')}"
-            f" (offsets {first} to {last})"
+            f"{count} of {self._name(queue_id)} (offsets {first} to {last})"
             for queue_id, count, first, last in losses
         )
+
+    def _name(self, queue_id: int) -> str:
+        queue = self._queues.get(queue_id)
+        return "a queue that is deleted" if queue is None else queue.name
 
     def on_torn_tail(self, path: str, position: int, octets: int) -> None:
         """Nobody was ever told that it was safe."""
 
     def on_progress(self, done_octets: int, all_octets: int) -> None:
         self.has_progressed = True
-        self._listener.on_progress(done_octets, all_octets)
+        self._octets = all_octets
+        self._progress.on_read(done_octets, all_octets, self._replay.loaded_count)
+
+    def on_all_read(self, contents: Mapping[int, QueueContents]) -> None:
+        loaded = sum(
+            len(found) if self._queues[each].is_loaded else found.expiring_count
+            for each, found in contents.items()
+        )
+        self._progress.on_all_read(self._octets, loaded)
 
 
 def _by_queue(entries: tuple[tuple[int, int], ...]) -> list[QueueLoss]:
@@ -283,6 +348,7 @@ class VhostRecovery:
         contents: dict[int, QueueContents],
         shelf: Shelf,
         listener: RecoveryListener,
+        progress: RecoveryProgress,
     ) -> None:
         self._vhost = vhost
         self._definitions = definitions
@@ -290,6 +356,7 @@ class VhostRecovery:
         self._contents = contents
         self._shelf = shelf
         self._listener = listener
+        self._progress = progress
         self.queues: dict[int, Queue] = {}
         self.exchange_count = 0
         self.binding_count = 0
@@ -331,6 +398,8 @@ class VhostRecovery:
                 raise _impossible(what, error) from error
             queue.next_offset = self._next_offsets.get(queue_id, 0)
             self.queues[queue_id] = queue
+            if not len(self.queues) % DEFINITIONS_PER_REPORT:
+                self._progress.on_restored(DEFINITIONS_PER_REPORT)
 
     def restore_bindings(self) -> None:
         """One whose exchange is gone from the settings is reported, and not made."""
@@ -345,6 +414,8 @@ class VhostRecovery:
                 self._listener.on_impossible(vhost.name, what, error.explanation)
             else:
                 self.binding_count += 1
+                if not self.binding_count % DEFINITIONS_PER_REPORT:
+                    self._progress.on_restored(DEFINITIONS_PER_REPORT)
 
     def restore_messages(self) -> Generator[None, None, None]:
         """Yields after each piece. Raises StoreError.
@@ -357,55 +428,116 @@ class VhostRecovery:
         try:
             for queue_id, queue in self.queues.items():
                 found = self._contents.pop(queue_id, None)
-                if found is not None:
-                    yield from _restore(queue, found, self._shelf)
-                    self.message_count += len(found)
+                if not found:
+                    continue
+                if queue.takes_pages:
+                    yield from self._restore_pages(queue, found)
+                else:
+                    yield from self._restore_objects(queue, found)
+                self.message_count += len(found)
         finally:
             post.release(self._vhost.environment)
+
+    def _restore_objects(self, queue: Queue, found: QueueContents) -> Iterator[None]:
+        """Each entry takes its own place, by all that the queue does to entries."""
+        for start in range(0, len(found), MESSAGES_PER_READ):
+            indices = range(start, min(start + MESSAGES_PER_READ, len(found)))
+            queue.restore_entries(self._read(found, indices))
+            self._progress.on_loaded(len(indices))
+            yield
+
+    def _restore_pages(self, queue: Queue, found: QueueContents) -> Iterator[None]:
+        """What the queue can have as bare numbers is not read; all contents stay on disk."""
+        for start in range(0, len(found), ENTRIES_PER_STEP):
+            stop = min(start + ENTRIES_PER_STEP, len(found))
+            for share in _shares(queue, found, start, stop):
+                queue.restore_paged(
+                    share.offsets,
+                    share.positions,
+                    share.size_bytes,
+                    found.delivery_counts,
+                    kept=self._read(found, share.kept),
+                    level=share.level,
+                )
+                self._progress.on_loaded(len(share.kept))
+            yield
+        queue.end_restore()
+        yield
+
+    def _read(
+        self, found: QueueContents, indices: Sequence[int]
+    ) -> Iterator[tuple[int, int, Message]]:
+        """Offset, delivery count and message of each; some hundred messages are read at once."""
+        counts, offsets, positions = found.delivery_counts, found.offsets, found.positions
+        for start in range(0, len(indices), MESSAGES_PER_READ):
+            some = indices[start : start + MESSAGES_PER_READ]
+            messages = self._shelf.read_run([positions[index] for index in some])
+            for index, message in zip(some, messages, strict=True):
+                offset = offsets[index]
+                yield offset, counts.get(offset, 0), message
 
 
 def _impossible(what: str, error: AmqpError) -> StoreError:
     return StoreError(f"{what} is in the definitions, but cannot be made: {error.explanation}")
 
 
-def _restore(queue: Queue, found: QueueContents, shelf: Shelf) -> Iterator[None]:
-    """Where the queue can have them as bare numbers, contents stay on disk.
+class _Share(NamedTuple):
+    """Entries of one level that are restored at once.
 
-    Not those before the last that expires: the queue has to know when.
+    ``offsets``, ``positions``, ``size_bytes``: of those that become numbers. ``kept``: the indices
+    of the others.
     """
-    loaded = _behind_last_expiring(found.sizes) if queue.takes_pages else len(found)
-    for start in range(0, loaded, MESSAGES_PER_READ):
-        stop = min(start + MESSAGES_PER_READ, loaded)
-        messages = shelf.read_run(found.positions[start:stop])
-        queue.restore_entries(_entries(found, start, messages))
-        yield
-    if loaded < len(found):
-        offsets, positions, sizes = found.offsets, found.positions, found.sizes
-        if loaded:
-            offsets, positions, sizes = offsets[loaded:], positions[loaded:], sizes[loaded:]
-        counts = {
-            offset: count for offset, count in found.delivery_counts.items() if offset >= offsets[0]
-        }
-        queue.restore_paged(offsets, positions, sum(sizes), counts)
-        if queue.overflow is not None:
-            queue.overflow.enforce(None)
-        yield
+
+    level: int
+    offsets: array[int]
+    positions: array[int]
+    size_bytes: int
+    kept: Sequence[int]
 
 
-def _behind_last_expiring(sizes: array[int]) -> int:
-    """The index behind the last message with a time to live, 0 if there is none."""
-    if not sizes or max(sizes) < EXPIRES:
-        return 0
-    index = len(sizes)
-    while sizes[index - 1] < EXPIRES:
-        index -= 1
-    return index
+def _shares(queue: Queue, found: QueueContents, start: int, stop: int) -> Iterator[_Share]:
+    """The entries between two indices, by level."""
+    assert found.has_levels == queue.has_levels, queue
+    if not found.has_levels:
+        yield _share(queue, found, range(start, stop), 0)
+        return
+    sizes = found.sizes
+    levels = [size >> LEVEL_SHIFT for size in sizes[start:stop]]
+    in_order = sorted(range(stop - start), key=levels.__getitem__)  # and by offset in each
+    for level, indices in groupby(in_order, levels.__getitem__):
+        yield _share(queue, found, [start + index for index in indices], level)
 
 
-def _entries(
-    found: QueueContents, start: int, messages: list[Message]
-) -> Iterator[tuple[int, int, Message]]:
-    counts, offsets = found.delivery_counts, found.offsets
-    for index, message in enumerate(messages, start):
-        offset = offsets[index]
-        yield offset, counts.get(offset, 0), message
+def _share(queue: Queue, found: QueueContents, indices: Sequence[int], level: int) -> _Share:
+    kept = _kept(queue, found, indices)
+    if kept is indices:
+        indices = range(0)
+    elif kept:
+        is_kept = set(kept)
+        indices = [index for index in indices if index not in is_kept]
+    if isinstance(indices, range):
+        run = slice(indices.start, indices.stop)
+        return _Share(level, found.offsets[run], found.positions[run], sum(found.sizes[run]), kept)
+    offsets, positions, sizes = found.offsets, found.positions, found.sizes
+    return _Share(
+        level,
+        array("Q", [offsets[index] for index in indices]),
+        array("Q", [positions[index] for index in indices]),
+        sum([sizes[index] & SIZE_MASK for index in indices]),
+        kept,
+    )
+
+
+def _kept(queue: Queue, found: QueueContents, indices: Sequence[int]) -> Sequence[int]:
+    """Those that are more than a number to this queue: they expire, or show their deliveries."""
+    if queue.expiry is not None and queue.expiry.concerns_all:
+        return indices
+    offsets, sizes = found.offsets, found.sizes
+    shown = found.delivery_counts if queue.shows_delivery_count else {}
+    if (
+        not shown
+        and isinstance(indices, range)
+        and max(sizes[indices.start : indices.stop]) < EXPIRES
+    ):
+        return ()
+    return [index for index in indices if sizes[index] & EXPIRES or offsets[index] in shown]

@@ -16,12 +16,14 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import compress, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
+from hareline.errors import MalformedFrame
+from hareline.message import PROPERTIES_START
 from hareline.storage.journal.format import (
     CHECKPOINT,
     CLEAN,
@@ -48,23 +50,44 @@ from hareline.storage.liveness import NOWHERE
 from hareline.storage.recovered import RecoveredQueue
 
 # A column of sizes also says whether the message has a time to live: who keeps entries as bare
-# numbers cannot have those among them.
+# numbers cannot have those among them. In a queue with priorities it has 64 bits, and the level.
 EXPIRES: Final = 1 << 31
+SIZE_MASK: Final = EXPIRES - 1
+LEVEL_SHIFT: Final = 32
+LEVELS_KNOWN_MAX: Final = 16_384  # sets of property octets whose level is remembered
+
+LevelReader = Callable[[bytes], int]
 
 _SINGLE: Final = struct.Struct("<BQHIQIIQHB")  # MESSAGE_HEAD and one ENTRY
 
 
+class KnownQueue(NamedTuple):
+    """What is known of a queue before the journal is read.
+
+    ``name``: what to call it. ``level_of``: the level of a message by its property octets, where
+    the queue has priorities. ``is_loaded``: about whether its entries become objects, for an
+    estimate.
+    """
+
+    name: str
+    level_of: LevelReader | None = None
+    is_loaded: bool = False
+
+
 class Lane:
-    """Entries whose offsets ascend; their positions too, unless ``is_mixed``."""
+    """Entries whose offsets ascend; their positions too, unless ``is_mixed``.
+
+    ``typecode``: of the column of sizes, "Q" where it has levels.
+    """
 
     __slots__ = ("is_mixed", "last_offset", "offsets", "positions", "sizes")
 
-    def __init__(self) -> None:
+    def __init__(self, typecode: str = "I") -> None:
         self.is_mixed = False
         self.last_offset = -1
         self.offsets = array("Q")
         self.positions = array("Q")
-        self.sizes = array("I")
+        self.sizes = array(typecode)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -73,14 +96,15 @@ class Lane:
         """Keep the entries at whose index there is a 1."""
         self.offsets = array("Q", compress(self.offsets, is_kept))
         self.positions = array("Q", compress(self.positions, is_kept))
-        self.sizes = array("I", compress(self.sizes, is_kept))
+        self.sizes = array(self.sizes.typecode, compress(self.sizes, is_kept))
 
 
 @dataclass(slots=True)
 class QueueContents:
     """The live entries of one queue, ascending by offset.
 
-    ``sizes``: octets of the bodies; with EXPIRES added where the message has a time to live.
+    ``sizes``: octets of the bodies; with EXPIRES added where the message has a time to live, and
+    the level from LEVEL_SHIFT on where the queue has priorities.
     ``delivery_counts``: of the entries that have been delivered, or may have been. ``large``: those
     whose body is in a file of its own, with the id of that and its size.
     """
@@ -90,6 +114,15 @@ class QueueContents:
     sizes: array[int] = field(default_factory=lambda: array("I"))
     delivery_counts: dict[int, int] = field(default_factory=dict)
     large: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def expiring_count(self) -> int:
+        """How many have a time to live."""
+        return sum([size & EXPIRES for size in self.sizes]) // EXPIRES
+
+    @property
+    def has_levels(self) -> bool:
+        return self.sizes.typecode == "Q"
 
     def remove(self, offset: int) -> int:
         """Take one entry out, which is there; returns its position."""
@@ -108,7 +141,7 @@ class _Traces:
     ``counts``: delivery counts by MESSAGE records. ``returns``: those by RETURN records, with the
     number of the segment. ``delivered``: the entries that were delivered when their record was
     written, by the position of that record. ``firsts``, ``lengths``, ``places``: settled runs, and
-    the segment that says so.
+    the segment that says so; ``settled_count``: how many entries these are, some twice perhaps.
     """
 
     __slots__ = (
@@ -117,20 +150,28 @@ class _Traces:
         "delivered",
         "firsts",
         "fresh",
+        "is_loaded",
         "lanes",
         "large",
         "lengths",
+        "level_of",
+        "levels",
         "moved",
         "next_offset",
         "places",
         "returns",
+        "settled_count",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, queue: KnownQueue) -> None:
+        self.level_of = queue.level_of
+        self.is_loaded = queue.is_loaded
+        self.levels: dict[bytes, int] = {}
         self.next_offset = 0
         self.cover = 0
-        self.fresh = Lane()
-        self.moved = Lane()
+        self.settled_count = 0
+        self.fresh = self._new_lane()
+        self.moved = self._new_lane()
         self.lanes: list[Lane] = [self.fresh, self.moved]
         self.large: dict[int, tuple[int, int]] = {}
         self.counts: dict[int, int] = {}
@@ -140,8 +181,30 @@ class _Traces:
         self.lengths = array("Q")
         self.places = array("Q")
 
+    def _new_lane(self) -> Lane:
+        return Lane("I" if self.level_of is None else "Q")
+
+    def level(self, property_octets: bytes) -> int:
+        """Of a queue with priorities. Raises MalformedRecord."""
+        level = self.levels.get(property_octets)
+        if level is None:
+            assert self.level_of is not None
+            try:
+                level = self.level_of(property_octets)
+            except MalformedFrame as error:
+                raise MalformedRecord(f"MESSAGE record: {error.explanation}") from None
+            if len(self.levels) >= LEVELS_KNOWN_MAX:
+                self.levels.clear()
+            self.levels[property_octets] = level
+        return level
+
+    @property
+    def living_count(self) -> int:
+        """About how many entries there are so far."""
+        return max(0, sum(map(len, self.lanes)) - self.settled_count)
+
     def begin_lane(self, is_moved: bool) -> Lane:
-        lane = Lane()
+        lane = self._new_lane()
         self.lanes.append(lane)
         if is_moved:
             self.moved = lane
@@ -158,6 +221,7 @@ class _Traces:
             lengths.append(length)
             self.places.append(segment)
         self.next_offset = max(self.next_offset, first + length)
+        self.settled_count += length
 
 
 class Found:
@@ -186,11 +250,13 @@ class Found:
 
 
 class Replay:
-    """``queue_ids``: the queues there are; entries of others are dead."""
+    """``queues``: those there are, by id; entries of others are dead."""
 
-    def __init__(self, queue_ids: Iterable[int]) -> None:
-        self._queues = {queue_id: _Traces() for queue_id in queue_ids}
+    def __init__(self, queues: Mapping[int, KnownQueue]) -> None:
+        self._queues = {queue_id: _Traces(queue) for queue_id, queue in queues.items()}
+        self._loaded = [traces for traces in self._queues.values() if traces.is_loaded]
         self._void_position = 0
+        self._expiring_count = 0  # in the others
         self.totals: dict[int, int] = {}  # segment number to entries in its MESSAGE records
         self._takers = {
             SETTLE: self._take_settle,
@@ -213,7 +279,9 @@ class Replay:
                     taker(position, payload)
                 continue
             try:
-                flags, _, _, _, size, count, queue_id, offset, deliveries, marks = unpack(payload)
+                flags, _, _, header, size, count, queue_id, offset, deliveries, marks = unpack(
+                    payload
+                )
             except struct.error:
                 raise MalformedRecord("MESSAGE record is too short") from None
             total += count
@@ -229,6 +297,8 @@ class Replay:
             lane.last_offset = offset
             lane.offsets.append(offset)
             lane.positions.append(position)
+            if traces.level_of is not None:
+                size |= traces.level(_property_octets(payload, header)) << LEVEL_SHIFT
             lane.sizes.append(size)
             if deliveries or marks:
                 _take_delivered(traces, offset, position, deliveries, marks)
@@ -239,19 +309,27 @@ class Replay:
         """A message in several queues, or none any more, or one that was moved, or has extras."""
         is_moved = bool(flags & MOVED)
         large_id = decode_message(payload).large_id if flags & LARGE else 0
+        if flags & HAS_EXPIRY:
+            size |= EXPIRES
         for queue_id, offset, deliveries, marks in decode_entries(payload):
             traces = self._queues.get(queue_id)
             if traces is None:
                 continue
+            level = 0
+            if traces.level_of is not None:
+                record = decode_message(payload)
+                level = traces.level(record.content[PROPERTIES_START : record.header_size - 1])
             lane = traces.moved if is_moved else traces.fresh
             if offset <= lane.last_offset:
                 lane = traces.begin_lane(is_moved)
             lane.last_offset = offset
             lane.offsets.append(offset)
             lane.positions.append(position)
-            lane.sizes.append(size | EXPIRES if flags & HAS_EXPIRY else size)
+            lane.sizes.append(level << LEVEL_SHIFT | size)
+            if size & EXPIRES and not traces.is_loaded:
+                self._expiring_count += 1
             if large_id:
-                traces.large[offset] = (large_id, size)
+                traces.large[offset] = (large_id, size & SIZE_MASK)
             if deliveries or marks:
                 _take_delivered(traces, offset, position, deliveries, marks)
 
@@ -305,14 +383,20 @@ class Replay:
 
     # ------------------------------------------------- putting together
 
+    @property
+    def loaded_count(self) -> int:
+        """About how many entries so far are to be loaded."""
+        return self._expiring_count + sum([traces.living_count for traces in self._loaded])
+
     def finish(self) -> Found:
         """What is in the queues; to be called once, it takes everything from here."""
         found = Found()
+        self._loaded = []
         for queue_id in list(self._queues):
             traces = self._queues.pop(queue_id)
             lanes = [lane for lane in traces.lanes if lane]
             traces.lanes = []
-            lane = _merged(lanes, queue_id, found)
+            lane = _merged(lanes, traces.fresh.sizes.typecode, queue_id, found)
             next_offset = max(traces.next_offset, lane.last_offset + 1)
             _apply_settles(lane, traces, queue_id, found)
             contents = QueueContents(lane.offsets, lane.positions, lane.sizes)
@@ -325,6 +409,17 @@ class Replay:
         return found
 
 
+def _property_octets(payload: memoryview, header_size: int) -> bytes:
+    """Those of a plain message in one queue. Raises MalformedRecord."""
+    at = _SINGLE.size
+    try:
+        middle = at + 1 + payload[at]
+        content = middle + 1 + payload[middle]
+    except IndexError:
+        raise MalformedRecord("MESSAGE record is too short") from None
+    return bytes(payload[content + PROPERTIES_START : content + header_size - 1])
+
+
 def _take_delivered(
     traces: _Traces, offset: int, position: int, deliveries: int, marks: int
 ) -> None:
@@ -334,14 +429,14 @@ def _take_delivered(
         traces.delivered[offset] = position
 
 
-def _merged(lanes: list[Lane], queue_id: int, found: Found) -> Lane:
+def _merged(lanes: list[Lane], typecode: str, queue_id: int, found: Found) -> Lane:
     """One lane of all; of an entry that is in several, the record with the highest position."""
     if not lanes:
-        return Lane()
+        return Lane(typecode)
     lanes = sorted(lanes, key=lambda lane: lane.offsets[0])
     if len(lanes) == 1:
         return lanes[0]
-    result = Lane()
+    result = Lane(typecode)
     result.is_mixed = True
     if all(one.last_offset < other.offsets[0] for one, other in pairwise(lanes)):
         for lane in lanes:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -31,9 +31,10 @@ BODY = bytes(range(256)) * 8
 class Listener(RecoveryListener):
     def __init__(self) -> None:
         self.damage: list[tuple[str, str]] = []
+        self.progress: list[tuple[int, int]] = []
 
-    def on_progress(self, done_octets: int, all_octets: int) -> None:
-        """Nobody watches."""
+    def on_progress(self, done: int, all_work: int) -> None:
+        self.progress.append((done, all_work))
 
     def on_damage(self, problem: str, action: str) -> None:
         self.damage.append((problem, action))
@@ -93,17 +94,19 @@ class Opened:
             storage.contents,
             storage.shelf,
             listener,
+            storage.progress,
         )
         recovery.restore_exchanges()
         recovery.restore_queues()
         recovery.restore_bindings()
         for _ in recovery.restore_messages():
             pass
+        storage.progress.finish()
         return vhost
 
-    def declare(self, name: str = "q") -> None:
+    def declare(self, name: str = "q", arguments: Mapping[str, object] | None = None) -> None:
         self.vhost.declare_queue(
-            name, is_durable=True, is_auto_delete=False, owner=None, arguments={}
+            name, is_durable=True, is_auto_delete=False, owner=None, arguments=arguments or {}
         )
 
     def publish(self, body: bytes, queue: str = "q") -> None:
@@ -139,6 +142,28 @@ def machine(tmp_path: Path) -> Machine:
 
 def large_files(machine: Machine) -> list[Path]:
     return sorted((machine.path / "large").iterdir())
+
+
+def test_progress_is_of_everything_and_only_grows(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hareline.storage.recovery.DEFINITIONS_PER_REPORT", 2)
+    monkeypatch.setattr("hareline.storage.recovery.MESSAGES_PER_READ", 10)
+    first = machine.open()
+    first.declare("plain")
+    first.declare("sorted", {"x-sort-key": "k"})
+    for queue in ("plain", "sorted"):
+        for _ in range(100):
+            first.publish(b"x", queue)
+        first.vhost.bind("amq.fanout", "queue", first.vhost.queues[queue], "", {})
+    first.close()
+    machine.listener.progress.clear()
+    machine.open().close()
+    shares = [done / all_work for done, all_work in machine.listener.progress]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert shares.count(1) == 1
+    assert len(shares) >= 10 + 2, "loading 100 entries, and definitions, show too"
 
 
 def test_what_was_written_is_there_the_next_time(machine: Machine) -> None:

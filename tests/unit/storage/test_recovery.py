@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from hareline.broker.ownership import ClientOwner
+from hareline.broker.queues.arguments import parse_queue_arguments
+from hareline.broker.queues.build import make_order
 from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.priority import PriorityOrder
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import StoreError
@@ -20,9 +23,15 @@ from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import CHECKPOINT, MESSAGE, offset_of
 from hareline.storage.journal.segment import segment_path
 from hareline.storage.memory import MemoryStore
+from hareline.storage.progress import RecoveryProgress
 from hareline.storage.recovered import RecoveredQueue
-from hareline.storage.recovery import JournalRecovery, RecoveryListener, VhostRecovery
-from hareline.storage.replay import QueueContents
+from hareline.storage.recovery import (
+    JournalRecovery,
+    RecoveryListener,
+    VhostRecovery,
+    known_queues,
+)
+from hareline.storage.replay import KnownQueue, QueueContents
 from hareline.storage.store import Shelf
 from hareline.turn import Turn
 from tests.support.journals import (
@@ -37,7 +46,7 @@ from tests.support.timers import ManualTimers
 from tests.support.vhosts import forget_report
 
 Q = 1
-NAMES = {Q: "queue 'q' in vhost '/'"}
+QUEUES = {Q: KnownQueue("queue 'q' in vhost '/'")}
 
 
 class Listener(RecoveryListener):
@@ -48,8 +57,8 @@ class Listener(RecoveryListener):
         self.damage: list[tuple[str, str]] = []
         self.impossible: list[tuple[str, str, str]] = []
 
-    def on_progress(self, done_octets: int, all_octets: int) -> None:
-        self.progress.append((done_octets, all_octets))
+    def on_progress(self, done: int, all_work: int) -> None:
+        self.progress.append((done, all_work))
 
     def on_damage(self, problem: str, action: str) -> None:
         self.damage.append((problem, action))
@@ -96,13 +105,24 @@ def journal(tmp_path: Path) -> Iterator[JournalBuilder]:
     builder.close()
 
 
+def make_recovery(
+    directory: str,
+    listener: Listener,
+    policy: Decision = Decision.FAIL,
+    queues: Mapping[int, KnownQueue] = QUEUES,
+    newest: int = 0,
+) -> JournalRecovery:
+    progress = RecoveryProgress(listener.on_progress)
+    return JournalRecovery(Files(), directory, queues, policy, listener, progress, newest)
+
+
 def recovered(
     journal: JournalBuilder,
     listener: Listener,
     policy: Decision = Decision.FAIL,
     newest: int = 0,
 ) -> JournalRecovery:
-    recovery = JournalRecovery(Files(), journal.directory, NAMES, policy, listener, newest)
+    recovery = make_recovery(journal.directory, listener, policy, newest=newest)
     for _ in recovery.read():
         pass
     return recovery
@@ -115,9 +135,7 @@ def messages(first: int, behind: int) -> list[tuple[int, bytes]]:
 def test_a_directory_that_is_not_there_yet_is_an_empty_journal(
     tmp_path: Path, listener: Listener
 ) -> None:
-    recovery = JournalRecovery(
-        Files(), str(tmp_path / "data" / "journal"), NAMES, Decision.FAIL, listener
-    )
+    recovery = make_recovery(str(tmp_path / "data" / "journal"), listener)
     assert list(recovery.read()) == []
     assert recovery.state.segments == []
     assert recovery.state.next_segment == 1
@@ -141,7 +159,8 @@ def test_the_state_says_which_files_there_are_and_what_lives_in_them(
     assert state.next_segment == 3
     assert state.queues[Q].live == {1: 2, 2: 2}
     assert list(state.settled[1][2]) == [Q, 1, 2]
-    assert listener.progress[-1][0] == listener.progress[-1][1] > 0
+    done, all_work = listener.progress[-1]
+    assert done == all_work - 1 > 0, "there is always something left before the end"
 
 
 def test_the_last_file_is_cut_to_its_end_and_the_others_are_left(
@@ -247,7 +266,7 @@ class TestDamage:
     def test_queues_that_are_deleted_are_named_as_such(
         self, journal: JournalBuilder, listener: Listener
     ) -> None:
-        recovery = JournalRecovery(Files(), journal.directory, {}, Decision.SKIP, listener)
+        recovery = make_recovery(journal.directory, listener, Decision.SKIP, {})
         list(recovery.read())
         assert "1 of a queue that is deleted" in listener.damage[0][0]
 
@@ -409,7 +428,7 @@ def test_a_reading_that_is_given_up_closes_its_files(
         journal.batch(*messages(number * 10, number * 10 + 3))
         journal.begin(number)
     opened = len(list(Path("/proc/self/fd").iterdir()))
-    reading = JournalRecovery(Files(), journal.directory, NAMES, Decision.FAIL, listener).read()
+    reading = make_recovery(journal.directory, listener).read()
     next(reading)
     reading.close()
     assert len(list(Path("/proc/self/fd").iterdir())) == opened
@@ -418,6 +437,85 @@ def test_a_reading_that_is_given_up_closes_its_files(
 def test_offsets_go_on_where_a_checkpoint_says(journal: JournalBuilder, listener: Listener) -> None:
     journal.batch(checkpoint_payload(0, (Q, 1000, 0)))
     assert recovered(journal, listener).state.queues[Q].next_offset == 1000
+
+
+# ------------------------------------------------------------------ what is known before
+
+
+class TestKnownQueues:
+    @pytest.fixture
+    def definitions(self, tmp_path: Path) -> Iterator[SqliteDefinitions]:
+        definitions = SqliteDefinitions(tmp_path / FILE_NAME)
+        yield definitions
+        definitions.close()
+
+    def known(self, definitions: SqliteDefinitions, **arguments: object) -> KnownQueue:
+        names = {key.replace("_", "-"): value for key, value in arguments.items()}
+        queue_id = definitions.add_queue("/", "q", is_auto_delete=False, arguments=names)
+        return known_queues(definitions)[queue_id]
+
+    def test_every_virtual_host_is_looked_into(self, definitions: SqliteDefinitions) -> None:
+        ids = [
+            definitions.add_queue(vhost, "q", is_auto_delete=False, arguments={})
+            for vhost in ("/", "other")
+        ]
+        assert known_queues(definitions) == {
+            ids[0]: KnownQueue("queue 'q' in vhost '/'"),
+            ids[1]: KnownQueue("queue 'q' in vhost 'other'"),
+        }
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            {"x_max_priority": 0},
+            {"x_max_priority": 5},
+            {"x_max_priority": 255, "x_default_priority": 7},
+            {"x_qpid_priorities": 10},
+            {"x_qpid_priorities": 3, "x_default_priority": 0},
+        ],
+        ids=str,
+    )
+    def test_a_level_is_the_one_that_the_queue_itself_gives(
+        self, definitions: SqliteDefinitions, arguments: dict[str, object]
+    ) -> None:
+        level_of = self.known(definitions, **arguments).level_of
+        assert level_of is not None
+        raw = {key.replace("_", "-"): value for key, value in arguments.items()}
+        order = make_order(parse_queue_arguments(raw, queue="q", vhost="/"))
+        assert isinstance(order, PriorityOrder)
+        queue = Queue("q", order, Turn(lambda _: None))
+        for priority in (None, *range(256)):
+            message = make_message(b"x", priority=priority)
+            queue.enqueue(message)
+            (entry,) = queue.acquire(1)
+            assert level_of(message.property_octets) == order._level(entry), priority
+
+    @pytest.mark.parametrize(
+        ("arguments", "is_loaded"),
+        [
+            ({"x_max_length": 5}, False),
+            ({"x_max_priority": 5}, False),
+            ({"x_queue_type": "quorum"}, False),
+            ({"x_message_ttl": 5}, True),
+            ({"x_sort_key": "k"}, True),
+            ({"x_last_value_key": "k"}, True),
+            ({"x_queue_type": "stream"}, True),
+            ({"x_message_group_key": "k"}, True),
+            ({"x_hold_on_publish": True}, True),
+        ],
+        ids=str,
+    )
+    def test_whether_entries_become_objects_is_told(
+        self, definitions: SqliteDefinitions, arguments: dict[str, object], *, is_loaded: bool
+    ) -> None:
+        assert self.known(definitions, **arguments).is_loaded is is_loaded
+
+    def test_arguments_that_are_not_taken_any_more_are_no_error_yet(
+        self, definitions: SqliteDefinitions
+    ) -> None:
+        assert self.known(definitions, x_max_priority="high") == KnownQueue(
+            "queue 'q' in vhost '/'"
+        )
 
 
 # ------------------------------------------------------------------ the virtual host
@@ -462,8 +560,15 @@ class Disk:
             store=MemoryStore(),
             definitions=self.definitions,
         )
+        self.progress = RecoveryProgress(self.listener.on_progress)
         recovery = VhostRecovery(
-            vhost, self.definitions, self.next_offsets, self.contents, self.shelf, self.listener
+            vhost,
+            self.definitions,
+            self.next_offsets,
+            self.contents,
+            self.shelf,
+            self.listener,
+            self.progress,
         )
         recovery.restore_exchanges()
         recovery.restore_queues()

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hareline.broker.queues.priority import rabbitmq_level_reader
 from hareline.errors import StoreError
-from hareline.message import ExpiringMessage, Message
+from hareline.message import DeadLetter, ExpiringMessage, Message
 from hareline.storage.journal.damage import Damage, Decision, Reporter
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import MESSAGE, MOVED, WAS_DELIVERED, position_of, segment_of
 from hareline.storage.journal.reader import JournalReader, ReadBatch
-from hareline.storage.replay import EXPIRES, Found, Replay
+from hareline.storage.replay import (
+    EXPIRES,
+    LEVEL_SHIFT,
+    SIZE_MASK,
+    Found,
+    KnownQueue,
+    Replay,
+)
 from tests.support.journals import (
     JournalBuilder,
     checkpoint_payload,
@@ -29,6 +38,8 @@ from tests.support.messages import make_message
 
 MESSAGE_OF_3 = make_message(b"abc")
 Q, P, DELETED = 1, 2, 3
+QUEUES = {Q: KnownQueue("q"), P: KnownQueue("p")}
+WITH_LEVELS = {Q: KnownQueue("q", rabbitmq_level_reader(4)), P: KnownQueue("p")}
 
 
 class Untouched(Reporter):
@@ -52,15 +63,21 @@ def journal(tmp_path: Path) -> Iterator[JournalBuilder]:
     builder.close()
 
 
-def replayed(journal: JournalBuilder) -> tuple[Found, Replay]:
-    replay = Replay((Q, P))
+def replayed(
+    journal: JournalBuilder, queues: Mapping[int, KnownQueue] = QUEUES
+) -> tuple[Found, Replay]:
+    replay = read_by(Replay(queues), journal)
+    return replay.finish(), replay
+
+
+def read_by(replay: Replay, journal: JournalBuilder) -> Replay:
     reader = JournalReader(Files(), journal.directory, Untouched())
     try:
         for batch in reader.batches():
             replay.take(batch)
     finally:
         reader.close()
-    return replay.finish(), replay
+    return replay
 
 
 def entry(
@@ -77,7 +94,7 @@ def runs(found: Found) -> dict[int, dict[int, list[int]]]:
 
 
 def test_nothing_at_all_is_every_queue_empty() -> None:
-    found = Replay((Q, P)).finish()
+    found = Replay(QUEUES).finish()
     assert set(found.queues) == {Q, P}
     assert found.queues[Q].next_offset == 0
     assert not found.contents[Q]
@@ -104,6 +121,82 @@ def test_a_time_to_live_shows_in_the_size(journal: JournalBuilder) -> None:
     journal.batch(message_payload(ExpiringMessage(MESSAGE_OF_3, 5), (Q, 0)), entry(Q, 1))
     found, _ = replayed(journal)
     assert list(found.contents[Q].sizes) == [3 | EXPIRES, 3]
+
+
+class TestLevels:
+    def entry(self, priority: int | None, *places: tuple[int, int], flags: int = 0) -> Any:
+        return message_payload(make_message(b"abc", priority=priority), *places, flags=flags)
+
+    def levels(self, found: Found, queue_id: int = Q) -> list[int]:
+        return [size >> LEVEL_SHIFT for size in found.contents[queue_id].sizes]
+
+    def test_the_size_has_the_level_where_the_queue_has_priorities(
+        self, journal: JournalBuilder
+    ) -> None:
+        priorities = (3, None, 4, 5, 255, 0)
+        journal.batch(*(self.entry(each, (Q, at)) for at, each in enumerate(priorities)))
+        found, _ = replayed(journal, WITH_LEVELS)
+        assert self.levels(found) == [3, 0, 4, 4, 4, 0]
+        assert [size & SIZE_MASK for size in found.contents[Q].sizes] == [3] * 6
+        assert found.contents[Q].has_levels
+        assert not found.contents[P].has_levels
+
+    def test_a_message_of_several_queues_has_a_level_in_each_of_them(
+        self, journal: JournalBuilder
+    ) -> None:
+        journal.batch(self.entry(2, (P, 0), (Q, 0)))
+        found, _ = replayed(journal, WITH_LEVELS)
+        assert (self.levels(found), list(found.contents[P].sizes)) == ([2], [3])
+
+    def test_a_level_stands_beside_a_time_to_live_and_a_history(
+        self, journal: JournalBuilder
+    ) -> None:
+        expiring = ExpiringMessage(make_message(b"abc", priority=1), 5)
+        dead = make_message(b"abc", priority=4)
+        letter = DeadLetter(dead, dead.property_octets, dead.address, 0, history_size=7)
+        journal.batch(message_payload(expiring, (Q, 0)), message_payload(letter, (Q, 1)))
+        found, _ = replayed(journal, WITH_LEVELS)
+        assert list(found.contents[Q].sizes) == [
+            1 << LEVEL_SHIFT | EXPIRES | 3,
+            4 << LEVEL_SHIFT | 3,
+        ]
+        assert found.contents[Q].expiring_count == 1
+
+    def test_it_goes_along_with_what_was_moved_and_stays_with_what_is_left(
+        self, journal: JournalBuilder
+    ) -> None:
+        journal.batch(*(self.entry(each % 5, (Q, each)) for each in range(10)))
+        journal.begin(2)
+        journal.batch(self.entry(3, (Q, 3), flags=MOVED), settle_payload((Q, 4, 5)))
+        found, _ = replayed(journal, WITH_LEVELS)
+        assert list(found.contents[Q].offsets) == [0, 1, 2, 3, 9]
+        assert self.levels(found) == [0, 1, 2, 3, 4]
+
+    def test_properties_that_end_before_the_priority_are_told(
+        self, journal: JournalBuilder
+    ) -> None:
+        whole = make_message(b"abc", priority=1)
+        message = whole.with_properties(whole.property_octets[:2])
+        journal.batch(message_payload(message, (Q, 0)))
+        with pytest.raises(StoreError, match=r"MESSAGE record: cannot decode .* priority"):
+            replayed(journal, WITH_LEVELS)
+
+
+class TestLoadedCount:
+    def test_it_follows_what_is_read_of_queues_that_need_objects(
+        self, journal: JournalBuilder
+    ) -> None:
+        journal.batch(
+            *(entry(Q, each) for each in range(5)), entry(P, 0), settle_payload((Q, 1, 2))
+        )
+        loaded = {Q: KnownQueue("q", is_loaded=True), P: KnownQueue("p")}
+        replay = read_by(Replay(loaded), journal)
+        assert replay.loaded_count == 3
+
+    def test_elsewhere_it_counts_what_expires(self, journal: JournalBuilder) -> None:
+        expiring = ExpiringMessage(MESSAGE_OF_3, 5)
+        journal.batch(entry(Q, 0), message_payload(expiring, (Q, 1)))
+        assert read_by(Replay(QUEUES), journal).loaded_count == 1
 
 
 def test_settled_entries_are_gone_and_both_segments_are_known(journal: JournalBuilder) -> None:
@@ -229,7 +322,7 @@ def test_a_record_that_is_none_is_told(journal: JournalBuilder) -> None:
     position = position_of(1, 100)
     batch = ReadBatch(position, position, 0, 0, True, [(position, MESSAGE, memoryview(b"\0"))])
     with pytest.raises(StoreError, match="MESSAGE record is too short"):
-        Replay((Q,)).take(batch)
+        Replay(QUEUES).take(batch)
 
 
 # ------------------------------------------------------------------ against a model

@@ -25,7 +25,13 @@ from hareline.broker.queues.log import LogOrder
 from hareline.broker.queues.order import EntryOrder
 from hareline.broker.queues.overflow import RESUME_PERCENT, Overflow
 from hareline.broker.queues.paging import Paging
-from hareline.broker.queues.priority import qpid_levels, rabbitmq_levels
+from hareline.broker.queues.priority import (
+    LevelReader,
+    qpid_level_reader,
+    qpid_levels,
+    rabbitmq_level_reader,
+    rabbitmq_levels,
+)
 from hareline.broker.queues.queue import NO_DELIVERY_LIMIT, Queue
 from hareline.broker.queues.reader import Getter
 from hareline.broker.queues.reading import ReadingDispatcher
@@ -123,6 +129,18 @@ def make_order(arguments: QueueArguments) -> EntryOrder:
     if arguments.last_value_key is not None:
         return LastValueOrder(arguments.last_value_key)
     return FifoOrder()
+
+
+def level_reader(arguments: QueueArguments) -> LevelReader | None:
+    """How the order of a queue with priorities reads a message's level; None for all others.
+
+    Agrees with ``make_order``.
+    """
+    if arguments.max_priority is not None:
+        return rabbitmq_level_reader(arguments.max_priority, arguments.default_priority)
+    if arguments.priorities is not None:
+        return qpid_level_reader(arguments.priorities, arguments.default_priority)
+    return None
 
 
 def is_non_destructive(arguments: QueueArguments) -> bool:

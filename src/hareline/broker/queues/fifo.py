@@ -205,18 +205,12 @@ class FifoOrder(EntryOrder):
             taken += count
         return taken
 
-    def add_page(self, pager: Pager, page: Page) -> None:
-        """Entries of an earlier life, behind all that are here. What was added before keeps its
-        place, as an object in the page before."""
+    def add_page(self, pager: Pager, page: Page, _level: int) -> None:
+        """Entries of an earlier life, behind all that are here; none was added otherwise."""
+        assert not self._fresh, self
         if self._pages is None:
             self._line = deque()
             self._pages = Pages(pager)
-        if self._fresh:
-            before = Page()
-            before.kept += self._fresh
-            before.size_bytes = sum([entry.message.size for entry in self._fresh])
-            self._fresh.clear()
-            self._pages.append(before)
         self._pages.append(page)
 
     def drop_pages(self, on_dropped: Callable[[Page], None]) -> int:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
@@ -531,30 +531,54 @@ class Paging(Pager):
         if page.stored_bytes and queue.overflow is not None:
             queue.overflow.on_pages_dropped(page.stored_bytes)
 
+    def leave_content(self, entry: QueueEntry) -> None:
+        """An entry of an earlier life, which the store keeps, loses the content of its message."""
+        if not (entry.delivery_count and self._queue.shows_delivery_count):
+            self._let_go_of_content(entry, entry.message)
+
     def restore(
         self,
         offsets: array[int],
         positions: array[int],
-        ready_bytes: int,
+        size_bytes: int,
         delivery_counts: Mapping[int, int],
+        kept: list[QueueEntry],
+        level: int,
     ) -> None:
-        """Entries of an earlier life, behind all that there are."""
+        """Entries of an earlier life, numbers and kept ones, behind all that are of this level.
+
+        ``size_bytes``: the octets of all their bodies.
+        """
         order = self._order
-        assert isinstance(order, FifoOrder), order
-        average_bytes = ready_bytes // len(offsets)
+        assert order is not None, self
+        all_offsets: Sequence[int] = offsets
+        if kept:
+            all_offsets = sorted([*offsets, *map(_offset_of, kept)])
+        if not all_offsets:
+            return
+        average_bytes = size_bytes // len(all_offsets)
         per_page = min(PAGE_ENTRIES, 1 + PAGE_BYTES // (1 + average_bytes))
-        counted = sorted(delivery_counts)
-        for start in range(0, len(offsets), per_page):
+        start = kept_start = 0
+        for first in range(0, len(all_offsets), per_page):
+            end, kept_end = len(offsets), len(kept)
+            if first + per_page < len(all_offsets):
+                behind = all_offsets[first + per_page]
+                end = bisect_left(offsets, behind, start)
+                kept_end = bisect_left(kept, behind, kept_start, key=_offset_of)
             page = Page()
-            page.offsets = offsets[start : start + per_page]
-            page.positions = positions[start : start + per_page]
-            page.size_bytes = len(page.offsets) * average_bytes
-            if counted:
-                first = bisect_left(counted, page.offsets[0])
-                end = bisect_left(counted, page.offsets[-1] + 1)
-                if first < end:
-                    page.counts = {offset: delivery_counts[offset] for offset in counted[first:end]}
-            order.add_page(self, page)
+            page.offsets = offsets[start:end]
+            page.positions = positions[start:end]
+            page.kept = kept[kept_start:kept_end]
+            page.size_bytes = len(page) * average_bytes
+            if delivery_counts:
+                counts = {
+                    offset: delivery_counts[offset]
+                    for offset in page.offsets
+                    if offset in delivery_counts
+                }
+                page.counts = counts or None
+            order.add_page(self, page, level)
+            start, kept_start = end, kept_end
 
     def on_restored(self) -> None:
         """Everything there is stands in the store."""

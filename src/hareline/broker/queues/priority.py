@@ -12,14 +12,15 @@ and an entry of level n stands in ``_fifos[n]`` and nowhere else.               
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from hareline.broker.queues.entry import QueueEntry, RankedEntry
 from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.order import EntryOrder
-from hareline.broker.queues.pages import Page
+from hareline.broker.queues.pages import Page, Pager
 from hareline.broker.queues.property_cache import PropertyCache
-from hareline.message import Message
+from hareline.message import Message, decode_priority
 
 LEVELS_MAX: Final = 256
 QPID_ABSENT: Final = 4
@@ -31,6 +32,7 @@ _OFFSET_BITS: Final = 56
 _RANKED: Final = 1 << _OFFSET_BITS
 
 LevelOf = Callable[[Message], int]
+LevelReader = Callable[[bytes], int]
 # what adding to a level takes: the rank of its offset 0, its bit, and the FIFO's own ``add``
 Lane = tuple[int, int, Callable[[QueueEntry], None]]
 
@@ -177,6 +179,13 @@ class PriorityOrder(EntryOrder):
         """Those that can be paged; the first is served first."""
         return [fifo for fifo in reversed(self._fifos) if fifo is not None]
 
+    def add_page(self, pager: Pager, page: Page, level: int) -> None:
+        """Entries of an earlier life, behind all of their level."""
+        fifo = self._fifo(level)
+        fifo.add_page(pager, page, level)
+        self._levels_in_use |= 1 << level
+        self._count += len(page)
+
     def drop_pages(self, on_dropped: Callable[[Page], None]) -> int:
         """As ``FifoOrder.drop_pages``, of all levels."""
         dropped = 0
@@ -194,9 +203,9 @@ def rabbitmq_levels(max_priority: int, default_priority: int | None = None) -> P
 
     No priority is ``default_priority``, and where there is none, 0. Source: rabbit_priority_queue.
     """
-    absent = RABBITMQ_ABSENT if default_priority is None else default_priority
-    levels = [min(priority, max_priority) for priority in range(256)]
-    return PriorityOrder(max_priority + 1, _level_function(levels, absent))
+    return PriorityOrder(
+        max_priority + 1, _level_function(*_rabbitmq_table(max_priority, default_priority))
+    )
 
 
 def qpid_levels(levels: int, default_priority: int | None = None) -> PriorityOrder:
@@ -205,10 +214,34 @@ def qpid_levels(levels: int, default_priority: int | None = None) -> PriorityOrd
     No priority is ``default_priority``, and where there is none, 4. Three levels are the categories
     low (0 to 3), default (4) and high (5 and above). Source: Broker-J's PriorityQueueList.
     """
+    return PriorityOrder(levels, _level_function(*_qpid_table(levels, default_priority)))
+
+
+def rabbitmq_level_reader(max_priority: int, default_priority: int | None = None) -> LevelReader:
+    """The level that ``rabbitmq_levels`` gives to a message, from its property octets."""
+    return partial(_read_level, *_rabbitmq_table(max_priority, default_priority))
+
+
+def qpid_level_reader(levels: int, default_priority: int | None = None) -> LevelReader:
+    """The level that ``qpid_levels`` gives to a message, from its property octets."""
+    return partial(_read_level, *_qpid_table(levels, default_priority))
+
+
+def _read_level(of_priority: list[int], absent: int, property_octets: bytes) -> int:
+    priority = decode_priority(property_octets)
+    return of_priority[absent if priority is None else priority]
+
+
+def _rabbitmq_table(max_priority: int, default_priority: int | None) -> tuple[list[int], int]:
+    """The level of each of the 256 priorities, and the priority of messages without one."""
+    absent = RABBITMQ_ABSENT if default_priority is None else default_priority
+    return [min(priority, max_priority) for priority in range(256)], absent
+
+
+def _qpid_table(levels: int, default_priority: int | None) -> tuple[list[int], int]:
     absent = QPID_ABSENT if default_priority is None else default_priority
     lowest = 5 - (levels + 1) // 2
-    of_priority = [max(0, min(priority - lowest, levels - 1)) for priority in range(256)]
-    return PriorityOrder(levels, _level_function(of_priority, absent))
+    return [max(0, min(priority - lowest, levels - 1)) for priority in range(256)], absent
 
 
 def _level_function(of_priority: list[int], absent: int) -> LevelOf:

@@ -47,6 +47,7 @@ from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.hold import ready_at_ms
 from hareline.broker.queues.last_value import LastValueOrder
 from hareline.broker.queues.order import EntryOrder
+from hareline.broker.queues.priority import PriorityOrder
 from hareline.broker.queues.selective import SelectiveDispatcher
 from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, Message
@@ -301,29 +302,38 @@ class Queue:
         """
         paging = self.paging
         for number, (offset, delivery_count, message) in enumerate(entries, 1):
-            entry = RankedEntry(self, message, offset)
-            entry.delivery_count = delivery_count
-            if entry.returns and self.shows_delivery_count:
-                entry.message = self._showing_count(message, entry.returns)
-            self.next_offset = max(self.next_offset, offset + 1)
+            entry = self._entry_of_earlier_life(offset, delivery_count, message)
             self._take_in(entry, message.arrival_ms)
             if paging is not None and not number % RESTORED_PER_STEP:
                 paging.on_restored()
         if paging is not None:
             paging.on_restored()
 
+    def _entry_of_earlier_life(
+        self, offset: int, delivery_count: int, message: Message
+    ) -> RankedEntry:
+        entry = RankedEntry(self, message, offset)
+        entry.delivery_count = delivery_count
+        if entry.returns and self.shows_delivery_count:
+            entry.message = self._showing_count(message, entry.returns)
+        self.next_offset = max(self.next_offset, offset + 1)
+        return entry
+
     @property
     def takes_pages(self) -> bool:
-        """Whether entries of an earlier life that do not expire may come by ``restore_paged``."""
+        """Whether entries of an earlier life may come by ``restore_paged``."""
         return (
             self.paging is not None
-            and type(self._order) is FifoOrder
+            and type(self._order) in (FifoOrder, PriorityOrder)
             and self.has_entries_to_itself
-            and not self.shows_delivery_count
-            and (self.expiry is None or not self.expiry.concerns_all)
             and self.hold is None
             and (self.overflow is None or not self.overflow.counts_unacked)
         )
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether it has priorities."""
+        return isinstance(self._order, PriorityOrder)
 
     def restore_paged(
         self,
@@ -331,19 +341,47 @@ class Queue:
         positions: array[int],
         ready_bytes: int,
         delivery_counts: Mapping[int, int] | None = None,
+        *,
+        kept: Iterable[tuple[int, int, Message]] = (),
+        level: int = 0,
     ) -> None:
-        """Entries of an earlier life that stay on disk, with the octets of all their bodies.
+        """Entries of an earlier life whose contents stay on disk, behind all of their level.
 
-        ``offsets`` and ``positions`` are ``array("Q")`` of the same length, behind all offsets that
-        there are; ``delivery_counts`` has those above 0. Only if ``takes_pages``.
+        ``offsets`` and ``positions`` are ``array("Q")`` of the same length, of entries that become
+        numbers; ``ready_bytes``: the octets of their bodies; ``delivery_counts`` has those above 0.
+        ``kept``: entries that stay objects, since they expire or show how often they came back, as
+        ``restore_entries`` takes them. ``level``: of priority; 0 in queues without. Only if
+        ``takes_pages``; ``end_restore`` is to follow when all are there.
         """
         assert self.takes_pages, self
         assert self.paging is not None
-        if not offsets:
-            return
-        self.next_offset = max(self.next_offset, offsets[-1] + 1)
-        self.ready_bytes += ready_bytes
-        self.paging.restore(offsets, positions, ready_bytes, delivery_counts or {})
+        if offsets:
+            self.next_offset = max(self.next_offset, offsets[-1] + 1)
+        objects = [self._kept_entry(*each) for each in kept]
+        kept_bytes = sum([entry.message.size for entry in objects])
+        self.ready_bytes += ready_bytes + kept_bytes
+        self.paging.restore(
+            offsets, positions, ready_bytes + kept_bytes, delivery_counts or {}, objects, level
+        )
+
+    def _kept_entry(self, offset: int, delivery_count: int, message: Message) -> QueueEntry:
+        """An entry that takes its place in a page; its time to live counts from its arrival."""
+        assert self.paging is not None
+        entry = self._entry_of_earlier_life(offset, delivery_count, message)
+        if self.expiry is None and message.expires_at_ms and not self.is_timeless:
+            self._start_expiry()
+        if self.expiry is not None:
+            self.expiry.add(entry, message.arrival_ms)
+        self._order.rank(entry)  # an ordering that reads it from the message remembers it
+        self.paging.leave_content(entry)
+        return entry
+
+    def end_restore(self) -> None:
+        """All entries of an earlier life are there; limits apply to them."""
+        if self.paging is not None:
+            self.paging.on_restored()
+        if self.overflow is not None:
+            self.overflow.enforce(None)
         self.mark()
 
     def _showing_count(self, message: Message, delivery_count: int) -> Message:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, cast
 
 import pytest
@@ -693,6 +693,13 @@ class TestRestored:
         offsets = array("Q", range(first, end))
         return offsets, array("Q", range(1000 + first, 1000 + end)), 4 * (end - first)
 
+    def put(self, paged: PagedQueue, offset: int, **properties: Any) -> None:
+        """One of them with these properties."""
+        self.columns(paged, offset, offset + 1)
+        message = make_message(b"%04d" % offset, **properties)
+        message.position = 1000 + offset
+        paged.shelf.records[1000 + offset] = message
+
     def message(self, paged: PagedQueue, offset: int) -> Message:
         self.columns(paged, offset, offset + 1)
         return paged.shelf.read(1000 + offset)
@@ -701,6 +708,7 @@ class TestRestored:
         paged = durable()
         assert paged.queue.takes_pages
         paged.queue.restore_paged(*self.columns(paged, 5, 40), {6: 2, 30: 1})
+        paged.queue.end_restore()
         assert (paged.queue.ready_count, paged.queue.ready_bytes) == (35, 140)
         publish(paged, 2)
         entries = paged.queue.acquire(40)
@@ -708,33 +716,120 @@ class TestRestored:
         counts = {entry.offset: entry.delivery_count for entry in entries if entry.delivery_count}
         assert counts == {6: 2, 30: 1}
 
-    def test_they_alternate_with_whole_ones(self) -> None:
-        paged = durable()
-        queue = paged.queue
-        queue.restore_entries([(0, 1, self.message(paged, 0))])
-        queue.restore_paged(*self.columns(paged, 1, 10))
-        odd = self.message(paged, 10).expiring_at(paged.environment.clock.now_ms + 1000)
-        queue.restore_entries([(10, 0, odd)])
-        queue.restore_paged(*self.columns(paged, 11, 30))
-        queue.restore_entries([(30, 0, self.message(paged, 30))])
-        entries = queue.acquire(40)
-        assert read(entries) == bodies(0, 31)
-        assert entries[0].delivery_count == 1
+    def restore_mixed(
+        self, paged: PagedQueue, count: int, kept: Collection[int], **options: Any
+    ) -> None:
+        """``count`` entries, of which these stay objects and expire in a second."""
+        self.columns(paged, 0, count)
+        others = [offset for offset in range(count) if offset not in kept]
+        expires_at_ms = paged.environment.clock.now_ms + 1000
+        messages = [
+            (each, each % 2, paged.shelf.read(1000 + each).expiring_at(expires_at_ms))
+            for each in kept
+        ]
+        paged.queue.restore_paged(
+            array("Q", others),
+            array("Q", [1000 + offset for offset in others]),
+            4 * len(others),
+            kept=messages,
+            **options,
+        )
 
-    def test_one_among_them_still_expires(self) -> None:
+    @pytest.mark.parametrize(
+        "kept",
+        [{0}, {10}, {29}, {0, 29}, {3, 4, 5, 6, 7, 8}, {*range(0, 30, 2)}, {*range(30)}],
+        ids=str,
+    )
+    def test_entries_that_stay_objects_have_their_places_among_them(self, kept: set[int]) -> None:
         paged = durable()
         queue = paged.queue
-        queue.restore_paged(*self.columns(paged, 0, 10))
-        message = self.message(paged, 10).expiring_at(paged.environment.clock.now_ms + 1000)
-        queue.restore_entries([(10, 0, message)])
-        queue.restore_paged(*self.columns(paged, 11, 20))
+        self.restore_mixed(paged, 30, sorted(kept))
+        queue.end_restore()
+        assert (queue.ready_count, queue.ready_bytes) == (30, 120)
+        assert paged_count(paged) == 30
+        assert paged.shelf.runs == [], "contents stay on disk"
+        entries = queue.acquire(40)
+        assert read(entries) == bodies(0, 30)
+        assert [entry.offset for entry in entries if entry.delivery_count] == [
+            offset for offset in sorted(kept) if offset % 2
+        ]
+
+    def test_those_among_them_that_expire_still_do(self) -> None:
+        paged = durable()
+        queue = paged.queue
+        self.restore_mixed(paged, 20, (0, 7, 10, 19))
+        queue.end_restore()
         paged.timers.advance(1001)
-        assert queue.ready_count == 19
-        assert read(queue.acquire(40)) == bodies(0, 10) + bodies(11, 20)
+        assert queue.ready_count == 16
+        gone = (0, 7, 10, 19)
+        assert read(queue.acquire(40)) == [b"%04d" % n for n in range(20) if n not in gone]
+
+    def test_a_page_has_no_more_entries_than_others_have(self) -> None:
+        paged = durable()
+        self.restore_mixed(paged, 30, range(0, 30, 4))
+        order = paged.queue._order
+        assert isinstance(order, FifoOrder)
+        assert order._pages is not None
+        assert [len(page) for page in order._pages._pages] == [PAGE] * 7 + [2]
+
+    def test_every_level_of_priority_has_pages_of_its_own(self) -> None:
+        paged = PagedQueue(rabbitmq_levels(9), is_durable=True)
+        queue = paged.queue
+        assert queue.takes_pages
+        assert queue.has_levels
+        levels = (0, 3, 9, 9, 0, 3, 9)
+        for level in (3, 0, 9):
+            offsets = [each for each, its in enumerate(levels) if its == level]
+            for offset in offsets:
+                self.put(paged, offset, priority=level)
+            columns = array("Q", offsets), array("Q", [1000 + each for each in offsets])
+            queue.restore_paged(*columns, 4 * len(offsets), {2: 1}, level=level)
+        queue.end_restore()
+        assert (queue.ready_count, queue.ready_bytes, queue.next_offset) == (7, 28, 7)
+        entries = queue.acquire(4)
+        assert [entry.offset for entry in entries] == [2, 3, 6, 1]
+        assert [entry.delivery_count for entry in entries] == [1, 0, 0, 0]
+        publish(paged, 1)  # of level 0
+        queue.release(entries)
+        assert [entry.offset for entry in queue.ready_entries()] == [2, 3, 6, 1, 5, 0, 4, 7]
+        least = queue.least_ready()
+        assert least is not None
+        assert least.offset == 0
+
+    def test_one_that_shows_how_often_it_came_back_is_whole(self) -> None:
+        paged = durable()
+        queue = paged.queue
+        queue.shows_delivery_count = True
+        self.columns(paged, 0, 10)
+        queue.restore_paged(*self.columns(paged, 0, 5), kept=[(5, 2, self.message(paged, 5))])
+        queue.end_restore()
+        entries = queue.acquire(10)
+        assert [entry.message.header("x-delivery-count") for entry in entries] == [None] * 5 + [2]
+
+    def test_a_purge_reads_none_of_them(self) -> None:
+        paged = durable()
+        self.restore_mixed(paged, 20, (0, 7, 19))
+        paged.queue.end_restore()
+        assert paged.queue.purge() == 20
+        assert (paged.shelf.runs, paged.queue.ready_bytes) == ([], 0)
+        assert paged.ledger is not None
+        assert not paged.ledger.living
+
+    def test_a_limit_is_kept_when_all_are_there(self) -> None:
+        paged = durable()
+        queue = paged.queue
+        queue.overflow = Overflow(
+            queue, paged.environment, max_length=8, max_length_bytes=None, policy="drop-head"
+        )
+        queue.renew_guard()
+        self.restore_mixed(paged, 20, (3, 15))
+        queue.end_restore()
+        assert read(queue.acquire(40)) == bodies(12, 20)
 
     def test_nothing_to_restore_is_no_page(self) -> None:
         paged = durable()
         paged.queue.restore_paged(array("Q"), array("Q"), 0)
+        paged.queue.end_restore()
         assert paged.queue.acquire(1) == []
 
     def test_whole_ones_leave_memory_on_their_way_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -752,13 +847,13 @@ class TestRestored:
         assert paged_count(paged) == 100 - WINDOW
         assert read(paged.queue.acquire(100)) == bodies(0, 100)
 
-    def test_only_plain_queues_take_pages(self) -> None:
+    def test_only_queues_whose_entries_nobody_else_has_take_pages(self) -> None:
         assert not durable(SortedOrder("k")).queue.takes_pages
         assert not durable(LastValueOrder("k")).queue.takes_pages
-        assert not durable(rabbitmq_levels(1)).queue.takes_pages
+        assert durable(rabbitmq_levels(1)).queue.takes_pages
         with_ttl = durable()
         with_ttl.queue.expiry = Expiry(with_ttl.queue, with_ttl.environment, message_ttl_ms=5)
-        assert not with_ttl.queue.takes_pages
+        assert with_ttl.queue.takes_pages
         with_hold = durable()
         with_hold.queue.hold = Hold(with_hold.queue, with_hold.environment)
         assert not with_hold.queue.takes_pages

@@ -226,7 +226,9 @@ class Broker:
             self._definitions = storage.definitions
             context.products.keep_in(storage.definitions)
             context.large_bodies = storage.bodies
-            context.turn.write_pending = store.write_pending
+            context.turn.write_pending = storage.write_pending
+            context.commit_definitions = storage.definitions.commit
+            storage.definitions.gather(context.turn.arm)
             store.ask_for_turn = context.turn.arm
             self._unserved = storage.unserved({vhost.name for vhost in settings.vhosts})
             restored = [await self._restore(vhost, storage, listener) for vhost in settings.vhosts]

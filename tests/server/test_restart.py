@@ -6,6 +6,7 @@ Each story runs twice where that makes a difference: after SIGTERM, and after SI
 from __future__ import annotations
 
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from typing import Any
 import pika
 import pika.exceptions
 import pytest
+from pamqp import commands, frame
+from pamqp.base import Frame
 from pika.adapters.blocking_connection import BlockingChannel
 
 from hareline.settings import Settings, Storage
@@ -352,6 +355,72 @@ class TestRedelivered:
             channel.basic_reject(method.delivery_tag, requeue=True)
             assert depth(channel, "q") == 0
             assert drained(channel, "dead") == ["later", "m"]
+
+
+class TestDefinitionsOfATurn:
+    """What a client declares in one piece is made durable together, before it is told."""
+
+    @staticmethod
+    def send_burst(client: RawClient, count: int) -> None:
+        methods: list[Frame] = [commands.Exchange.Declare(exchange="e", durable=True)]
+        for number in range(count):
+            name = f"q{number}"
+            methods.append(commands.Queue.Declare(queue=name, durable=True))
+            methods.append(commands.Queue.Bind(queue=name, exchange="e", routing_key=name))
+        client.send_octets(b"".join(frame.marshal(method, 1) for method in methods))
+
+    def test_all_that_was_told_survives_a_kill(self, daemon: BrokerProcess) -> None:
+        count = 300
+        with RawClient((daemon.host, daemon.port)) as client:
+            client.open()
+            self.send_burst(client, count)
+            client.expect(commands.Exchange.DeclareOk)
+            for _ in range(count):
+                client.expect(commands.Queue.DeclareOk)
+                client.expect(commands.Queue.BindOk)
+            daemon.kill()
+        daemon.start()
+        with channel_to(daemon) as channel:
+            for number in range(count):
+                publish(channel, f"q{number}", "m", exchange="e")
+                assert depth(channel, f"q{number}") == 1
+
+    def test_without_room_nothing_of_it_is_told_or_there_and_later_all_is_well(
+        self, daemon: BrokerProcess
+    ) -> None:
+        with channel_to(daemon) as channel:
+            channel.queue_declare("before", durable=True)
+        log = daemon.data_dir / "definitions.sqlite-wal"
+        assert daemon.process is not None
+        pid, no_limit = (
+            daemon.process.pid,
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE),
+        )
+        with RawClient((daemon.host, daemon.port)) as client:
+            client.open()
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (log.stat().st_size, no_limit[1]))
+            self.send_burst(client, 5)
+            closed = client.expect(commands.Connection.Close)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, no_limit)
+            assert closed.reply_code == 506
+            assert "definitions.sqlite" in (closed.reply_text or "")
+        for number in range(5):
+            assert not is_there(daemon, queue=f"q{number}")
+        assert not is_there(daemon, exchange="e")
+        with RawClient((daemon.host, daemon.port)) as client:
+            client.open()
+            self.send_burst(client, 5)
+            client.expect(commands.Exchange.DeclareOk)
+            for _ in range(5):
+                client.expect(commands.Queue.DeclareOk)
+                client.expect(commands.Queue.BindOk)
+        with channel_to(daemon) as channel:
+            publish(channel, "q3", "m", exchange="e")
+        daemon.kill()
+        daemon.start()
+        with channel_to(daemon) as channel:
+            assert drained(channel, "q3") == ["m"]
+            assert depth(channel, "before") == 0
 
 
 class TestOrders:

@@ -175,11 +175,21 @@ class FakeStore(MessageStore):
 
 
 class FakeDefinitions(MemoryDefinitions):
-    """Writes down what is there; ``failure`` makes every change raise StoreError."""
+    """Writes down what is there; ``failure`` makes every change raise StoreError.
+
+    ``gathers``: changes wait for ``commit``, and ``loss`` is why that loses them.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.failure = ""
+        self.gathers = False
+        self.ask_for_turn: Callable[[], object] = list  # asks nobody
+        self.loss = ""
+        self.commits = 0
+        self._before: tuple[dict[str, int], set[str], set[tuple[str, str, str, str]]] | None = None
+        self._undo: list[Callable[[StoreError], None]] = []
+        self._waiting: dict[Callable[[StoreError], None], None] = {}
         self.queues: dict[str, int] = {}
         self.exchanges: set[str] = set()
         self.bindings: set[tuple[str, str, str, str]] = set()
@@ -187,6 +197,29 @@ class FakeDefinitions(MemoryDefinitions):
     def _change(self) -> None:
         if self.failure:
             raise StoreError(self.failure)
+        if self.gathers and self._before is None:
+            self.ask_for_turn()
+            self._before = (dict(self.queues), set(self.exchanges), set(self.bindings))
+
+    def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:
+        if self._before is not None:
+            self._undo.append(undo)
+
+    def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
+        if self._before is not None:
+            self._waiting[callback] = None
+
+    def commit(self) -> None:
+        before, self._before = self._before, None
+        undo, self._undo = self._undo, []
+        waiting, self._waiting = self._waiting, {}
+        if before is None:
+            return
+        self.commits += 1
+        if self.loss:
+            self.queues, self.exchanges, self.bindings = before
+            for call in (*reversed(undo), *waiting):
+                call(StoreError(self.loss))
 
     def add_queue(
         self,

@@ -108,6 +108,7 @@ class Connection(FrameSink):
         "_deadline",
         "_decoder",
         "_handshake",
+        "_has_defined",
         "_header",
         "_heartbeat_timer",
         "_holds",
@@ -174,6 +175,7 @@ class Connection(FrameSink):
         self._holds = 0
         self.share_end = WORK_PER_SHARE  # of the turn's work, for what is being handled
         self._is_marked = False
+        self._has_defined = False
         self._waiters: list[Callable[[], None]] = []
         self._confirms: list[Confirms] = []
         self._header = b""
@@ -715,6 +717,19 @@ class Connection(FrameSink):
             self._output_ticket = ticket
             store.when_durable(ticket, self._on_output_durable)
 
+    def await_definitions(self) -> None:
+        """The client was promised something that is durable when the turn ends, or is lost then."""
+        self._has_defined = True
+        self.vhost.tell_if_lost(self._on_definitions_lost)
+
+    def _on_definitions_lost(self, error: StoreError) -> None:
+        """Nothing of this turn's output was written yet, and some of it is not so."""
+        self.output.clear()
+        if self.state == "running":
+            self.close(error)
+        elif self.state == "closing":
+            self._send_close(error)
+
     def _on_output_durable(self) -> None:
         if self._output_ticket and not self._is_marked:
             self._mark()
@@ -877,6 +892,11 @@ class Connection(FrameSink):
             self._hold(_SHARE)
             self._holds = _SHARE
             self.context.turn.wait_in_line(self)
+        self._send_close(error)
+        self._set_deadline(CLOSE_OK_TIMEOUT_S, self._on_close_timeout)
+        return not isinstance(error, InternalError)
+
+    def _send_close(self, error: AmqpError) -> None:
         self.send(
             0,
             commands.Connection.Close,
@@ -885,8 +905,6 @@ class Connection(FrameSink):
             class_id=error.class_id or 0,
             method_id=error.method_id or 0,
         )
-        self._set_deadline(CLOSE_OK_TIMEOUT_S, self._on_close_timeout)
-        return not isinstance(error, InternalError)
 
     def force_close(self, explanation: str) -> None:
         """connection.close 320, for an operator or a shutdown; drops what never got that far."""
@@ -905,6 +923,8 @@ class Connection(FrameSink):
         self.state = "closed"
         self._decoder.discard()
         self._let_output_go()  # the client is past looking at deliveries
+        if self._has_defined:
+            self.context.commit_definitions()
         self.finish_turn()
         self.link.close()
 

@@ -105,6 +105,7 @@ class Context:
     """``limits``, ``users`` and ``mechanisms`` may be replaced while running (reload).
 
     ``large_bodies`` takes bodies above ``large_message_bytes``; None keeps them in memory.
+    ``commit_definitions`` makes durable what was declared in this turn, before the turn's end.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class Context:
         self.connections: dict[Connection, None] = {}  # in the order in which they came
         self.alarms = Alarms(self.connections)
         self.plain_properties: dict[bytes, int] = {}  # see ``amqp.publishing``
+        self.commit_definitions: Callable[[], None] = _nothing_to_commit
         self.on_last_connection_gone: Callable[[], None] | None = None
 
     def count_entries(self) -> int:
@@ -148,3 +150,7 @@ class Context:
         self.connections.pop(connection, None)
         if not self.connections and self.on_last_connection_gone is not None:
             self.on_last_connection_gone()
+
+
+def _nothing_to_commit() -> None:
+    """A broker without a disk."""

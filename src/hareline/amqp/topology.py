@@ -315,15 +315,28 @@ def unbind_queue(channel: Channel, method: commands.Queue.Unbind) -> None:
     channel.reply(commands.Queue.UnbindOk)
 
 
-HANDLERS: Final[Mapping[type[Frame], Callable[[Channel, Any], None]]] = {
-    commands.Exchange.Declare: declare_exchange,
-    commands.Exchange.Delete: delete_exchange,
-    commands.Exchange.Bind: bind_exchange,
-    commands.Exchange.Unbind: unbind_exchange,
+Handler = Callable[["Channel", Any], None]
+
+
+def _lasting(handle: Handler) -> Handler:
+    """What the client is told of these is to be true after a restart too."""
+
+    def handle_and_await(channel: Channel, method: Any) -> None:
+        handle(channel, method)
+        channel.connection.await_definitions()
+
+    return handle_and_await
+
+
+HANDLERS: Final[Mapping[type[Frame], Handler]] = {
+    commands.Exchange.Declare: _lasting(declare_exchange),
+    commands.Exchange.Delete: _lasting(delete_exchange),
+    commands.Exchange.Bind: _lasting(bind_exchange),
+    commands.Exchange.Unbind: _lasting(unbind_exchange),
     ExchangeMethods.Bound: exchange_bound,
-    commands.Queue.Declare: declare_queue,
-    commands.Queue.Delete: delete_queue,
+    commands.Queue.Declare: _lasting(declare_queue),
+    commands.Queue.Delete: _lasting(delete_queue),
     commands.Queue.Purge: purge_queue,
-    commands.Queue.Bind: bind_queue,
-    commands.Queue.Unbind: unbind_queue,
+    commands.Queue.Bind: _lasting(bind_queue),
+    commands.Queue.Unbind: _lasting(unbind_queue),
 }

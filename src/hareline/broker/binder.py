@@ -9,6 +9,7 @@ Invariant: a binding stands in all of its places or in none, whatever fails in b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from hareline.broker.bindings import Binding, BindingTable, DestinationKind
@@ -28,10 +29,18 @@ class Binder:
     """The bindings of one virtual host; ``table`` is for looking at.
 
     ``on_changed`` is called with every change of what matches, ``on_no_local`` when a binding does
-    not want some publishers.
+    not want some publishers. ``is_there``: whether an exchange or queue is not deleted.
     """
 
-    __slots__ = ("_definitions", "_filtered", "_on_changed", "_on_no_local", "_vhost_name", "table")
+    __slots__ = (
+        "_definitions",
+        "_filtered",
+        "_is_there",
+        "_on_changed",
+        "_on_no_local",
+        "_vhost_name",
+        "table",
+    )
 
     def __init__(
         self,
@@ -39,11 +48,13 @@ class Binder:
         definitions: DefinitionStore,
         on_changed: Callable[[], None],
         on_no_local: Callable[[], None],
+        is_there: Callable[[BoundTo], bool],
     ) -> None:
         self._vhost_name = vhost_name
         self._definitions = definitions
         self._on_changed = on_changed
         self._on_no_local = on_no_local
+        self._is_there = is_there
         self._filtered: dict[Binding, FilteredDestination] = {}
         self.table = BindingTable()
 
@@ -68,18 +79,17 @@ class Binder:
         for other in replaced:
             self._remove(exchange, destination, other)
         if is_kept and (is_new or replaced):
+            undo = partial(self._undo, exchange, destination, [binding] if is_new else [], replaced)
             try:
                 self._definitions.bind(
                     self._vhost_name,
                     *_place(binding),
                     replaced=[other.arguments for other in replaced],
                 )
-            except StoreError:
-                if is_new:
-                    self._remove(exchange, destination, binding)
-                for other in replaced:
-                    self.add(exchange, destination, other)
+            except StoreError as error:
+                undo(error)
                 raise
+            self._definitions.undo_if_lost(undo)
 
     def unbind(
         self,
@@ -150,12 +160,29 @@ class Binder:
         if stored is None:
             return False
         if is_kept:
+            undo = partial(self._undo, exchange, destination, [], [stored])
             try:
                 self._definitions.unbind(self._vhost_name, *_place(stored))
-            except StoreError:
-                self.add(exchange, destination, stored)
+            except StoreError as error:
+                undo(error)
                 raise
+            self._definitions.undo_if_lost(undo)
         return True
+
+    def _undo(
+        self,
+        exchange: Exchange,
+        destination: BoundTo,
+        made: list[Binding],
+        removed: list[Binding],
+        _error: StoreError,
+    ) -> None:
+        """The definitions have not taken it, or have lost it; both ends may be gone meanwhile."""
+        if self._is_there(exchange) and self._is_there(destination):
+            for binding in made:
+                self._remove(exchange, destination, binding)
+            for binding in removed:
+                self.add(exchange, destination, binding)
 
     def _remove(self, exchange: Exchange, destination: BoundTo, binding: Binding) -> Binding | None:
         """The binding that was there, with the arguments that it was made with."""

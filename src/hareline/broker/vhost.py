@@ -12,6 +12,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol
 
 from hareline import events
@@ -99,7 +100,9 @@ class VirtualHost:
     """``store`` keeps the messages of durable queues, ``definitions`` what is durable itself.
 
     What a connection holds exclusively goes with it and is never kept. The ``restore_`` methods are
-    for what ``definitions`` kept: they check less, and write nothing.
+    for what ``definitions`` kept: they check less, and write nothing. If ``definitions`` lose the
+    changes of a turn, what was declared, bound or unbound in it is undone; what was deleted stays
+    so, unless the broker ends before anything else can be written.
     """
 
     def __init__(
@@ -132,7 +135,9 @@ class VirtualHost:
         self.queue_arguments: dict[str, QueueArguments] = {}
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by owner
         self.reply_queues: dict[str, Enqueueing] = {}
-        self._binder = Binder(name, definitions, self._on_bindings_changed, self.mark_publishers)
+        self._binder = Binder(
+            name, definitions, self._on_bindings_changed, self.mark_publishers, self._is_there
+        )
         self.bindings = self._binder.table
         self._addresses: dict[bytes, Address] = {}
         self.environment = QueueEnvironment(
@@ -220,6 +225,15 @@ class VirtualHost:
 
     def _on_bindings_changed(self) -> None:
         self.routing_version += 1
+
+    def _is_there(self, end: Queue | Exchange) -> bool:
+        if isinstance(end, Queue):
+            return not end.is_deleted
+        return self.exchanges.get(end.name) is end
+
+    def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
+        """Call once if what was declared, deleted or bound in this turn does not become durable."""
+        self._definitions.tell_if_lost(callback)
 
     def mark_publishers(self) -> None:
         """Somebody asks for no-local: from now on addresses say who publishes to them."""
@@ -311,7 +325,14 @@ class VirtualHost:
         self.routing_version += 1
         if isinstance(exchange, DelayedExchange):
             self._add_delay_queue(exchange, queue_id)
+        if is_durable:
+            self._definitions.undo_if_lost(partial(self._undo_exchange, exchange))
         return exchange
+
+    def _undo_exchange(self, exchange: Exchange, _error: StoreError) -> None:
+        """Its definition is lost, so it has never been."""
+        if self.exchanges.get(exchange.name) is exchange:
+            self._forget_exchange(exchange.name)
 
     def _add_delay_queue(self, exchange: DelayedExchange, queue_id: int) -> Queue:
         """``queue_id`` 0: it is not in the definitions."""
@@ -398,6 +419,7 @@ class VirtualHost:
         exchange = self.exchanges[name]
         if exchange.is_durable:
             self._definitions.delete_exchange(self.name, name, queue=_name_of_own_queue(exchange))
+            self._definitions.undo_if_lost(partial(self._report_not_deleted, f"exchange '{name}'"))
         self._forget_exchange(name)
 
     def _forget_exchange(self, name: str) -> None:
@@ -495,6 +517,8 @@ class VirtualHost:
                 raise
             self._keep_queue(queue, parsed, queue_id)
         self._add_queue(queue, parsed)
+        if name in self.queue_ids:
+            self._definitions.undo_if_lost(partial(self._undo_queue, queue))
         if parsed.dlq_auto and parsed.alternate_binding is None:
             try:
                 self._make_dead_letter_queue(queue, parsed, is_server_named)
@@ -502,6 +526,11 @@ class VirtualHost:
                 self._end_queue(queue)
                 raise
         return queue
+
+    def _undo_queue(self, queue: Queue, _error: StoreError) -> None:
+        """Its definition is lost, so it has never been."""
+        if self.queues.get(queue.name) is queue:
+            self._forget_queue(queue)
 
     def restore_queue(
         self,
@@ -670,6 +699,9 @@ class VirtualHost:
     def _remove_queue(self, queue: Queue) -> None:
         if queue.name in self.queue_ids:
             self._definitions.delete_queue(self.name, queue.name)
+            self._definitions.undo_if_lost(
+                partial(self._report_not_deleted, f"queue '{queue.name}'")
+            )
         self._forget_queue(queue)
 
     def _end_queue(self, queue: Queue) -> None:

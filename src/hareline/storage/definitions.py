@@ -3,9 +3,21 @@
 With them what else is small and must be there after a restart: the newest segment of the journal,
 and the hosts that Qpid clients come from (``amqp.product``).
 
-Called by ``broker.vhost`` for each change, before the client has its reply, and by
-``storage.recovery`` once, at the start. Each change is one transaction, and durable when the call
-returns (write-ahead log, synchronous FULL): these are few, and a client waits for each of them.
+Called by ``broker.vhost`` for each change, and by ``storage.recovery`` once, at the start. In a
+broker the changes of a turn are one transaction (``gather``), which ``commit`` makes durable before
+any client has a reply and before the journal gets what the turn has brought: a sync takes
+milliseconds, and a client may send thousands of changes at once. Without ``gather`` each change is
+a transaction, and durable when the call returns (write-ahead log, synchronous FULL).
+
+========================  =======================================================================
+what goes wrong           what follows
+========================  =======================================================================
+a change cannot be made   it alone raises StoreError; those before it stay gathered
+SQLite gives up the       so does every other one until ``commit``, which finds them lost
+transaction at a change
+the commit fails          all changes of the turn are undone, in reverse, and who waits is told;
+                          deletions are not undone, but made with the next change
+========================  =======================================================================
 
 What a client chose survives as it came: names need not be UTF-8, and arguments are kept as the
 octets of an AMQP table, with the wire type of each value. A name that is UTF-8 is stored as text,
@@ -20,7 +32,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -38,6 +50,8 @@ DELETED_QUEUES_MAX: Final = 10_000  # whose ids are remembered, for a replay of 
 
 BindingKind = Literal["queue", "exchange"]
 StoredName = str | bytes
+Key = tuple[StoredName, StoredName]  # virtual host and name
+Removal = tuple[Callable[[sqlite3.Connection, Key], None], Key]
 
 _SCHEMA: Final = """
 CREATE TABLE exchanges (
@@ -140,9 +154,23 @@ class DefinitionsMissing(StoreError):
 
 
 class SqliteDefinitions(DefinitionStore, HostStore):
-    """One open file. Every method raises StoreError, which names the file."""
+    """One open file. Every method raises StoreError, which names the file.
 
-    __slots__ = ("_connection", "_path")
+    ``has_gathered``: there are changes that wait for ``commit``.
+    """
+
+    __slots__ = (
+        "_ask_for_turn",
+        "_connection",
+        "_failure",
+        "_highest_queue_id",
+        "_path",
+        "_removals",
+        "_undo",
+        "_void_queue_id",
+        "_waiting",
+        "has_gathered",
+    )
 
     def __init__(self, path: Path, *, may_create: bool = True) -> None:
         """Opens the file, and fills it if it is empty or not there; the directory has to be there.
@@ -150,6 +178,14 @@ class SqliteDefinitions(DefinitionStore, HostStore):
         Raises DefinitionsMissing instead unless ``may_create``; nothing has changed then.
         """
         self._path = path
+        self._ask_for_turn: Callable[[], None] | None = None
+        self.has_gathered = False
+        self._failure = ""  # why what has gathered is lost already
+        self._removals: list[Removal] = []  # of this transaction, and those that were lost
+        self._undo: list[Callable[[StoreError], None]] = []
+        self._waiting: dict[Callable[[StoreError], None], None] = {}
+        self._highest_queue_id = 0  # of those that were handed out
+        self._void_queue_id = 0  # SQLite would hand out ids up to this one again
         if not may_create and not path.exists():
             raise DefinitionsMissing(f"{path}: missing")
         with self._told():
@@ -231,6 +267,81 @@ class SqliteDefinitions(DefinitionStore, HostStore):
         except OSError as error:
             raise StoreError(f"{self._path}: {error.strerror or error}") from error
 
+    # ------------------------------------------------- the changes of a turn
+
+    def gather(self, ask_for_turn: Callable[[], None]) -> None:
+        """From now on changes wait for ``commit``, which a turn that is asked for is to call."""
+        self._ask_for_turn = ask_for_turn
+
+    def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:
+        if self.has_gathered:
+            self._undo.append(undo)
+
+    def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
+        if self.has_gathered:
+            self._waiting[callback] = None
+
+    def commit(self) -> None:
+        """Make durable what has gathered; if that fails, undo it and tell who waits."""
+        if not self.has_gathered:
+            return
+        failure, self._failure = self._failure, ""
+        undo, self._undo = self._undo, []
+        waiting, self._waiting = self._waiting, {}
+        self.has_gathered = False
+        try:
+            if not self._connection.in_transaction:
+                raise StoreError(failure)
+            with self._told():
+                self._connection.execute("COMMIT")
+            self._removals.clear()
+        except StoreError as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            self._void_queue_id = self._highest_queue_id
+            for call in (*reversed(undo), *waiting):
+                call(error)
+            self.commit()  # what the end of a connection or of a queue has changed
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """A turn's transaction; deletions that were lost with another one come first."""
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for remove, key in self._removals:
+                remove(connection, key)
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        """Everything in the block, or nothing: durable at its end, or with what has gathered."""
+        if self._ask_for_turn is None:
+            with self._transaction() as connection:
+                yield connection
+            return
+        connection = self._connection
+        if self.has_gathered and not connection.in_transaction:
+            raise StoreError(self._failure)
+        with self._told():
+            if not self.has_gathered:
+                self._begin(connection)
+                self.has_gathered = True
+                self._ask_for_turn()
+        try:
+            with self._told():
+                connection.execute("SAVEPOINT change")
+                yield connection
+                connection.execute("RELEASE change")
+        except BaseException as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK TO change")
+                connection.execute("RELEASE change")
+            else:  # SQLite has given it up, with all that had gathered
+                self._failure = str(error)
+            raise
+
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Everything in the block, durable at its end, or nothing."""
@@ -255,12 +366,17 @@ class SqliteDefinitions(DefinitionStore, HostStore):
         return row[0]
 
     def note_segment(self, number: int) -> None:
-        """This one is on the disk, and is the newest: so it is missed if it is not there."""
+        """This one is on the disk, and is the newest: so it is missed if it is not there.
+
+        Durable at once, with all that has gathered.
+        """
+        self.commit()
         with self._transaction() as connection:
             connection.execute("UPDATE journal SET newest_segment = ?", (number,))
 
     def close(self) -> None:
-        """Brings the write-ahead log into the file."""
+        """Commits, and brings the write-ahead log into the file."""
+        self.commit()
         with self._told():
             self._connection.close()
 
@@ -282,24 +398,33 @@ class SqliteDefinitions(DefinitionStore, HostStore):
             _encoded(arguments),
             None if owner is None else _stored(owner),
         )
-        with self._transaction() as connection:
+        with self._change() as connection:
             return self._insert_queue(connection, values)
 
     def _insert_queue(self, connection: sqlite3.Connection, values: tuple[object, ...]) -> int:
+        given_id = self._void_queue_id + 1 if self._void_queue_id else None
         cursor = connection.execute(
-            "INSERT INTO queues (vhost, name, is_auto_delete, arguments, owner)"
-            " VALUES (?, ?, ?, ?, ?)",
-            values,
+            "INSERT INTO queues (id, vhost, name, is_auto_delete, arguments, owner)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (given_id, *values),
         )
         queue_id = cursor.lastrowid
         assert queue_id is not None
         if queue_id > QUEUE_ID_MAX:
             raise StoreError(f"{self._path}: all {QUEUE_ID_MAX} queue ids have been used")
+        self._void_queue_id = 0
+        self._highest_queue_id = max(self._highest_queue_id, queue_id)
         return queue_id
 
     def delete_queue(self, vhost: str, name: str) -> None:
-        with self._transaction() as connection:
-            _remove_queue(connection, (_stored(vhost), _stored(name)))
+        self._remove((_remove_queue, (_stored(vhost), _stored(name))))
+
+    def _remove(self, *removals: Removal) -> None:
+        with self._change() as connection:
+            for remove, key in removals:
+                remove(connection, key)
+        if self.has_gathered:
+            self._removals += removals
 
     def add_exchange(
         self,
@@ -320,7 +445,7 @@ class SqliteDefinitions(DefinitionStore, HostStore):
             is_internal,
             _encoded(arguments),
         )
-        with self._transaction() as connection:
+        with self._change() as connection:
             connection.execute(
                 "INSERT INTO exchanges (vhost, name, type, is_auto_delete, is_internal, arguments)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
@@ -332,16 +457,10 @@ class SqliteDefinitions(DefinitionStore, HostStore):
             return self._insert_queue(connection, of_queue)
 
     def delete_exchange(self, vhost: str, name: str, *, queue: str | None = None) -> None:
-        key = (_stored(vhost), _stored(name))
-        with self._transaction() as connection:
-            connection.execute("DELETE FROM exchanges WHERE vhost = ? AND name = ?", key)
-            connection.execute("DELETE FROM bindings WHERE vhost = ? AND source = ?", key)
-            connection.execute(
-                "DELETE FROM bindings WHERE vhost = ? AND kind = 'exchange' AND destination = ?",
-                key,
-            )
-            if queue is not None:
-                _remove_queue(connection, (_stored(vhost), _stored(queue)))
+        removals: list[Removal] = [(_remove_exchange, (_stored(vhost), _stored(name)))]
+        if queue is not None:
+            removals.append((_remove_queue, (_stored(vhost), _stored(queue))))
+        self._remove(*removals)
 
     def bind(
         self,
@@ -355,7 +474,7 @@ class SqliteDefinitions(DefinitionStore, HostStore):
     ) -> None:
         place = (vhost, source, kind, destination, routing_key)
         values = (*_binding_key(*place, arguments), _encoded(arguments))
-        with self._transaction() as connection:
+        with self._change() as connection:
             connection.executemany(_UNBIND, [_binding_key(*place, each) for each in replaced])
             connection.execute(
                 "INSERT OR IGNORE INTO bindings (vhost, source, kind, destination, routing_key,"
@@ -372,20 +491,20 @@ class SqliteDefinitions(DefinitionStore, HostStore):
         routing_key: str,
         arguments: Mapping[str, object],
     ) -> None:
-        with self._transaction() as connection:
+        with self._change() as connection:
             connection.execute(
                 _UNBIND, _binding_key(vhost, source, kind, destination, routing_key, arguments)
             )
 
     def remember_host(self, host: str, seen_day: int) -> None:
-        with self._transaction() as connection:  # a new number: the last one of all
+        with self._change() as connection:  # a new number: the last one of all
             connection.execute(
                 "INSERT OR REPLACE INTO qpid_hosts (host, seen_day) VALUES (?, ?)",
                 (_stored(host), seen_day),
             )
 
     def forget_hosts(self, hosts: Iterable[str]) -> None:
-        with self._transaction() as connection:
+        with self._change() as connection:
             connection.executemany(
                 "DELETE FROM qpid_hosts WHERE host = ?", [(_stored(host),) for host in hosts]
             )
@@ -486,7 +605,7 @@ class SqliteDefinitions(DefinitionStore, HostStore):
             raise StoreError(f"{self._path}: arguments of {whose}: {error}") from error
 
 
-def _remove_queue(connection: sqlite3.Connection, key: tuple[StoredName, StoredName]) -> None:
+def _remove_queue(connection: sqlite3.Connection, key: Key) -> None:
     cursor = connection.execute(
         "INSERT INTO deleted_queues (id, vhost, name)"
         " SELECT id, vhost, name FROM queues WHERE vhost = ? AND name = ?",
@@ -500,6 +619,14 @@ def _remove_queue(connection: sqlite3.Connection, key: tuple[StoredName, StoredN
     connection.execute("DELETE FROM queues WHERE vhost = ? AND name = ?", key)
     connection.execute(
         "DELETE FROM bindings WHERE vhost = ? AND kind = 'queue' AND destination = ?", key
+    )
+
+
+def _remove_exchange(connection: sqlite3.Connection, key: Key) -> None:
+    connection.execute("DELETE FROM exchanges WHERE vhost = ? AND name = ?", key)
+    connection.execute("DELETE FROM bindings WHERE vhost = ? AND source = ?", key)
+    connection.execute(
+        "DELETE FROM bindings WHERE vhost = ? AND kind = 'exchange' AND destination = ?", key
     )
 
 

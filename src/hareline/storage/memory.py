@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from hareline.errors import StoreError
 from hareline.storage.store import DefinitionStore, MessageStore, QueueLedger
 
 
@@ -100,3 +101,9 @@ class MemoryDefinitions(DefinitionStore):
         arguments: Mapping[str, object],
     ) -> None:
         """It was only in memory."""
+
+    def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:
+        """Nothing is lost while there is the process."""
+
+    def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
+        """Nothing is lost while there is the process."""

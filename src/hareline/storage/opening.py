@@ -215,6 +215,16 @@ class DiskStorage:
             )
         self._listener.on_damage(text, "left out")
 
+    def write_pending(self) -> bool:
+        """The turn's call, as ``MessageStore`` has it.
+
+        Definitions come first, so that the journal has nothing of a queue that is not in them.
+        """
+        self.definitions.commit()
+        is_behind = self.store.write_pending()
+        self.definitions.commit()  # who waited for the store may have ended what deletes itself
+        return is_behind
+
     @property
     def shelf(self) -> Shelf:
         shelf = self.store.shelf
@@ -242,6 +252,7 @@ class DiskStorage:
         may yet do what it was asked to.
         """
         if self._store is not None:
+            self.definitions.commit()
             self._store.close(timeout_s)
             if self._store.is_hung:
                 return

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
+    from hareline.errors import StoreError
     from hareline.message import LargeBody, Message
 
 
@@ -205,12 +206,28 @@ def _ask_nobody() -> None:
 
 
 class DefinitionStore(ABC):
-    """Durable exchanges, queues and bindings; every call is one transaction, done on return.
+    """Durable exchanges, queues and bindings. Each change is made as a whole or not at all.
 
-    Raises StoreError, and then nothing of the change was made.
+    A change raises StoreError, and then nothing of it was made. A store may gather the changes of a
+    turn and make them durable together, at its end. That may fail for all of them, which is told by
+    ``undo_if_lost`` and ``tell_if_lost``; until then nobody may be promised anything.
     """
 
     __slots__ = ()
+
+    @abstractmethod
+    def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:
+        """Call ``undo`` if the change that was just made is lost, after those of later changes.
+
+        For a deletion, which the store makes up for with its next change, this is only news.
+        """
+
+    @abstractmethod
+    def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
+        """Call once, when all is undone, if what has gathered so far is lost.
+
+        Never if nothing has; asking again has no effect.
+        """
 
     @abstractmethod
     def add_queue(

@@ -26,7 +26,9 @@ class Place:
     def __init__(self, definitions: MemoryDefinitions | None = None) -> None:
         self.definitions = definitions or FakeDefinitions()
         self.changes = 0
-        self.binder = Binder("/", self.definitions, self._on_changed, self._on_changed)
+        self.binder = Binder(
+            "/", self.definitions, self._on_changed, self._on_changed, lambda _: True
+        )
         self.exchange = TopicExchange("x")
         self.queue = Queue("q", FifoOrder(), ManualTurn())
 

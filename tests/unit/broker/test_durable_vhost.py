@@ -240,6 +240,134 @@ def test_what_deletes_itself_goes_all_the_same_and_it_is_reported(stand: Stand) 
     assert stand.store.ledgers["q"].is_forgotten
 
 
+# --------------------------------------------------------------------------- a turn that is lost
+
+
+@pytest.fixture
+def lossy(stand: Stand) -> Stand:
+    """``e`` and ``there`` are durable, what follows is lost with the commit."""
+    stand.exchange()
+    stand.queue("there")
+    stand.definitions.gathers = True
+    stand.definitions.loss = BROKEN
+    return stand
+
+
+class TestLost:
+    def routed(self, stand: Stand, exchange: str = "e") -> list[str]:
+        found, _ = stand.vhost.route(stand.vhost.exchange(exchange), ["k"], make_message())
+        return [queue.name for queue in found]
+
+    def test_what_was_declared_and_bound_is_gone(self, lossy: Stand) -> None:
+        queue = lossy.queue("q", arguments={"x-expires": 1000})
+        lossy.exchange("f")
+        lossy.bind("e", queue)
+        lossy.bind("e", lossy.vhost.queues["there"])
+        lossy.bind("f", queue)
+        consumer = RecordingConsumer(queue)
+        queue.add_consumer(consumer)
+        queue.enqueue(make_message())
+        assert self.routed(lossy) == ["q", "there"]
+        before = lossy.vhost.routing_version
+        lossy.definitions.commit()
+        assert queue.is_deleted
+        assert consumer.is_cancelled
+        assert set(lossy.vhost.queues) == {"there"}
+        assert lossy.vhost.queue_ids == {"there": 1}
+        assert "f" not in lossy.vhost.exchanges
+        assert self.routed(lossy) == []
+        assert len(lossy.vhost.bindings) == 0
+        assert lossy.vhost.routing_version != before
+        assert lossy.store.ledgers["q"].is_forgotten
+        assert lossy.timers.pending == []
+        assert lossy.not_deleted() == []
+
+    def test_what_is_declared_again_is_another_one(self, lossy: Stand) -> None:
+        lossy.queue("q")
+        lossy.exchange("f")
+        lossy.definitions.commit()
+        lossy.definitions.loss = ""
+        queue = lossy.queue("q")
+        lossy.exchange("f")
+        lossy.bind("f", queue)
+        lossy.definitions.commit()
+        assert self.routed(lossy, "f") == ["q"]
+        assert lossy.definitions.queues == {"there": 1, "q": 3}
+
+    def test_what_was_unbound_is_bound_again(self, lossy: Stand) -> None:
+        lossy.definitions.loss = ""
+        queue = lossy.vhost.queues["there"]
+        lossy.bind("e", queue)
+        lossy.definitions.commit()
+        lossy.definitions.loss = BROKEN
+        lossy.vhost.unbind("e", "queue", queue, "k", {})
+        assert self.routed(lossy) == []
+        lossy.definitions.commit()
+        assert self.routed(lossy) == ["there"]
+        assert lossy.definitions.bindings == {("e", "queue", "there", "k")}
+
+    def test_a_binding_that_made_room_for_another_is_back(self, lossy: Stand) -> None:
+        lossy.definitions.loss = ""
+        queue = lossy.vhost.queues["there"]
+        lossy.bind("e", queue)
+        lossy.definitions.commit()
+        lossy.definitions.loss = BROKEN
+        selector = {"x-filter-jms-selector": "a = 1"}
+        lossy.vhost.bind("e", "queue", queue, "k", selector, is_by_key=True)
+        assert self.routed(lossy) == []
+        lossy.definitions.commit()
+        assert self.routed(lossy) == ["there"]
+        assert [one.arguments for one in lossy.vhost.bindings.from_source("e")] == [{}]
+
+    def test_what_was_deleted_stays_so_and_it_is_reported(self, lossy: Stand) -> None:
+        lossy.bind("e", lossy.vhost.queues["there"])
+        lossy.vhost.unbind("e", "queue", lossy.vhost.queues["there"], "k", {})
+        lossy.vhost.delete_queue("there", "me")
+        lossy.vhost.delete_exchange("e", if_unused=False)
+        lossy.definitions.commit()
+        assert lossy.vhost.queues == {}
+        assert "e" not in lossy.vhost.exchanges
+        assert len(lossy.vhost.bindings) == 0
+        assert lossy.not_deleted() == ["exchange 'e'", "queue 'there'"]
+        assert lossy.definitions.queues == {"there": 1}
+
+    def test_what_came_and_went_meanwhile_is_left_alone(self, lossy: Stand) -> None:
+        lossy.bind("e", lossy.queue("q"))
+        lossy.vhost.delete_queue("q", "me")
+        transient = lossy.queue("q", is_durable=False)
+        lossy.exchange("f")
+        lossy.vhost.delete_exchange("f", if_unused=False)
+        lossy.exchange("f", is_durable=False)
+        lossy.definitions.commit()
+        assert lossy.vhost.queues["q"] is transient
+        assert "f" in lossy.vhost.exchanges
+
+    def test_both_queues_go_where_one_came_with_the_other(self, lossy: Stand) -> None:
+        lossy.queue("q", arguments={"x-dlq-auto": True})
+        lossy.vhost.declare_exchange(
+            "d",
+            "x-delayed-message",
+            is_durable=True,
+            is_auto_delete=False,
+            is_internal=False,
+            arguments={"x-delayed-type": "direct"},
+        )
+        assert len(lossy.vhost.queues) == 4
+        lossy.definitions.commit()
+        assert set(lossy.vhost.queues) == {"there"}
+        assert "d" not in lossy.vhost.exchanges
+
+    def test_nothing_is_undone_of_a_turn_that_is_durable(self, lossy: Stand) -> None:
+        lossy.definitions.loss = ""
+        lossy.bind("e", lossy.queue("q"))
+        lossy.definitions.commit()
+        lossy.definitions.loss = BROKEN
+        lossy.queue("p")
+        lossy.definitions.commit()
+        assert self.routed(lossy) == ["q"]
+        assert set(lossy.vhost.queues) == {"there", "q"}
+
+
 # --------------------------------------------------------------------------- another life
 
 

@@ -17,6 +17,7 @@ from hareline.clock import Clock
 from hareline.errors import StoreError
 from hareline.message import LargeBody, LargeMessage
 from hareline.storage.directory import DataDirectory
+from hareline.storage.durable import DurableStore
 from hareline.storage.journal.damage import Decision
 from hareline.storage.opening import DiskStorage, StorageCallbacks, StorageOptions
 from hareline.storage.recovery import RecoveryListener, VhostRecovery
@@ -142,6 +143,34 @@ def machine(tmp_path: Path) -> Machine:
 
 def large_files(machine: Machine) -> list[Path]:
     return sorted((machine.path / "large").iterdir())
+
+
+def test_definitions_are_durable_before_the_journal_is_handed_anything(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = machine.open()
+    definitions = opened.storage.definitions
+    definitions.gather(lambda: None)
+    seen: list[bool] = []
+    write_pending = DurableStore.write_pending
+
+    def look(store: DurableStore) -> bool:
+        seen.append(definitions.has_gathered)
+        return write_pending(store)
+
+    monkeypatch.setattr(DurableStore, "write_pending", look)
+    opened.declare()
+    opened.publish(b"first")
+    assert definitions.has_gathered
+    opened.storage.write_pending()
+    opened.declare("late")
+    opened.publish(b"second", "late")
+    opened.close()
+    assert len(seen) >= 2
+    assert not any(seen)
+    again = machine.open()
+    assert (again.bodies(), again.bodies("late")) == ([b"first"], [b"second"])
+    again.close()
 
 
 def test_progress_is_of_everything_and_only_grows(

@@ -1,0 +1,159 @@
+"""What a client is told of its declares, when their definitions become durable or are lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from hareline.wire.methods import commands, encode_method
+from tests.support.stores import FakeDefinitions
+
+from .peer import Peer, SteppedBroker
+
+LOSS = "definitions.sqlite: database or disk is full"
+
+
+@pytest.fixture
+def definitions() -> FakeDefinitions:
+    definitions = FakeDefinitions()
+    definitions.gathers = True
+    return definitions
+
+
+@pytest.fixture
+def broker(definitions: FakeDefinitions) -> SteppedBroker:
+    broker = SteppedBroker(definitions=definitions)
+
+    def write_pending() -> bool:
+        definitions.commit()
+        return broker.store.write_pending()
+
+    definitions.ask_for_turn = broker.turn.arm
+    broker.turn.write_pending = write_pending
+    broker.context.commit_definitions = definitions.commit
+    return broker
+
+
+@pytest.fixture
+def peer(broker: SteppedBroker) -> Peer:
+    return broker.connect()
+
+
+def burst(peer: Peer, count: int = 3) -> None:
+    """Declares and bindings in one piece; no turn ends."""
+    octets = [
+        encode_method(
+            1, commands.Exchange.Declare, exchange="e", exchange_type="topic", durable=True
+        )
+    ]
+    for number in range(count):
+        octets += [
+            encode_method(1, commands.Queue.Declare, queue=f"q{number}", durable=True),
+            encode_method(1, commands.Queue.Bind, queue=f"q{number}", exchange="e"),
+        ]
+    peer.send_octets(b"".join(octets))
+
+
+def names(peer: Peer) -> list[str]:
+    return [one.name for one in peer.receive()]
+
+
+OKS = ["exchange.declare-ok", *["queue.declare-ok", "queue.bind-ok"] * 3]
+
+
+def test_all_of_a_turn_is_committed_once_and_then_told(
+    peer: Peer, definitions: FakeDefinitions
+) -> None:
+    burst(peer)
+    assert definitions.commits == 0
+    assert peer.link.written == b""
+    assert names(peer) == OKS
+    assert definitions.commits == 1
+
+
+def test_a_client_whose_changes_are_lost_is_told_that_and_nothing_else(
+    peer: Peer, broker: SteppedBroker, definitions: FakeDefinitions
+) -> None:
+    definitions.loss = LOSS
+    burst(peer)
+    refusal = peer.refusal()
+    assert (refusal.scope, refusal.code) == ("connection", 506)
+    assert LOSS in refusal.text
+    assert broker.vhost.queues == {}
+    assert "e" not in broker.vhost.exchanges
+
+
+def test_without_replies_it_is_told_as_well(peer: Peer, definitions: FakeDefinitions) -> None:
+    definitions.loss = LOSS
+    peer.send(1, commands.Queue.Declare, queue="q", durable=True, nowait=True)
+    assert peer.refusal().code == 506
+
+
+def test_one_that_relied_on_another_s_declare_is_told_too(
+    peer: Peer, broker: SteppedBroker, definitions: FakeDefinitions
+) -> None:
+    other, bystander = broker.connect(), broker.connect()
+    definitions.loss = LOSS
+    peer.send(1, commands.Queue.Declare, queue="q", durable=True)
+    other.send(1, commands.Queue.Declare, queue="q", durable=True)
+    bystander.send(1, commands.Basic.Qos, prefetch_count=5)
+    assert peer.refusal().code == 506
+    assert other.refusal().code == 506
+    assert names(bystander) == ["basic.qos-ok"]
+
+
+def test_an_error_that_came_behind_the_declare_does_not_hide_the_loss(
+    peer: Peer, definitions: FakeDefinitions
+) -> None:
+    definitions.loss = LOSS
+    peer.send(1, commands.Queue.Declare, queue="q", durable=True)
+    peer.send_octets(b"no frame at all")
+    refusal = peer.refusal()
+    assert refusal.code == 506
+
+
+def test_a_channel_that_closes_in_between_does_not_hide_it_either(
+    peer: Peer, definitions: FakeDefinitions
+) -> None:
+    definitions.loss = LOSS
+    peer.send(1, commands.Queue.Declare, queue="q", durable=True)
+    peer.send(1, commands.Queue.Declare, queue="missing", passive=True)
+    assert peer.refusal().code == 506
+
+
+def test_a_client_that_says_goodbye_at_once_is_answered_when_it_is_durable(
+    peer: Peer, definitions: FakeDefinitions
+) -> None:
+    burst(peer)
+    peer.send(0, commands.Connection.Close, reply_code=200)
+    assert definitions.commits == 1
+    assert names(peer) == [*OKS, "connection.close-ok"]
+    assert peer.link.state == "closed"
+
+
+def test_a_client_that_says_goodbye_at_once_is_not_told_what_is_not_so(
+    peer: Peer, broker: SteppedBroker, definitions: FakeDefinitions
+) -> None:
+    definitions.loss = LOSS
+    burst(peer)
+    peer.send(0, commands.Connection.Close, reply_code=200)
+    assert peer.link.written == b""
+    assert peer.link.state == "closed"
+    assert broker.vhost.queues == {}
+
+
+def test_one_that_is_gone_is_no_trouble(
+    peer: Peer, broker: SteppedBroker, definitions: FakeDefinitions
+) -> None:
+    definitions.loss = LOSS
+    burst(peer)
+    peer.connection.on_link_lost("")
+    broker.run_turns()
+    assert broker.vhost.queues == {}
+
+
+def test_what_went_before_is_not_taken_back(peer: Peer, definitions: FakeDefinitions) -> None:
+    burst(peer)
+    assert names(peer) == OKS
+    definitions.loss = LOSS
+    peer.send(1, commands.Basic.Qos, prefetch_count=5)
+    assert names(peer) == ["basic.qos-ok"]

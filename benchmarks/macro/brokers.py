@@ -1,7 +1,8 @@
 """Starting and stopping the brokers under test, each in a directory and on ports of its own.
 
-Used by the runner. A `Broker` is stopped by the process ids it started, whatever happens in
-between, and `renew` gives it a new process where a scenario wants one.
+Used by the runner, and by scenarios that restart or end a broker. A `Broker` is stopped by the
+process ids it started, whatever happens in between, and `renew` gives it a new process where a
+scenario wants one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -18,16 +20,18 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, ClassVar, Final
 
 from benchmarks.macro.client import Client
 from benchmarks.macro.errors import BenchmarkError
-from benchmarks.macro.machine import PROJECT_ROOT, data_directory
+from benchmarks.macro.machine import PROJECT_ROOT, data_directory, rss_bytes
 
 START_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 30.0
+KILL_TIMEOUT_S: Final = 10.0
 RABBITMQ_SERVER: Final = (
     "/usr/lib/rabbitmq/bin/rabbitmq-server",  # the script itself: the one on PATH changes user
     "rabbitmq-server",
@@ -36,6 +40,15 @@ POLICY_RC_D: Final = Path("/usr/sbin/policy-rc.d")  # Debian policy manual, sect
 
 _URL_IN_OUTPUT: Final = re.compile(r"amqp://([\w.\-\[\]:]+?):(\d+)")
 _POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a broker's process ended after SIGTERM; `killed_because` is None if it went by itself."""
+
+    seconds: float
+    peak_rss_bytes: int
+    killed_because: str | None
 
 
 class Broker(ABC):
@@ -69,6 +82,16 @@ class Broker(ABC):
         if self.is_renewable:
             self.stop()
             self.start()
+
+    def end(self, limit_s: float, rss_limit_bytes: int) -> Ending:
+        """Stop in the same orderly way as `stop`, and measure it.
+
+        The process is killed when it takes longer than `limit_s` or when its resident memory passes
+        `rss_limit_bytes`.
+
+        :raises BenchmarkError: it is not ours to stop, was gone before, or ended with an error.
+        """
+        raise BenchmarkError(f"{self.name} cannot be stopped from here")
 
     def halt(self, *, is_killed: bool) -> None:
         """End the process, by SIGKILL or orderly, and leave its data for `resume`.
@@ -210,6 +233,27 @@ class OwnBroker(Broker):
             self._directory.cleanup()
             self._directory = None
         self._url, self._pid = "", None
+
+    def end(self, limit_s: float, rss_limit_bytes: int) -> Ending:
+        if self._pid is None or not self.is_alive():
+            raise self.failure("was gone before it was asked to stop")
+        child = self._children[-1]
+        process = os.pidfd_open(self._pid)
+        try:
+            started = time.monotonic()
+            child.terminate()
+            peak, killed_because = _watch_end(process, self._pid, limit_s, rss_limit_bytes)
+            if killed_because is not None:
+                os.killpg(child.pid, signal.SIGKILL)  # a group of its own, see `spawn`
+                if not _is_gone(process, KILL_TIMEOUT_S):
+                    raise self.failure(f"was still there {KILL_TIMEOUT_S:.0f} s after SIGKILL")
+            seconds = time.monotonic() - started
+            if killed_because is None and child.wait(KILL_TIMEOUT_S):
+                raise self.failure(f"ended with status {child.returncode} when asked to stop")
+        finally:
+            os.close(process)
+        self.stop()
+        return Ending(seconds, peak, killed_because)
 
     def is_alive(self) -> bool:
         return bool(self._children) and self._children[-1].poll() is None
@@ -409,6 +453,32 @@ def _interrupts_later() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _watch_end(
+    process: int, pid: int, limit_s: float, rss_limit_bytes: int
+) -> tuple[int, str | None]:
+    """Wait for the end of a process that was asked to; `process` is from pidfd_open(2).
+
+    Returns its peak resident memory, and why it has to be killed, or None if it is gone.
+    """
+    peak = 0
+    deadline = time.monotonic() + limit_s
+    while not _is_gone(process, _POLL_S):
+        with contextlib.suppress(OSError):  # it has gone since
+            peak = max(peak, rss_bytes(pid))
+        if peak > rss_limit_bytes:
+            return peak, f"its memory passed {rss_limit_bytes / 1e9:g} GB while it stopped"
+        if time.monotonic() > deadline:
+            return peak, f"it was not gone {limit_s:g} s after SIGTERM"
+    return peak, None
+
+
+def _is_gone(process: int, timeout_s: float) -> bool:
+    """Wait until a process of pidfd_open(2) has ended, at most `timeout_s`."""
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

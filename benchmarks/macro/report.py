@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.macro.results import MetricResult, Results, Runs, ScenarioResult
-from benchmarks.macro.scenario import DURABLE_SECTION, QUEUE_TYPES_SECTION, Better, Of
+from benchmarks.macro.scenario import (
+    DURABLE_SECTION,
+    FLOOD_SECTION,
+    QUEUE_TYPES_SECTION,
+    Better,
+    Of,
+)
+from benchmarks.macro.scenarios import fanout_flood
 
 BEGIN: Final = "<!-- benchmarks:begin (written by `make bench`; edit outside these markers) -->"
 END: Final = "<!-- benchmarks:end -->"
@@ -36,6 +43,17 @@ _INTRODUCTIONS: Final = {
         "Durable queues and messages of delivery mode 2, on both brokers; Hareline's journal syncs "
         "always, so a confirm means that the message is on the disk. What has no figure for the "
         "peer was not run there."
+    ),
+    FLOOD_SECTION: (
+        "Publishers that never wait send to a fanout exchange with many transient queues; each run "
+        "has a fresh broker. Meanwhile other connections time a passive queue.declare, and a new "
+        "connection up to connection.open-ok. Then, with the publishers still sending, the broker "
+        "gets SIGTERM; they do not answer its connection.close. *max* and *orderly stop* are the "
+        "worst of all rounds. Resident memory above "
+        f"{fanout_flood.RSS_LIMIT_BYTES / 1e9:g} GB ends a flood early; a broker that is not gone "
+        f"{fanout_flood.STOP_LIMIT_S:g} s after SIGTERM, or passes "
+        f"{fanout_flood.STOPPING_RSS_LIMIT_BYTES / 1e9:g} GB meanwhile, is killed. Where that "
+        "happened, it is said below."
     ),
 }
 _NAMES: Final = {"hareline": "Hareline", "rabbitmq": "RabbitMQ", "lavinmq": "LavinMQ"}
@@ -127,12 +145,12 @@ def _result_table(results: Results, section: str) -> str:
             row = [
                 f"`{scenario.name}`",
                 f"{result.metric.name}, {result.metric.unit}",
-                _number(result.median(subject)),
+                _number(result.figure(subject)),
             ]
             if peer:
                 ratio = result.ratio(subject, peer)
                 row += [
-                    _number(result.median(peer)),
+                    _number(result.figure(peer)),
                     NO_NUMBER if ratio is None else f"{ratio:.2f}",
                 ]
             if has_targets:
@@ -140,7 +158,7 @@ def _result_table(results: Results, section: str) -> str:
                 row += [target_text(result), {None: "", True: "met", False: "**missed**"}[met]]
             if fifo:
                 is_rate = result.metric.unit == "msg/s"
-                row.append(_two_places((result.median(subject) or 0.0) / fifo) if is_rate else "")
+                row.append(_two_places((result.figure(subject) or 0.0) / fifo) if is_rate else "")
             rows.append(row)
     return _table(head, rows, left=2)
 
@@ -149,7 +167,7 @@ def _fifo_rate(results: Results) -> float | None:
     """The subject's messages per second through a plain FIFO queue, without any headers."""
     for scenario in results.scenarios:
         if scenario.name == FIFO_SCENARIO:
-            return scenario.metrics[0].median(results.subject)
+            return scenario.metrics[0].figure(results.subject)
     return None
 
 
@@ -184,7 +202,7 @@ def _miss(result: MetricResult, results: Results) -> str:
     if target.of is Of.RATIO:
         number = result.ratio(results.subject, results.peer)
     else:
-        number = result.median(results.subject)
+        number = result.figure(results.subject)
     return f"{_number(number)} where the target is {target_text(result)}"
 
 
@@ -216,6 +234,10 @@ def _notes(results: Results) -> list[str]:
             notes.append(
                 f"- `{scenario.name}` failed {len(errors)} x on {display_name(broker)}: {first}"
             )
+        for broker, remarks in scenario.remarks.items():
+            notes += [
+                f"- `{scenario.name}` on {display_name(broker)}: {remark}." for remark in remarks
+            ]
     return ["\n".join(notes)] if notes else []
 
 
@@ -242,10 +264,10 @@ def _cores_table(results: Results) -> str:
 
 def _per_core(scenario: ScenarioResult, broker: str, cores: float | None) -> float | None:
     rate = scenario.metrics[0]
-    median = rate.median(broker)
-    if rate.metric.unit != "msg/s" or not cores or median is None:
+    figure = rate.figure(broker)
+    if rate.metric.unit != "msg/s" or not cores or figure is None:
         return None
-    return median / cores
+    return figure / cores
 
 
 def _details_table(results: Results) -> str:

@@ -1,4 +1,4 @@
-"""What the runs add up to: medians, ratios and verdicts, and the JSON they are kept in.
+"""What the runs add up to: figures, ratios and verdicts, and the JSON they are kept in.
 
 The runner fills a `Results`, `report` and `plot` read it. The first broker is the subject; where
 there is a second one it is the peer that ratios and targets refer to.
@@ -19,6 +19,7 @@ from benchmarks.macro.scenario import (
     Metric,
     Of,
     Outcome,
+    OverRounds,
     Scenario,
     Target,
 )
@@ -35,13 +36,18 @@ class MetricResult:
     metric: Metric
     runs: Runs = field(default_factory=dict)
 
-    def median(self, broker: str | None) -> float | None:
+    def figure(self, broker: str | None) -> float | None:
+        """The median of the rounds, or the worst of them where that is what the metric is about."""
         runs = self.runs.get(broker) if broker else None
-        return statistics.median(runs) if runs else None
+        if not runs:
+            return None
+        if self.metric.over_rounds is OverRounds.MEDIAN:
+            return statistics.median(runs)
+        return max(runs) if self.metric.better is Better.LOWER else min(runs)
 
     def ratio(self, subject: str, peer: str | None) -> float | None:
-        """The subject's median by the peer's, whichever direction is better."""
-        ours, theirs = self.median(subject), self.median(peer)
+        """The subject's figure by the peer's, whichever direction is better."""
+        ours, theirs = self.figure(subject), self.figure(peer)
         if ours is None or not theirs:
             return None
         return ours / theirs
@@ -58,7 +64,7 @@ class MetricResult:
         target = self.metric.target
         if target is None:
             return None
-        number = self.ratio(subject, peer) if target.of is Of.RATIO else self.median(subject)
+        number = self.ratio(subject, peer) if target.of is Of.RATIO else self.figure(subject)
         if number is None:
             return None
         return (
@@ -70,7 +76,10 @@ class MetricResult:
 
 @dataclass
 class ScenarioResult:
-    """All metrics of one scenario; `cores` and `details` are by name, then by broker and round."""
+    """All metrics of one scenario; `cores` and `details` are by name, then by broker and round.
+
+    `errors` and `remarks` are by broker.
+    """
 
     name: str
     summary: str
@@ -80,6 +89,7 @@ class ScenarioResult:
     errors: dict[str, list[str]] = field(default_factory=dict)
     skipped: str | None = None
     section: str = RESULTS_SECTION
+    remarks: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scenario: Scenario) -> ScenarioResult:
@@ -92,6 +102,8 @@ class ScenarioResult:
         for table, found in ((self.details, outcome.details), (self.cores, outcome.cores)):
             for name, value in found.items():
                 table.setdefault(name, {}).setdefault(broker, []).append(value)
+        if outcome.remarks:
+            self.remarks.setdefault(broker, []).extend(outcome.remarks)
 
 
 @dataclass
@@ -153,6 +165,7 @@ class Results:
             "errors": scenario.errors,
             "skipped": scenario.skipped,
             "section": scenario.section,
+            "remarks": scenario.remarks,
         }
 
     def _metric_to_json(self, result: MetricResult) -> dict[str, Any]:
@@ -163,7 +176,9 @@ class Results:
             "better": metric.better.value,
             "target": target and {"of": target.of.value, "bound": target.bound},
             "runs": _rounded(result.runs),
-            "median": {name: _round(result.median(name) or 0.0) for name in result.runs},
+            metric.over_rounds.value: {
+                name: _round(result.figure(name) or 0.0) for name in result.runs
+            },
             "ratio": _round(result.ratio(self.subject, self.peer)),
             "met": result.is_met(self.subject, self.peer),
         }
@@ -189,7 +204,9 @@ def load(file: Path) -> Results:
                 cores=scenario["cores"],
                 errors=scenario["errors"],
                 skipped=scenario["skipped"],
-                section=scenario.get("section", RESULTS_SECTION),  # older runs have none
+                # older runs have none of these
+                section=scenario.get("section", RESULTS_SECTION),
+                remarks=scenario.get("remarks", {}),
             )
             for scenario in data["scenarios"]
         ],
@@ -204,6 +221,7 @@ def _load_metric(data: Mapping[str, Any]) -> MetricResult:
             data["unit"],
             Better(data["better"]),
             target and Target(Of(target["of"]), target["bound"]),
+            OverRounds.WORST if OverRounds.WORST.value in data else OverRounds.MEDIAN,
         ),
         data["runs"],
     )

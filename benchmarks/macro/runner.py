@@ -62,6 +62,8 @@ def _run_scenario(
             else:
                 result.add(broker.name, outcome)
                 say(f"{head}: {_in_words(scenario, outcome)}")
+                for remark in outcome.remarks:
+                    say(f"{head}: {remark}")
     return result
 
 
@@ -71,13 +73,19 @@ def _obstacle(scenario: Scenario, brokers: Sequence[Broker]) -> str | None:
         return "it watches the broker's process, whose id is not known"
     if scenario.needs_restart and not all(broker.is_restartable for broker in brokers):
         return "it starts the broker again on its data, so the broker must be one of ours"
+    if scenario.ends_broker and not all(broker.is_renewable for broker in brokers):
+        return "it stops the broker, so the broker must be one of ours"
     return None
 
 
 def _run_once(scenario: Scenario, broker: Broker, seconds: float) -> Outcome:
     if scenario.wants_fresh_broker or not broker.is_alive():
         broker.renew()
-    return scenario.run(Bench(broker.url, broker.pid, seconds, broker))
+    try:
+        return scenario.run(Bench(broker.url, broker.pid, seconds, broker))
+    finally:
+        if scenario.ends_broker:
+            broker.stop()  # whatever went wrong, the next scenario starts another one
 
 
 def _in_words(scenario: Scenario, outcome: Outcome) -> str:

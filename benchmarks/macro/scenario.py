@@ -11,7 +11,7 @@ import gc
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final
@@ -26,6 +26,7 @@ from benchmarks.macro.errors import BenchmarkError
 RESULTS_SECTION: Final = "Results"
 QUEUE_TYPES_SECTION: Final = "Queue types"
 DURABLE_SECTION: Final = "Durable messages"
+FLOOD_SECTION: Final = "Fan-out flood"
 WARM_UP_SHARE: Final = 0.2
 WARM_UP_AT_LEAST_S: Final = 0.3
 
@@ -40,6 +41,13 @@ class Of(Enum):
 
     RATIO = "ratio"
     VALUE = "value"
+
+
+class OverRounds(Enum):
+    """Which of several rounds a metric is reported and judged by."""
+
+    MEDIAN = "median"
+    WORST = "worst"
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,7 @@ class Metric:
     unit: str
     better: Better
     target: Target | None = None
+    over_rounds: OverRounds = OverRounds.MEDIAN
 
 
 @dataclass
@@ -65,6 +74,7 @@ class Outcome:
     """What one run of one scenario against one broker found.
 
     `values` has a number per metric name; `details` what helps to judge it, by name with unit.
+    `remarks` are sentences for the report, without a full stop.
     `cores` is processor time per second of measuring, 1.0 being a whole core: of the load
     generator, of the broker where its process is known, and of everything else on the machine.
     """
@@ -72,13 +82,15 @@ class Outcome:
     values: dict[str, float]
     details: dict[str, float] = field(default_factory=dict)
     cores: dict[str, float] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Bench:
     """The broker that a run is against, and how long it may measure.
 
-    `broker` is for scenarios that restart it or look at its files; they say so by `needs_restart`.
+    `broker` is for scenarios that end it, restart it or look at its files; they say so by
+    `ends_broker` and `needs_restart`.
     """
 
     url: str
@@ -108,6 +120,8 @@ class Scenario(ABC):
     needs_pid: ClassVar[bool] = False
     #: it starts the broker again on the data it left, and looks at these
     needs_restart: ClassVar[bool] = False
+    #: it measures how the broker stops, so no other scenario can use that process
+    ends_broker: ClassVar[bool] = False
     #: what takes minutes and hardly varies is measured fewer times than the rest
     rounds_max: ClassVar[int | None] = None
     #: other brokers have nothing to run it on
@@ -153,8 +167,13 @@ class Stopwatch:
             self.cores["broker"] = broker / wall
             self.cores["others"] = max(0.0, busy - generator - broker) / wall
 
-    def outcome(self, values: dict[str, float], details: dict[str, float] | None = None) -> Outcome:
-        return Outcome(values, details or {}, self.cores)
+    def outcome(
+        self,
+        values: dict[str, float],
+        details: dict[str, float] | None = None,
+        remarks: Sequence[str] = (),
+    ) -> Outcome:
+        return Outcome(values, details or {}, self.cores, list(remarks))
 
     def _read(self) -> tuple[float, float, float, float]:
         broker = 0.0 if self._pid is None else machine.processor_seconds(self._pid)

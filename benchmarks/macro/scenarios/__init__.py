@@ -10,6 +10,7 @@ from benchmarks.macro.scenario import Scenario
 from benchmarks.macro.scenarios import (
     deep_queue,
     durable_store,
+    fanout_flood,
     idle_connections,
     latency,
     persistent,
@@ -29,6 +30,7 @@ def full(durable_depth: int | None = None) -> list[Scenario]:
         recovered=1_000_000,
         durable_depth=durable_depth or 10_000_000,
         segments=16,
+        flood_s=8.0,
     )
 
 
@@ -39,11 +41,17 @@ def quick(durable_depth: int | None = None) -> list[Scenario]:
         recovered=100_000,
         durable_depth=durable_depth or 200_000,
         segments=4,
+        flood_s=2.0,
     )
 
 
 def _all(
-    connections: int, depth: int, recovered: int, durable_depth: int, segments: int
+    connections: int,
+    depth: int,
+    recovered: int,
+    durable_depth: int,
+    segments: int,
+    flood_s: float,
 ) -> list[Scenario]:
     return [
         *throughput.scenarios(),
@@ -52,6 +60,7 @@ def _all(
         latency.Latency(rate_per_s=5_000),
         idle_connections.IdleConnections(connections),
         deep_queue.DeepQueue(depth),
+        fanout_flood.FanoutFlood(publishers=20, queues=1_000, seconds=flood_s),
         *queue_types.scenarios(),
         *queue_backlog.scenarios(depth),
         *persistent.scenarios(),

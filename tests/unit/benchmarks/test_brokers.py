@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.macro import brokers
-from benchmarks.macro.brokers import OwnBroker
+from benchmarks.macro.brokers import OwnBroker, RemoteBroker
 from benchmarks.macro.errors import BenchmarkError
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open and /proc")
 
 
 class Program(OwnBroker):
@@ -40,6 +44,16 @@ def program() -> Iterator[Program]:
     started.start()
     yield started
     started.stop()
+
+
+@contextlib.contextmanager
+def started(source: str) -> Iterator[Program]:
+    program = Program(source)
+    program.start()
+    try:
+        yield program
+    finally:
+        program.stop()
 
 
 def is_running(pid: int) -> bool:
@@ -149,6 +163,74 @@ def test_a_broker_that_cannot_go_on_with_its_data_is_not_halted(program: Program
     with pytest.raises(BenchmarkError, match="cannot be started again on its data"):
         program.halt(is_killed=True)
     assert program.is_alive()
+
+
+ENDS_WITH = """if True:
+    import signal, sys
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit({status}))
+    print("ready")
+    signal.pause()
+"""
+IGNORES = """if True:
+    import signal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("ready")
+    signal.pause()
+"""
+NO_LIMIT = 1 << 62
+
+
+@linux_only
+class TestEnd:
+    def test_an_orderly_end_is_timed_and_leaves_nothing(self) -> None:
+        with started(ENDS_WITH.format(status=0)) as program:
+            pid, directory = program.pid, program.directory
+            assert pid is not None
+            assert directory is not None
+            ending = program.end(30.0, NO_LIMIT)
+            assert 0 < ending.seconds < 30
+            assert ending.killed_because is None
+            assert not is_running(pid)
+            assert not directory.exists()
+            assert not program.is_alive()
+
+    @pytest.mark.parametrize(
+        ("limit_s", "rss_limit", "reason"),
+        [
+            (0.1, NO_LIMIT, "it was not gone 0.1 s after SIGTERM"),
+            (30.0, 1_000, "its memory passed 1e-06 GB while it stopped"),
+        ],
+    )
+    def test_what_does_not_end_within_its_limits_is_killed(
+        self, limit_s: float, rss_limit: int, reason: str
+    ) -> None:
+        with started(IGNORES) as program:
+            pid = program.pid
+            assert pid is not None
+            ending = program.end(limit_s, rss_limit)
+            assert ending.killed_because == reason
+            assert ending.peak_rss_bytes > 1_000_000
+            assert not is_running(pid)
+
+    def test_an_end_with_an_error_is_no_orderly_one(self) -> None:
+        with (
+            started(ENDS_WITH.format(status=3)) as program,
+            pytest.raises(BenchmarkError, match="ended with status 3 when asked to stop"),
+        ):
+            program.end(30.0, NO_LIMIT)
+
+    def test_a_process_that_was_gone_before_was_not_stopped(self) -> None:
+        with started(WAITS) as program:
+            assert program.pid is not None
+            os.kill(program.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
+            with pytest.raises(BenchmarkError, match="was gone before it was asked to stop"):
+                program.end(30.0, NO_LIMIT)
+
+    def test_a_broker_that_is_not_ours_is_not_ended(self) -> None:
+        remote = RemoteBroker("elsewhere", "amqp://127.0.0.1:1/", pid=os.getpid())
+        with pytest.raises(BenchmarkError, match="elsewhere cannot be stopped from here"):
+            remote.end(0.0, 0)
 
 
 def test_a_broker_that_ends_at_once_is_told_with_its_last_words() -> None:

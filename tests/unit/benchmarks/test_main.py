@@ -34,6 +34,7 @@ def test_scenarios_are_chosen_by_part_and_by_pattern(capsys: pytest.CaptureFixtu
     chosen = listed(capsys, "--scenario", "fanout", "autoack_*iB", "--scenario", "1MiB")
     assert chosen == [
         "fanout_1_to_10_100B",
+        "fanout_flood_20_to_1000_queues_8s_16B",
         "persistent_fanout_1_to_10_1KiB",
         "autoack_1x1_1KiB",
         "autoack_1x1_16KiB",

@@ -8,7 +8,14 @@ import pytest
 
 from benchmarks.macro import plot, report
 from benchmarks.macro.results import BrokerFacts, MetricResult, Results, ScenarioResult
-from benchmarks.macro.scenario import DURABLE_SECTION, Better, Metric, Of, Target
+from benchmarks.macro.scenario import (
+    DURABLE_SECTION,
+    FLOOD_SECTION,
+    Better,
+    Metric,
+    Of,
+    Target,
+)
 
 RATE = Metric("deliveries", "msg/s", Better.HIGHER, Target(Of.RATIO, 4.0))
 P50 = Metric("p50", "ms", Better.LOWER)
@@ -140,6 +147,21 @@ class TestRender:
         assert "delivery mode 2" in own
         assert text.index("## Results") < text.index("`autoack") < text.index("## Durable")
         assert "`latency_5000_per_s_100B`" in own.split("## ")[1]
+
+    def test_the_flood_has_a_table_of_its_own_and_says_when_it_ends_early(self) -> None:
+        scenario = latency()
+        scenario.section = FLOOD_SECTION
+        text = report.render(results(speed(), scenario), None)
+        own = text[text.index("## Fan-out flood") :].split("## ")[1]
+        assert "Resident memory above 5 GB ends a flood early" in own
+        assert "not gone 60 s after SIGTERM, or passes 6 GB meanwhile, is killed" in own
+        assert "`latency_5000_per_s_100B`" in own
+
+    def test_remarks_are_told(self) -> None:
+        scenario = speed()
+        scenario.remarks = {"rabbitmq": ["it was killed"]}
+        text = report.render(results(scenario), None)
+        assert "- `autoack_1x1_100B` on RabbitMQ: it was killed.\n" in text
 
     def test_machine_and_commit_stand_above_the_numbers(self) -> None:
         first_line = report.render(results(speed()), None).splitlines()[0]

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.macro import results
 from benchmarks.macro.results import BrokerFacts, MetricResult, Results, ScenarioResult
-from benchmarks.macro.scenario import Better, Metric, Of, Outcome, Target
+from benchmarks.macro.scenario import Better, Metric, Of, Outcome, OverRounds, Target
 
 RATE = Metric("deliveries", "msg/s", Better.HIGHER, Target(Of.RATIO, 4.0))
 LATENCY = Metric("p99", "ms", Better.LOWER, Target(Of.RATIO, 1.0))
@@ -57,6 +57,18 @@ class TestMetricResult:
     ) -> None:
         assert measured(metric, [ours], [theirs]).is_met("hareline", "rabbitmq") is is_met
 
+    @pytest.mark.parametrize(
+        ("better", "worst", "ratio"), [(Better.LOWER, 9.0, 4.5), (Better.HIGHER, 1.0, 1.0)]
+    )
+    def test_the_worst_round_counts_where_the_metric_is_about_that(
+        self, better: Better, worst: float, ratio: float
+    ) -> None:
+        metric = Metric("max", "ms", better, Target(Of.VALUE, 5.0), OverRounds.WORST)
+        result = measured(metric, [1.0, 9.0, 1.5], [1.0, 2.0])
+        assert result.figure("hareline") == worst
+        assert result.ratio("hareline", "rabbitmq") == ratio
+        assert result.is_met("hareline", "rabbitmq") is False
+
     def test_without_a_peer_ratios_are_not_judged_but_values_are(self) -> None:
         assert measured(RATE, [1.0]).is_met("hareline", None) is None
         assert measured(MEMORY, [1.0]).is_met("hareline", None) is True
@@ -83,6 +95,13 @@ class TestScenarioResult:
         assert scenario.metrics[0].runs == {"hareline": [1.0, 3.0], "rabbitmq": [2.0]}
         assert scenario.details == {"fill": {"hareline": [5.0, 7.0]}}
         assert scenario.cores == {"broker": {"hareline": [0.9, 1.0]}}
+        assert scenario.remarks == {}
+
+    def test_remarks_are_kept_by_broker(self) -> None:
+        scenario = ScenarioResult("one", "text", [MetricResult(RATE)])
+        for remark in ("it was slow", "it was killed"):
+            scenario.add("hareline", Outcome({"deliveries": 1.0}, remarks=[remark]))
+        assert scenario.remarks == {"hareline": ["it was slow", "it was killed"]}
 
     def test_an_outcome_without_a_promised_number_is_a_mistake(self) -> None:
         scenario = ScenarioResult("one", "text", [MetricResult(RATE)])
@@ -99,6 +118,7 @@ class TestJson:
             details={"fill": {"hareline": [5.0]}},
             cores={"broker": {"hareline": [0.9]}},
             errors={"rabbitmq": ["lost one"]},
+            remarks={"rabbitmq": ["it was killed"]},
         )
         saved = one_run(scenario)
         file = tmp_path / "deep" / "run.json"
@@ -113,12 +133,23 @@ class TestJson:
         assert (metric["ratio"], metric["met"]) == (3.5, False)
         assert metric["median"] == {"hareline": 350.0, "rabbitmq": 100.0}
 
+    def test_the_worst_round_is_called_so_and_comes_back(self, tmp_path: Path) -> None:
+        worst = Metric("max", "ms", Better.LOWER, over_rounds=OverRounds.WORST)
+        saved = one_run(ScenarioResult("one", "text", [measured(worst, [1.0, 3.0])]))
+        file = tmp_path / "run.json"
+        saved.save(file)
+        metric = json.loads(file.read_text())["scenarios"][0]["metrics"][0]
+        assert metric["worst"] == {"hareline": 3.0}
+        assert "median" not in metric
+        assert results.load(file) == saved
+
     def test_a_file_from_before_there_were_sections_is_read(self, tmp_path: Path) -> None:
         file = tmp_path / "run.json"
         one_run(ScenarioResult("one", "text", [measured(RATE, [1.0])], section="Other")).save(file)
         data = json.loads(file.read_text())
         assert results.load(file).scenarios[0].section == "Other"
-        del data["scenarios"][0]["section"]
+        for field in ("section", "remarks"):
+            del data["scenarios"][0][field]
         file.write_text(json.dumps(data))
         assert results.load(file).scenarios[0].section == "Results"
 

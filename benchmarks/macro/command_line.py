@@ -20,7 +20,7 @@ from typing import Final
 from benchmarks.macro import plot, report, results, runner
 from benchmarks.macro.brokers import Broker, Hareline, RabbitMQ, RemoteBroker, find_rabbitmq
 from benchmarks.macro.errors import BenchmarkError
-from benchmarks.macro.machine import PROJECT_ROOT
+from benchmarks.macro.machine import PROJECT_ROOT, describe_machine
 from benchmarks.macro.scenario import Scenario
 
 RESULTS: Final = PROJECT_ROOT / "benchmarks" / "results"
@@ -94,6 +94,13 @@ def add_options(parser: argparse.ArgumentParser, program: Program) -> None:
         help="write all numbers here; a complete run writes into benchmarks/results unasked",
     )
     parser.add_argument(
+        "--merge",
+        type=Path,
+        metavar="FILE",
+        help="put what is measured into an earlier run's JSON, in place of the same scenarios, and "
+        f"write FILE (unless --json names another) and {page} (unless --report does) from both",
+    )
+    parser.add_argument(
         "--render", type=Path, metavar="FILE", help="write the page from an earlier run's JSON"
     )
 
@@ -117,20 +124,23 @@ def run(
         if options.render:
             _write_page(results.load(options.render), options.report or program.page)
             return 0
+        if options.merge and options.quick:
+            raise ValueError("--quick is too short for --merge")
+        earlier = results.load(options.merge) if options.merge else None
         chosen = choose(every(), options.scenario)
         if options.list:
             for scenario in chosen:
                 print(f"{scenario.name:45} {scenario.summary}")
             return 0
         brokers = brokers_of(options)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         parser.error(str(error))
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     is_complete = not (is_part or options.scenario or options.quick or options.url)
     try:
         if prepare is not None:
             prepare()
-        return _bench(options, program, chosen, brokers, is_complete=is_complete)
+        return _bench(options, program, chosen, brokers, earlier, is_complete=is_complete)
     except KeyboardInterrupt:
         print("interrupted; the brokers are stopped", file=sys.stderr)
         return 130
@@ -183,6 +193,7 @@ def _bench(
     program: Program,
     chosen: Sequence[Scenario],
     brokers: Sequence[Broker],
+    earlier: results.Results | None,
     *,
     is_complete: bool,
 ) -> int:
@@ -190,6 +201,8 @@ def _bench(
         for broker in brokers:
             stack.enter_context(broker)
             print(f"{broker.name}: {broker.version} at {broker.url}", flush=True)
+        if earlier is not None:
+            earlier.expect_comparable(runner.facts_of(brokers), describe_machine())
         found = runner.run(
             chosen,
             brokers,
@@ -197,12 +210,16 @@ def _bench(
             seconds=program.seconds_of(options),
             say=_say,
         )
-    json_file = options.json or (_result_file(found, program.suffix) if is_complete else None)
+    whole = found if earlier is None else earlier.with_later(found)
+    json_file = options.json or options.merge
+    if json_file is None and is_complete:
+        json_file = _result_file(found, program.suffix)
     if json_file:
-        found.save(json_file)
-    page = options.report or (program.page if is_complete and found.peer else None)
+        whole.save(json_file)
+    writes_page = earlier is not None or (is_complete and found.peer)
+    page = options.report or (program.page if writes_page else None)
     if page:
-        _write_page(found, page)
+        _write_page(whole, page)
     print(f"\n{report.render(found, None)}")
     for file in filter(None, (json_file, page)):
         print(f"written: {file}")

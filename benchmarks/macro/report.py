@@ -238,6 +238,8 @@ def _notes(results: Results) -> list[str]:
             notes += [
                 f"- `{scenario.name}` on {display_name(broker)}: {remark}." for remark in remarks
             ]
+        if scenario.origin:
+            notes.append(f"- `{scenario.name}` was measured in another run: {scenario.origin}.")
     return ["\n".join(notes)] if notes else []
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.macro.errors import BenchmarkError
 from benchmarks.macro.scenario import (
     RESULTS_SECTION,
     Better,
@@ -25,6 +26,8 @@ from benchmarks.macro.scenario import (
 )
 
 SCHEMA: Final = 1
+#: what two runs must have in common for their numbers to stand in one table
+MACHINE_FACTS: Final = ("processor", "cores", "memory_gib")
 
 Runs = dict[str, list[float]]  # a number per round, by broker
 
@@ -78,7 +81,8 @@ class MetricResult:
 class ScenarioResult:
     """All metrics of one scenario; `cores` and `details` are by name, then by broker and round.
 
-    `errors` and `remarks` are by broker.
+    `errors` and `remarks` are by broker. `origin` is said of a scenario that was not measured in
+    the run that the others are from: when, and at which commit.
     """
 
     name: str
@@ -90,6 +94,7 @@ class ScenarioResult:
     skipped: str | None = None
     section: str = RESULTS_SECTION
     remarks: dict[str, list[str]] = field(default_factory=dict)
+    origin: str | None = None
 
     @classmethod
     def of(cls, scenario: Scenario) -> ScenarioResult:
@@ -140,6 +145,36 @@ class Results:
             if (met := result.is_met(self.subject, self.peer)) is not None
         ]
 
+    def with_later(self, later: Results) -> Results:
+        """These results, with the scenarios of a later run in place of the same ones, or added.
+
+        :raises BenchmarkError: the later run had other brokers or another machine.
+        """
+        self.expect_comparable(later.brokers, later.machine)
+        scenarios = {scenario.name: scenario for scenario in self.scenarios}
+        origin = (
+            f"{later.started[:10]}, commit {later.machine.get('commit') or 'unknown'}, "
+            f"rounds: {later.options.get('rounds')}"
+        )
+        for scenario in later.scenarios:
+            scenarios[scenario.name] = replace(scenario, origin=origin)
+        return replace(self, scenarios=list(scenarios.values()))
+
+    def expect_comparable(
+        self, brokers: Sequence[BrokerFacts], machine: Mapping[str, object]
+    ) -> None:
+        """:raises BenchmarkError: numbers from there do not belong into one table with these."""
+        if self.brokers != brokers:
+            raise BenchmarkError(
+                f"the earlier run was of {_versions(self.brokers)}, not of {_versions(brokers)}"
+            )
+        for fact in MACHINE_FACTS:
+            if self.machine.get(fact) != machine.get(fact):
+                raise BenchmarkError(
+                    f"the earlier run was on another machine: its {fact} is "
+                    f"{self.machine.get(fact)!r}, not {machine.get(fact)!r}"
+                )
+
     def save(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(self.to_json(), indent=1) + "\n")
@@ -166,6 +201,7 @@ class Results:
             "skipped": scenario.skipped,
             "section": scenario.section,
             "remarks": scenario.remarks,
+            "origin": scenario.origin,
         }
 
     def _metric_to_json(self, result: MetricResult) -> dict[str, Any]:
@@ -207,6 +243,7 @@ def load(file: Path) -> Results:
                 # older runs have none of these
                 section=scenario.get("section", RESULTS_SECTION),
                 remarks=scenario.get("remarks", {}),
+                origin=scenario.get("origin"),
             )
             for scenario in data["scenarios"]
         ],
@@ -225,6 +262,10 @@ def _load_metric(data: Mapping[str, Any]) -> MetricResult:
         ),
         data["runs"],
     )
+
+
+def _versions(brokers: Sequence[BrokerFacts]) -> str:
+    return " and ".join(broker.version for broker in brokers)
 
 
 def _round(value: float | None) -> float | None:

@@ -34,9 +34,14 @@ def run(
         finished=_now(),
         machine=describe_machine(),
         options={"rounds": rounds, "seconds": seconds},
-        brokers=[BrokerFacts(broker.name, broker.version) for broker in brokers],
+        brokers=facts_of(brokers),
         scenarios=results,
     )
+
+
+def facts_of(brokers: Sequence[Broker]) -> list[BrokerFacts]:
+    """What is written down of brokers that are started."""
+    return [BrokerFacts(broker.name, broker.version) for broker in brokers]
 
 
 def _run_scenario(

@@ -1,4 +1,4 @@
-"""The command line where it runs nothing: choosing, listing and refusing."""
+"""The command line: choosing, listing, refusing, and what becomes of earlier runs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.macro import scenarios
+from benchmarks.macro import results, scenarios
 from benchmarks.macro.__main__ import main
 from benchmarks.macro.report import BEGIN, END
+from hareline.testing import running_broker
 
 
 def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
@@ -93,6 +94,8 @@ def test_the_deep_durable_queue_is_as_deep_as_asked_for(
         (["--rounds", "0"], "0 is not above 0"),
         (["--durable-depth", "0"], "0 is not above 0"),
         (["--seconds", "-1"], "-1 is not above 0"),
+        (["--merge", "no-such-run.json"], "No such file or directory: 'no-such-run.json'"),
+        (["--merge", "no-such-run.json", "--quick"], "--quick is too short for --merge"),
     ],
 )
 def test_a_wrong_call_is_refused_with_its_reason(
@@ -118,6 +121,27 @@ def test_a_page_is_written_again_from_an_earlier_run(tmp_path: Path) -> None:
     text = page.read_text()
     assert "| `one` | rate, msg/s | 12,345 |" in text
     assert text.index(BEGIN) < text.index("12,345") < text.index(END)
+
+
+def test_what_is_measured_later_is_merged_into_an_earlier_run_and_its_page(tmp_path: Path) -> None:
+    run, page = tmp_path / "run.json", tmp_path / "page.md"
+    with running_broker() as url:
+        call = ["--url", url, "--name", "here", "--rounds", "1", "--seconds", "0.02"]
+        first = ["--json", str(run), "--scenario", "get_polling", "ack_single_prefetch_1_"]
+        assert main([*call, *first]) == 0
+        later = ["--merge", str(run), "--report", str(page), "--scenario", "get_polling", "tx_of"]
+        assert main([*call, *later]) == 0
+        other = ["--merge", str(run), "--name", "other", "--scenario", "get_polling"]
+        assert main([*call[:2], *other]) == 1
+    merged = results.load(run)
+    assert [(s.name, s.origin is None) for s in merged.scenarios] == [
+        ("get_polling_100B", False),
+        ("ack_single_prefetch_1_100B", True),
+        ("persistent_tx_of_100_100B", False),
+    ]
+    text = page.read_text()
+    assert "`ack_single_prefetch_1_100B`" in text
+    assert "- `persistent_tx_of_100_100B` was measured in another run: " in text
 
 
 def test_a_broker_that_is_not_there_is_told_and_fails(capsys: pytest.CaptureFixture[str]) -> None:

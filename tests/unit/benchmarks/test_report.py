@@ -157,11 +157,16 @@ class TestRender:
         assert "not gone 60 s after SIGTERM, or passes 6 GB meanwhile, is killed" in own
         assert "`latency_5000_per_s_100B`" in own
 
-    def test_remarks_are_told(self) -> None:
+    def test_remarks_and_another_origin_are_told(self) -> None:
         scenario = speed()
         scenario.remarks = {"rabbitmq": ["it was killed"]}
+        scenario.origin = "2026-03-04, commit fff0000, rounds: 3"
         text = report.render(results(scenario), None)
         assert "- `autoack_1x1_100B` on RabbitMQ: it was killed.\n" in text
+        assert (
+            "- `autoack_1x1_100B` was measured in another run: "
+            "2026-03-04, commit fff0000, rounds: 3.\n" in text
+        )
 
     def test_machine_and_commit_stand_above_the_numbers(self) -> None:
         first_line = report.render(results(speed()), None).splitlines()[0]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.macro import results
+from benchmarks.macro.errors import BenchmarkError
 from benchmarks.macro.results import BrokerFacts, MetricResult, Results, ScenarioResult
 from benchmarks.macro.scenario import Better, Metric, Of, Outcome, OverRounds, Target
 
@@ -119,6 +120,7 @@ class TestJson:
             cores={"broker": {"hareline": [0.9]}},
             errors={"rabbitmq": ["lost one"]},
             remarks={"rabbitmq": ["it was killed"]},
+            origin="2026-01-01, commit def5678",
         )
         saved = one_run(scenario)
         file = tmp_path / "deep" / "run.json"
@@ -148,7 +150,7 @@ class TestJson:
         one_run(ScenarioResult("one", "text", [measured(RATE, [1.0])], section="Other")).save(file)
         data = json.loads(file.read_text())
         assert results.load(file).scenarios[0].section == "Other"
-        for field in ("section", "remarks"):
+        for field in ("section", "remarks", "origin"):
             del data["scenarios"][0][field]
         file.write_text(json.dumps(data))
         assert results.load(file).scenarios[0].section == "Results"
@@ -158,3 +160,33 @@ class TestJson:
         file.write_text('{"schema": 0}')
         with pytest.raises(ValueError, match="schema 0"):
             results.load(file)
+
+
+class TestLaterRun:
+    def test_its_scenarios_take_the_place_of_the_same_ones_or_are_added(self) -> None:
+        earlier = one_run(ScenarioResult("one", "text", [measured(RATE, [1.0])]))
+        earlier.scenarios.append(ScenarioResult("two", "text", [measured(RATE, [2.0])]))
+        later = one_run(ScenarioResult("one", "text", [measured(RATE, [7.0])]))
+        later.scenarios.append(ScenarioResult("three", "text", [measured(RATE, [3.0])]))
+        later.started = "2026-03-04T00:00:00+00:00"
+        later.machine = {"cores": 2, "commit": "fff0000"}
+        both = earlier.with_later(later)
+        assert [(s.name, s.metrics[0].figure("hareline")) for s in both.scenarios] == [
+            ("one", 7.0),
+            ("two", 2.0),
+            ("three", 3.0),
+        ]
+        said = "2026-03-04, commit fff0000, rounds: 3"
+        assert [s.origin for s in both.scenarios] == [said, None, said]
+        assert (both.started, both.machine) == (earlier.started, earlier.machine)
+        assert [s.name for s in earlier.scenarios] == ["one", "two"]
+
+    def test_a_run_of_other_brokers_or_on_another_machine_is_refused(self) -> None:
+        earlier = one_run(ScenarioResult("one", "text", []))
+        later = one_run(ScenarioResult("one", "text", []))
+        later.machine = {"cores": 4}
+        with pytest.raises(BenchmarkError, match="another machine: its cores is 2, not 4"):
+            earlier.with_later(later)
+        later.brokers = [BrokerFacts("hareline", "2.0")]
+        with pytest.raises(BenchmarkError, match=r"was of 1\.0 and 3\.10\.8, not of 2\.0"):
+            earlier.with_later(later)

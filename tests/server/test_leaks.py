@@ -7,27 +7,37 @@ while it works, and what the collector has frozen it never looks at again.
 from __future__ import annotations
 
 import gc
+import logging
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
 from pamqp import commands
 
+from hareline.amqp import publishing as publishing_module
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.handshake import Handshake
 from hareline.amqp.publishing import Publishing
 from hareline.amqp.settling import Settling
+from hareline.broker import vhost as vhost_module
 from hareline.broker.queues.queue import Queue
 from hareline.message import Message
 from hareline.net.shell import ConnectionShell
 from hareline.wire.decoder import Decoder
 from tests.support.broker_thread import BrokerThread
+from tests.support.churn import Churn
 from tests.support.raw_client import PROTOCOL_HEADER, RawClient
 
 CONNECTIONS = 500
 BATCH = 50
+
+CHURN_WARM_UP = 300
+CHURN_CONNECTIONS = 2000
+#: A single object kept for each connection would be more.
+CHURN_BYTES_EACH = 40
 
 #: Whatever belongs to a connection.
 KINDS = (
@@ -193,6 +203,37 @@ def test_hundreds_of_connections_leave_the_broker_as_it_was(broker: BrokerThread
     assert not vhost.queue_arguments
     assert not vhost.reply_queues
     assert len(vhost.bindings) == 0
+
+
+def test_thousands_of_connections_with_names_of_their_own_leave_no_memory(
+    broker: BrokerThread, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that may outlive a connection is in a few caches; here these are full after the first."""
+    monkeypatch.setattr(vhost_module, "ADDRESSES_MAX", 64)
+    monkeypatch.setattr(publishing_module, "PLAIN_PROPERTIES_MAX", 64)
+    caplog.set_level(logging.CRITICAL, "hareline")  # or pytest keeps what is logged of each
+    churn = Churn(broker.address)
+
+    def traced_bytes(count: int) -> int:
+        """What is allocated after so many more connections."""
+        churn.run(count)
+        broker.wait_until(lambda inside: not inside.context.connections, "the connections to end")
+        broker.ask(lambda inside: None)
+        return tracemalloc.get_traced_memory()[0]
+
+    before = alive()  # which remembers the classes it has seen, so not between the two measures
+    tracemalloc.start()
+    try:
+        before_bytes = traced_bytes(CHURN_WARM_UP)
+        after_bytes = traced_bytes(CHURN_CONNECTIONS)
+    finally:
+        tracemalloc.stop()
+    assert alive() - before == Counter()
+    assert after_bytes - before_bytes < CHURN_CONNECTIONS * CHURN_BYTES_EACH
+    vhost = broker.broker.context.vhosts["/"]
+    assert not vhost.queues
+    assert len(vhost.bindings) == 0
+    assert set(vhost.exchanges) == {"", *(name for name, _, _ in vhost_module.PREDECLARED)}
 
 
 def test_channels_that_come_and_go_leave_nothing(broker: BrokerThread) -> None:

@@ -55,7 +55,9 @@ from hareline.storage.store import DefinitionStore, MessageStore
 from hareline.turn import Turn
 
 RESERVED_PREFIX: Final = "amq."
-ADDRESSES_MAX: Final = 65_536  # interned addresses; dropping them costs only their reuse
+# Interned addresses, about 300 octets each; dropping them costs only their reuse. They outlive the
+# connections that used them, so this is what names that never come again take for good.
+ADDRESSES_MAX: Final = 8_192
 _DEFAULT_EXCHANGE_REFUSED: Final = "operation not permitted on the default exchange"
 
 PREDECLARED: Final = (

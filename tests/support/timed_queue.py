@@ -34,6 +34,10 @@ class Deaths:
         self.reasons += [reason] * len(entries)
         self.batch_sizes.append(len(entries))
 
+    def wants(self, reason: str) -> bool:
+        """What a queue without an alternate binding says."""
+        return reason != "deleted"
+
 
 class TimedQueue:
     """``queue`` with ``deaths``; a message published here was routed to it in its own turn."""

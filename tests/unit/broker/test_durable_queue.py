@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hareline.broker.queues.dead_letter_post import SHARE_S
-from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.entry import SETTLED, QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.queues.start import Start
 from hareline.broker.selectors.selector import compile_selector
@@ -358,6 +358,30 @@ def test_a_queue_may_be_deleted_while_its_dead_letters_wait(stand: Stand) -> Non
     stand.vhost.delete_queue("q", "me")
     stand.timers.advance(1)
     assert len(stand.ledger("letters").added) == count
+
+
+DELETED = {**ORDERS, **{name: READ[name] for name in READ if name != "stream"}}
+
+
+@pytest.mark.parametrize("arguments", DELETED.values(), ids=DELETED)
+def test_a_deep_queue_with_an_alternate_is_deleted_in_shares(
+    stand: Stand, arguments: dict[str, object]
+) -> None:
+    """Its entries are not even taken before it is their turn."""
+    letters = stand.declare("letters")
+    queue = stand.declare(arguments={**arguments, "alternateExchange": "letters"})
+    for number in range(1_200):
+        stand.publish(queue, body=b"%d" % number)
+    expected = [entry.message.body for entry in queue.ready_entries()]
+    entries = queue.ready_entries()
+    stand.timers.clock.work_s = SHARE_S / 10
+    assert stand.vhost.delete_queue("q", "me") == 1_200
+    assert 0 < letters.ready_count < 20
+    assert sum(entry.state == SETTLED for entry in entries) < 1_000
+    assert not stand.ledger().is_forgotten
+    stand.timers.advance(1)
+    assert [entry.message.body for entry in letters.ready_entries()] == expected
+    assert stand.ledger().is_forgotten
 
 
 def test_dead_letters_of_transient_messages_are_transient(stand: Stand) -> None:

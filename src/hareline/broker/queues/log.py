@@ -5,7 +5,8 @@ The queue adds, drops and purges as with any other ordering; ``broker.queues.rea
 meets them, and are swept out when they are the majority, so a reader's index is good only for one
 ``version``; its offset is good for ever.                                                    [hot]
 
-Invariant: ``entries`` is sorted by offset; the ones before ``head`` are settled.
+Invariant: ``entries`` is sorted by offset from ``head`` on; what is before it is settled, or stands
+for what was taken out. ``dead_count`` are these, and the settled ones behind it.
 """
 
 from __future__ import annotations
@@ -13,14 +14,20 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from hareline.broker.queues.entry import SETTLED, QueueEntry
 from hareline.broker.queues.order import EntryOrder
 
+if TYPE_CHECKING:
+    from hareline.broker.queues.queue import Queue
+    from hareline.message import Message
+
 DEAD_ALLOWED: Final = 64  # settled entries left standing besides as many as there are living ones
 INSERTED_MAX: Final = 64  # entries put in one by one; for more the whole log is made anew
 
+_TAKEN: Final = QueueEntry(cast("Queue", None), cast("Message", None), -1)
+_TAKEN.state = SETTLED
 _offset_of: Final = attrgetter("offset")
 _arrival_of: Final = attrgetter("message.arrival_ms")
 
@@ -53,11 +60,11 @@ class LogOrder(EntryOrder):
     def take(self, count: int) -> list[QueueEntry]:
         if count <= 0:
             return []
-        entries = self.entries
         if count >= len(self):
-            taken = [entry for entry in entries if entry.state != SETTLED]
+            taken = self._living()
             self._replace([])
             return taken
+        entries = self.entries
         taken = []
         index = self.head
         while len(taken) < count:
@@ -65,7 +72,11 @@ class LogOrder(EntryOrder):
             index += 1
             if entry.state != SETTLED:
                 taken.append(entry)
-        self._replace([entry for entry in entries[index:] if entry.state != SETTLED])
+        entries[self.head : index] = [_TAKEN] * (index - self.head)
+        self.head = index
+        self.dead_count += len(taken)
+        if 2 * index > len(entries):  # so the rest is moved only as often as it has halved
+            self._cut_head_off()
         return taken
 
     def restore(self, entries: Iterable[QueueEntry]) -> None:
@@ -77,25 +88,31 @@ class LogOrder(EntryOrder):
             known += back
             return
         if len(back) <= INSERTED_MAX:
+            self._cut_head_off()
             for entry in back:
                 insort(known, entry, key=_offset_of)
-            self.head = 0
-            self.version += 1
             return
-        self._replace(
-            sorted([entry for entry in known if entry.state != SETTLED] + back, key=_offset_of)
-        )
+        self._replace(sorted(self._living() + back, key=_offset_of))
 
     def discard(self, entry: QueueEntry) -> None:
         self.dead_count += 1
         if self.dead_count > len(self) + DEAD_ALLOWED:
-            self._replace([entry for entry in self.entries if entry.state != SETTLED])
+            self._replace(self._living())
 
     def least(self) -> QueueEntry | None:
         return self.peek()
 
     def rank(self, entry: QueueEntry) -> int:
         return entry.offset
+
+    def _living(self) -> list[QueueEntry]:
+        return [entry for entry in self.entries[self.head :] if entry.state != SETTLED]
+
+    def _cut_head_off(self) -> None:
+        del self.entries[: self.head]
+        self.dead_count -= self.head
+        self.head = 0
+        self.version += 1
 
     def _replace(self, living: list[QueueEntry]) -> None:
         self.entries[:] = living  # kept as it is: ``add`` is a method of this very list
@@ -107,7 +124,7 @@ class LogOrder(EntryOrder):
 
     def index_of(self, offset: int) -> int:
         """Where the first entry stands whose offset is this or a later one; at most the end."""
-        return bisect_left(self.entries, offset, key=_offset_of)
+        return bisect_left(self.entries, offset, lo=self.head, key=_offset_of)
 
     def index_since(self, arrival_ms: int) -> int:
         """Where the first entry stands that arrived then or later, in epoch milliseconds.
@@ -115,10 +132,10 @@ class LogOrder(EntryOrder):
         Arrivals grow with the offset; where the wall clock was set back they do not for a while,
         and the answer is then one of the places where they cross this instant.
         """
-        return bisect_left(self.entries, arrival_ms, key=_arrival_of)
+        return bisect_left(self.entries, arrival_ms, lo=self.head, key=_arrival_of)
 
     def __len__(self) -> int:
         return len(self.entries) - self.dead_count
 
     def __iter__(self) -> Iterator[QueueEntry]:
-        return (entry for entry in self.entries if entry.state != SETTLED)
+        return iter(self._living())

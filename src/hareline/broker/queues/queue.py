@@ -817,24 +817,18 @@ class Queue:
         self.is_deleted = True
         ledger, self.ledger = self.ledger, None
         self.renew_guard()  # the store hears of no entry any more, but of the queue alone
-        paging, letters = self.paging, self.dead_letters
-        if letters is not None and paging is not None and letters.wants("deleted"):
-            is_left_on_disk = paging.is_paged or paging.has_stored
-        else:
-            is_left_on_disk = False
-            self._drop_pages()
-        if is_left_on_disk and letters is not None and paging is not None:
+        letters = self.dead_letters
+        if letters is not None and letters.wants("deleted"):
             held = [] if self.hold is None else self.hold.take_all()
             self.held_count = self.ready_bytes = 0
-            letters.publish_all(self._remains(held, paging, ledger), "deleted")
+            letters.publish_all(self._remains(held, ledger), "deleted")
         else:
-            entries = self.take_all()
-            if letters is not None:
-                letters.publish(entries, "deleted")
+            self._drop_pages()
+            self.take_all()
             if ledger is not None:
                 ledger.forget()
-            if paging is not None:
-                paging.stop()
+            if self.paging is not None:
+                self.paging.stop()
         for part in (self.expiry, self.hold, self.lease, self.overflow):
             if part is not None:
                 part.stop()
@@ -851,22 +845,22 @@ class Queue:
             self.browsers.untie()
         return consumers
 
-    def _remains(
-        self, held: list[QueueEntry], paging: Paging, ledger: QueueLedger | None
-    ) -> Iterator[QueueEntry]:
-        """The entries of a deleted queue, read from disk as their dead letters are published; the
-        store may forget them after the last."""
-        dispatcher = self._dispatcher
+    def _remains(self, held: list[QueueEntry], ledger: QueueLedger | None) -> Iterator[QueueEntry]:
+        """The entries of a deleted queue, taken as their dead letters are published, and read from
+        disk where they are there; the store may forget them after the last."""
+        dispatcher, paging = self._dispatcher, self.paging
         while entries := dispatcher.take_some(BATCH_ENTRIES):
-            entries = paging.readable(entries)
+            if paging is not None:
+                entries = paging.readable(entries)
             self._settle_taken(entries)
             yield from entries
         self._settle_taken(held)
         yield from held
         if ledger is not None:
             ledger.forget()
-        paging.stop()
-        self.paging = None
+        if paging is not None:
+            paging.stop()
+            self.paging = None
 
     def _settle_taken(self, entries: list[QueueEntry]) -> None:
         for entry in entries:

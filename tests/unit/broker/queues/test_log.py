@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hareline.broker.queues.entry import SETTLED, QueueEntry
-from hareline.broker.queues.log import DEAD_ALLOWED, LogOrder
+from hareline.broker.queues.log import DEAD_ALLOWED, INSERTED_MAX, LogOrder
 from hareline.broker.queues.queue import Queue
 from tests.support.messages import ARRIVAL_MS, make_message
 
@@ -96,6 +96,45 @@ def test_what_was_held_takes_its_own_place(log: LogOrder, queue: Queue) -> None:
     log.restore([messages[3], messages[1]])
     assert log.entries == messages
     assert log.version != version
+
+
+def test_taking_some_at_a_time_moves_the_rest_only_as_often_as_it_has_halved(
+    log: LogOrder, queue: Queue
+) -> None:
+    """All that a deep queue has, taken in shares, is work in proportion to what it has."""
+    entries = fill(log, queue, 10_000)
+    settle(log, entries[3::10])
+    expected = [entry for entry in entries if entry.state != SETTLED]
+    taken: list[QueueEntry] = []
+    moved, version = 0, log.version
+    while some := log.take(10):
+        taken += some
+        assert len(log) == len(expected) - len(taken)
+        assert log.peek() is (expected[len(taken)] if len(log) else None)
+        assert not set(map(id, some)) & set(map(id, log.entries))  # they can be freed
+        if log.version != version:
+            moved, version = moved + len(log.entries), log.version
+    assert taken == expected
+    assert moved <= len(entries)
+
+
+def test_what_was_taken_comes_back_to_its_place_and_readers_find_it(
+    log: LogOrder, queue: Queue
+) -> None:
+    entries = fill(log, queue, 10)
+    taken = log.take(3)
+    assert log.index_of(0) == log.index_of(3)
+    assert log.entries[log.index_since(0)] is entries[3]
+    assert list(log) == entries[3:]
+    settle(log, entries[4:6])
+    late = fill(log, queue, 1)
+    log.restore(taken[1:])
+    assert list(log) == [*entries[1:4], *entries[6:], *late]
+    assert log.peek() is entries[1]
+    assert log.take(2) == entries[1:3]
+    older = [QueueEntry(queue, make_message(), offset) for offset in range(-INSERTED_MAX, 0)]
+    log.restore([*taken, *older])
+    assert list(log) == [*older, *entries[:4], *entries[6:], *late]
 
 
 def test_the_least_is_the_oldest_that_lives(log: LogOrder, queue: Queue) -> None:

@@ -66,6 +66,9 @@ class RefusedLetters:
     def publish_message(self, message: Message, reason: DeathReason) -> None:
         self.deaths.append((message.body, reason))
 
+    def wants(self, reason: DeathReason) -> bool:
+        return reason != "deleted"
+
 
 class LimitedQueue(TimedQueue):
     """``queue`` with an overflow; ``logged`` holds what was reported, with its fields."""

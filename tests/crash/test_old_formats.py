@@ -18,6 +18,7 @@ from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import (
     CHECKPOINT,
     CLEAN,
+    COMMIT,
     COVER,
     DEAD_LETTER,
     FREE,
@@ -27,6 +28,7 @@ from hareline.storage.journal.format import (
     LARGE,
     MESSAGE,
     MOVED,
+    PART,
     READABLE_VERSIONS,
     RETURN,
     SETTLE,
@@ -35,14 +37,17 @@ from hareline.storage.journal.format import (
     Cover,
     Entry,
     MessageRecord,
+    Part,
     Returned,
     Run,
     UnsupportedVersion,
     decode_checkpoint,
     decode_clean,
+    decode_commit,
     decode_cover,
     decode_free,
     decode_message,
+    decode_part,
     decode_return,
     decode_settle,
     position_of,
@@ -97,6 +102,8 @@ DECODERS: Final = {
     CLEAN: decode_clean,
     CHECKPOINT: decode_checkpoint,
     FREE: decode_free,
+    PART: decode_part,
+    COMMIT: decode_commit,
 }
 
 VERSION_1: Final = [
@@ -127,14 +134,39 @@ VERSION_1: Final = [
 ]
 
 
-def test_version_1_is_read_as_it_was_written(tmp_path: Path) -> None:
-    directory = _journal(1, tmp_path)
+# What is new in it: two transactions, of which the first came to its end.
+VERSION_2: Final = [
+    [
+        Checkpoint(0, [CheckpointQueue(7, 0, 0)]),
+        _message(b"hi", Entry(7, 0, 0, 0), Entry(9, 41, 0, 0)),
+        _message(b"part", Entry(7, 1, 0, 0)),
+        Part(1, [Run(7, 1, 1)]),
+    ],
+    [
+        Checkpoint(0, [CheckpointQueue(7, 2, 0), CheckpointQueue(9, 42, 0)], (1,)),
+        _message(b"end", Entry(7, 2, 0, 0)),
+        [1],
+    ],
+    [
+        _message(b"undone", Entry(7, 3, 0, 0), Entry(9, 42, 0, 0)),
+        Part(2, [Run(7, 3, 1), Run(9, 42, 1)]),
+    ],
+]
+
+
+@pytest.mark.parametrize(
+    ("version", "expected", "segments"), [(1, VERSION_1, [1, 2, 3]), (2, VERSION_2, [1, 2])]
+)
+def test_a_version_is_read_as_it_was_written(
+    tmp_path: Path, version: int, expected: list[list[object]], segments: list[int]
+) -> None:
+    directory = _journal(version, tmp_path)
     listener = Listener(Decision.FAIL)
     batches, numbers, strays = read_all(Files(), listener, directory=directory)
     assert [
         [DECODERS[kind](payload) for _, kind, payload in batch.records] for batch in batches
-    ] == VERSION_1
-    assert (numbers, strays, listener.torn) == ([1, 2, 3], [], [])
+    ] == expected
+    assert (numbers, strays, listener.torn) == (segments, [], [])
     assert not verify(Files(), directory).is_damaged
 
 
@@ -148,7 +180,7 @@ def test_a_newer_version_is_refused_by_file_and_number(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedVersion) as raised:
         JournalReader(Files(), directory, Listener())
     path = f"{directory}/{segment_name(1)}"
-    assert str(raised.value) == f"{path}: journal format version 99; this build reads version 1"
+    assert str(raised.value) == f"{path}: journal format version 99; this build reads version 1, 2"
 
 
 def test_a_newer_version_beside_older_ones_is_refused_as_well(tmp_path: Path) -> None:

@@ -79,11 +79,25 @@ def test_version_1_comes_back_to_its_queues(broker: BrokerProcess) -> None:
     broker.stop()
 
 
+def test_version_2_comes_back_to_its_queues(broker: BrokerProcess) -> None:
+    lay_out(broker.data_dir, 2)
+    broker.start()
+    assert contents(broker, "tasks") == [(b"hi", False), (b"part", False), (b"end", False)]
+    assert contents(broker, "copies") == [(b"hi", False)]
+    broker.stop()
+    broker.start()
+    assert contents(broker, "tasks") == [(b"hi", True), (b"part", True), (b"end", True)]
+    assert contents(broker, "copies") == [(b"hi", True)]
+    broker.stop()
+
+
 def test_a_journal_of_a_newer_build_is_not_touched(broker: BrokerProcess) -> None:
     lay_out(broker.data_dir, 99)
     (path,) = (broker.data_dir / "journal").iterdir()
     before = path.read_bytes()
-    with pytest.raises(BrokerFailed, match="journal format version 99; this build reads version 1"):
+    with pytest.raises(
+        BrokerFailed, match="journal format version 99; this build reads version 1, 2"
+    ):
         broker.start()
     assert broker.process is not None
     assert broker.process.returncode == 1

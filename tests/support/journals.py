@@ -16,6 +16,7 @@ from hareline.storage.journal.format import (
     CHECKPOINT,
     CLEAN,
     CLEAN_TIME,
+    COMMIT,
     COVER,
     COVERED,
     DEAD_LETTER,
@@ -23,19 +24,24 @@ from hareline.storage.journal.format import (
     FREED,
     HAS_EXPIRY,
     MESSAGE,
+    PART,
     RETURN,
     RETURNED,
     RUN,
     SETTLE,
+    TRANSACTION,
     Batch,
     Checkpoint,
     CheckpointQueue,
     Entry,
     MessageRecord,
+    Part,
+    Run,
     encode_batch,
     encode_checkpoint,
     encode_items,
     encode_message,
+    encode_part,
     encode_record,
     position_of,
 )
@@ -148,9 +154,19 @@ def clean_payload() -> Payload:
     return CLEAN, CLEAN_TIME.pack(NOW_MS)
 
 
-def checkpoint_payload(void_position: int, *queues: tuple[int, int, int]) -> Payload:
+def checkpoint_payload(
+    void_position: int, *queues: tuple[int, int, int], transactions: tuple[int, ...] = ()
+) -> Payload:
     listed = [CheckpointQueue(*queue) for queue in queues]
-    return CHECKPOINT, encode_checkpoint(Checkpoint(void_position, listed))
+    return CHECKPOINT, encode_checkpoint(Checkpoint(void_position, listed, transactions))
+
+
+def part_payload(transaction: int, *runs: tuple[int, int, int]) -> Payload:
+    return PART, encode_part(Part(transaction, [Run(*run) for run in runs]))
+
+
+def commit_payload(*transactions: int) -> Payload:
+    return COMMIT, encode_items(TRANSACTION, [(number,) for number in transactions])
 
 
 def free_payload(*numbers: int) -> Payload:

@@ -18,6 +18,7 @@ from zlib import crc32
 
 from hareline.message import UNWRITTEN, LargeBody, Message
 from hareline.storage.compaction import Compactor, MovedRecord
+from hareline.storage.divided import DurableTransaction
 from hareline.storage.freeing import Freeing
 from hareline.storage.journal.format import (
     CHECKPOINT,
@@ -25,6 +26,7 @@ from hareline.storage.journal.format import (
     CHECKPOINT_QUEUE,
     CLEAN,
     CLEAN_TIME,
+    COMMIT,
     COVER,
     COVERED,
     DELIVERY_COUNT_MAX,
@@ -33,12 +35,14 @@ from hareline.storage.journal.format import (
     FREED,
     MESSAGE,
     OFFSET_BITS,
+    PART,
     RECORD_OVERHEAD,
     RECORD_PREFIX,
     RETURN,
     RETURNED,
     RUN,
     SETTLE,
+    TRANSACTION,
     WAS_DELIVERED,
     encode_items,
     encode_record,
@@ -61,13 +65,13 @@ Run = tuple[DurableLedger, int, int, int]
 OnWritten = Callable[[Write], None]
 
 #: Octets after which a batch takes no more messages, so that it fits into a segment; the rest goes
-#: into the next ones. Publishers pause long before, and no commit is as large
-#: (``store.COMMIT_BYTES_MAX``): what is divided here need not be kept or lost together.
+#: into the next ones. Publishers pause long before, and so does a commit, which says of what is
+#: divided that it belongs together (``storage.divided``).
 BATCH_BYTES: Final = 1 << 29
 
 #: While a batch is built, ``Message.position`` of the message of group g is this minus g.
 _FIRST_GROUP: Final = UNWRITTEN - 1
-_RECORDS_MAX: Final = 5  # CHECKPOINT, RETURN, SETTLE, COVER, FREE
+_RECORDS_MAX: Final = 6  # CHECKPOINT, RETURN, SETTLE, COVER, FREE, COMMIT
 
 
 class Contents:
@@ -75,6 +79,7 @@ class Contents:
 
     __slots__ = (
         "bound",
+        "committed",
         "covers",
         "entries",
         "freed",
@@ -82,12 +87,16 @@ class Contents:
         "is_part",
         "moved",
         "others",
+        "parts",
         "returned",
         "runs",
     )
 
     def __init__(self) -> None:
         self.bound = 0
+        #: transactions that go on beyond this batch, and numbers of those that end with it
+        self.parts: list[DurableTransaction] = []
+        self.committed: list[int] = []
         #: what has gathered is more than one batch may have: only messages so far, and not all
         self.is_part = False
         #: for each ledger the entries that are the first of their message
@@ -104,7 +113,13 @@ class Contents:
     @property
     def is_empty(self) -> bool:
         return not (
-            self.groups or self.runs or self.returned or self.covers or self.moved or self.freed
+            self.groups
+            or self.runs
+            or self.returned
+            or self.covers
+            or self.moved
+            or self.freed
+            or self.committed
         )
 
 
@@ -184,6 +199,7 @@ class BatchBuilder:
         self._messages(contents, books)
         self._moved(contents.moved, books)
         self._settled(contents, books)
+        self._transactions(contents)
         if is_last:
             self._add(CLEAN, CLEAN_TIME.pack(now_ms))
         large, self._large = self._large, []
@@ -205,6 +221,7 @@ class BatchBuilder:
                 if contents.is_part:  # whatever else has happened comes behind all messages
                     self._gathered.ledgers = ledgers
                     self._collect_others(ledgers, contents)
+                    self._collect_transactions(contents)
                     return contents
         self._gathered.ledgers = []
         for ledger in ledgers:
@@ -229,7 +246,21 @@ class BatchBuilder:
         contents.bound += len(contents.freed) * FREED.size
         if contents.freed:
             contents.bound += self._freeing.bound(contents.freed)
+        self._collect_transactions(contents)
         return contents
+
+    def _collect_transactions(self, contents: Contents) -> None:
+        """Which transactions go on beyond this batch, and which come to their end with it."""
+        transactions = self._gathered.transactions
+        for transaction in list(transactions.values()):
+            if transaction.is_finished and not contents.is_part:
+                del transactions[transaction.number]
+                contents.committed.append(transaction.number)
+                contents.bound += TRANSACTION.size
+            elif transaction.parts:
+                contents.parts.append(transaction)
+                contents.bound += RECORD_OVERHEAD + TRANSACTION.size
+                contents.bound += RUN.size * len(transaction.parts)
 
     def _collect_added(self, ledger: DurableLedger, contents: Contents) -> None:
         """Entries of messages without a record yet, by message; a bound of what they will take."""
@@ -327,6 +358,7 @@ class BatchBuilder:
         last, end = writer.number, writer.end
         live = [(books.number, books.end or end) for books in segments.values()]
         first = RECORD_OVERHEAD + CHECKPOINT_HEAD.size + CHECKPOINT_QUEUE.size * len(self._ledgers)
+        first += TRANSACTION.size * len(self._gathered.transactions)
         writer.make_room(bound, first, live, now_ms)
         if last:
             self._liveness.seal(last, end, now_ms)
@@ -489,6 +521,16 @@ class BatchBuilder:
         if contents.freed:
             self._add(FREE, encode_items(FREED, [(each.number,) for each in contents.freed]))
 
+    def _transactions(self, contents: Contents) -> None:
+        """PART for each transaction that goes on, and COMMIT for all that come to their end."""
+        for transaction in contents.parts:
+            runs, transaction.parts = transaction.parts, []
+            transaction.is_divided = True
+            self._add(PART, TRANSACTION.pack(transaction.number) + encode_items(RUN, runs))
+        if contents.committed:
+            numbers = [(number,) for number in contents.committed]
+            self._add(COMMIT, encode_items(TRANSACTION, numbers))
+
     def _book_run(
         self, ledger: DurableLedger, home: int, first: int, end: int, number: int
     ) -> None:
@@ -511,7 +553,12 @@ class BatchBuilder:
             for ledger in self._ledgers.values()
         ]
         head = CHECKPOINT_HEAD.pack(self.void_position, len(queues))
-        self._add(CHECKPOINT, head + b"".join(queues))
+        is_open = [
+            TRANSACTION.pack(transaction.number)
+            for transaction in self._gathered.transactions.values()
+            if transaction.is_divided
+        ]
+        self._add(CHECKPOINT, b"".join((head, *queues, *is_open)))
 
     def _add(self, kind: int, payload: bytes) -> None:
         self._parts += encode_record(kind, (payload,), self._writer.seed)

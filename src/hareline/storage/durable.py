@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Final
 
 from hareline.storage.batch import BatchBuilder
 from hareline.storage.compaction import Compactor
+from hareline.storage.divided import DurableTransaction
 from hareline.storage.freeing import Freeing
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import position_of
@@ -122,6 +123,7 @@ class DurableStore(MessageStore):
         "_spool",
         "_sync_interval_s",
         "_syncer",
+        "_transaction_count",
         "_wait_count",
         "_waiters",
         "_writer",
@@ -185,6 +187,7 @@ class DurableStore(MessageStore):
         self._freed: list[Freed] = []  # by the batch that is being written
         self._waiters: list[tuple[int, int, Callable[[], None]]] = []
         self._wait_count = 0
+        self._transaction_count = 0
         self._gathered_bytes = 0
         self._has_started = False
         self._is_closing = False
@@ -296,6 +299,12 @@ class DurableStore(MessageStore):
         heappush(self._waiters, (ticket, self._wait_count, callback))
         self.ask_for_turn()
 
+    def begin_transaction(self) -> DurableTransaction:
+        self._transaction_count += 1
+        transaction = DurableTransaction(self._transaction_count, self._gathered)
+        self._gathered.transactions[transaction.number] = transaction
+        return transaction
+
     @property
     def is_behind(self) -> bool:
         return self._gathered_bytes > BEHIND_BYTES
@@ -342,7 +351,11 @@ class DurableStore(MessageStore):
     @property
     def _has_upkeep(self) -> bool:
         compactor = self._compactor
-        return compactor.is_due or (self._liveness.has_dead and not compactor.is_active)
+        return (
+            compactor.is_due
+            or (self._liveness.has_dead and not compactor.is_active)
+            or self._gathered.is_commit_due
+        )
 
     def _count_gathered(self) -> None:
         for ledger in self._gathered.ledgers:
@@ -407,7 +420,7 @@ class DurableStore(MessageStore):
     def _after_batch(self) -> None:
         """The disk is idle: tell who waited, and see to the next batch."""
         self._tell_waiters()
-        if not self._is_closing:
+        if not (self._is_closing or self._gathered.transactions):
             self._compactor.consider(has_room=not self._is_disk_full)
         if self._gathered.ledgers or self._waiters or self._has_upkeep:
             self._next_batch()

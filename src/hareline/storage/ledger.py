@@ -19,6 +19,7 @@ from hareline.storage.recovered import RecoveredQueue
 from hareline.storage.store import SPOOLED, MessageStore, QueueLedger
 
 if TYPE_CHECKING:
+    from hareline.storage.divided import DurableTransaction
     from hareline.storage.large import LargeBodies
 
 SETTLED: Final = 2  # broker.queues.entry.SETTLED
@@ -47,10 +48,11 @@ class StoredEntry(Protocol):
 class Gathered:
     """The ledgers that have something for the next batch, and what they ask the store.
 
-    ``by_id``: every ledger that is not forgotten.
+    ``by_id``: every ledger that is not forgotten. ``transactions``: by number, those of which
+    something is still to be written, COMMIT at last. ``entered``: the one whose work is being done.
     """
 
-    __slots__ = ("bodies", "by_id", "ledgers", "liveness", "store")
+    __slots__ = ("bodies", "by_id", "entered", "ledgers", "liveness", "store", "transactions")
 
     def __init__(
         self, store: MessageStore, liveness: Liveness, bodies: LargeBodies | None = None
@@ -60,6 +62,13 @@ class Gathered:
         self.bodies = bodies
         self.ledgers: list[DurableLedger] = []
         self.by_id: dict[int, DurableLedger] = {}
+        self.transactions: dict[int, DurableTransaction] = {}
+        self.entered: DurableTransaction | None = None
+
+    @property
+    def is_commit_due(self) -> bool:
+        """Whether the next batch has to say COMMIT, though nothing else may have gathered."""
+        return any(one.is_finished for one in self.transactions.values())
 
 
 class DurableLedger(QueueLedger):
@@ -142,6 +151,8 @@ class DurableLedger(QueueLedger):
             self._run_end = offset + 1
         elif 0 < position < SPOOLED:
             self._begin_run(offset, position)
+        elif position < 0 and self._gathered.entered is not None:
+            self._gathered.entered.keep(self, entry)
 
     def keep_leaving(self, entry: StoredEntry) -> None:
         if entry.message.position < 0 and not self.is_forgotten:
@@ -218,6 +229,7 @@ class DurableLedger(QueueLedger):
         self.live = found.live
         self.returns = found.returns
         self.large = found.large
+        self.take_runs(found.undone, [])
 
     # ---------------------------------------------------------------- for the batch
 
@@ -227,6 +239,14 @@ class DurableLedger(QueueLedger):
             self.runs.append((self._run_segment, self._run_first, self._run_end))
             self._run_segment = _NO_SEGMENT
             self._run_end = _NO_OFFSET
+
+    def take_runs(
+        self, runs: list[tuple[int, int, int]], moved_runs: list[tuple[int, int]]
+    ) -> None:
+        """These entries are settled with the next batch."""
+        if (runs or moved_runs) and (self.is_gathered or self._gather()):
+            self.runs += runs
+            self.moved_runs += moved_runs
 
     def leave(self, number: int, count: int) -> None:
         """So many of its entries have their home in this segment no more."""

@@ -39,12 +39,16 @@ class RecoveredQueue:
     cover or a delivered flag. The store writes those down with its first batch, after which all
     older covers and flags are void. A count that its MESSAGE record has needs no place here.
     ``large``: offset of a live entry to the id of its body, which ``LargeBodies`` keeps for it.
+    ``undone``: runs (segment, first offset, end) of entries that are no more, since the crash cut
+    their transaction short; ``live`` and ``large`` count them still. The store settles them in its
+    first batch.
     """
 
     next_offset: int = 0
     live: dict[int, int] = field(default_factory=dict)
     returns: dict[int, tuple[int, int]] = field(default_factory=dict)
     large: dict[int, int] = field(default_factory=dict)
+    undone: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -138,6 +138,8 @@ class JournalRecovery:
         try:
             numbers = [source.number for source in reader.live]
             for batch in reader.batches():
+                if batch.gaps:
+                    replay.on_left_out()
                 replay.take(batch)
                 if reports.has_progressed:
                     reports.has_progressed = False
@@ -266,6 +268,8 @@ class _Reports(Reporter):
         self.damages.append(damage)
         if self._policy is Decision.TRUNCATE:
             self.has_truncated = True
+        else:
+            self._replay.on_left_out()
         return self._policy
 
     def tell_damages(self) -> None:

@@ -7,6 +7,9 @@ record that settles an entry may come any time later. Contents stay where they a
 Entries of one queue come in the order of their offsets, but for what compaction has moved; each
 ascending stretch of either kind is a *lane*, in which both offsets and positions ascend.
 
+A transaction whose work was spread over several batches has PART records, and counts if a COMMIT,
+or a CHECKPOINT that does not name it any more, says that it came to its end.
+
 Invariant: of an entry that is recorded more than once, because it was moved, the newest record
 counts.                                                                                      [hot]
 """
@@ -27,20 +30,25 @@ from hareline.message import PROPERTIES_START
 from hareline.storage.journal.format import (
     CHECKPOINT,
     CLEAN,
+    COMMIT,
     COVER,
     HAS_EXPIRY,
     LARGE,
     MESSAGE,
     MOVED,
     OFFSET_BITS,
+    PART,
     RETURN,
     SETTLE,
     WAS_DELIVERED,
     MalformedRecord,
+    Run,
     decode_checkpoint,
+    decode_commit,
     decode_cover,
     decode_entries,
     decode_message,
+    decode_part,
     decode_return,
     decode_settle,
     segment_of,
@@ -257,6 +265,7 @@ class Replay:
         self._loaded = [traces for traces in self._queues.values() if traces.is_loaded]
         self._void_position = 0
         self._expiring_count = 0  # in the others
+        self._parts: dict[int, list[Run]] = {}  # of transactions that may not have come to an end
         self.totals: dict[int, int] = {}  # segment number to entries in its MESSAGE records
         self._takers = {
             SETTLE: self._take_settle,
@@ -264,6 +273,8 @@ class Replay:
             COVER: self._take_cover,
             CLEAN: self._take_clean,
             CHECKPOINT: self._take_checkpoint,
+            PART: self._take_part,
+            COMMIT: self._take_commit,
         }
 
     # ------------------------------------------------------------ taking
@@ -370,6 +381,17 @@ class Replay:
             if listed is not None:
                 listed.cover = cover
                 listed.next_offset = max(listed.next_offset, next_offset)
+        still_open = set(checkpoint.transactions)
+        for number in self._parts.keys() - still_open:
+            del self._parts[number]
+
+    def _take_part(self, _position: int, payload: memoryview) -> None:
+        part = decode_part(payload)
+        self._parts.setdefault(part.transaction, []).extend(part.runs)
+
+    def _take_commit(self, _position: int, payload: memoryview) -> None:
+        for number in decode_commit(payload):
+            self._parts.pop(number, None)
 
     def _void(self, position: int) -> None:
         if position <= self._void_position:
@@ -380,6 +402,13 @@ class Replay:
                 traces.delivered = {
                     offset: place for offset, place in traces.delivered.items() if place >= position
                 }
+
+    def on_left_out(self) -> None:
+        """Something is missing here, maybe the record that says that a transaction came to its end.
+
+        Those that are open are taken for committed, rather than losing what was.
+        """
+        self._parts.clear()
 
     # ------------------------------------------------- putting together
 
@@ -392,6 +421,10 @@ class Replay:
         """What is in the queues; to be called once, it takes everything from here."""
         found = Found()
         self._loaded = []
+        undone: dict[int, list[Run]] = {}
+        for runs in self._parts.values():
+            for run in runs:
+                undone.setdefault(run.queue_id, []).append(run)
         for queue_id in list(self._queues):
             traces = self._queues.pop(queue_id)
             lanes = [lane for lane in traces.lanes if lane]
@@ -401,9 +434,13 @@ class Replay:
             _apply_settles(lane, traces, queue_id, found)
             contents = QueueContents(lane.offsets, lane.positions, lane.sizes)
             queue = RecoveredQueue(next_offset, _count_by_segment(lane))
+            large = {each: traces.large[each] for each in _live(traces.large, contents)}
+            queue.large = {offset: large_id for offset, (large_id, _) in large.items()}
+            if queue_id in undone:
+                queue.undone = _take_undone(lane, undone[queue_id])
+                contents = QueueContents(lane.offsets, lane.positions, lane.sizes)
             _conclude_deliveries(traces, contents, queue)
-            contents.large = {each: traces.large[each] for each in _live(traces.large, contents)}
-            queue.large = {offset: large_id for offset, (large_id, _) in contents.large.items()}
+            contents.large = {each: large[each] for each in _live(large, contents)}
             found.queues[queue_id] = queue
             found.contents[queue_id] = contents
         return found
@@ -484,6 +521,25 @@ def _apply_settles(lane: Lane, traces: _Traces, queue_id: int, found: Found) -> 
             start = end
     if 0 in is_kept:
         lane.select(is_kept)
+
+
+def _take_undone(lane: Lane, parts: list[Run]) -> list[tuple[int, int, int]]:
+    """Take these entries out of the lane; returns those that were in it, by their segment."""
+    offsets, positions = lane.offsets, lane.positions
+    is_kept = bytearray(b"\1") * len(lane)
+    runs: list[tuple[int, int, int]] = []
+    for _, first, length in sorted(parts):
+        start = bisect_left(offsets, first)
+        stop = bisect_left(offsets, first + length, start)
+        is_kept[start:stop] = bytes(stop - start)
+        for index in range(start, stop):
+            offset, segment = offsets[index], positions[index] >> OFFSET_BITS
+            if runs and runs[-1][2] == offset and runs[-1][0] == segment:
+                runs[-1] = (segment, runs[-1][1], offset + 1)
+            else:
+                runs.append((segment, offset, offset + 1))
+    lane.select(is_kept)
+    return runs
 
 
 def _end_of_segment(lane: Lane, start: int, stop: int) -> int:

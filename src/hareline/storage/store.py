@@ -1,7 +1,8 @@
 """What the broker asks of the place where messages and definitions are kept.
 
-Six small roles, which ``server`` hands down: ``MessageStore`` (the durable path), ``QueueLedger``
-(one durable queue's part of it), ``Shelf`` (contents that have left memory), ``BodyStore`` (large
+Seven small roles, which ``server`` hands down: ``MessageStore`` (the durable path), ``QueueLedger``
+(one durable queue's part of it), ``StoreTransaction`` (what is kept or lost as a whole though it is
+done in several turns), ``Shelf`` (contents that have left memory), ``BodyStore`` (large
 bodies, which never are in memory), ``DefinitionStore`` (virtual hosts, exchanges, queues,
 bindings) and ``HostStore`` (where clients of another product come from). The broker imports nothing
 of ``storage`` but this module, so another store needs no change to a queue.
@@ -69,6 +70,27 @@ class QueueLedger(ABC):
     @abstractmethod
     def forget(self) -> None:
         """The queue is deleted: all its entries are gone, and nothing more is told of them."""
+
+
+class StoreTransaction:
+    """What is kept or lost as a whole, though it is done in several turns.
+
+    That is whatever queues tell their ledgers between ``enter`` and ``leave``, of which there may
+    be many pairs, each in one callback of the loop. What it adds may be written before ``finish``,
+    and does not count after a crash unless that was called; what it settles is not written before.
+    This class does nothing, for stores that keep nothing.
+    """
+
+    __slots__ = ()
+
+    def enter(self) -> None:
+        """What follows is part of this transaction."""
+
+    def leave(self) -> None:
+        """What follows is not."""
+
+    def finish(self) -> None:
+        """All of it is done: durable with the ticket that is gathered at the moment."""
 
 
 class Shelf(ABC):
@@ -162,6 +184,10 @@ class MessageStore(ABC):
 
         The ticket may be the one that is gathered, with nothing in it and no turn marked.
         """
+
+    def begin_transaction(self) -> StoreTransaction:
+        """A transaction that may take several turns; it must be finished."""
+        return StoreTransaction()
 
     @property
     @abstractmethod

@@ -37,8 +37,10 @@ from hareline.turn import Turn
 from tests.support.journals import (
     JournalBuilder,
     checkpoint_payload,
+    commit_payload,
     free_payload,
     message_payload,
+    part_payload,
     settle_payload,
 )
 from tests.support.messages import ARRIVAL_MS, make_message
@@ -402,6 +404,21 @@ class TestWhatDamageDoesNotShow:
     def _said_of_each(self, journal: JournalBuilder, listener: Listener) -> list[str]:
         recovered(journal, listener, Decision.SKIP)
         return [problem for problem, _ in listener.damage]
+
+
+@pytest.mark.parametrize(
+    ("policy", "offsets"),
+    [(Decision.SKIP, [0, 1, 2, 3]), (Decision.TRUNCATE, [])],
+)
+def test_a_transaction_whose_end_is_damaged_is_kept_if_the_rest_is(
+    journal: JournalBuilder, listener: Listener, policy: Decision, offsets: list[int]
+) -> None:
+    journal.batch(*messages(0, 3), part_payload(1, (Q, 0, 3)))
+    (position,) = journal.batch(commit_payload(1))
+    journal.batch(*messages(3, 4))
+    damage(journal, offset_of(position) + 10)
+    recovery = recovered(journal, listener, policy)
+    assert list(recovery.contents[Q].offsets) == offsets
 
 
 def test_what_is_truncated_goes_only_once_a_new_segment_is_durable(

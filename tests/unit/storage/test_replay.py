@@ -15,7 +15,16 @@ from hareline.errors import StoreError
 from hareline.message import DeadLetter, ExpiringMessage, Message
 from hareline.storage.journal.damage import Damage, Decision, Reporter
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import MESSAGE, MOVED, WAS_DELIVERED, position_of, segment_of
+from hareline.storage.journal.format import (
+    LARGE,
+    MESSAGE,
+    MOVED,
+    WAS_DELIVERED,
+    MessageRecord,
+    encode_message,
+    position_of,
+    segment_of,
+)
 from hareline.storage.journal.reader import JournalReader, ReadBatch
 from hareline.storage.replay import (
     EXPIRES,
@@ -29,8 +38,10 @@ from tests.support.journals import (
     JournalBuilder,
     checkpoint_payload,
     clean_payload,
+    commit_payload,
     cover_payload,
     message_payload,
+    part_payload,
     return_payload,
     settle_payload,
 )
@@ -402,3 +413,79 @@ def test_whatever_was_done_the_queues_hold_what_was_not_settled(
                         run = range(triples[at + 1], triples[at + 1] + triples[at + 2])
                         assert not [o for o in run if entries_by_offset.get(o, 0) >> 32 == segment]
     assert found.interrupted == old
+
+
+# ------------------------------------------------------------------------- divided transactions
+
+
+def test_entries_of_a_transaction_without_an_end_are_no_more(journal: JournalBuilder) -> None:
+    journal.batch(entry(Q, 0), entry(Q, 1), part_payload(1, (Q, 1, 1)))
+    journal.begin(2)
+    journal.batch(checkpoint_payload(0, transactions=(1,)))
+    journal.batch(
+        *(entry(Q, offset) for offset in range(2, 7)),
+        entry(P, 0, 1, WAS_DELIVERED),
+        part_payload(1, (Q, 2, 2), (Q, 5, 2), (P, 0, 1), (DELETED, 0, 1)),
+    )
+    found, _ = replayed(journal)
+    assert list(found.contents[Q].offsets) == [0, 4]
+    assert found.queues[Q].undone == [(1, 1, 2), (2, 2, 4), (2, 5, 7)]
+    assert found.queues[Q].live == {1: 2, 2: 5}  # until they are settled
+    assert found.queues[Q].next_offset == 7
+    assert found.queues[P].undone == [(2, 0, 1)]
+    assert found.contents[P].delivery_counts == {}
+
+
+def test_a_commit_makes_them_count(journal: JournalBuilder) -> None:
+    journal.batch(entry(Q, 0), part_payload(1, (Q, 0, 1)), entry(Q, 1), part_payload(2, (Q, 1, 1)))
+    journal.batch(entry(Q, 2), commit_payload(1))
+    found, _ = replayed(journal)
+    assert list(found.contents[Q].offsets) == [0, 2]
+    assert found.queues[Q].undone == [(1, 1, 2)]
+
+
+def test_a_checkpoint_that_does_not_name_it_makes_them_count(journal: JournalBuilder) -> None:
+    journal.batch(entry(Q, 0), part_payload(1, (Q, 0, 1)), entry(Q, 1), part_payload(2, (Q, 1, 1)))
+    journal.begin(2)
+    journal.batch(checkpoint_payload(0, transactions=(2,)), entry(Q, 2), part_payload(3, (Q, 2, 1)))
+    found, _ = replayed(journal)
+    assert list(found.contents[Q].offsets) == [0]
+
+
+def test_what_was_settled_anyway_is_not_undone(journal: JournalBuilder) -> None:
+    journal.batch(*(entry(Q, offset) for offset in range(4)), part_payload(1, (Q, 0, 4)))
+    journal.batch(settle_payload((Q, 1, 2)))
+    found, _ = replayed(journal)
+    assert found.queues[Q].undone == [(1, 0, 1), (1, 3, 4)]
+    assert list(found.contents[Q].offsets) == []
+
+
+def test_the_large_bodies_of_what_is_undone_are_let_go_by_the_store(
+    journal: JournalBuilder,
+) -> None:
+    message = make_message()
+    record = MessageRecord(
+        LARGE, 0, 1, message.header_size, 9, [], 0, 0, (), 77, b"\0\0", message.content
+    )
+    octets = b"".join(encode_message(record._replace(entries=[(Q, 0, 0, 0)])))  # type: ignore[list-item]
+    journal.batch((MESSAGE, octets), part_payload(1, (Q, 0, 1)))
+    found, _ = replayed(journal)
+    assert found.queues[Q].large == {0: 77}
+    assert found.contents[Q].large == {}
+
+
+def test_where_something_is_damaged_they_count_rather_than_being_lost(
+    journal: JournalBuilder,
+) -> None:
+    journal.batch(entry(Q, 0), part_payload(1, (Q, 0, 1)))
+    journal.batch(entry(Q, 1), part_payload(2, (Q, 1, 1)))
+    replay = Replay(QUEUES)
+    reader = JournalReader(Files(), journal.directory, Untouched())
+    first, second = reader.batches()
+    replay.take(first)
+    replay.on_left_out()
+    replay.take(second)
+    reader.close()
+    found = replay.finish()
+    assert list(found.contents[Q].offsets) == [0]
+    assert found.queues[Q].undone == [(1, 1, 2)]

@@ -13,10 +13,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hareline.broker.queues.entry import ACQUIRED, READY
+from hareline.storage.divided import DurableTransaction
 from tests.support.store_stand import FakeEntry, StoreStand, persistent
 
 QUEUES = (1, 2, 3)
 some = st.randoms(use_true_random=False)
+
+
+class Work:
+    """What a transaction has done so far: what it added, and what it settled in which state."""
+
+    def __init__(self, transaction: DurableTransaction) -> None:
+        self.transaction = transaction
+        self.added: list[tuple[int, int]] = []
+        self.settled: list[tuple[int, FakeEntry, int]] = []
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -24,6 +34,7 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.stand: StoreStand = StoreStand(segment_bytes=4096)
         self.alive: dict[int, dict[int, FakeEntry]] = {queue_id: {} for queue_id in QUEUES}
+        self.works: list[Work] = []
         self.bodies = 0
 
     @initialize(retention_bytes=st.sampled_from([0, 1, 10_000]))
@@ -84,6 +95,51 @@ class StoreMachine(RuleBasedStateMachine):
     def turn(self) -> None:
         self.stand.turn()
 
+    # ------------------------------------------------------------- transactions
+
+    @rule()
+    def begin_transaction(self) -> None:
+        if len(self.works) < 3:
+            self.works.append(Work(self.stand.store.begin_transaction()))
+
+    @rule(chance=some, queue_ids=st.sets(st.sampled_from(QUEUES), min_size=1))
+    def work_in_transaction(self, chance: Random, queue_ids: set[int]) -> None:
+        """A share: some messages, and some settlements."""
+        if not self.works:
+            return
+        work = chance.choice(self.works)
+        work.transaction.enter()
+        before = {queue_id: set(entries) for queue_id, entries in self.alive.items()}
+        self.publish(chance.randint(0, 8), chance.randint(0, 300), queue_ids)
+        for queue_id in queue_ids:
+            entries = self._pick(chance, queue_id, None)[: chance.randint(0, 8)]
+            work.settled += [(queue_id, entry, entry.state) for entry in entries]
+            self.stand.settle(queue_id, entries)
+            new = self.alive[queue_id].keys() - before[queue_id]
+            work.added += [(queue_id, offset) for offset in new]
+            for entry in entries:
+                del self.alive[queue_id][entry.offset]
+        work.transaction.leave()
+
+    @rule(chance=some)
+    def finish_transaction(self, chance: Random) -> None:
+        if self.works:
+            self.works.pop(chance.randrange(len(self.works))).transaction.finish()
+
+    def _undo_transactions(self) -> set[FakeEntry]:
+        """Those that have not come to their end count for nothing; returns what they settled."""
+        restored = set()
+        for work in self.works:
+            for queue_id, entry, state in work.settled:
+                entry.state = state
+                self.alive[queue_id][entry.offset] = entry
+                restored.add(entry)
+        for work in self.works:
+            for queue_id, offset in work.added:
+                self.alive[queue_id].pop(offset, None)
+        self.works = []
+        return restored
+
     # ------------------------------------------------------------- ends
 
     @rule()
@@ -102,6 +158,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._come_back(is_orderly=True)
 
     def _come_back(self, *, is_orderly: bool) -> None:
+        restored = self._undo_transactions()
         again = self.stand.reopen(QUEUES)
         for queue_id in QUEUES:
             before, found = self.alive[queue_id], again.found[queue_id]
@@ -109,7 +166,9 @@ class StoreMachine(RuleBasedStateMachine):
             for offset, entry in found.items():
                 was = before[offset]
                 assert entry.message.body == was.message.body
-                if is_orderly:
+                if was in restored:  # returns that were not written yet are not counted
+                    assert is_orderly or entry.delivery_count >= min(1, was.delivery_count)
+                elif is_orderly:
                     assert entry.delivery_count == was.delivery_count
                 elif was.state == ACQUIRED:
                     assert entry.delivery_count >= max(1, was.delivery_count)

@@ -5,7 +5,7 @@ payload of a record whose checksum was found right, and raise ``MalformedRecord`
 are none of that kind all the same. Encoders are for whatever is written seldom; the writer packs
 messages and settles itself, by the Struct objects below.
 
-Invariant: what is declared here for version 1 never changes; see "Versions" of that page.     [hot]
+Invariant: what is declared here for a version never changes; see "Versions" of that page.     [hot]
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from zlib import crc32
 
 from hareline.errors import StoreError
 
-VERSION: Final = 1
-READABLE_VERSIONS: Final = (1,)
+VERSION: Final = 2
+READABLE_VERSIONS: Final = (1, 2)
 
 OFFSET_BITS: Final = 32
 OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
@@ -41,6 +41,9 @@ CLEAN: Final = 6
 CHECKPOINT: Final = 7
 FREE: Final = 8
 GAP: Final = 9
+PART: Final = 10  # from version 2 on
+COMMIT: Final = 11  # likewise
+LAST_KIND: Final = COMMIT
 KIND_NAMES: Final = {
     BATCH: "BATCH",
     MESSAGE: "MESSAGE",
@@ -51,6 +54,8 @@ KIND_NAMES: Final = {
     CHECKPOINT: "CHECKPOINT",
     FREE: "FREE",
     GAP: "GAP",
+    PART: "PART",
+    COMMIT: "COMMIT",
 }
 
 # Flags of a MESSAGE.
@@ -95,6 +100,7 @@ CLEAN_TIME: Final = Struct("<Q")
 CHECKPOINT_HEAD: Final = Struct("<QI")  # void position, number of queues
 CHECKPOINT_QUEUE: Final = Struct("<IQQ")  # queue id, next offset, cover
 FREED: Final = Struct("<Q")
+TRANSACTION: Final = Struct("<Q")
 
 # A segment's front is the same in every version: magic, version, zero, checksum of these.
 _FRONT: Final = Struct("<8sHHI")
@@ -204,10 +210,22 @@ class CheckpointQueue(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """``void_position``: covers and "was delivered" before it say nothing any more."""
+    """``void_position``: covers and "was delivered" before it say nothing any more.
+
+    ``transactions``: those with parts before it that are not committed; all others are. Version 1
+    has none.
+    """
 
     void_position: int
     queues: list[CheckpointQueue]
+    transactions: tuple[int, ...] = ()
+
+
+class Part(NamedTuple):
+    """The entries of these runs count only if the transaction is committed."""
+
+    transaction: int
+    runs: list[Run]
 
 
 def position_of(number: int, offset: int) -> int:
@@ -493,11 +511,26 @@ def decode_checkpoint(payload: bytes | memoryview) -> Checkpoint:
     if len(payload) < CHECKPOINT_HEAD.size:
         raise MalformedRecord("CHECKPOINT record is too short")
     void_position, count = CHECKPOINT_HEAD.unpack_from(payload)
-    queues = payload[CHECKPOINT_HEAD.size :]
-    if len(queues) != count * CHECKPOINT_QUEUE.size:
-        raise MalformedRecord(f"CHECKPOINT record of {count} queues with {len(queues)} octets")
-    items = CHECKPOINT_QUEUE.iter_unpack(queues)
-    return Checkpoint(void_position, [CheckpointQueue(*fields) for fields in items])
+    end = CHECKPOINT_HEAD.size + count * CHECKPOINT_QUEUE.size
+    if len(payload) < end or (len(payload) - end) % TRANSACTION.size:
+        size = len(payload) - CHECKPOINT_HEAD.size
+        raise MalformedRecord(f"CHECKPOINT record of {count} queues with {size} octets")
+    items = CHECKPOINT_QUEUE.iter_unpack(payload[CHECKPOINT_HEAD.size : end])
+    transactions = tuple(number for (number,) in TRANSACTION.iter_unpack(payload[end:]))
+    return Checkpoint(void_position, [CheckpointQueue(*fields) for fields in items], transactions)
+
+
+def decode_part(payload: bytes | memoryview) -> Part:
+    if len(payload) < TRANSACTION.size:
+        raise MalformedRecord("PART record is too short")
+    (transaction,) = TRANSACTION.unpack_from(payload)
+    items = _items(RUN, payload[TRANSACTION.size :], PART)
+    return Part(transaction, [Run(*fields) for fields in items])
+
+
+def decode_commit(payload: bytes | memoryview) -> list[int]:
+    """Numbers of transactions."""
+    return [number for (number,) in _items(TRANSACTION, payload, COMMIT)]
 
 
 def _items(item: Struct, payload: bytes | memoryview, kind: int) -> Iterable[tuple[int, ...]]:
@@ -511,9 +544,16 @@ def _items(item: Struct, payload: bytes | memoryview, kind: int) -> Iterable[tup
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     """The payload of a CHECKPOINT."""
     head = CHECKPOINT_HEAD.pack(checkpoint.void_position, len(checkpoint.queues))
-    return head + b"".join(CHECKPOINT_QUEUE.pack(*queue) for queue in checkpoint.queues)
+    queues = b"".join(CHECKPOINT_QUEUE.pack(*queue) for queue in checkpoint.queues)
+    return head + queues + b"".join(map(TRANSACTION.pack, checkpoint.transactions))
+
+
+def encode_part(part: Part) -> bytes:
+    """The payload of a PART."""
+    return TRANSACTION.pack(part.transaction) + encode_items(RUN, part.runs)
 
 
 def encode_items(item: Struct, items: Iterable[tuple[int, ...]]) -> bytes:
-    """The payload of SETTLE (RUN), RETURN (RETURNED), COVER (COVERED) or FREE (FREED)."""
+    """The payload of SETTLE (RUN), RETURN (RETURNED), COVER (COVERED), FREE (FREED) or COMMIT
+    (TRANSACTION)."""
     return b"".join(item.pack(*fields) for fields in items)

@@ -20,6 +20,7 @@ from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import (
     CHECKPOINT,
     CLEAN,
+    COMMIT,
     COVER,
     DEAD_LETTER,
     FREE,
@@ -31,6 +32,7 @@ from hareline.storage.journal.format import (
     LARGE,
     MESSAGE,
     MOVED,
+    PART,
     RETURN,
     SETTLE,
     UNCOUNTED,
@@ -38,9 +40,11 @@ from hareline.storage.journal.format import (
     MalformedRecord,
     decode_checkpoint,
     decode_clean,
+    decode_commit,
     decode_cover,
     decode_free,
     decode_message,
+    decode_part,
     decode_return,
     decode_settle,
     number_of_name,
@@ -312,14 +316,26 @@ def _describe_clean(payload: Payload) -> Fields:
 
 def _describe_checkpoint(payload: Payload) -> Fields:
     checkpoint = decode_checkpoint(payload)
-    return {
+    about: Fields = {
         "void_before": position_text(checkpoint.void_position),
         "queues": [queue._asdict() for queue in checkpoint.queues],
     }
+    if checkpoint.transactions:
+        about["open_transactions"] = list(checkpoint.transactions)
+    return about
 
 
 def _describe_free(payload: Payload) -> Fields:
     return {"segments": decode_free(payload)}
+
+
+def _describe_part(payload: Payload) -> Fields:
+    part = decode_part(payload)
+    return {"transaction": part.transaction, "runs": [run._asdict() for run in part.runs]}
+
+
+def _describe_commit(payload: Payload) -> Fields:
+    return {"transactions": decode_commit(payload)}
 
 
 def _describe_gap(payload: Payload) -> Fields:
@@ -335,6 +351,8 @@ _DESCRIPTIONS: Final[dict[int, Callable[[Payload], Fields]]] = {
     CHECKPOINT: _describe_checkpoint,
     FREE: _describe_free,
     GAP: _describe_gap,
+    PART: _describe_part,
+    COMMIT: _describe_commit,
 }
 
 

@@ -25,6 +25,7 @@ from hareline.storage.journal.format import (
     GAP,
     HEADER_SIZE_MIN,
     KIND_NAMES,
+    LAST_KIND,
     MESSAGE,
     MESSAGE_HEAD,
     RECORD_HEAD,
@@ -63,7 +64,7 @@ _DECODERS: Final[dict[int, Callable[[memoryview], object]]] = {
 }
 
 # Three octets of a length below 2**28, its last, a checksum, and a kind.
-_MAYBE_RECORD: Final = re.compile(rb"(?s)(?=...[\x00-\x0f]....[\x02-\x09])")
+_MAYBE_RECORD: Final = re.compile(rb"(?s)(?=...[\x00-\x0f]....[\x02-\x0b])")
 
 
 class Stretch(NamedTuple):
@@ -101,7 +102,7 @@ def parse_records(
     while at <= last:
         length, checksum, kind = unpack(view, at)
         stop = at + _PREFIX + length
-        if not BATCH < kind <= GAP or stop > end or not length:
+        if not BATCH < kind <= LAST_KIND or stop > end or not length:
             break
         if crc32(view[at + _PREFIX : stop], seed) != checksum:
             break
@@ -238,7 +239,7 @@ def _is_record(octets: memoryview, at: int, seed: int) -> bool:
         return False
     length, checksum, kind = RECORD_HEAD.unpack_from(octets, at)
     stop = at + _PREFIX + length
-    if not BATCH < kind <= GAP or not length or stop > len(octets):
+    if not BATCH < kind <= LAST_KIND or not length or stop > len(octets):
         return False
     return bool(crc32(octets[at + _PREFIX : stop], seed) == checksum)
 

@@ -31,12 +31,14 @@ from hareline.storage.journal.format import (
     RECORD_PREFIX,
     RETURNED,
     RUN,
+    TRANSACTION,
     Batch,
     Checkpoint,
     CheckpointQueue,
     Cover,
     Entry,
     MalformedRecord,
+    Part,
     Returned,
     Run,
     SegmentHeader,
@@ -44,11 +46,13 @@ from hareline.storage.journal.format import (
     decode_batch,
     decode_checkpoint,
     decode_clean,
+    decode_commit,
     decode_cover,
     decode_entries,
     decode_free,
     decode_header,
     decode_message,
+    decode_part,
     decode_return,
     decode_settle,
     encode_batch,
@@ -56,6 +60,7 @@ from hareline.storage.journal.format import (
     encode_header,
     encode_items,
     encode_message,
+    encode_part,
     encode_record,
     header_size,
     number_of_name,
@@ -176,7 +181,9 @@ def test_a_header_that_says_it_is_shorter_than_it_is_is_malformed() -> None:
 def test_another_version_is_refused_whatever_follows_its_front() -> None:
     front = bytearray(b"HARELINE\x63\x00\x00\x00")
     octets = bytes(front) + crc32(front).to_bytes(4, "little") + b"\xff" * 40
-    with pytest.raises(UnsupportedVersion, match="version 99; this build reads version 1") as info:
+    with pytest.raises(
+        UnsupportedVersion, match="version 99; this build reads version 1, 2"
+    ) as info:
         decode_header(octets)
     assert info.value.version == 99
 
@@ -266,19 +273,34 @@ def test_items_come_back() -> None:
     assert decode_return(encode_items(RETURNED, [(1, 2, 3)])) == [Returned(1, 2, 3)]
     assert decode_cover(encode_items(COVERED, [(1, 2)])) == [Cover(1, 2)]
     assert decode_free(encode_items(FREED, [(1,), (9,)])) == [1, 9]
+    assert decode_commit(encode_items(TRANSACTION, [(1,), (9,)])) == [1, 9]
     assert decode_clean((77).to_bytes(8, "little")) == 77
 
 
-def test_a_checkpoint_comes_back() -> None:
-    checkpoint = Checkpoint(5, [CheckpointQueue(1, 2, 3), CheckpointQueue(4, 5, 6)])
+def test_a_part_comes_back() -> None:
+    part = Part(7, [Run(1, 2, 3), Run(4, 5, 6)])
+    octets = encode_part(part)
+    assert decode_part(octets) == part
+    for size in (0, 7, 8, len(octets) - 1):
+        with pytest.raises(MalformedRecord, match="PART"):
+            decode_part(octets[:size])
+
+
+@pytest.mark.parametrize("transactions", [(), (1, 1 << 40)])
+def test_a_checkpoint_comes_back(transactions: tuple[int, ...]) -> None:
+    queues = [CheckpointQueue(1, 2, 3), CheckpointQueue(4, 5, 6)]
+    checkpoint = Checkpoint(5, queues, transactions)
     octets = encode_checkpoint(checkpoint)
     assert decode_checkpoint(octets) == checkpoint
-    for size in (0, 5, len(octets) - 1, len(octets) - CHECKPOINT_QUEUE.size):
+    least = len(encode_checkpoint(Checkpoint(5, queues)))
+    for size in (0, 5, len(octets) - 1, least - 1, least - CHECKPOINT_QUEUE.size):
         with pytest.raises(MalformedRecord):
             decode_checkpoint(octets[:size])
 
 
-@pytest.mark.parametrize("decode", [decode_settle, decode_return, decode_cover, decode_free])
+@pytest.mark.parametrize(
+    "decode", [decode_settle, decode_return, decode_cover, decode_free, decode_commit]
+)
 @pytest.mark.parametrize("octets", [b"", b"x" * 5, b"x" * 17])
 def test_items_that_are_not_whole_are_malformed(decode: type[object], octets: bytes) -> None:
     with pytest.raises(MalformedRecord, match="octets"):

@@ -10,6 +10,7 @@ import pytest
 from hareline.storage.journal.format import (
     BATCH_SIZE,
     CHECKPOINT,
+    COMMIT,
     COVER,
     COVERED,
     DEAD_LETTER,
@@ -18,17 +19,22 @@ from hareline.storage.journal.format import (
     KIND_NAMES,
     LARGE,
     MESSAGE,
+    PART,
     RECORD_OVERHEAD,
     RETURN,
     RETURNED,
     SETTLE,
+    TRANSACTION,
     WAS_DELIVERED,
     Checkpoint,
     CheckpointQueue,
     Entry,
+    Part,
+    Run,
     encode_checkpoint,
     encode_items,
     encode_message,
+    encode_part,
     offset_of,
     position_of,
 )
@@ -57,7 +63,7 @@ def journal(files: ForgetfulFiles) -> SegmentWriter:
 
 
 def _everything(journal: SegmentWriter) -> None:
-    """A record of each kind."""
+    """A record of each kind that version 1 had."""
     journal.begin(10)
     checkpoint = Checkpoint(position_of(9, 7), [CheckpointQueue(1, 2, 3)])
     large = message_record((1, 1), flags=LARGE | DEAD_LETTER | HAS_EXPIRY, large_id=0xAB)
@@ -126,6 +132,27 @@ def test_json_has_each_record_with_all_that_is_in_it(
     assert lines[7] == {"queues": [{"queue_id": 1, "offset": 4096}]}
     assert lines[8] == {"segments": [5]}
     assert lines[9] == {"time": time}
+
+
+def test_what_belongs_to_a_transaction_is_told(
+    files: ForgetfulFiles, journal: SegmentWriter
+) -> None:
+    journal.begin(10)
+    checkpoint = Checkpoint(0, [], (3, 4))
+    journal.batch(
+        (CHECKPOINT, encode_checkpoint(checkpoint)),
+        (PART, encode_part(Part(4, [Run(1, 2, 3), Run(2, 0, 1)]))),
+        (COMMIT, encode_items(TRANSACTION, [(3,), (4,)])),
+    )
+    _, first, part, commit = _dump(files)
+    assert first["open_transactions"] == [3, 4]
+    assert (part["kind"], part["transaction"]) == ("PART", 4)
+    assert part["runs"] == [
+        {"queue_id": 1, "first": 2, "length": 3},
+        {"queue_id": 2, "first": 0, "length": 1},
+    ]
+    assert (commit["kind"], commit["transactions"]) == ("COMMIT", [3, 4])
+    assert not verify(files, DIRECTORY).is_damaged
 
 
 def test_content_is_given_when_asked_for(files: ForgetfulFiles, journal: SegmentWriter) -> None:

@@ -19,6 +19,7 @@ from hareline.storage.journal.format import (
     BATCH_SIZE,
     CHECKPOINT,
     CLEAN,
+    COMMIT,
     COVER,
     ENTRY,
     FREE,
@@ -28,6 +29,7 @@ from hareline.storage.journal.format import (
     LAST_KIND,
     MESSAGE,
     MESSAGE_HEAD,
+    PART,
     RECORD_HEAD,
     RECORD_OVERHEAD,
     RECORD_PREFIX,
@@ -39,8 +41,10 @@ from hareline.storage.journal.format import (
     decode_batch,
     decode_checkpoint,
     decode_clean,
+    decode_commit,
     decode_cover,
     decode_free,
+    decode_part,
     decode_return,
     decode_settle,
     offset_of,
@@ -61,6 +65,8 @@ _DECODERS: Final[dict[int, Callable[[memoryview], object]]] = {
     CLEAN: decode_clean,
     CHECKPOINT: decode_checkpoint,
     FREE: decode_free,
+    PART: decode_part,
+    COMMIT: decode_commit,
 }
 
 # Three octets of a length below 2**28, its last, a checksum, and a kind.

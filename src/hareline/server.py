@@ -355,14 +355,15 @@ class Broker:
         ``due_s``: when it ends at the latest, on the monotonic clock.
         """
         self._timers.stop_timers()  # else what expires meanwhile would die too, and have no end
+        loop = asyncio.get_running_loop()
         environments = [vhost.environment for vhost in self.context.vhosts.values()]
         while time.monotonic() < due_s:
             waiting = [each for each in environments if each.dead_letter_post]
             if not waiting:
                 break
-            for environment in waiting:
-                environment.dead_letter_post.go_on(environment)
-            await asyncio.sleep(0)  # for the store, and the queues that letters came to
+            for environment in waiting:  # by the loop, so that a bug there does not keep us from
+                loop.call_soon(environment.dead_letter_post.go_on, environment)  # the store's end
+            await asyncio.sleep(0)  # turns go on as well
 
     def _stop_watches(self) -> None:
         self._key_maker.stop()

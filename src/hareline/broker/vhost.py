@@ -469,9 +469,9 @@ class VirtualHost:
         stands for it and those to come; else it is None. ``lenient_to``: for this connection an
         existing queue only needs to be as exclusive and as temporary as asked (Broker-J).
         ``check_rights`` is called with the arguments of a new queue before anything they name is
-        looked for, and raises if the declarer may not have it. Raises
-        AccessRefused (reserved name), ResourceLocked (the owner is not the same) and
-        PreconditionFailed (bad or inequivalent arguments).
+        looked for, and raises if the declarer may not have it. Raises AccessRefused (reserved
+        name), ResourceLocked (the owner is not the same) and PreconditionFailed (bad or
+        inequivalent arguments).
         """
         existing = self.queues.get(name)
         if existing is not None:

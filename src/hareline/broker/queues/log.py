@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, cast
 
@@ -138,4 +139,5 @@ class LogOrder(EntryOrder):
         return len(self.entries) - self.dead_count
 
     def __iter__(self) -> Iterator[QueueEntry]:
-        return iter(self._living())
+        rest = islice(self.entries, self.head, None)
+        return (entry for entry in rest if entry.state != SETTLED)

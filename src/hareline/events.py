@@ -96,6 +96,12 @@ MESSAGES_UNREADABLE: Final = Event(
     ("queue", "vhost", "count", "reason"),
 )
 
+DEAD_LETTER_CYCLE: Final = Event(
+    "QUE-1007",
+    "dead letters of queue '{queue}' are dropped: they would come back to a queue in which they died",
+    ("queue", "vhost"),
+)
+
 MEMORY_ALARM_SET: Final = Event(
     "MEM-1001", "memory above the watermark, publishers blocked", ("used_bytes", "watermark_bytes")
 )

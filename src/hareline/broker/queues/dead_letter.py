@@ -27,7 +27,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hareline.broker.queues.death_history import Remains, record_death, remains_of
+from hareline import events
+from hareline.broker.queues.death_history import History, Remains, record_death, remains_of
 from hareline.errors import MalformedFrame, PreconditionFailed, StoreError
 from hareline.message import Address, BlindAddress, Table, dead_letter, encode_fields
 
@@ -74,13 +75,13 @@ class Target(NamedTuple):
 class _Form(NamedTuple):
     """What becomes of all messages that were published alike and died alike, in this second.
 
-    ``history``: the octets of the headers that tell of it.
+    ``history``: what the headers tell of it; ``octets`` are these headers.
     """
 
-    history: bytes
+    octets: bytes
     address: Address
     routing_keys: list[str]
-    barred: frozenset[str]
+    history: History
 
 
 class DeadLetters:
@@ -208,7 +209,7 @@ class DeadLetters:
         environment = self._environment
         for target in self._targets[reason]:
             if target.is_default and message.is_from_default:
-                self.cycle_count += 1
+                self._drop_for_cycle()
                 return
             try:
                 remains = remains_of(
@@ -220,14 +221,14 @@ class DeadLetters:
                     return
                 form = self._form(message.address, remains, reason, target)
                 if form is None:
-                    self.cycle_count += 1
+                    self._drop_for_cycle()
                     return
                 letter = dead_letter(
                     message,
-                    remains.parts.with_fields(remains.fields + form.history),
+                    remains.parts.with_fields(remains.fields + form.octets),
                     form.address,
                     environment.clock.now_ms,
-                    len(form.history),
+                    len(form.octets),
                     is_from_default=target.is_default or message.is_from_default,
                 )
                 queues = environment.route(target.exchange, form.routing_keys, letter)
@@ -235,15 +236,25 @@ class DeadLetters:
                 # so many headers that with these nobody can read them, or gone from the disk
                 break
             if queues:
-                self._deliver(letter, queues, form.barred)
+                self._deliver(letter, queues, form.history)
                 return
         self.unroutable_count += 1
 
-    def _deliver(self, letter: Message, queues: tuple[Queue, ...], barred: frozenset[str]) -> None:
+    def _drop_for_cycle(self) -> None:
+        """Counted, and reported at the first time, as RabbitMQ does."""
+        if not self.cycle_count:
+            self._environment.report(
+                events.DEAD_LETTER_CYCLE,
+                queue=self._queue_name,
+                vhost=self._environment.vhost_name,
+            )
+        self.cycle_count += 1
+
+    def _deliver(self, letter: Message, queues: tuple[Queue, ...], history: History) -> None:
         is_published = False
         for queue in queues:
-            if queue.name in barred:
-                self.cycle_count += 1
+            if history.bars(queue.name):
+                self._drop_for_cycle()
             elif not queue.is_deleted:  # the one that is being deleted is still bound
                 is_published = True
                 if queue.is_guarded:
@@ -274,7 +285,7 @@ class DeadLetters:
         if form is None:
             form = self._new_form(address, remains, reason, target)
             if form is not None:
-                self._remember(key, form, len(remains.history) + len(form.history))
+                self._remember(key, form, len(remains.history) + len(form.octets))
         return form
 
     def _remember(self, key: tuple[object, ...], form: _Form, size: int) -> None:
@@ -318,7 +329,7 @@ class DeadLetters:
         new_address = self._address(target.exchange, routing_keys[0])
         if blind_keys:
             new_address = BlindAddress(new_address, blind_keys)
-        return _Form(octets, new_address, [*routing_keys, *blind_keys], history.barred)
+        return _Form(octets, new_address, [*routing_keys, *blind_keys], history)
 
     def _address(self, exchange: str, routing_key: str) -> Address:
         """The same object each time, since consumers remember what they write by it."""

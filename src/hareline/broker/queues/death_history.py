@@ -9,6 +9,8 @@ died alike. The headers are those of RabbitMQ since 3.13 (``mc:record_death``,
                       repetition counts up in its table, which moves to the front
 ``x-first-death-*``   ``reason``, ``queue`` and ``exchange``, S, of the first death, for good
 ``x-last-death-*``    the same of the latest
+``x-death-forgotten`` octets, x: of each queue that a long ``x-death`` had to leave out, and in
+                      which it died since it was rejected, eight of a hash of the queue's name
 ====================  =============================================================================
 
 A table has ``count`` l, ``reason`` S, ``queue`` S, ``time`` T (seconds, of the first such death),
@@ -16,13 +18,15 @@ A table has ``count`` l, ``reason`` S, ``queue`` S, ``time`` T (seconds, of the 
 the message had a time to live of its own.
 
 Invariant: the history is what the broker wrote last into the headers table, ``history_size`` octets
-of it: x-death, x-first-death-*, x-last-death-*, and what the default dead-letter exchange adds, in
-this order and with the fields in the order above. What a client wrote under these names is removed
-at the first death, and everything else in the table stays, octet for octet.                 [hot]
+of it: x-death, x-first-death-*, x-last-death-*, x-death-forgotten if there is any, and what the
+default dead-letter exchange adds, in this order and with the fields in the order above. What a
+client wrote under these names is removed at the first death, and everything else in the table
+stays, octet for octet.                                                                      [hot]
 """
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hareline.message import (
@@ -38,11 +42,16 @@ if TYPE_CHECKING:
     from hareline.broker.queues.queue import DeathReason
 
 X_DEATH: Final = "x-death"
+FORGOTTEN: Final = "x-death-forgotten"
 REJECTED: Final = "rejected"
 COPIES: Final = "CC"
 _DETAILS: Final = ("reason", "queue", "exchange")
 DEATH_NAMES: Final = frozenset(
-    [X_DEATH, *(f"x-{when}-death-{detail}" for when in ("first", "last") for detail in _DETAILS)]
+    [
+        X_DEATH,
+        FORGOTTEN,
+        *(f"x-{when}-death-{detail}" for when in ("first", "last") for detail in _DETAILS),
+    ]
 )
 DEFAULT_NAMES: Final = frozenset(
     f"x-dead-{detail}" for detail in ("reason", "text", "queue", "exchange", "routing-key")
@@ -57,6 +66,10 @@ _HISTORY_START: Final = b"\x07x-deathA"
 DEATHS_MAX: Final = 256
 DEATHS_MAX_BYTES: Final = 262_144  # twice what usual clients take as headers; CC can be as long
 _DEATHS_MIN: Final = 2  # the latest and the oldest one are never forgotten
+# Queues in a row, without a rejection, in which a message may die besides those in x-death.
+FORGOTTEN_MAX: Final = 8_192
+_DIGEST_BYTES: Final = 8
+_FORGOTTEN_HEAD: Final = b"\x11x-death-forgottenx"
 
 # A table of x-death in octets: F, size, count, reason, queue, ...
 _COUNT_AT: Final = 5 + len(b"\x05countl")
@@ -67,10 +80,19 @@ _REJECTED: Final = encode_fields(Table(reason=REJECTED))
 
 
 class History(NamedTuple):
-    """What the headers say of all deaths; ``barred`` are the queues it must not come back to."""
+    """What the headers say of all deaths.
+
+    ``barred`` are the queues it must not come back to, but for those in ``forgotten``, of which
+    only hashes are known.
+    """
 
     octets: bytes
     barred: frozenset[str]
+    forgotten: bytes = b""
+
+    def bars(self, queue: str) -> bool:
+        """True if the message must not come back to this queue."""
+        return queue in self.barred or _has_digest(self.forgotten, queue)
 
 
 class Remains(NamedTuple):
@@ -141,19 +163,19 @@ def record_death(
     routing_keys: list[str],
     expiration: str | None,
 ) -> History | None:
-    """The history with one more death; None if it would forget how the message came here.
+    """The history with one more death; None after ``FORGOTTEN_MAX`` forgotten ones.
 
     ``history`` is empty at the first. ``exchange``, ``routing_keys`` (with CC) and ``expiration``
     are those with which the message was published to ``queue``.
 
     The octets of earlier deaths are moved as they are. Above ``DEATHS_MAX`` deaths or
-    ``DEATHS_MAX_BYTES`` the second oldest is forgotten, but only what is older than the latest
-    rejection: of the queues since then each must be known, or the message could go round in them.
+    ``DEATHS_MAX_BYTES`` the second oldest is forgotten. If it is younger than the latest rejection,
+    a hash of its queue is kept, or the message could go round in more queues than x-death has.
     """
     deaths: list[bytes] = []
-    first = behind = b""
+    first = behind = forgotten = b""
     if history:
-        deaths, first, behind = _cut(history)
+        deaths, first, forgotten, behind = _cut(history)
     place = encode_fields(Table(reason=reason, queue=queue))
     for position, death in enumerate(deaths):
         if death.startswith(place, _REASON_AT):
@@ -176,21 +198,44 @@ def record_death(
         latest = b"F%b%b" % (len(fields).to_bytes(4, "big"), fields)
     deaths.insert(0, latest)
     barred = _barred_queues(deaths)
+    if len(barred) < len(deaths) - 1:  # it was rejected since those were forgotten
+        forgotten = b""
     size = sum(map(len, deaths))
     while len(deaths) > DEATHS_MAX or (size > DEATHS_MAX_BYTES and len(deaths) > _DEATHS_MIN):
-        if len(barred) >= len(deaths) - _DEATHS_MIN:
-            return None
-        size -= len(deaths.pop(-_DEATHS_MIN))
+        index = len(deaths) - _DEATHS_MIN
+        if index < len(barred):
+            forgotten += _digest(barred.pop(index))
+        size -= len(deaths.pop(index))
+    if len(forgotten) > FORGOTTEN_MAX * _DIGEST_BYTES:
+        return None
     details = {"reason": reason, "queue": queue, "exchange": exchange}
     if not first:
         first = encode_fields(Table({f"x-first-death-{name}": details[name] for name in _DETAILS}))
     last = encode_fields(Table({f"x-last-death-{name}": details[name] for name in _DETAILS}))
     head = _HISTORY_START + size.to_bytes(4, "big")
-    return History(b"".join([head, *deaths, first, last, behind]), frozenset(barred))
+    if forgotten:
+        last += _FORGOTTEN_HEAD + len(forgotten).to_bytes(4, "big") + forgotten
+    return History(b"".join([head, *deaths, first, last, behind]), frozenset(barred), forgotten)
 
 
-def _cut(history: bytes) -> tuple[list[bytes], bytes, bytes]:
-    """The tables of x-death, the fields x-first-death-*, and what follows x-last-death-*."""
+def _digest(queue: str) -> bytes:
+    name = queue.encode("utf-8", "surrogateescape")
+    return blake2b(name, digest_size=_DIGEST_BYTES).digest()
+
+
+def _has_digest(digests: bytes, queue: str) -> bool:
+    if not digests:
+        return False
+    digest = _digest(queue)
+    at = digests.find(digest)
+    while at >= 0 and at % _DIGEST_BYTES:
+        at = digests.find(digest, at + 1)
+    return at >= 0
+
+
+def _cut(history: bytes) -> tuple[list[bytes], bytes, bytes, bytes]:
+    """The tables of x-death, the fields x-first-death-*, the octets of x-death-forgotten, and what
+    follows."""
     position = len(_HISTORY_START) + 4
     end = position + int.from_bytes(history[position - 4 : position], "big")
     deaths: list[bytes] = []
@@ -199,7 +244,13 @@ def _cut(history: bytes) -> tuple[list[bytes], bytes, bytes]:
         position += 5 + int.from_bytes(history[position + 1 : position + 5], "big")
         deaths.append(history[start:position])
     first_end = _behind_details(history, end)
-    return deaths, history[end:first_end], history[_behind_details(history, first_end) :]
+    behind = history[_behind_details(history, first_end) :]
+    forgotten = b""
+    if behind.startswith(_FORGOTTEN_HEAD):
+        start = len(_FORGOTTEN_HEAD) + 4
+        stop = start + int.from_bytes(behind[start - 4 : start], "big")
+        forgotten, behind = behind[start:stop], behind[stop:]
+    return deaths, history[end:first_end], forgotten, behind
 
 
 def _behind_details(history: bytes, position: int) -> int:

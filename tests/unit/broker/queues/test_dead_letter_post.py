@@ -53,17 +53,23 @@ def test_a_chain_of_full_queues_lets_others_go_on(slow_broker: SmallBroker) -> N
     assert len(summary(take(last))) == 2 * SHARE
 
 
-def test_a_chain_without_end_ends_where_its_beginning_would_be_forgotten(
-    broker: SmallBroker,
-) -> None:
-    last = chain(broker, DEATHS_MAX + 1)
+def test_a_message_goes_through_more_queues_than_its_history_has(broker: SmallBroker) -> None:
+    last = chain(broker, DEATHS_MAX + 20)
     publish(broker.queues["q0"])
-    publish(broker.queues["q1"])
-    assert take(last).headers["x-first-death-queue"] == "q1"
-    assert last.ready_count == 0
-    letters = broker.queues[f"q{DEATHS_MAX}"].dead_letters
+    headers = take(last).headers
+    assert headers["x-first-death-queue"] == "q0"
+    assert headers["x-last-death-queue"] == f"q{DEATHS_MAX + 19}"
+
+
+def test_a_circle_of_more_queues_than_a_history_has_ends(broker: SmallBroker) -> None:
+    length = DEATHS_MAX + 20
+    for number in range(length):
+        following = f"q{(number + 1) % length}"
+        broker.queue(f"q{number}", max_length=0, exchange="", routing_key=following)
+    publish(broker.queues["q0"])
+    letters = broker.queues[f"q{length - 1}"].dead_letters
     assert letters is not None
-    assert (letters.cycle_count, letters.published_count) == (1, 1)
+    assert (letters.cycle_count, letters.published_count) == (1, 0)
     assert len(broker.environment.dead_letter_post) == 0
 
 

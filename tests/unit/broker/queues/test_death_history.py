@@ -326,25 +326,46 @@ def test_a_death_that_is_repeated_makes_a_full_history_no_longer() -> None:
     assert queues_in(history) == ["q7", *(n for n in reversed(names) if n != "q7")]
 
 
-def test_no_queue_is_forgotten_in_which_it_died_since_it_was_rejected() -> None:
+def test_no_queue_is_forgotten_for_good_in_which_it_died_since_it_was_rejected() -> None:
     """Else it could come back there, and go round in more queues than a history has."""
-    full = history_of(*[(f"q{number}", "expired") for number in range(DEATHS_MAX)])
-    assert full is not None
-    assert len(full.barred) == DEATHS_MAX
-    assert one_more(full, "one-more", "maxlen") is None
-
-
-def test_a_rejection_lets_it_go_on_for_as_long_again() -> None:
-    first = history_of(*[(f"a{number}", "expired") for number in range(DEATHS_MAX - 1)])
-    assert first is not None
-    history = one_more(first, "work", "rejected")
-    for number in range(DEATHS_MAX - 2):
-        assert history is not None
-        assert history.barred == {f"b{before}" for before in range(number)}
-        history = one_more(history, f"b{number}", "expired")
-    assert queues_in(history)[-2:] == ["work", "a0"]
+    names = [f"q{number}" for number in range(DEATHS_MAX + 50)]
+    history = history_of(*[(name, "expired") for name in names])
+    assert queues_in(history) == [*reversed(names[51:]), "q0"]
     assert history is not None
-    assert one_more(history, "c", "expired") is None
+    assert all(history.bars(name) for name in names)
+    assert not history.bars("another")
+    assert decode_fields(history.octets)["x-death-forgotten"] == history.forgotten
+    assert len(history.forgotten) == 8 * 50
+
+
+def test_a_rejection_lets_it_come_back_to_forgotten_queues() -> None:
+    names = [f"q{number}" for number in range(DEATHS_MAX + 50)]
+    history = history_of(*[(name, "expired") for name in names], ("work", "rejected"))
+    assert history is not None
+    assert not any(history.bars(name) for name in names)
+    assert "x-death-forgotten" not in decode_fields(history.octets)
+
+
+def test_what_is_forgotten_has_a_bound_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(death_history, "FORGOTTEN_MAX", 3)
+    names = [f"q{number}" for number in range(DEATHS_MAX + 3)]
+    full = history_of(*[(name, "expired") for name in names])
+    assert full is not None
+    assert one_more(full, "one-more", "maxlen") is None
+    rejected = one_more(full, "work", "rejected")
+    assert rejected is not None
+    assert not rejected.forgotten
+
+
+def test_what_the_default_exchange_adds_stays_behind_what_is_forgotten() -> None:
+    names = [f"q{number}" for number in range(DEATHS_MAX + 1)]
+    history = history_of(*[(name, "expired") for name in names])
+    assert history is not None
+    with_more = History(history.octets + encode_fields(Table({"x-dead-queue": "q"})), frozenset())
+    longer = one_more(with_more, "one-more", "expired")
+    assert longer is not None
+    assert list(decode_fields(longer.octets))[-2:] == ["x-death-forgotten", "x-dead-queue"]
+    assert longer.forgotten.startswith(history.forgotten)
 
 
 def test_the_octets_of_a_history_have_a_bound_too() -> None:
@@ -352,9 +373,10 @@ def test_the_octets_of_a_history_have_a_bound_too() -> None:
     key = "k" * (DEATHS_MAX_BYTES // 4)
     history = history_of(*[(name, "rejected") for name in "abcdef"], routing_key=key)
     assert queues_in(history) == ["f", "e", "a"]
-    history = history_of(*[(name, "expired") for name in "abc"], routing_key=key)
+    history = history_of(*[(name, "expired") for name in "abcd"], routing_key=key)
+    assert queues_in(history) == ["d", "c", "a"]
     assert history is not None
-    assert one_more(history, "d", "expired", routing_key=key) is None
+    assert history.bars("b")
 
 
 def test_two_deaths_are_kept_however_long_they_are() -> None:
@@ -447,8 +469,7 @@ def test_no_message_goes_round_without_a_client_however_short_its_history(
                 continue  # it does not get there
             assert history is not None
             history = one_more(history, queue, reason)
-            if history is None:
-                return
             since_rejected = set() if reason == "rejected" else since_rejected | {queue}
-            assert history.barred >= since_rejected
+            assert history is not None
+            assert all(map(history.bars, since_rejected))
             assert len(queues_in(history)) <= 4

@@ -98,7 +98,7 @@ MESSAGES_UNREADABLE: Final = Event(
 
 DEAD_LETTER_CYCLE: Final = Event(
     "QUE-1007",
-    "dead letters of queue '{queue}' are dropped: they would come back to a queue in which they died",
+    "dead letters of queue '{queue}' dropped: they would go back to a queue in which they died",
     ("queue", "vhost"),
 )
 

@@ -41,7 +41,7 @@ from functools import lru_cache
 from typing import Any, Final, Protocol, TypeGuard
 
 from hareline.broker.selectors import rules, syntax
-from hareline.broker.selectors.like import pattern_test
+from hareline.broker.selectors.like import longest_text, pattern_test, search_steps
 from hareline.broker.selectors.rules import Rules
 from hareline.message import Message
 
@@ -72,6 +72,12 @@ def compile_condition(tree: syntax.Condition, language: Rules = rules.JMS) -> Ma
     return make(*writer.constants)
 
 
+def like_steps(nodes: list[syntax.Node]) -> int:
+    """What all the LIKEs among them may cost together, for each character of their texts."""
+    likes = [node for node in nodes if isinstance(node, syntax.Like)]
+    return sum([search_steps(like.pattern, like.escape) for like in likes])
+
+
 def _factory(source: str, language: Rules) -> Callable[..., Matcher]:
     """The function ``make`` of such a text."""
     namespace: dict[str, Any] = dict(language.namespace)
@@ -90,10 +96,14 @@ class _Writer:
         self.constants: list[object] = []
         self._rules = language
         self._locals: dict[str, str] = {}  # property name -> the local that holds its value
+        self._longest_text = 0  # that a LIKE searches
+        self._longest_name = ""  # the constant that says so; the same for all of them
 
     def source(self, tree: syntax.Condition) -> str:
+        nodes = syntax.nodes_in(tree)
+        self._longest_text = longest_text(like_steps(nodes))
         lines = []
-        for name, uses in Counter(syntax.names_in(tree)).items():
+        for name, uses in Counter(syntax.names_among(nodes)).items():
             if uses > 1:
                 local = f"x{len(self._locals)}"
                 lines.append(f"{local} = {self._reading(name)}")
@@ -175,9 +185,23 @@ class _Writer:
                 return _answers(f"{v}.__class__ is TEXT and v in {listed}")
             case syntax.Like(value, pattern, escape, is_negated):
                 v = self._assignment(value)
-                code, constant = pattern_test(pattern, escape)
-                code = code.format(c=self._constant(constant))
-                return _answers(f"{v}.__class__ is TEXT and {'not ' if is_negated else ''}{code}")
+                code, constant, steps = pattern_test(pattern, escape)
+                is_like = code.format(c=self._constant(constant))
+                is_unlike = f"not {is_like}"
+                if is_negated:
+                    is_like, is_unlike = is_unlike, is_like
+                if not steps:
+                    return _answers(f"{v}.__class__ is TEXT and {is_like}")
+                is_short = f"length(v) <= {self._longest()}"  # in a longer one it is unknown
+                return (
+                    f"{v}.__class__ is TEXT and {is_short} and {is_like}",
+                    f"{v} is not None and (v.__class__ is not TEXT or {is_short} and {is_unlike})",
+                )
+
+    def _longest(self) -> str:
+        if not self._longest_name:
+            self._longest_name = self._constant(self._longest_text)
+        return self._longest_name
 
     def _comparison(self, left: syntax.Value, operator: str, constant: syntax.Constant) -> str:
         v = self._assignment(left)

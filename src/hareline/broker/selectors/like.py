@@ -1,16 +1,29 @@
 """Patterns of LIKE: ``_`` is any one character, ``%`` any text, also none.
 
 Called by ``broker.selectors.parser`` to check a pattern and by ``broker.selectors.compiler`` to
-compile it. What is usual (a beginning, an end, something in between) becomes a method of str, the
-rest a regular expression that never goes back over what it has found: time grows with the length of
-the text times that of the pattern, whatever the two contain.
+compile it. What stands between two ``%`` is a *segment*. The leftmost place of a segment leaves
+most room for the others, so a text is gone through once, and no place is ever taken back. What is
+usual (a beginning, an end, something in between) becomes a method of str.
+
+Beginning and end cost what the pattern is long. Only a pattern with a segment between two ``%`` has
+to be searched for, in time that grows with the text: with its length for a segment of plain
+characters (``re`` finds those without going back, which ``str.find`` does not promise), with that
+times the segment's own length where it has a ``_``. ``longest_text`` bounds that for a selector as
+a whole.
 """
 
 from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+# What LIKE searches in one text, and all the LIKEs of a selector together, in steps of some 2 ns.
+TEXT_MAX: Final = 8_192
+STEPS_MAX: Final = 1_048_576
+
+# Plain segments up to here are left to str: it may compare a text this many times over.
+SHORT_SEGMENT: Final = 16
 
 
 class PatternProblem(ValueError):
@@ -22,11 +35,18 @@ class _Wildcard(Enum):
     ANY_TEXT = "%"
 
 
+_Segment = list[str | _Wildcard]
+
+
 class PatternTest(NamedTuple):
-    """``code``: a Python expression over the text ``v`` and the constant ``{c}``."""
+    """``code``: a Python expression over the text ``v`` and the constant ``{c}``.
+
+    ``steps``: what it may cost for each character of the text; 0: it does not search.
+    """
 
     code: str
     constant: object
+    steps: int = 0
 
 
 def check_pattern(pattern: str, escape: str | None) -> None:
@@ -34,38 +54,84 @@ def check_pattern(pattern: str, escape: str | None) -> None:
     _items_of(pattern, escape)
 
 
+def longest_text(steps: int) -> int:
+    """The characters of a text that a selector may search, whose LIKEs take ``steps`` together."""
+    return min(TEXT_MAX, STEPS_MAX // max(1, steps))
+
+
+def search_steps(pattern: str, escape: str | None) -> int:
+    """``PatternTest.steps`` of this pattern."""
+    return _steps(_segments(pattern, escape)[1:-1])
+
+
 def pattern_test(pattern: str, escape: str | None) -> PatternTest:
     """How to test a text for the pattern."""
-    segments: list[list[str | _Wildcard]] = [[]]
+    segments = _segments(pattern, escape)
+    first, last = segments[0], segments[-1]
+    middle = [segment for segment in segments[1:-1] if segment]
+    steps = _steps(middle)
+    match len(segments), first, middle, last:
+        case 1, _, _, _ if _is_plain(first):
+            return PatternTest("v == {c}", _text(first))
+        case 1, _, _, _:
+            return PatternTest("{c}(v) is not None", _compiled(_expression(first)).fullmatch)
+        case _, _, [], [] if _is_plain(first):
+            return PatternTest("v.startswith({c})", _text(first))
+        case _, [], [], _ if _is_plain(last):
+            return PatternTest("v.endswith({c})", _text(last))
+        case _, [], [only], [] if _is_plain(only) and len(only) <= SHORT_SEGMENT:
+            return PatternTest("{c} in v", _text(only), steps)
+        case _, [], [only], []:
+            return PatternTest("{c}(v) is not None", _compiled(_expression(only)).search, steps)
+        case _, _, [], _:
+            return PatternTest("{c}(v) is not None", _both_ends(first, last).match)
+    return PatternTest("{c}(v)", _Segments(first, middle, last).matches, steps)
+
+
+class _Segments:
+    """A pattern of three segments or more, of which the first and the last have their places."""
+
+    __slots__ = ("_first", "_last", "_last_size", "_searches")
+
+    def __init__(self, first: _Segment, middle: list[_Segment], last: _Segment) -> None:
+        self._first = _compiled(_expression(first)).match
+        self._searches = [_compiled(_expression(segment)).search for segment in middle]
+        self._last = _compiled(_expression(last)).match
+        self._last_size = len(last)
+
+    def matches(self, text: str) -> bool:
+        found = self._first(text)
+        if found is None:
+            return False
+        position = found.end()
+        end = len(text) - self._last_size
+        for search in self._searches:
+            found = search(text, position, end)
+            if found is None:
+                return False
+            position = found.end()
+        return position <= end and self._last(text, end) is not None
+
+
+def _segments(pattern: str, escape: str | None) -> list[_Segment]:
+    """What stands before, between and behind the ``%`` of a pattern."""
+    segments: list[_Segment] = [[]]
     for item in _items_of(pattern, escape):
         if item is _Wildcard.ANY_TEXT:
             segments.append([])
         else:
             segments[-1].append(item)
-    first, last = segments[0], segments[-1]
-    middle = [segment for segment in segments[1:-1] if segment]
-    if any(_Wildcard.ANY_CHARACTER in segment for segment in segments):
-        return _by_expression(segments)
-    match len(segments), first, middle, last:
-        case 1, _, _, _:
-            return PatternTest("v == {c}", _text(first))
-        case _, _, [], []:
-            return PatternTest("v.startswith({c})", _text(first))
-        case _, [], [], _:
-            return PatternTest("v.endswith({c})", _text(last))
-        case _, [], [only], []:
-            return PatternTest("{c} in v", _text(only))
-    return _by_expression(segments)
+    return segments
 
 
-def _by_expression(segments: list[list[str | _Wildcard]]) -> PatternTest:
-    """A regular expression. The leftmost place of a segment leaves most room for the others, so
-    none of these choices is ever taken back: that is what ``(?>`` says."""
-    parts = [_expression(segments[0])]
-    if len(segments) > 1:
-        parts.extend(f"(?>.*?{_expression(segment)})" for segment in segments[1:-1] if segment)
-        parts.append(f".*{_expression(segments[-1])}")
-    return PatternTest("{c}(v) is not None", re.compile("".join(parts), re.DOTALL).fullmatch)
+def _steps(middle: list[_Segment]) -> int:
+    """Of segments that are searched for: of all of them, a character is shown to one at a time."""
+    steps = [1 if _is_plain(segment) else len(segment) for segment in middle if segment]
+    return max(steps, default=0)
+
+
+def _is_plain(segment: _Segment) -> bool:
+    return _Wildcard.ANY_CHARACTER not in segment
 
 
 def _items_of(pattern: str, escape: str | None) -> list[str | _Wildcard]:
@@ -89,11 +155,21 @@ def _items_of(pattern: str, escape: str | None) -> list[str | _Wildcard]:
     return items
 
 
-def _text(segment: list[str | _Wildcard]) -> str:
+def _text(segment: _Segment) -> str:
     return "".join([item for item in segment if isinstance(item, str)])
 
 
-def _expression(segment: list[str | _Wildcard]) -> str:
+def _both_ends(first: _Segment, last: _Segment) -> re.Pattern[str]:
+    """Matches a text that begins and ends so, which do not overlap. It looks at nothing between."""
+    ending = f"(?<={_expression(last)})" if last else ""
+    return _compiled(f"(?=.{{{len(first) + len(last)}}}){_expression(first)}.*+{ending}")
+
+
+def _expression(segment: _Segment) -> str:
     return "".join(
         ["." if item is _Wildcard.ANY_CHARACTER else re.escape(str(item)) for item in segment]
     )
+
+
+def _compiled(expression: str) -> re.Pattern[str]:
+    return re.compile(expression, re.DOTALL)

@@ -64,6 +64,7 @@ def _namespace(module: ModuleType, **more: object) -> Mapping[str, object]:
         "all_of": values.all_of,
         "any_of": values.any_of,
         "boolean": values.boolean,
+        "length": len,
         "opposite": values.opposite,
         **computing,
         **more,

@@ -63,8 +63,9 @@ class Selector:
         self._rules = language.rules
         self._denial: Matcher | None = None
         self.text = text
-        self.identifiers = frozenset(syntax.names_in(self._condition))
         self.matches = compile_condition(self._condition, self._rules)
+        nodes = syntax.nodes_in(self._condition)
+        self.identifiers = frozenset(syntax.names_among(nodes))
 
     def evaluate(self, message: Message, is_redelivered: bool = False) -> bool | None:
         """The same in three values; None is "unknown". For those who explain, not for dispatch."""

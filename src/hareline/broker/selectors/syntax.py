@@ -125,21 +125,31 @@ _QUOTE: Final = "'"
 _NAME_QUOTE: Final = '"'
 
 
-def names_in(node: Node) -> list[str]:
-    """The name of every property in it, as often as it stands there."""
+def nodes_in(node: Node) -> list[Node]:
+    """This node and all below it, as often as they stand there, from left to right."""
+    found = [node]
+    for part in _parts_of(node):
+        found += nodes_in(part)
+    return found
+
+
+def _parts_of(node: Node) -> tuple[Node, ...]:
     match node:
-        case Literal():
-            return []
-        case Property(name):
-            return [name]
+        case Literal() | Property():
+            return ()
         case Sign(_, part) | In(part, _) | IsNull(part) | Not(part) | Like(part) | Truth(part):
-            return names_in(part)
+            return (part,)
         case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return names_in(left) + names_in(right)
+            return left, right
         case Between(value, low, high, _):
-            return names_in(value) + names_in(low) + names_in(high)
+            return value, low, high
         case And(parts) | Or(parts):
-            return [name for part in parts for name in names_in(part)]
+            return parts
+
+
+def names_among(nodes: list[Node]) -> list[str]:
+    """The name of every property among them, as often as it is there."""
+    return [node.name for node in nodes if isinstance(node, Property)]
 
 
 def to_text(node: Node) -> str:

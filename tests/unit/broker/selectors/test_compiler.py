@@ -213,7 +213,7 @@ def _python_of(text: str) -> str:
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_nothing_of_a_selector_becomes_python(hostile: str) -> None:
-    template = "\"{0}\" = '{1}' AND (\"{0}\" LIKE '{1}%_' OR '{1}' IN ('{1}')) AND -\"{0}\" > 1"
+    template = "\"{0}\" = '{1}' AND (\"{0}\" LIKE '%{1}%_' OR '{1}' IN ('{1}')) AND -\"{0}\" > 1"
     name, text = hostile.replace('"', '""'), hostile.replace("'", "''")
     hostile_selector = template.format(name, text)
     plain_selector = template.format("x", "y")

@@ -7,14 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hareline.broker.selectors.like import PatternProblem, check_pattern, pattern_test
+from hareline.broker.selectors.like import (
+    SHORT_SEGMENT,
+    STEPS_MAX,
+    TEXT_MAX,
+    PatternProblem,
+    check_pattern,
+    longest_text,
+    pattern_test,
+    search_steps,
+)
 
 from . import naive
 
 
 def is_like(text: str, pattern: str, escape: str | None = None) -> bool:
-    code, constant = pattern_test(pattern, escape)
-    return bool(eval(code.format(c="c"), {"c": constant, "v": text}))
+    test = pattern_test(pattern, escape)
+    return bool(eval(test.code.format(c="c"), {"c": test.constant, "v": text}))
 
 
 @pytest.mark.parametrize(
@@ -30,10 +39,14 @@ def is_like(text: str, pattern: str, escape: str | None = None) -> bool:
         ("%%abc", None, "v.endswith({c})"),
         ("%abc%", None, "{c} in v"),
         ("%%abc%%", None, "{c} in v"),
-        ("a%c", None, "{c}(v) is not None"),
-        ("%a%c%", None, "{c}(v) is not None"),
+        ("%" + "x" * SHORT_SEGMENT + "%", None, "{c} in v"),
+        ("%" + "x" * (SHORT_SEGMENT + 1) + "%", None, "{c}(v) is not None"),
+        ("%a_%", None, "{c}(v) is not None"),
         ("a_", None, "{c}(v) is not None"),
+        ("a%c", None, "{c}(v) is not None"),
         ("_%", None, "{c}(v) is not None"),
+        ("%a%c%", None, "{c}(v)"),
+        ("%_a", None, "{c}(v) is not None"),
     ],
 )
 def test_the_usual_patterns_need_no_expression(pattern: str, escape: str | None, code: str) -> None:
@@ -46,6 +59,11 @@ def test_the_usual_patterns_need_no_expression(pattern: str, escape: str | None,
         ("abcabd", "a%bd", True),
         ("abab", "ab%ab", True),
         ("ab", "ab%b", False),
+        ("ab", "ab%ab", False),
+        ("", "a%b", False),
+        ("aXb", "a%X%b", True),
+        ("aXb", "aX%Xb", False),
+        ("aXXb", "a%XXX%b", False),
         ("aba", "ab%ba", False),
         ("aXbXc", "a%b%c", True),
         ("aXcXb", "a%b%c", False),
@@ -110,10 +128,40 @@ def test_a_wildcard_can_be_the_escape_character() -> None:
     assert not is_like("axxb", "a__b", "_")
 
 
-def test_no_pattern_takes_more_than_the_product_of_the_lengths() -> None:
-    # an expression that goes back over its choices needs time to the power of the wildcards here
-    text = "a" * 20_000
+@pytest.mark.parametrize(
+    ("pattern", "steps"),
+    [
+        *[("abc", 0), ("a_c", 0), ("a_%", 0), ("%a_", 0), ("a_%_c", 0), ("%%", 0)],
+        *[("%abc%", 1), ("a%b%c", 1), ("%ab%cd%", 1), ("%a_c%", 3), ("%a_c%__%b%", 3)],
+    ],
+)
+def test_a_pattern_searches_only_with_something_between_wildcards(pattern: str, steps: int) -> None:
+    assert search_steps(pattern, None) == steps
+    assert pattern_test(pattern, None).steps == steps
+
+
+def test_the_more_a_selector_searches_the_shorter_are_the_texts_in_which_it_does() -> None:
+    assert longest_text(0) == longest_text(1) == longest_text(128) == TEXT_MAX
+    assert longest_text(1_000) == STEPS_MAX // 1_000
+    assert all(longest_text(steps) * steps <= STEPS_MAX for steps in (1, 129, 5_000, 8_192))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "%a" * 50 + "%b",
+        "%a" * 50 + "%b%",
+        "%a_a" * 50 + "b",
+        "%" + "a" * 49 + "b" + "a" * 49 + "%",
+        "%" + "a" * 4_000 + "b" + "%",
+        "a%" + "a" * 400 + "b%a" * 8,
+        "a" * 4_000 + "%" + "a" * 4_000 + "b",
+    ],
+)
+def test_a_search_goes_through_its_text_once(pattern: str) -> None:
+    # what goes back over its choices, or begins anew at each character, takes a second and more
+    text = "a" * 400_000
+    assert search_steps(pattern, None) <= 3
     started = process_time()
-    assert not is_like(text, "%a" * 50 + "%b")
-    assert not is_like(text, "%a_a" * 50 + "b")
-    assert process_time() - started < 2
+    assert not is_like(text, pattern)
+    assert process_time() - started < 0.2

@@ -13,6 +13,7 @@ import pytest
 from hareline.broker.selectors import selector as selector_module
 from hareline.broker.selectors.error import SelectorError
 from hareline.broker.selectors.identifiers import KNOWN_NAMES
+from hareline.broker.selectors.like import TEXT_MAX, longest_text
 from hareline.broker.selectors.parser import DEPTH_MAX
 from hareline.broker.selectors.selector import (
     LENGTH_MAX,
@@ -22,7 +23,7 @@ from hareline.broker.selectors.selector import (
 )
 from tests.support.messages import make_message
 
-from .subjects import SUBJECT
+from .subjects import SUBJECT, message_with
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "selectors.md"
 CASES = Path(__file__).with_name("cases.txt").read_text(encoding="utf-8")
@@ -107,6 +108,44 @@ def test_refused_texts_are_refused_again() -> None:
     for _ in range(2):
         with pytest.raises(SelectorError):
             compile_selector("refused =")
+
+
+def test_what_a_like_searches_in_a_text_that_is_too_long_is_unknown() -> None:
+    searching = compile_selector("text LIKE '%needle%'")
+    negated = compile_selector("text NOT LIKE '%needle%'")
+    for count, verdict in ((TEXT_MAX, True), (TEXT_MAX + 1, None)):
+        message = message_with({"text": "needle".rjust(count)})
+        assert searching.evaluate(message) is verdict
+        assert negated.evaluate(message) is (None if verdict is None else False)
+        other = message_with({"text": "x" * count})
+        assert searching.evaluate(other) is (None if verdict is None else False)
+        assert negated.evaluate(other) is verdict
+        asked = compile_selector("text IS NOT NULL AND (text LIKE '%needle%' OR size = 1)")
+        assert asked.matches(message_with({"text": "x" * count, "size": 1}))
+
+
+def test_a_pattern_with_nothing_between_wildcards_is_of_texts_of_any_length() -> None:
+    message = message_with({"text": "begin" + "x" * 100_000 + "end"})
+    for pattern, verdict in (
+        ("begin%end", True),
+        ("begin%", True),
+        ("%end", True),
+        ("b_gin%_nd", True),
+        ("begin", False),
+        ("begin%other", False),
+        ("%begin", False),
+    ):
+        assert compile_selector(f"text LIKE '{pattern}'").evaluate(message) is verdict
+        assert compile_selector(f"text NOT LIKE '{pattern}'").evaluate(message) is not verdict
+
+
+def test_a_selector_with_many_searches_makes_them_in_shorter_texts() -> None:
+    tests = [f"text LIKE '%{number:03}%'" for number in range(300)]
+    many, few = compile_selector(" OR ".join(tests)), compile_selector(" OR ".join(tests[:128]))
+    longest = longest_text(len(tests))
+    assert many.matches(message_with({"text": "007".rjust(longest)}))
+    assert many.evaluate(message_with({"text": "007".rjust(longest + 1)})) is None
+    assert few.matches(message_with({"text": "007".rjust(longest + 1)}))
 
 
 def test_only_so_many_selectors_are_kept() -> None:

@@ -1,0 +1,88 @@
+"""Selectors that cost much, and many of them: what it takes, and that nobody else waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from pamqp import commands, common, frame, header
+from pamqp.body import ContentBody
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.neighbour import busy_s, neighbour_of
+from tests.support.raw_client import RawClient
+
+from .conftest import StartDaemon
+
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs Linux's /proc"),
+    pytest.mark.timeout(120),
+]
+
+SELECTOR: Final = "x-filter-jms-selector"
+SELECTOR_CHARS: Final = 8_192
+#: What nobody may have to wait for another client, of the broker's time.
+LONGEST_WAIT_S: Final = 0.1
+
+
+@pytest.fixture
+def daemon(start_daemon: StartDaemon) -> BrokerProcess:
+    return start_daemon('[storage]\nkind = "memory"')
+
+
+@pytest.fixture
+def client(daemon: BrokerProcess) -> Iterator[RawClient]:
+    with RawClient((daemon.host, daemon.port)) as client:
+        yield client.open()
+
+
+def many(test: str) -> str:
+    """A selector as long as one may be: the same test again and again."""
+    return " OR ".join([test] * ((SELECTOR_CHARS + 4) // (len(test) + 4)))
+
+
+def consume_octets(tag: str, selector: str) -> bytes:
+    arguments: common.FieldTable = {SELECTOR: selector}
+    consume = commands.Basic.Consume(
+        queue="q", consumer_tag=tag, no_ack=True, nowait=True, arguments=arguments
+    )
+    return frame.marshal(consume, 1)
+
+
+def publish_octets(headers: common.FieldTable) -> bytes:
+    properties = commands.Basic.Properties(headers=headers)
+    return (
+        frame.marshal(commands.Basic.Publish(routing_key="q"), 1)
+        + frame.marshal(header.ContentHeader(body_size=4, properties=properties), 1)
+        + frame.marshal(ContentBody(b"body"), 1)
+    )
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        many("x LIKE '%aab%'"),
+        many("x LIKE '%" + "a" * 49 + "b" + "a" * 49 + "%'"),
+        many("x LIKE '%" + "a_" * 25 + "b%'"),
+        "x LIKE '%" + "a_" * 4_000 + "b%'",
+        "x LIKE '" + "%a" * 4_000 + "%b'",
+    ],
+    ids=["many", "self-similar", "any characters", "one long", "one of many parts"],
+)
+def test_messages_with_long_texts_cost_little_whatever_is_searched(
+    daemon: BrokerProcess, client: RawClient, selector: str
+) -> None:
+    client.declare("q", exclusive=True)
+    client.send_octets(consume_octets("searching", selector) + consume_octets("last", "y = 9"))
+    client.declare("q", exclusive=True)
+    before = busy_s(daemon)
+    with neighbour_of(daemon) as neighbour:
+        for length in (1_000, 8_192, 100_000):
+            texts = [publish_octets({"x": "a" * length, "y": number}) for number in range(10)]
+            client.send_octets(b"".join(texts))
+            client.read_content()
+    assert client.ready_count("q") == 27
+    assert neighbour.longest_wait_s < LONGEST_WAIT_S
+    assert busy_s(daemon) - before < 0.5

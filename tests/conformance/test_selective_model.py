@@ -7,6 +7,7 @@ and the books are right.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, Final, Literal
 
 import pytest
@@ -67,10 +68,11 @@ class SelectiveModel(RuleBasedStateMachine):
     group_type: GroupType
     live_limit: int
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(share_s=st.sampled_from([inf, -1.0]))
+    def start(self, share_s: float) -> None:
         self.patch = pytest.MonkeyPatch()
         for name, value in (
+            ("TURN_SHARE_S", share_s),
             ("ENTRIES_PER_TURN", 12),
             ("LOOKS_PER_TURN", 20),
             ("BATCH_ENTRIES", 4),

@@ -38,17 +38,22 @@ def client(daemon: BrokerProcess) -> Iterator[RawClient]:
         yield client.open()
 
 
-def many(test: str) -> str:
-    """A selector as long as one may be: the same test again and again."""
-    return " OR ".join([test] * ((SELECTOR_CHARS + 4) // (len(test) + 4)))
+def many(test: str, *, spared: int = 0) -> str:
+    """The same test again and again; as long as a selector may be but for some characters."""
+    return " OR ".join([test] * ((SELECTOR_CHARS + 4 - spared) // (len(test) + 4)))
 
 
-def consume_octets(tag: str, selector: str) -> bytes:
+def consume_octets(
+    tag: str, selector: str, *, channel: int = 1, no_ack: bool = True, offset: str = ""
+) -> bytes:
+    """``offset``: where a reader of a stream begins."""
     arguments: common.FieldTable = {SELECTOR: selector}
+    if offset:
+        arguments["x-stream-offset"] = offset
     consume = commands.Basic.Consume(
-        queue="q", consumer_tag=tag, no_ack=True, nowait=True, arguments=arguments
+        queue="q", consumer_tag=tag, no_ack=no_ack, nowait=True, arguments=arguments
     )
-    return frame.marshal(consume, 1)
+    return frame.marshal(consume, channel)
 
 
 def publish_octets(headers: common.FieldTable) -> bytes:
@@ -86,3 +91,21 @@ def test_messages_with_long_texts_cost_little_whatever_is_searched(
     assert client.ready_count("q") == 27
     assert neighbour.longest_wait_s < LONGEST_WAIT_S
     assert busy_s(daemon) - before < 0.5
+
+
+@pytest.mark.parametrize("arguments", [{}], ids=["queue"])
+def test_messages_with_thousands_of_headers_are_looked_at_and_nobody_else_waits(
+    daemon: BrokerProcess, client: RawClient, arguments: common.FieldTable
+) -> None:
+    client.declare("q", durable=True, arguments=arguments)
+    client.select_confirms()
+    headers: common.FieldTable = {f"h{number}": number for number in range(7_000)}
+    client.send_octets(publish_octets(headers) * 200 + publish_octets({**headers, "y": 9}))
+    client.read_confirms(201)
+    with neighbour_of(daemon) as neighbour:
+        offset = "first" if arguments else ""
+        consume = consume_octets("c", many("y = 9"), no_ack=False, offset=offset)
+        client.send_octets(frame.marshal(commands.Basic.Qos(prefetch_count=10), 1) + consume)
+        client.expect(commands.Basic.QosOk)
+        client.read_content()
+    assert neighbour.longest_wait_s < LONGEST_WAIT_S

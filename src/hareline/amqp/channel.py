@@ -295,6 +295,7 @@ class Channel:
             self.publishing.flow.close()
         consumers = list(self.consumers.values())
         self.consumers.clear()
+        self.window.waiting.clear()  # or each would be looked for there
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer)
         self.close_reply_queue()

@@ -268,10 +268,10 @@ def _check_room(queue: Queue, arguments: QueueArguments, vhost: str, *, is_exclu
     if arguments.single_active_consumer:
         is_taken = is_exclusive
     else:
-        is_taken = queue.is_exclusively_consumed or (is_exclusive and bool(queue.consumers))
+        is_taken = queue.is_exclusively_consumed or (is_exclusive and queue.consumer_count > 0)
     if is_taken:
         raise AccessRefused(f"{place} in exclusive use")
-    if arguments.max_consumers is not None and len(queue.consumers) >= arguments.max_consumers:
+    if arguments.max_consumers is not None and queue.consumer_count >= arguments.max_consumers:
         raise AccessRefused(
             f"{place} has reached its maximum of {arguments.max_consumers} consumers"
         )

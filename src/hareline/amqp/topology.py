@@ -217,7 +217,7 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
             commands.Queue.DeclareOk,
             queue=queue.name,
             message_count=queue.ready_count,
-            consumer_count=len(queue.consumers),
+            consumer_count=queue.consumer_count,
         )
 
 

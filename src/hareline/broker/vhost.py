@@ -681,7 +681,7 @@ class VirtualHost:
             return 0
         queue = self.queue(name, requester)
         queue.deliver_due()
-        if if_unused and queue.consumers:
+        if if_unused and queue.consumer_count:
             raise PreconditionFailed(f"queue '{name}' in vhost '{self.name}' in use")
         count = queue.ready_count + queue.held_count
         if if_empty and count:

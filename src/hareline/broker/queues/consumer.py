@@ -3,7 +3,8 @@
 ``amqp.consuming`` supplies ``deliver``; the dispatcher is its only caller.
 
 Invariant: ``is_active`` is True exactly while the consumer stands in its dispatcher's ring, and a
-consumer in a ring has credit.                                                               [hot]
+consumer in a ring has credit. (One that was removed may stand there up to the end of the turn, when
+nothing is delivered any more.)                                                              [hot]
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from hareline.broker.queues.start import FIRST, Start
 if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.queue import Queue
+    from hareline.broker.queues.willing import Ring
     from hareline.broker.selectors.selector import Selector
     from hareline.message import Message, Publisher
 
@@ -36,9 +38,9 @@ class Consumer(ABC):
 
     ``since_ms``: messages that arrived before (epoch milliseconds) are not for it. ``publisher``:
     its own connection, as messages show it; ``barred``: the publisher whose messages are not for
-    it, which is that one or None (no-local). ``class_bit`` and ``served_at`` belong to the
-    selective lane. ``closes_at_end``: it is let go at the end of a turn in which nothing is left
-    for it.
+    it, which is that one or None (no-local). ``class_bit``, ``served_at``, ``ring``, ``ring_next``
+    and ``ring_previous`` belong to the selective lane. ``closes_at_end``: it is let go at the end
+    of a turn in which nothing is left for it.
 
     ``is_browser``: it is shown what is ready and takes nothing away. For browsers, and for all the
     consumers of a non-destructive queue, ``start`` says where they begin. ``stream_filter``: of a
@@ -61,6 +63,9 @@ class Consumer(ABC):
         "publisher",
         "queue",
         "refill_from",
+        "ring",
+        "ring_next",
+        "ring_previous",
         "selector",
         "served_at",
         "since_ms",
@@ -108,6 +113,13 @@ class Consumer(ABC):
         self.closes_at_end = False
         self.class_bit = 0
         self.served_at = 0
+        self.leave_ring()
+
+    def leave_ring(self) -> None:
+        """It refers to no others of the selective lane."""
+        self.ring: Ring | None = None
+        self.ring_next: Consumer | None = None
+        self.ring_previous: Consumer | None = None
 
     @abstractmethod
     def deliver(self, entries: list[QueueEntry]) -> int:

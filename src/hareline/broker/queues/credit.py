@@ -196,7 +196,7 @@ class CreditWindow:
 
     def _mark(self) -> None:
         self._is_marked = True
-        next(iter(self.invited)).queue.mark_after(self)
+        next(iter(self.invited)).queue.call_at_end_of_turn(self)
 
     @property
     def _places(self) -> int:

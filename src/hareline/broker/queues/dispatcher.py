@@ -11,7 +11,7 @@ A consumer leaves its ring when its credit is used up or its socket is full, and
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
@@ -22,6 +22,7 @@ from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.order import EntryOrder
 
 if TYPE_CHECKING:
+    from hareline.broker.queues.live_limit import LiveLimit
     from hareline.broker.queues.queue import Queue
     from hareline.message import Message
 
@@ -35,62 +36,121 @@ BATCH_BYTES: Final = 262_144
 class Dispatcher:
     """The plain lane: every consumer may have every entry.
 
-    ``parked_count``: entries in state PARKED, which are not in the ordering. ``wants_new_entries``
-    and ``wants_departures`` ask the queue for calls of ``on_ready`` and ``on_departed``.
-    ``live_limit``: of all consumers only so many receive, the others wait for one of those to leave
-    (single active consumer; 0 = no limit).
+    ``consumers``: all of them, in the order in which they came. ``parked_count``: entries in state
+    PARKED, which are not in the ordering. ``wants_new_entries`` and ``wants_departures`` ask the
+    queue for calls of ``on_ready`` and ``on_departed``. ``is_to_look_again``: entries that no
+    consumer could have are looked at again by the next ``run``. ``live``: which consumers receive,
+    while the others stand by; None where all do.
+
+    To add or remove a consumer costs the same however many there are.
     """
 
-    __slots__ = ("_order", "_queue", "_rings", "consumers", "live_limit", "parked_count")
+    __slots__ = (
+        "_leavers",
+        "_order",
+        "_peer_counts",
+        "_queue",
+        "_ring_by_priority",
+        "_rings",
+        "consumers",
+        "live",
+        "parked_count",
+    )
 
     wants_new_entries: bool = False
     wants_departures: bool = False
+    is_to_look_again: bool = False
 
     def __init__(self, queue: Queue, order: EntryOrder) -> None:
         self._queue = queue
         self._order = order
         self._rings: list[tuple[int, deque[Consumer]]] = []  # highest priority first
-        self.consumers: list[Consumer] = []  # in the order in which they came
-        self.live_limit = 0
+        self._ring_by_priority: dict[int, deque[Consumer]] = {}
+        # priorities of rings in which removed consumers still stand, until the end of the turn
+        self._leavers: set[int] = set()
+        self.consumers: dict[Consumer, None] = {}
+        self._peer_counts: dict[int, int] = {}  # consumers by priority
+        self.live: LiveLimit | None = None
         self.parked_count = 0
 
     # ------------------------------------------------------------------- consumers
 
     def add(self, consumer: Consumer) -> None:
-        live = sum(other.is_live for other in self.consumers) if self.live_limit else 0
-        consumer.is_live = not self.live_limit or live < self.live_limit
-        self.consumers.append(consumer)
+        self.consumers[consumer] = None
+        priority = consumer.priority
+        self._peer_counts[priority] = self._peer_counts.get(priority, 0) + 1
+        if self.live is None:
+            consumer.is_live = True
+        else:
+            self.live.add(consumer)
         self.activate(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        self.consumers.remove(consumer)
+        del self.consumers[consumer]
         for window in consumer.windows:
             window.leave(consumer)
-        if consumer.is_active:
-            consumer.is_active = False
-            self._ring(consumer.priority).remove(consumer)
-        if all(other.priority != consumer.priority for other in self.consumers):
-            self._rings = [pair for pair in self._rings if pair[0] != consumer.priority]
-        if self.live_limit and consumer.is_live:
-            self._promote()
+        self._withdraw(consumer)
+        priority = consumer.priority
+        self._peer_counts[priority] -= 1
+        if not self._peer_counts[priority]:
+            del self._peer_counts[priority]
+            self._forget_priority(priority)
+        if self.live is not None:
+            successor = self.live.remove(consumer)
+            if successor is not None:
+                self._queue.activate(successor)
 
-    def _promote(self) -> None:
-        """A live consumer has left: the next in line, by priority and then arrival, takes over."""
-        waiting = [other for other in self.consumers if not other.is_live]
-        if waiting:
-            successor = max(waiting, key=lambda other: other.priority)
-            successor.is_live = True
-            self._queue.activate(successor)
+    def _withdraw(self, consumer: Consumer) -> None:
+        """It receives nothing more.
+
+        From the middle of its ring it goes later, with all others that leave in this turn: each by
+        itself would have to be looked for.
+        """
+        if not consumer.is_active:
+            return
+        consumer.is_active = False
+        ring = self._ring(consumer.priority)
+        if ring[0] is consumer:
+            ring.popleft()
+        elif ring[-1] is consumer:
+            ring.pop()
+        elif self._queue.is_delivering:
+            ring.remove(consumer)
+        else:
+            if not self._leavers:
+                self._queue.call_at_end_of_turn(self)
+            self._leavers.add(consumer.priority)
+
+    def dispatch(self) -> bool:
+        """The turn's call: let go of the consumers that were removed. There is nothing to go on
+        with in another turn, so False."""
+        self._drop_leavers()
+        return False
+
+    def _drop_leavers(self) -> None:
+        for priority in self._leavers:
+            ring = self._ring_by_priority.get(priority)
+            if ring is not None:
+                staying = [consumer for consumer in ring if consumer.is_active]
+                ring.clear()
+                ring.extend(staying)
+        self._leavers.clear()
+
+    def _forget_priority(self, priority: int) -> None:
+        """No consumer has it any more."""
+        if self._ring_by_priority.pop(priority, None) is not None:
+            del self._rings[bisect_left(self._rings, -priority, key=_precedence)]
 
     def hand_over_to(self, successor: Dispatcher) -> None:
         """Another lane goes on with these consumers; all ready entries are in the ordering."""
-        successor.live_limit = self.live_limit
+        successor.live = self.live
+        successor._peer_counts = self._peer_counts
         willing = [consumer for consumer in self.consumers if consumer.is_active]
         for consumer in willing:
             consumer.is_active = False
         successor.adopt(self.consumers, willing)
 
-    def adopt(self, consumers: list[Consumer], willing: list[Consumer]) -> None:
+    def adopt(self, consumers: dict[Consumer, None], willing: list[Consumer]) -> None:
         """Go on with these consumers of another lane; the others come back by themselves."""
         self.consumers = consumers
         for consumer in willing:
@@ -109,16 +169,16 @@ class Dispatcher:
         self._ring(consumer.priority).append(consumer)
 
     def _ring(self, priority: int) -> deque[Consumer]:
-        for level, ring in self._rings:
-            if level == priority:
-                return ring
-        ring = deque()
-        self._rings.append((priority, ring))
-        self._rings.sort(key=lambda pair: -pair[0])
+        ring = self._ring_by_priority.get(priority)
+        if ring is None:
+            ring = self._ring_by_priority[priority] = deque()
+            insort(self._rings, (priority, ring), key=_precedence)
         return ring
 
     @property
     def has_active_consumers(self) -> bool:
+        if self._leavers:
+            self._drop_leavers()
         return any(ring for _, ring in self._rings)
 
     def finished(self) -> list[Consumer]:
@@ -185,6 +245,8 @@ class Dispatcher:
 
     def run(self) -> bool:
         """Deliver within one turn's share; True when only the share stopped it."""
+        if self._leavers:
+            self._drop_leavers()
         order = self._order
         budget = ENTRIES_PER_TURN
         for _, ring in self._rings:
@@ -341,3 +403,8 @@ class Dispatcher:
         for entry in entries:
             consumer.take_credit_back(entry.message.size)
         self._queue.restore(entries)
+
+
+def _precedence(level: tuple[int, deque[Consumer]]) -> int:
+    """By which ``_rings`` is sorted."""
+    return -level[0]

@@ -71,7 +71,7 @@ class Lease:
     def _on_time(self) -> None:
         self._timer = None
         queue = self._queue
-        if queue.consumers:
+        if queue.consumer_count:
             self.touch()  # it cannot expire sooner than a full term after the last of them leaves
         left_s = self._used_s + self._expires_s - self._clock.monotonic_s
         if left_s > _RESOLUTION_S:

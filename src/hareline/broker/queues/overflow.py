@@ -197,7 +197,7 @@ class Overflow:
         # What is released may not be delivered here: it is in the middle of a channel's end, say.
         drops = self.policy == "drop-head"
         queue = self._queue
-        if entry is not None and queue.consumers and (drops or not self.is_overfull):
+        if entry is not None and queue.consumer_count and (drops or not self.is_overfull):
             victim = queue.least_ready()
             if victim is not None and queue.may_deliver(victim):
                 queue.deliver_due()

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hareline.broker.queues.browsing import Browsers
 from hareline.broker.queues.consumer import Consumer
-from hareline.broker.queues.credit import CreditWindow
 from hareline.broker.queues.dispatcher import BATCH_ENTRIES, Dispatcher
 from hareline.broker.queues.entry import (
     ACQUIRED,
@@ -46,13 +45,14 @@ from hareline.broker.queues.expiry import Expiry
 from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.hold import ready_at_ms
 from hareline.broker.queues.last_value import LastValueOrder
+from hareline.broker.queues.live_limit import LiveLimit
 from hareline.broker.queues.order import EntryOrder
 from hareline.broker.queues.priority import PriorityOrder
 from hareline.broker.queues.selective import SelectiveDispatcher
 from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, Message
 from hareline.storage.store import QueueLedger
-from hareline.turn import Turn
+from hareline.turn import Dispatching, Turn
 
 if TYPE_CHECKING:
     from array import array
@@ -95,6 +95,7 @@ class Queue:
         "_admit",
         "_dispatcher",
         "_entry_class",
+        "_exclusive_count",
         "_has_closing",
         "_is_marked",
         "_on_departed",
@@ -166,6 +167,7 @@ class Queue:
         self._is_marked = False
         self.is_delivering = False
         self._has_closing = False  # consumers that close at the end
+        self._exclusive_count = 0
         self.had_consumers = False
         self.is_deleted = False
         self.next_offset = 0
@@ -468,9 +470,9 @@ class Queue:
         """Whether a dispatch is still to come."""
         return self._is_marked
 
-    def mark_after(self, window: CreditWindow) -> None:
-        """Ask for this window's own dispatch at the end of this turn, after those asked for."""
-        self._turn.mark_queue(window)
+    def call_at_end_of_turn(self, part: Dispatching) -> None:
+        """Have a part of this queue called once, like the queue itself when it is marked."""
+        self._turn.mark_queue(part)
 
     def dispatch(self) -> bool:
         """The turn's call; True when entries and willing consumers are left."""
@@ -765,13 +767,20 @@ class Queue:
         self.renew_guard()
 
     def limit_live_consumers(self, limit: int) -> None:
-        """Only so many receive, the others wait for one of them to leave; 0 = all."""
-        self._dispatcher.live_limit = limit
+        """Only so many receive, the others wait for one of them to leave; 0 = all.
+
+        For a queue that has no consumers yet.
+        """
+        self._dispatcher.live = LiveLimit(limit) if limit else None
 
     def add_consumer(self, consumer: Consumer) -> None:
-        self.deliver_due()
+        """What is due is delivered before, except where much would be looked at again for each of
+        the consumers that come in one turn; then they share it."""
+        if not self._dispatcher.is_to_look_again:
+            self.deliver_due()
         self.had_consumers = True
         self._has_closing = self._has_closing or consumer.closes_at_end
+        self._exclusive_count += consumer.is_exclusive
         if consumer.is_browser:
             if self.browsers is None:
                 self.browsers = Browsers(self, self._order)
@@ -791,6 +800,7 @@ class Queue:
         if consumer.is_cancelled:
             return
         consumer.is_cancelled = True
+        self._exclusive_count -= consumer.is_exclusive
         dispatcher = self._lane_of(consumer)
         dispatcher.remove(consumer)
         if dispatcher is self.browsers and not dispatcher.consumers:
@@ -801,7 +811,7 @@ class Queue:
             self.use_dispatcher(Dispatcher(self, self._order))
         if self.lease is not None:
             self.lease.touch()
-        if self.on_unused is not None and not self.consumers:
+        if self.on_unused is not None and not self.consumer_count:
             self.on_unused(self)
 
     def activate(self, consumer: Consumer) -> None:
@@ -836,7 +846,7 @@ class Queue:
         self._add = self._admit = self._put = self._order.add
         if self.last_values is not None:
             self.last_values.forget_all()
-        consumers = list(self.consumers)
+        consumers = self.consumers
         for consumer in consumers:
             consumer.is_cancelled = True
             self._lane_of(consumer).remove(consumer)
@@ -960,9 +970,15 @@ class Queue:
 
     @property
     def consumers(self) -> list[Consumer]:
+        """Those that take, in the order in which they came, and then the browsers: a new list."""
         if self.browsers is None:
-            return self._dispatcher.consumers
-        return self._dispatcher.consumers + self.browsers.consumers
+            return list(self._dispatcher.consumers)
+        return [*self._dispatcher.consumers, *self.browsers.consumers]
+
+    @property
+    def consumer_count(self) -> int:
+        count = len(self._dispatcher.consumers)
+        return count if self.browsers is None else count + len(self.browsers.consumers)
 
     @property
     def ready_count(self) -> int:
@@ -970,7 +986,7 @@ class Queue:
 
     @property
     def is_exclusively_consumed(self) -> bool:
-        return any(consumer.is_exclusive for consumer in self.consumers)
+        return self._exclusive_count > 0
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}, {self.ready_count} ready, {self.unacked_count} unacked>"

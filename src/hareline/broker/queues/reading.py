@@ -210,6 +210,8 @@ class ReadingDispatcher(Dispatcher):
 
     def run(self) -> bool:
         """Show the readers within one turn's share; True when only the share stopped it."""
+        if self._leavers:
+            self._drop_leavers()
         retention = self.retention
         if retention is not None:
             retention.drop_old()

@@ -16,7 +16,7 @@ Invariant: a willing consumer that is not eager has no parked entry that it may 
 
 from __future__ import annotations
 
-from collections import deque
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline.broker.queues.consumer import Consumer
@@ -32,18 +32,24 @@ from hareline.broker.queues.groups import GETTER, LEAVER, Group, Groups
 from hareline.broker.queues.labels import EVERYTHING, Labels
 from hareline.broker.queues.order import EntryOrder
 from hareline.broker.queues.parking import Head, Parking
-from hareline.broker.queues.willing import Willing
+from hareline.broker.queues.willing import FEW_RINGS, Ring, Willing
 from hareline.broker.selectors.selector import Selector
 
 if TYPE_CHECKING:
     from hareline.broker.queues.queue import Queue
     from hareline.message import Message, Publisher
 
-# Entries looked at in one turn, delivered or parked: some milliseconds of work.
+# Entries looked at in one turn, delivered or parked, and the time that this may take: a look may be
+# some microseconds or, with thousands of selectors, some milliseconds.
 LOOKS_PER_TURN: Final = 4096
+TURN_SHARE_S: Final = 0.005
 # From the ordering; what finds nobody with credit goes back, which a prefetch of 1 does each time.
 TAKEN_AT_ONCE: Final = 64
 TAKEN_AT_FIRST: Final = 2
+# Between two looks at the clock: selectors that are held against messages; and of messages with
+# more octets of properties one, as decoding these takes long.
+MATCHES_AT_ONCE: Final = 4096
+FEW_PROPERTY_OCTETS: Final = 2048
 
 
 class SelectiveDispatcher(Dispatcher):
@@ -63,6 +69,7 @@ class SelectiveDispatcher(Dispatcher):
         "_parking",
         "_room",
         "_willing",
+        "is_to_look_again",
         "wants_departures",
     )
 
@@ -77,6 +84,7 @@ class SelectiveDispatcher(Dispatcher):
         self._groups = groups
         self._is_shared = groups is not None and groups.is_shared
         self.wants_departures = groups is not None
+        self.is_to_look_again = False
         self._parking = Parking(order.worth)
         self._order_rank = order.rank
         self._labels = Labels(None if groups is None else groups.keys)
@@ -94,9 +102,7 @@ class SelectiveDispatcher(Dispatcher):
     @property
     def is_needed(self) -> bool:
         """False when the plain lane would do the same."""
-        if self._groups is not None or self._get_bit != EVERYTHING:
-            return True
-        return any(consumer.is_choosy for consumer in self.consumers)
+        return self._groups is not None or self._labels.has_users
 
     # ------------------------------------------------------------------- consumers
 
@@ -104,10 +110,7 @@ class SelectiveDispatcher(Dispatcher):
         consumer.class_bit = self._class_bit(consumer)
         super().add(consumer)
 
-    def adopt(self, consumers: list[Consumer], willing: list[Consumer]) -> None:
-        for consumer in consumers:
-            consumer.class_bit = 0  # which was another lane's
-        self.consumers = consumers
+    def adopt(self, consumers: dict[Consumer, None], willing: list[Consumer]) -> None:
         for consumer in consumers:
             consumer.class_bit = self._class_bit(consumer)
         super().adopt(consumers, willing)
@@ -119,33 +122,32 @@ class SelectiveDispatcher(Dispatcher):
         self, selector: Selector | None, since_ms: int = 0, barred: Publisher | None = None
     ) -> int:
         """The bit of a selector class; for a new one everything is looked at anew."""
-        bit = self._labels.known_bit(selector, since_ms, barred)
+        bit = self._labels.use(selector, since_ms, barred)
         if bit is None:
+            self.is_to_look_again = self.is_to_look_again or self.parked_count > 0
             self._unpark_all()
-            in_use = {self._get_bit, *(consumer.class_bit for consumer in self.consumers)}
-            bit = self._labels.add(selector, since_ms, barred, in_use)
+            bit = self._labels.add(selector, since_ms, barred)
         return bit
 
     def _unpark_all(self) -> None:
+        if not self.parked_count:
+            return
         entries = self._parking.take_all()
         for entry in entries:
             entry.state = READY
         self.parked_count = 0
         self._order.restore(entries)
 
-    def remove(self, consumer: Consumer) -> None:
-        self.consumers.remove(consumer)
-        for window in consumer.windows:
-            window.leave(consumer)
+    def _withdraw(self, consumer: Consumer) -> None:
         self._retire(consumer)
         if self._groups is not None:
             for group in self._groups.owned_by(consumer):
                 self._change_owner(group, LEAVER if group.outstanding else None)
             self._parking.forget_owner(consumer)
-        if all(other.priority != consumer.priority for other in self.consumers):
-            self._willing.forget_level(consumer.priority)
-        if self.live_limit and consumer.is_live:
-            self._promote()
+        self._labels.leave(consumer.class_bit)
+
+    def _forget_priority(self, priority: int) -> None:
+        self._willing.forget_level(priority)
 
     def activate(self, consumer: Consumer) -> None:
         if (
@@ -158,9 +160,9 @@ class SelectiveDispatcher(Dispatcher):
         self._willing.add(consumer, is_eager=self.parked_count > 0)
 
     def _retire(self, consumer: Consumer) -> None:
-        """It is not willing for now; what it was eager for may be another's."""
-        if consumer.is_active and self._willing.remove(consumer):
-            self._make_next_eager()
+        """It is not willing for now; what it was eager for, the next of its ring may have."""
+        if consumer.is_active and self._willing.remove(consumer) and self.parked_count:
+            self._willing.make_first_eager(consumer)
 
     @property
     def has_active_consumers(self) -> bool:
@@ -174,6 +176,8 @@ class SelectiveDispatcher(Dispatcher):
 
     def hand_over_to(self, successor: Dispatcher) -> None:
         self._unpark_all()
+        for consumer in self.consumers:
+            consumer.leave_ring()  # or they would keep each other alive
         super().hand_over_to(successor)
 
     # ---------------------------------------------------------------------- looking
@@ -224,7 +228,9 @@ class SelectiveDispatcher(Dispatcher):
                 if not isinstance(owner, Consumer) or len(self._order):
                     return False
                 return owner.would_receive(message)
-        return super().has_taker(message)
+        if len(self._order):
+            return False
+        return self._willing.has_taker(self._labels.by_properties(message)[0], message)
 
     def _park(self, entry: QueueEntry, mask: int, group: Group | None) -> None:
         entry.state = PARKED
@@ -281,9 +287,12 @@ class SelectiveDispatcher(Dispatcher):
 
     def run(self) -> bool:
         """Deliver within one turn's share; True when only the share stopped it."""
+        self.is_to_look_again = False
         budget = ENTRIES_PER_TURN
         looks = LOOKS_PER_TURN
-        at_once = min(TAKEN_AT_FIRST, TAKEN_AT_ONCE)
+        ends_at = perf_counter() + TURN_SHARE_S
+        most_at_once = min(TAKEN_AT_ONCE, max(1, MATCHES_AT_ONCE // (1 + self._labels.cost)))
+        at_once = min(TAKEN_AT_FIRST, most_at_once)
         order = self._order
         while True:
             self._has_returned = False
@@ -293,14 +302,16 @@ class SelectiveDispatcher(Dispatcher):
                 budget -= self._serve_eager(consumer)
             elif len(order) and self.has_active_consumers:
                 taken = self._queue.with_content(order.take(min(at_once, budget)))
-                at_once = min(TAKEN_AT_ONCE, 4 * at_once)
+                at_once = min(most_at_once, 4 * at_once)
                 looks -= len(taken)
+                if taken and taken[0].message.header_size > FEW_PROPERTY_OCTETS:
+                    at_once = 1
                 budget -= self._place_all(taken)
             elif self._batches:
                 self._hand_over_all()  # which may free groups, or fill up an output
             else:
                 return False
-            if budget <= 0 or looks <= 0:
+            if budget <= 0 or looks <= 0 or perf_counter() > ends_at:
                 self._hand_over_all()
                 return True
 
@@ -320,19 +331,29 @@ class SelectiveDispatcher(Dispatcher):
             if self._has_returned:
                 self._order.restore(entries[index:])
                 break
-            mask, key, sequence = label_of(entry.message)
+            message = entry.message
+            if message.header_size > FEW_PROPERTY_OCTETS and index:
+                self._order.restore(entries[index:])
+                break
+            mask, key, sequence = label_of(message)
             group = None if key is None else by_key.get(key)
-            ring: deque[Consumer] | None = None
+            ring: Ring | None = None
             consumer: Any = None  # or an owner that is none, and then has no batch
             if group is not None and group.owner is not None:
                 consumer = group.owner
             elif willing.levels:
-                for bit, candidates in willing.levels[0].rings.items():
-                    if mask & bit and (
-                        ring is None or candidates[0].served_at < consumer.served_at
-                    ):
-                        ring = candidates
-                        consumer = candidates[0]
+                level = willing.levels[0]
+                rings = level.rings
+                if len(rings) <= FEW_RINGS:
+                    for candidates in rings.values():
+                        if mask & candidates.bit and (
+                            ring is None or candidates.first.served_at < consumer.served_at
+                        ):
+                            ring = candidates
+                            consumer = candidates.first
+                else:
+                    consumer = willing.next_for(mask, level)
+                    ring = None if consumer is None else consumer.ring
             batch = self._batches.get(consumer)
             if (
                 batch is None
@@ -341,7 +362,7 @@ class SelectiveDispatcher(Dispatcher):
                 or not consumer.is_active
                 or not mask & consumer.class_bit
                 or consumer.windows
-                or self._batched_bytes + len(entry.message.content) > self._room
+                or self._batched_bytes + len(message.content) > self._room
                 or (ring is not None and group is not None and group.lots)
             ):
                 if not willing or willing.next_eager() is not None:
@@ -371,13 +392,12 @@ class SelectiveDispatcher(Dispatcher):
                 group.outstanding += 1
             batch.append(entry)
             planned += 1
-            self._batched_bytes += len(entry.message.content)
+            self._batched_bytes += len(message.content)
             consumer.credit -= 1
             if ring is not None:
                 willing.served += 1
                 consumer.served_at = willing.served
-                if len(ring) > 1:
-                    ring.rotate(-1)
+                ring.first = consumer.ring_next
             if consumer.credit <= 0:
                 self._retire(consumer)
                 if self._willing.next_eager() is not None:

@@ -17,9 +17,10 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from hareline.broker.selectors import rules, syntax
-from hareline.broker.selectors.compiler import Matcher, compile_condition
+from hareline.broker.selectors.compiler import Matcher, compile_condition, like_steps
 from hareline.broker.selectors.erlang_condition import parse_term
 from hareline.broker.selectors.error import SelectorError
+from hareline.broker.selectors.like import STEPS_MAX, TEXT_MAX
 from hareline.broker.selectors.parser import parse
 from hareline.broker.selectors.rules import Rules
 from hareline.message import Message
@@ -28,6 +29,11 @@ LENGTH_MAX: Final = 8_192  # characters; one of that length takes some 20 ms to 
 TERM_LENGTH_MAX: Final = 16_384  # a term needs two to four times the characters of a selector
 SELECTORS_KEPT: Final = 512
 SELECTOR_KEPT_CHARS: Final = 1_024  # longer ones are compiled anew for each consumer
+
+# What makes a selector count as one more: some 2 us of a match, at worst.
+CHARS_PER_COST: Final = 256
+NODES_PER_COST: Final = 32
+COST_PER_SEARCH: Final = 8
 
 
 class Language(NamedTuple):
@@ -44,13 +50,14 @@ ERLANG_TERMS: Final = Language(parse_term, rules.ERLANG, TERM_LENGTH_MAX)
 
 class Selector:
     """``text``: what it was compiled from. ``identifiers``: the names in it, headers and others.
+    ``cost``: as how many ordinary selectors it counts, from 1.
 
     ``matches(message, is_redelivered=False)`` is True when the condition is true of the message,
     and False when it is false or unknown. It raises nothing but what ``Message.properties`` raises
     for octets that are none.
     """
 
-    __slots__ = ("_condition", "_denial", "_rules", "identifiers", "matches", "text")
+    __slots__ = ("_condition", "_denial", "_rules", "cost", "identifiers", "matches", "text")
 
     matches: Matcher
 
@@ -66,6 +73,9 @@ class Selector:
         self.matches = compile_condition(self._condition, self._rules)
         nodes = syntax.nodes_in(self._condition)
         self.identifiers = frozenset(syntax.names_among(nodes))
+        searches = min(like_steps(nodes), STEPS_MAX // TEXT_MAX)
+        self.cost = 1 + len(text) // CHARS_PER_COST + len(nodes) // NODES_PER_COST
+        self.cost += COST_PER_SEARCH * searches
 
     def evaluate(self, message: Message, is_redelivered: bool = False) -> bool | None:
         """The same in three values; None is "unknown". For those who explain, not for dispatch."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 import pytest
 
+from hareline.broker.queues import selective
 from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from tests.support.messages import make_message
@@ -33,3 +35,9 @@ def publish(queue: Queue) -> Publish:
             queue.enqueue(make_message(body, routing_key="q"))
 
     return enqueue_all
+
+
+@pytest.fixture(autouse=True)
+def turns_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a turn does is not to depend on how fast the machine is."""
+    monkeypatch.setattr(selective, "TURN_SHARE_S", inf)

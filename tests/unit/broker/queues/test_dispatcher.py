@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from random import Random
+from time import process_time
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -12,6 +15,7 @@ from hareline.broker.queues import dispatcher
 from hareline.broker.queues.credit import UNLIMITED, CreditWindow
 from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
+from hareline.broker.selectors.selector import Selector, compile_selector
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
@@ -202,6 +206,88 @@ def test_the_last_consumer_of_a_priority_takes_its_ring_along(
         queue.add_consumer(consumer)
         queue.remove_consumer(consumer)
     assert queue._dispatcher._rings == []
+
+
+# ------------------------------------------------------------- consumers that leave
+
+
+def test_those_who_left_in_this_turn_are_handed_nothing_any_more(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumers = consume(queue, 0, 0, 0, 0, 0)
+    turn.run()
+    for index in (2, 3, 0, 4):
+        queue.remove_consumer(consumers[index])
+    publish(*numbers(3))
+    assert queue.dispatch() is False
+    assert consumers[1].bodies == numbers(3)
+    assert queue.ready_count == 0
+
+
+def test_a_queue_that_only_has_leavers_in_its_rings_has_nobody_to_deliver_to(
+    queue: Queue, publish: Publish
+) -> None:
+    consumers = consume(queue, 0, 0, 0, 0)
+    for index in (1, 2, 0, 3):
+        queue.remove_consumer(consumers[index])
+    assert not queue._dispatcher.has_active_consumers
+    publish(b"x")
+    assert queue.dispatch() is False
+    assert queue.ready_count == 1
+
+
+def test_who_left_from_the_middle_is_forgotten_at_the_end_of_the_turn(
+    queue: Queue, turn: ManualTurn
+) -> None:
+    consumers = consume(queue, 0, 0, 0, 0)
+    turn.run()
+    leaver = ref(consumers[1])
+    queue.remove_consumer(consumers[1])
+    del consumers[1]
+    turn.run()
+    assert leaver() is None
+    assert [list(ring) for _, ring in queue._dispatcher._rings] == [consumers]
+
+
+def test_another_lane_takes_nobody_over_who_has_left(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumers = consume(queue, 0, 0, 0)
+    queue.remove_consumer(consumers[1])
+    queue.add_consumer(RecordingConsumer(queue, "choosy", selector=compile_selector("a = 1")))
+    publish(*numbers(4))
+    turn.run()
+    assert [one.bodies for one in consumers] == [numbers(4)[0::2], [], numbers(4)[1::2]]
+
+
+@pytest.mark.parametrize("live_limit", [0, 1])
+@pytest.mark.parametrize("priorities", [1, 20_000])
+@pytest.mark.parametrize("selectors", [0, 1, 5_000])
+def test_thousands_of_consumers_come_and_go_in_any_order(
+    queue: Queue, turn: ManualTurn, live_limit: int, priorities: int, selectors: int
+) -> None:
+    """Where each costs a look at all others this takes from seconds to minutes."""
+    queue.limit_live_consumers(live_limit)
+    some: list[Selector | None] = [compile_selector(f"a = {one}") for one in range(selectors)]
+    wishes = some or [None]
+    consumers = [
+        RecordingConsumer(
+            queue,
+            f"c{number}",
+            priority=number % priorities,
+            selector=wishes[number % len(wishes)],
+        )
+        for number in range(20_000)
+    ]
+    started = process_time()
+    for consumer in consumers:
+        queue.add_consumer(consumer)
+    Random(7).shuffle(consumers)
+    for consumer in consumers:
+        queue.remove_consumer(consumer)
+    turn.run()
+    assert process_time() - started < 2
+    assert not queue.consumers
 
 
 # ---------------------------------------------------------------- suspended consumers

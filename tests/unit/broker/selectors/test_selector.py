@@ -148,6 +148,19 @@ def test_a_selector_with_many_searches_makes_them_in_shorter_texts() -> None:
     assert few.matches(message_with({"text": "007".rjust(longest + 1)}))
 
 
+def test_a_selector_that_costs_much_counts_as_several() -> None:
+    def cost(text: str) -> int:
+        return compile_selector(text).cost
+
+    assert cost("a = 1") == cost("colour = 'red' AND size BETWEEN 1 AND 7 OR b LIKE 'x%y'") == 1
+    assert cost("a LIKE '%x%'") == 9
+    assert cost("a LIKE '%x%' AND b LIKE '%y%'") == 17
+    assert cost("a LIKE '%x_y%'") == 25
+    assert cost(" OR ".join(["a = 1"] * 100)) == 1 + 896 // 256 + 301 // 32
+    assert cost(f"a = '{'x' * 8_000}'") == 1 + 8_006 // 256
+    assert cost(" OR ".join(["a LIKE '%x_y%'"] * 400)) < 1_100
+
+
 def test_only_so_many_selectors_are_kept() -> None:
     first = compile_selector("kept = 0")
     for number in range(1, selector_module.SELECTORS_KEPT + 1):

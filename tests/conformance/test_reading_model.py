@@ -6,6 +6,7 @@ can receive has seen everything that is there; the books are right at every mome
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -72,9 +73,10 @@ class Expectation:
 class ReadingModel(RuleBasedStateMachine):
     arguments: dict[str, object]
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(share_s=st.sampled_from([inf, -1.0]))
+    def start(self, share_s: float) -> None:
         self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(reading, "TURN_SHARE_S", share_s)
         for name, value in PATCHES.items():
             self.patch.setattr(reading, name, value)
         self.turn = ManualTurn()

@@ -93,7 +93,7 @@ def test_messages_with_long_texts_cost_little_whatever_is_searched(
     assert busy_s(daemon) - before < 0.5
 
 
-@pytest.mark.parametrize("arguments", [{}], ids=["queue"])
+@pytest.mark.parametrize("arguments", [{}, {"x-queue-type": "stream"}], ids=["queue", "stream"])
 def test_messages_with_thousands_of_headers_are_looked_at_and_nobody_else_waits(
     daemon: BrokerProcess, client: RawClient, arguments: common.FieldTable
 ) -> None:

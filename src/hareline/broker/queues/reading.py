@@ -20,6 +20,7 @@ Invariant: ``Consumer.is_active`` is True exactly while the reader stands in a r
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
 from hareline.broker.queues.dispatcher import BATCH_BYTES, BATCH_ENTRIES, Dispatcher
@@ -40,7 +41,10 @@ if TYPE_CHECKING:
 
 OFFSET_HEADER: Final = "x-stream-offset"  # RabbitMQ: rabbit_stream_queue
 
-LOOKS_PER_TURN: Final = 4096  # entries that all readers together are shown in one turn
+# What all readers together are shown in one turn: entries, and the time that the choosy ones, who
+# look at each message, may take.
+LOOKS_PER_TURN: Final = 4096
+TURN_SHARE_S: Final = 0.005
 SHARE_MIN: Final = 16  # of them to each reader, so that many readers do not make tiny batches
 RUNS_PER_SWEEP: Final = 64
 DEAD_ALLOWED: Final = 64
@@ -54,7 +58,9 @@ class ReadingDispatcher(Dispatcher):
         "_account",
         "_at_end",
         "_done",
+        "_ends_at",
         "_has_news",
+        "_is_late",
         "_is_refused",
         "_log",
         "_looks",
@@ -80,6 +86,8 @@ class ReadingDispatcher(Dispatcher):
         # of the last serving: entries shown, wanted or not, and whether a window stopped it
         self._looks = 0
         self._is_refused = False
+        self._ends_at = 0.0  # this turn's share of time
+        self._is_late = False  # it is used up
         self._runs = 0
         self.retention: Retention | None = None
         self.getter: Getter | None = None
@@ -243,9 +251,11 @@ class ReadingDispatcher(Dispatcher):
 
     def _serve_all(self) -> bool:
         budget = LOOKS_PER_TURN
+        self._ends_at = perf_counter() + TURN_SHARE_S
+        self._is_late = False
         for _, ring in self._rings:
             while ring:
-                if budget <= 0:
+                if budget <= 0 or self._is_late:
                     return True
                 share = max(SHARE_MIN, LOOKS_PER_TURN // len(ring))
                 budget -= self._serve(ring, min(share, self._hand_over_limit()))
@@ -345,6 +355,9 @@ class ReadingDispatcher(Dispatcher):
                     found.append(entry)
                 index += 1
                 self._looks += 1
+                if reader.is_choosy and perf_counter() > self._ends_at:
+                    self._is_late = True
+                    break
         reader.index = index
         if index:
             reader.next_offset = max(reader.next_offset, entries[index - 1].offset + 1)
@@ -370,6 +383,9 @@ class ReadingDispatcher(Dispatcher):
             if is_for_it:
                 found.append(entry)
             self._looks += 1
+            if reader.is_choosy and perf_counter() > self._ends_at:
+                self._is_late = True
+                break
         return found
 
     def _are_readable(self, entries: list[QueueEntry]) -> bool:

@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from hareline.broker.queues import selective
+from hareline.broker.queues import reading, selective
 from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from tests.support.messages import make_message
@@ -41,3 +41,4 @@ def publish(queue: Queue) -> Publish:
 def turns_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a turn does is not to depend on how fast the machine is."""
     monkeypatch.setattr(selective, "TURN_SHARE_S", inf)
+    monkeypatch.setattr(reading, "TURN_SHARE_S", inf)

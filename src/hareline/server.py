@@ -658,6 +658,7 @@ def _limits(settings: Settings) -> Limits:
         large_message_bytes=limits.large_message_bytes,
         max_connections=limits.max_connections,
         max_consumers_per_channel=limits.max_consumers_per_channel,
+        max_selectors_per_queue=limits.max_selectors_per_queue,
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.support.broker_process import BrokerUnderTest
 
-    from .conftest import PikaConnect
+    from .conftest import PikaConnect, StartBroker
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -282,6 +282,26 @@ def test_a_selector_and_groups_both_count_a9(
     plain.wait(b"b1")
     red.channel.basic_ack(red.tags[-1], multiple=True)
     plain.wait(b"b1", b"a2")
+
+
+def test_one_selector_more_than_a_queue_takes_is_refused_by_the_setting(
+    start_broker: StartBroker,
+) -> None:
+    daemon = start_broker("[limits]\nmax_selectors_per_queue = 2\n")
+    connection = pika.BlockingConnection(pika.URLParameters(daemon.url))
+    channel = connection.channel()
+    channel.queue_declare("q")
+    red, blue = (Inbox(connection, "q", f"colour = '{one}'") for one in ("red", "blue"))
+    Inbox(connection, "q", "colour = 'red'")
+    with pytest.raises(ChannelClosedByBroker, match="maximum of 2 different selectors") as refusal:
+        Inbox(connection, "q", "colour = 'green'")
+    assert refusal.value.reply_code == 406
+    blue.channel.basic_cancel(blue.tag)
+    green = Inbox(connection, "q", "colour = 'green'")
+    colours(channel, "q", b"g1", b"b1", b"r1")
+    green.wait(b"g1")
+    red.wait(b"r1")
+    connection.close()
 
 
 def test_a_cancelled_selector_leaves_nothing_behind(

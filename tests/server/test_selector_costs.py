@@ -109,3 +109,34 @@ def test_messages_with_thousands_of_headers_are_looked_at_and_nobody_else_waits(
         client.expect(commands.Basic.QosOk)
         client.read_content()
     assert neighbour.longest_wait_s < LONGEST_WAIT_S
+
+
+def taken_before_406(client: RawClient, selectors: list[str]) -> int:
+    """How many consumers channel 2 may have before one is refused, which ends them all."""
+    for taken, selector in enumerate(selectors):
+        client.send_octets(consume_octets(f"c{taken}", selector, channel=2))
+        client.send(commands.Channel.Flow(active=True), 2)
+        _, answer = client.read()
+        if isinstance(answer, commands.Channel.Close):
+            assert answer.reply_code == 406
+            return taken
+        assert isinstance(answer, commands.Channel.FlowOk)
+    raise AssertionError("all were taken")
+
+
+def test_a_queue_takes_no_more_costly_selectors_than_its_messages_can_bear(
+    daemon: BrokerProcess, client: RawClient
+) -> None:
+    client.call(commands.Channel.Open(), commands.Channel.OpenOk, 2)
+    client.declare("q")
+    searches = many("x LIKE '%aab%'", spared=20)
+    costly = [f"{searches} OR z = {number}" for number in range(20)]
+    taken = taken_before_406(client, costly)
+    assert taken == 15
+    client.send_octets(b"".join([consume_octets(f"c{n}", costly[n]) for n in range(taken)]))
+    client.declare("q")
+    with neighbour_of(daemon) as neighbour:
+        texts = [publish_octets({"x": "a" * 1_700, "y": number}) for number in range(10)]
+        client.send_octets(b"".join([*texts, publish_octets({"z": 7})]))
+        client.read_content()
+    assert neighbour.longest_wait_s < LONGEST_WAIT_S

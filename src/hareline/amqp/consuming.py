@@ -208,6 +208,8 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
         raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
     _check_room(queue, queue_arguments, channel.vhost.name, is_exclusive=bool(method.exclusive))
     consumer = _new_consumer(channel, tag, queue, method, wish, reading)
+    if consumer.is_choosy:
+        _check_selector_room(channel, queue, consumer)
     channel.consumers[tag] = consumer
     if not method.nowait:
         channel.reply(commands.Basic.ConsumeOk, consumer_tag=tag)
@@ -274,6 +276,18 @@ def _check_room(queue: Queue, arguments: QueueArguments, vhost: str, *, is_exclu
     if arguments.max_consumers is not None and queue.consumer_count >= arguments.max_consumers:
         raise AccessRefused(
             f"{place} has reached its maximum of {arguments.max_consumers} consumers"
+        )
+
+
+def _check_selector_room(channel: Channel, queue: Queue, consumer: ChannelConsumer) -> None:
+    """Whether the queue takes one more kind of consumer; raises PreconditionFailed."""
+    limit = channel.connection.context.limits.max_selectors_per_queue
+    cost = queue.selector_cost_with(consumer) if limit else 0
+    if cost > limit:
+        raise PreconditionFailed(
+            f"queue '{queue.name}' in vhost '{channel.vhost.name}' has reached its maximum of "
+            f"{limit} different selectors (max_selectors_per_queue): with this one they count as "
+            f"{cost}"
         )
 
 

@@ -88,7 +88,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """0 means "no limit" for the last two; the others are always in force."""
+    """0 means "no limit" for the last three; the others are always in force."""
 
     frame_max_bytes: int = 131_072
     channel_max: int = 2047
@@ -99,6 +99,7 @@ class Limits:
     large_message_bytes: int = 1_048_576
     max_connections: int = 0
     max_consumers_per_channel: int = 0
+    max_selectors_per_queue: int = 16_384
 
 
 class Context:

@@ -193,6 +193,14 @@ class Limits(Section):
     max_consumers_per_channel: int = option(
         0, "Consumers on one channel; 0 means no limit.", reload="live", ge=0
     )
+    max_selectors_per_queue: int = option(
+        16_384,
+        "Different selectors that the consumers of one queue may have, each of which may be held "
+        "against each message; a long one, or one that searches texts with LIKE, counts as "
+        "several. One more is refused with 406. 0 means no limit.",
+        reload="live",
+        ge=0,
+    )
     write_buffer_high_bytes: Octets = option(
         262_144,
         "Octets that may wait for a client's socket before deliveries to it are suspended.",

@@ -17,6 +17,7 @@ from hareline.wire.table import SignedInt
 from .peer import Peer, Received, SteppedBroker, publish_octets
 
 BASIC, QUEUE = commands.Basic, commands.Queue
+SELECTOR = "x-filter-jms-selector"
 LOCKED = (
     "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'q' in vhost '/'. It could "
     "be originally declared on another connection or the exclusive property value does not match "
@@ -151,6 +152,50 @@ def test_a_channel_may_have_a_limit_of_consumers() -> None:
         530,
         "NOT_ALLOWED - reached maximum (2) of consumers per channel",
     )
+
+
+def test_the_consumers_of_a_queue_have_only_so_many_different_selectors() -> None:
+    broker = SteppedBroker(Limits(max_selectors_per_queue=2))
+    peer = broker.connect(channels=[1, 2])
+    peer.declare("q")
+    peer.subscribe("q", "a", arguments={SELECTOR: "a = 1"})
+    peer.subscribe("q", "b", arguments={SELECTOR: "a = 2"}, number=2)
+    peer.subscribe("q", "a again", arguments={SELECTOR: "a = 1"}, number=2)
+    peer.subscribe("q", "all", number=2)
+    peer.subscribe("q", "browser", arguments={SELECTOR: "a = 3", "x-browse": True}, number=2)
+    assert peer.refused(
+        1, BASIC.Consume, queue="q", consumer_tag="c", arguments={SELECTOR: "a = 3"}
+    ) == (
+        406,
+        "PRECONDITION_FAILED - queue 'q' in vhost '/' has reached its maximum of 2 different "
+        "selectors (max_selectors_per_queue): with this one they count as 3",
+    )
+    peer.open(1)
+    peer.subscribe("q", "a once more", arguments={SELECTOR: "a = 1"})
+    peer.call(2, BASIC.Cancel, consumer_tag="b")
+    peer.subscribe("q", "c", arguments={SELECTOR: "a = 3"}, number=2)
+    assert broker.queue("q").consumer_count == 5
+
+
+def test_a_selector_that_costs_much_counts_as_several_of_a_queue() -> None:
+    peer = SteppedBroker(Limits(max_selectors_per_queue=9)).connect(channels=[1, 2])
+    peer.declare("q")
+    peer.subscribe("q", "a", arguments={SELECTOR: "a LIKE '%x%'"}, number=2)
+    peer.declare("other")
+    code, text = peer.refused(
+        1, BASIC.Consume, queue="other", arguments={SELECTOR: "a LIKE '%x%' AND b LIKE '%x%'"}
+    )
+    assert code == 406
+    assert "maximum of 9 different selectors" in text
+    assert text.endswith("they count as 17")
+    peer.open(1)
+    assert peer.refused(1, BASIC.Consume, queue="q", arguments={SELECTOR: "a = 1"})[0] == 406
+
+
+def test_without_a_limit_a_queue_takes_any_number_of_selectors() -> None:
+    peer = SteppedBroker(Limits(max_selectors_per_queue=0)).connect()
+    peer.declare("q")
+    peer.subscribe("q", "a", arguments={SELECTOR: " OR ".join(["a LIKE '%x_y%'"] * 300)})
 
 
 @pytest.mark.parametrize("exclusive_one_comes_first", [True, False])

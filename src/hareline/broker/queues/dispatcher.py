@@ -121,6 +121,15 @@ class Dispatcher:
                 self._queue.call_at_end_of_turn(self)
             self._leavers.add(consumer.priority)
 
+    def selector_cost_with(self, consumer: Consumer) -> int:
+        """As how many ordinary selectors those of the consumers would count if this one came too.
+
+        0 if it brings none, or none that is new here.
+        """
+        if not consumer.is_choosy:
+            return 0
+        return 1 if consumer.selector is None else consumer.selector.cost
+
     def dispatch(self) -> bool:
         """The turn's call: let go of the consumers that were removed. There is nothing to go on
         with in another turn, so False."""

@@ -161,6 +161,13 @@ class Labels:
             self.is_conditional = True
         return self._use(one)
 
+    def cost_of(self, selector: Selector | None, since_ms: int, barred: Publisher | None) -> int:
+        """What a consumer of this kind would add to ``cost``."""
+        one = self._classes.get(_key(selector, since_ms, barred))
+        if one is not None and one.user_count:
+            return 0
+        return 1 if selector is None else selector.cost
+
     def of(self, entry: QueueEntry) -> Label:
         """The label with what depends on more than the properties."""
         label = self.by_properties(entry.message)

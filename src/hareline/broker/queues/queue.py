@@ -790,6 +790,13 @@ class Queue:
         self._lane_of(consumer).add(consumer)
         self.mark()
 
+    def selector_cost_with(self, consumer: Consumer) -> int:
+        """What a message would cost in selectors if this consumer came too; 0 if it adds nothing.
+
+        Readers are not counted: each looks at messages in its own time.
+        """
+        return 0 if consumer.is_browser else self._dispatcher.selector_cost_with(consumer)
+
     def _lane_of(self, consumer: Consumer) -> Dispatcher:
         if consumer.is_browser and self.browsers is not None:
             return self.browsers

@@ -111,6 +111,9 @@ class ReadingDispatcher(Dispatcher):
             consumer.is_active = False
         super().remove(consumer)
 
+    def selector_cost_with(self, consumer: Consumer) -> int:
+        return 0
+
     def untie(self) -> None:
         super().untie()
         del self._account

@@ -129,6 +129,10 @@ class SelectiveDispatcher(Dispatcher):
             bit = self._labels.add(selector, since_ms, barred)
         return bit
 
+    def selector_cost_with(self, consumer: Consumer) -> int:
+        added = self._labels.cost_of(consumer.selector, consumer.since_ms, consumer.barred)
+        return self._labels.cost + added if added else 0
+
     def _unpark_all(self) -> None:
         if not self.parked_count:
             return

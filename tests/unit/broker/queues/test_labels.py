@@ -9,6 +9,7 @@ from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.labels import EVERYTHING, UNUSED_KEPT, Labels
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import compile_selector
+from hareline.message import Publisher
 from tests.support.messages import ARRIVAL_MS, make_message
 from tests.support.turns import ManualTurn
 
@@ -70,13 +71,17 @@ def test_only_so_many_selectors_that_nobody_has_are_held_against_messages(labels
 
 def test_the_cost_is_that_of_the_different_selectors_in_use(labels: Labels) -> None:
     cheap, dear = compile_selector("a = 1"), compile_selector("a LIKE '%x%'")
+    assert labels.cost_of(dear, 0, None) == dear.cost > cheap.cost == 1
     first = join(labels, cheap.text)
     second = join(labels, dear.text)
     join(labels, dear.text)
     assert labels.cost == cheap.cost + dear.cost
+    assert labels.cost_of(dear, 0, None) == 0
+    assert labels.cost_of(None, 17, None) == labels.cost_of(None, 0, Publisher()) == 1
     labels.leave(second)
     labels.leave(first)
     assert labels.cost == dear.cost
+    assert labels.cost_of(cheap, 0, None) == 1
 
 
 def test_what_depends_on_more_than_properties_is_asked_for_only_while_somebody_does(

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from hareline.message import UNWRITTEN, LargeBody, Message
 from hareline.storage.compaction import Compactor, MovedRecord
-from hareline.storage.divided import DurableTransaction
+from hareline.storage.divided import DurableTransaction, HeldRuns
 from hareline.storage.freeing import Freeing
 from hareline.storage.journal.format import (
     CHECKPOINT,
@@ -84,6 +84,7 @@ class Contents:
         "entries",
         "freed",
         "groups",
+        "held",
         "is_part",
         "moved",
         "others",
@@ -105,6 +106,7 @@ class Contents:
         #: group to the entries of the same message in other queues
         self.others: dict[int, list[tuple[DurableLedger, StoredEntry]]] = {}
         self.runs: list[Run] = []
+        self.held: list[HeldRuns] = []
         self.returned: list[tuple[DurableLedger, list[StoredEntry]]] = []
         self.covers: list[DurableLedger] = []
         self.moved: list[MovedRecord] = []
@@ -115,6 +117,7 @@ class Contents:
         return not (
             self.groups
             or self.runs
+            or self.held
             or self.returned
             or self.covers
             or self.moved
@@ -239,6 +242,8 @@ class BatchBuilder:
                 contents.covers.append(ledger)
                 contents.bound += COVERED.size
                 ledger.is_cover_due = False
+        if self._gathered.held:
+            self._collect_held(contents)
         contents.moved = self._compactor.take()
         contents.bound += sum([len(record.body) + RECORD_PREFIX.size for record in contents.moved])
         self._freeing.is_blocked = self._compactor.is_active
@@ -348,6 +353,19 @@ class BatchBuilder:
         if source:
             for _, home, first, end in contents.runs[before:]:
                 if home == source:
+                    self._compactor.on_settled(ledger.queue_id, first, end)
+
+    def _collect_held(self, contents: Contents) -> None:
+        """What transactions that are finished have settled."""
+        held, self._gathered.held = self._gathered.held, []
+        for runs in held:
+            ledger = runs.ledger
+            if ledger.is_forgotten:
+                continue
+            contents.held.append(runs)
+            contents.bound += RUN.size * len(runs.packed)
+            if runs.home == self._compactor.source:
+                for first, end in runs.runs():
                     self._compactor.on_settled(ledger.queue_id, first, end)
 
     def _make_room(self, bound: int, now_ms: int) -> bool:
@@ -506,6 +524,9 @@ class BatchBuilder:
                 books.add_returned(queue_id, entry.offset)
                 returns.append(RETURNED.pack(queue_id, entry.offset, count))
         runs = []
+        for held in contents.held:
+            runs += held.packed
+            self._book_held(held, number)
         for ledger, home, first, end in contents.runs:
             runs.append(RUN.pack(ledger.queue_id, first, end - first))
             self._book_run(ledger, home, first, end, number)
@@ -538,12 +559,23 @@ class BatchBuilder:
         ledger.leave(home, count)
         self._liveness.take(home, count)
         self._liveness.segments[home].add_settled(number, ledger.queue_id, first, count)
-        if ledger.returns:
-            for offset in _within(ledger.returns, first, end):
-                del ledger.returns[offset]
-        if ledger.large:
-            for offset in _within(ledger.large, first, end):
-                self.released.append(ledger.large.pop(offset))
+        if ledger.returns or ledger.large:
+            self._forget_settled(ledger, first, end)
+
+    def _book_held(self, held: HeldRuns, number: int) -> None:
+        ledger, home, count = held.ledger, held.home, held.count
+        ledger.leave(home, count)
+        self._liveness.take(home, count)
+        self._liveness.segments[home].add_settled_runs(number, held.triples)
+        if ledger.returns or ledger.large:
+            for first, end in held.runs():
+                self._forget_settled(ledger, first, end)
+
+    def _forget_settled(self, ledger: DurableLedger, first: int, end: int) -> None:
+        for offset in _within(ledger.returns, first, end):
+            del ledger.returns[offset]
+        for offset in _within(ledger.large, first, end):
+            self.released.append(ledger.large.pop(offset))
 
     def _checkpoint(self) -> None:
         """First in every segment: what no older segment need be kept for."""

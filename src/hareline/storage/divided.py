@@ -11,14 +11,44 @@ segments of the entries that they name, and the segments of held runs stay what 
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
+from hareline.storage.journal.format import RUN
 from hareline.storage.store import StoreTransaction
 
 if TYPE_CHECKING:
     from hareline.storage.ledger import DurableLedger, Gathered, StoredEntry
 
 Run = tuple[int, int, int]  # queue id, first offset, count
+
+
+class HeldRuns:
+    """Settled entries of one queue whose home is one segment, as they will be written.
+
+    There may be as many runs as entries, so all that can be is done while the transaction gathers
+    them: ``triples`` has queue id, first offset and count of each, ``packed`` the same as octets.
+    """
+
+    __slots__ = ("count", "home", "ledger", "packed", "triples")
+
+    def __init__(self, ledger: DurableLedger, home: int) -> None:
+        self.ledger = ledger
+        self.home = home
+        self.count = 0
+        self.triples = array("Q")
+        self.packed: list[bytes] = []
+
+    def add(self, first: int, end: int) -> None:
+        fields = (self.ledger.queue_id, first, end - first)
+        self.count += end - first
+        self.triples.extend(fields)
+        self.packed.append(RUN.pack(*fields))
+
+    def runs(self) -> list[tuple[int, int]]:
+        """First offset and end of each."""
+        firsts, counts = self.triples[1::3], self.triples[2::3]
+        return [(first, first + count) for first, count in zip(firsts, counts, strict=True)]
 
 
 class DurableTransaction(StoreTransaction):
@@ -32,6 +62,7 @@ class DurableTransaction(StoreTransaction):
         "_held",
         "_kept",
         "_marks",
+        "_moved",
         "is_divided",
         "is_finished",
         "number",
@@ -42,9 +73,8 @@ class DurableTransaction(StoreTransaction):
         self.number = number
         self._gathered = gathered
         self._marks: dict[DurableLedger, tuple[int, int, int]] = {}
-        self._held: dict[
-            DurableLedger, tuple[list[tuple[int, int, int]], list[tuple[int, int]]]
-        ] = {}
+        self._held: dict[tuple[DurableLedger, int], HeldRuns] = {}
+        self._moved: list[tuple[DurableLedger, list[tuple[int, int]]]] = []
         self._kept: list[tuple[DurableLedger, StoredEntry]] = []
         self.parts: list[Run] = []
         self.is_divided = False
@@ -64,12 +94,30 @@ class DurableTransaction(StoreTransaction):
             if len(ledger.added) > added:
                 self.parts += _runs_of(ledger.queue_id, ledger.added[added:])
             ledger.close_run()
-            if len(ledger.runs) > runs or len(ledger.moved_runs) > moved_runs:
-                held_runs, held_moved_runs = self._held.setdefault(ledger, ([], []))
-                held_runs += ledger.runs[runs:]
-                held_moved_runs += ledger.moved_runs[moved_runs:]
+            if len(ledger.runs) > runs:
+                self._hold(ledger, ledger.runs[runs:])
                 del ledger.runs[runs:]
+            if len(ledger.moved_runs) > moved_runs:
+                self._moved.append((ledger, ledger.moved_runs[moved_runs:]))
                 del ledger.moved_runs[moved_runs:]
+
+    def _hold(self, ledger: DurableLedger, runs: list[tuple[int, int, int]]) -> None:
+        """Keep these until the end; those that adjoin are made one."""
+        runs.sort()
+        home, first, end = runs[0]
+        for next_home, next_first, next_end in runs[1:]:
+            if next_first == end and next_home == home:
+                end = next_end
+                continue
+            self._held_runs(ledger, home).add(first, end)
+            home, first, end = next_home, next_first, next_end
+        self._held_runs(ledger, home).add(first, end)
+
+    def _held_runs(self, ledger: DurableLedger, home: int) -> HeldRuns:
+        held = self._held.get((ledger, home))
+        if held is None:
+            held = self._held[ledger, home] = HeldRuns(ledger, home)
+        return held
 
     def keep(self, ledger: DurableLedger, entry: StoredEntry) -> None:
         """This entry was settled before it was written, and is to be written all the same.
@@ -84,9 +132,11 @@ class DurableTransaction(StoreTransaction):
         for ledger, entry in self._kept:
             ledger.settle_left(entry)
         self._kept = []
-        for ledger, (runs, moved_runs) in self._held.items():
-            ledger.take_runs(runs, moved_runs)
+        self._gathered.held += self._held.values()
         self._held = {}
+        for ledger, moved_runs in self._moved:
+            ledger.take_runs([], moved_runs)
+        self._moved = []
         if not self.is_divided:  # all of it is in the batch that gathers now
             self._gathered.transactions.pop(self.number, None)
         self._gathered.store.ask_for_turn()

@@ -532,4 +532,5 @@ class DurableStore(MessageStore):
         for ledger in ledgers:
             ledger.is_gathered = False
             ledger.clear()
+        self._gathered.held = []
         self._gathered_bytes = 0

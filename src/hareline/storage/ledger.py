@@ -19,7 +19,7 @@ from hareline.storage.recovered import RecoveredQueue
 from hareline.storage.store import SPOOLED, MessageStore, QueueLedger
 
 if TYPE_CHECKING:
-    from hareline.storage.divided import DurableTransaction
+    from hareline.storage.divided import DurableTransaction, HeldRuns
     from hareline.storage.large import LargeBodies
 
 SETTLED: Final = 2  # broker.queues.entry.SETTLED
@@ -50,9 +50,19 @@ class Gathered:
 
     ``by_id``: every ledger that is not forgotten. ``transactions``: by number, those of which
     something is still to be written, COMMIT at last. ``entered``: the one whose work is being done.
+    ``held``: what those have settled that are finished.
     """
 
-    __slots__ = ("bodies", "by_id", "entered", "ledgers", "liveness", "store", "transactions")
+    __slots__ = (
+        "bodies",
+        "by_id",
+        "entered",
+        "held",
+        "ledgers",
+        "liveness",
+        "store",
+        "transactions",
+    )
 
     def __init__(
         self, store: MessageStore, liveness: Liveness, bodies: LargeBodies | None = None
@@ -64,11 +74,12 @@ class Gathered:
         self.by_id: dict[int, DurableLedger] = {}
         self.transactions: dict[int, DurableTransaction] = {}
         self.entered: DurableTransaction | None = None
+        self.held: list[HeldRuns] = []
 
     @property
     def is_commit_due(self) -> bool:
-        """Whether the next batch has to say COMMIT, though nothing else may have gathered."""
-        return any(one.is_finished for one in self.transactions.values())
+        """Whether there is something to write of finished transactions, though of no ledger."""
+        return bool(self.held) or any(one.is_finished for one in self.transactions.values())
 
 
 class DurableLedger(QueueLedger):

@@ -58,6 +58,14 @@ class SegmentBooks:
             runs = self.settled[source] = array("Q")
         runs.extend((queue_id, first, count))
 
+    def add_settled_runs(self, source: int, triples: array[int]) -> None:
+        """As ``add_settled``, for many: queue id, first offset and count of each."""
+        runs = self.settled.get(source)
+        if runs is None:
+            self.settled[source] = triples
+        else:
+            runs.extend(triples)
+
     def add_returned(self, queue_id: int, offset: int) -> None:
         """A RETURN record in this segment names this entry."""
         offsets = self.returned.get(queue_id)

@@ -151,8 +151,25 @@ def test_what_is_settled_is_not_written_before_the_end() -> None:
     assert stand.runs() == []
     transaction.finish()
     stand.settle_down()
-    assert stand.runs() == [(1, 0, 12)]
+    assert stand.runs() == [(1, 0, 4), (1, 4, 4), (1, 8, 4)]
     assert after_crash(stand).bodies(1) == []
+
+
+def test_what_came_back_and_is_settled_is_forgotten() -> None:
+    stand = StoreStand()
+    entries = stand.entries(1, 4)
+    stand.turn()
+    stand.acquire(1, entries)
+    stand.release(1, entries)
+    stand.turn()
+    assert stand.queue(1).returns
+    transaction = stand.store.begin_transaction()
+    with share(transaction, stand):
+        stand.settle(1, entries[::2])
+    transaction.finish()
+    stand.settle_down()
+    assert list(stand.queue(1).returns) == [1, 3]
+    assert after_crash(stand).counts(1) == [1, 1]
 
 
 def test_a_crash_brings_back_what_was_settled_before_the_end() -> None:

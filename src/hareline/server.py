@@ -345,6 +345,7 @@ class Broker:
                 for connection in list(connections):
                     connection.link.abort()
                 await are_gone.wait()
+        self.context.shares.finish()
         await self._close_management()
         await self._post_dead_letters(due_s)
         self._close_storage(max(due_s - time.monotonic(), STORAGE_CLOSE_MIN_S))

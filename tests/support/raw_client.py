@@ -33,6 +33,7 @@ ALL_CAPABILITIES: Final[common.FieldTable] = {
 
 _FRAME_HEAD_SIZE: Final = 7
 _FRAME_OVERHEAD: Final = 8
+_BODY_FRAME: Final = 3
 
 
 class RawClient:
@@ -157,6 +158,21 @@ class RawClient:
 
     def read_bodies(self, count: int) -> list[bytes]:
         return [self.read_content()[1] for _ in range(count)]
+
+    def skip_bodies(self, count: int) -> None:
+        """Read past so many contents of one body frame each, without decoding anything."""
+        octets, at = self._buffer, 0
+        while count:
+            while count and len(octets) - at >= _FRAME_OVERHEAD:
+                size = int.from_bytes(octets[at + 3 : at + _FRAME_HEAD_SIZE], "big")
+                end = at + size + _FRAME_OVERHEAD
+                if end > len(octets):
+                    break
+                count -= octets[at] == _BODY_FRAME
+                at = end
+            if count:
+                octets, at = octets[at:] + self.socket.recv(1 << 20), 0
+        self._buffer = octets[at:]
 
     def read_until_closed(self) -> bytes:
         """Everything that still comes, until the broker closes or drops the socket."""

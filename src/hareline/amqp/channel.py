@@ -16,6 +16,7 @@ turns that into a close frame.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline.amqp import consuming, topology
@@ -26,12 +27,13 @@ from hareline.amqp.publishing import Publishing
 from hareline.amqp.redelivery import Redelivery
 from hareline.amqp.reply_to import ReplyQueue
 from hareline.amqp.settling import Settling
-from hareline.amqp.transactions import Transaction
+from hareline.amqp.transactions import Commit, Release, Transaction
 from hareline.broker.queues.arguments import server_named_prefix
 from hareline.broker.queues.credit import CreditWindow
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.vhost import generated_name
 from hareline.errors import (
+    AmqpError,
     ChannelError,
     CommandInvalid,
     NotFound,
@@ -245,8 +247,11 @@ class Channel:
 
     def release_all(self) -> None:
         """Everything that the client has, or had, and has not settled becomes ready again."""
-        unsent = [] if self.redelivery is None else self.redelivery.take_all()
-        self.settling.release_all(unsent)
+        self.settling.release_all(self._take_unsent())
+
+    def _take_unsent(self) -> list[QueueEntry]:
+        """What the client had, and was to have again."""
+        return [] if self.redelivery is None else self.redelivery.take_all()
 
     def on_consumer_cancelled(self, consumer: ChannelConsumer) -> None:
         """The queue of this consumer was deleted."""
@@ -263,6 +268,33 @@ class Channel:
         else:
             self.on_consumer_cancelled(consumer)
 
+    def on_commit_done(self, commit: Commit) -> None:
+        """The last share of a commit that took several turns has been carried out."""
+        self.connection.release_channel(self.number)
+        if self.is_closing:
+            return
+        try:
+            self.conclude_commit(commit)
+        except (NotKept, PreconditionFailed) as error:
+            self._refuse(error, commands.Tx.Commit)
+
+    def conclude_commit(self, commit: Commit) -> None:
+        """All of it is done; commit-ok follows now, or when it is durable.
+
+        Raises PreconditionFailed if a queue refused a publish, NotKept if the store has failed
+        meanwhile.
+        """
+        if commit.is_partial:
+            raise PreconditionFailed("partial tx completion")
+        store = self.vhost.environment.store
+        if commit.concerns_store and store.failure:
+            raise _not_known_to_be_stored(store.failure)
+        if not commit.concerns_store or store.durable_ticket >= store.ticket:
+            self.reply(commands.Tx.CommitOk)
+        else:
+            store.when_durable(store.ticket, self.on_commit_durable)
+            self.connection.hold_channel(self.number)
+
     def on_commit_durable(self) -> None:
         """What was committed is on disk, or nobody can tell: 506."""
         self.connection.release_channel(self.number)
@@ -270,12 +302,30 @@ class Channel:
             return
         store = self.vhost.environment.store
         if store.failure:
-            error = NotKept(f"it is unknown whether the transaction was stored: {store.failure}")
-            index = commands.Tx.Commit.index
-            error.class_id, error.method_id = index >> 16, index & 0xFFFF
-            self.connection.on_error(self.number, error)
+            self._refuse(_not_known_to_be_stored(store.failure), commands.Tx.Commit)
         else:
             self.reply(commands.Tx.CommitOk)
+
+    def _refuse(self, error: AmqpError, method_class: type[Frame]) -> None:
+        """This method failed, after its handler had returned."""
+        error.class_id, error.method_id = divmod(method_class.index, 1 << 16)
+        self.connection.on_error(self.number, error)
+
+    def on_rollback_done(self) -> None:
+        """The last share of a rollback that took several turns has been carried out."""
+        self.connection.release_channel(self.number)
+        if not self.is_closing:
+            self.conclude_rollback()
+
+    def conclude_rollback(self) -> None:
+        """What was acknowledged is unacked again, and in the qpid dialect all that is goes back."""
+        self.reply(commands.Tx.RollbackOk)
+        if self.dialect.releases_at_rollback:
+            context, settling = self.connection.context, self.settling
+            entries = self._take_unsent() + settling.unacked.take_all()
+            is_counted = settling.is_release_counted
+            context.shares.start(Release(entries, context.clock, is_counted=is_counted))
+            self.update_flow()
 
     # ------------------------------------------------------------------- the end
 
@@ -302,7 +352,8 @@ class Channel:
         self.content.close()
         transaction = self.settling.transaction
         if transaction is not None:
-            self.settling.unacked.put_back(transaction.rollback())
+            context = self.connection.context
+            transaction.end(self.settling.unacked, context.shares, context.clock)
         self.release_all()
 
     def untie(self) -> None:
@@ -314,6 +365,10 @@ class Channel:
 
     def __repr__(self) -> str:
         return f"<Channel {self.number} of {self.connection!r}>"
+
+
+def _not_known_to_be_stored(failure: str) -> NotKept:
+    return NotKept(f"it is unknown whether the transaction was stored: {failure}")
 
 
 # ------------------------------------------------------------------- method handlers
@@ -373,28 +428,23 @@ def _transaction(channel: Channel) -> Transaction:
 
 
 def commit(channel: Channel, method: commands.Tx.Commit) -> None:
-    """commit-ok follows the durable position, and what comes behind this method follows commit-ok.
-
-    After a failure of the store there is none; acknowledgements go on in memory.
-    """
-    transaction = _transaction(channel)
-    store = channel.vhost.environment.store
-    concerns_store = transaction.concerns_store
-    transaction.commit(store.refusal)
-    if not concerns_store or store.failure or store.durable_ticket >= store.ticket:
-        channel.reply(commands.Tx.CommitOk)
+    """commit-ok follows the durable position, and the answers to what comes behind follow it."""
+    context = channel.connection.context
+    commit = _transaction(channel).commit(channel.vhost.environment.store, context.clock)
+    if context.shares.start(commit, partial(channel.on_commit_done, commit)):
+        channel.conclude_commit(commit)
     else:
-        store.when_durable(store.ticket, channel.on_commit_durable)
         channel.connection.hold_channel(channel.number)
 
 
 def rollback(channel: Channel, method: commands.Tx.Rollback) -> None:
-    """What was acknowledged is unacked again, and in the qpid dialect all that is goes back."""
-    channel.settling.unacked.put_back(_transaction(channel).rollback())
-    channel.reply(commands.Tx.RollbackOk)
-    if channel.dialect.releases_at_rollback:
-        channel.release_all()
-        channel.update_flow()
+    """rollback-ok follows when all is undone, which for much takes several turns."""
+    context = channel.connection.context
+    rollback = _transaction(channel).rollback(channel.settling.unacked, context.clock)
+    if context.shares.start(rollback, channel.on_rollback_done):
+        channel.conclude_rollback()
+    else:
+        channel.connection.hold_channel(channel.number)
 
 
 def ack(channel: Channel, method: commands.Basic.Ack) -> None:

@@ -639,7 +639,7 @@ class Connection(FrameSink):
     def hold_channel(self, number: int) -> None:
         """Keep what this channel receives from now on, until ``release_channel``."""
         self.close_lanes(number)
-        self._backlogs[number] = Backlog()
+        self._backlogs.setdefault(number, Backlog()).is_waiting = True
 
     def release_channel(self, number: int) -> None:
         """Handle what was kept for this channel, at the end of the turn."""

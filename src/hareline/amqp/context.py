@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hareline.amqp.alarms import Alarms
 from hareline.amqp.product import ProductNames
+from hareline.amqp.shares import Shares
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
@@ -123,6 +124,7 @@ class Context:
     ) -> None:
         self.clock = clock
         self.turn = turn
+        self.shares = Shares(turn, clock)
         self.users = users
         self.mechanisms = mechanisms
         self.identity = identity

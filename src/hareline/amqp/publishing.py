@@ -336,6 +336,7 @@ class Publishing(PublishLane):
             self._check_no_route_allowed(route)
         transaction.publish(
             lambda: self._enqueue_at_commit(message, queues, route),
+            entries=len(queues),
             kept_bytes=len(message.content) + len(message.address.octets)
             if are_kept(queues, message.position)
             else 0,
@@ -396,7 +397,8 @@ class Publishing(PublishLane):
         Raises NotKept if the store refuses it, and its publisher could not know otherwise.
         """
         refusal: Overflow | None = None
-        unkept = self._store.refusal
+        # A commit that has begun is carried out, and what it adds waits for room if need be.
+        unkept = self._store.refusal if self.transaction is None else ""
         if unkept:
             takers = tuple(queue for queue in queues if not is_kept(queue, message.position))
             if len(takers) == len(queues):
@@ -437,6 +439,8 @@ class Publishing(PublishLane):
         return refusal is None and not unkept
 
     def _wait_for(self, overflow: Overflow) -> None:
+        if self._channel.is_closing:  # a commit goes on when its channel is gone
+            return
         if self.flow is None:
             self.flow = ChannelFlow(self._channel)
         self.flow.stop(overflow)
@@ -561,6 +565,8 @@ class Publishing(PublishLane):
 
     def _return(self, message: Message, reply_code: int, reply_text: str) -> None:
         """basic.return; the octets go out in front of whatever confirms this publish."""
+        if self._channel.is_closing:
+            return
         head = return_frame(self._number, reply_code, reply_text, message.address.octets)
         self._channel.write_content((head,), message)
 

@@ -98,7 +98,7 @@ class Settling(SettleLane):
         """As ``_take``, with the tags, which a rollback needs."""
         unacked = self.unacked
         if is_multiple and tag == 0:
-            tags = list(unacked.entries)
+            tags = unacked.tags()
             return list(zip(tags, unacked.take_all(), strict=True))
         if not self._is_outstanding(tag):
             tags = self._below(tag, is_multiple)
@@ -118,7 +118,7 @@ class Settling(SettleLane):
 
     def _below(self, tag: int, is_multiple: bool) -> list[int]:
         """What a multiple concerns that names a tag which is not outstanding."""
-        return [lower for lower in self.unacked.entries if lower < tag] if is_multiple else []
+        return [lower for lower in self.unacked.tags() if lower < tag] if is_multiple else []
 
     def outstanding(self) -> list[QueueEntry]:
         """Entries that count against credit: unacked, or settled in an open transaction."""
@@ -129,8 +129,13 @@ class Settling(SettleLane):
 
     def release_all(self, without_tags: list[QueueEntry]) -> None:
         """Everything unacked becomes ready again, and so does what has no tag yet."""
-        is_counted = not self._dialect.counts_rejects_only
-        release_entries(without_tags + self.unacked.take_all(), is_counted=is_counted)
+        entries = without_tags + self.unacked.take_all()
+        release_entries(entries, is_counted=self.is_release_counted)
+
+    @property
+    def is_release_counted(self) -> bool:
+        """Whether the delivery limit counts what comes back otherwise than by basic.reject."""
+        return not self._dialect.counts_rejects_only
 
 
 def unknown_tag(tag: int) -> PreconditionFailed:

@@ -1,6 +1,7 @@
 """Deliveries of one channel that wait for an acknowledgement: tag -> entry.
 
-Tags only grow, so the dict is in tag order by itself. ``_lowest`` is a tag below which nothing is
+Tags only grow, so the dict is in tag order by itself, until a rollback puts some back: then it is
+sorted when the order is asked for. ``_lowest`` is a tag below which nothing is
 left; a multiple ack walks up from there or over what is unacked, whichever is shorter, so every tag
 is stepped over once at most in a channel's life and acks of any kind cost amortised O(1).   [hot]
 """
@@ -13,46 +14,58 @@ from hareline.broker.queues.entry import QueueEntry
 class UnackedDeliveries:
     """``entries`` may be written by consuming (``entries[tag] = entry``), and by nobody else."""
 
-    __slots__ = ("_lowest", "entries")
+    __slots__ = ("_is_mixed", "_lowest", "entries")
 
     def __init__(self) -> None:
         self.entries: dict[int, QueueEntry] = {}
         self._lowest = 1
+        self._is_mixed = False  # not in the order of the tags
 
     def take(self, tag: int) -> QueueEntry | None:
         return self.entries.pop(tag, None)
 
     def tags_up_to(self, tag: int) -> list[int]:
         """The tags that ``take_up_to`` would take."""
+        if tag - self._lowest > 2 * len(self.entries):
+            return [used for used in self.tags() if used <= tag]
         entries = self.entries
-        if tag - self._lowest > 2 * len(entries):
-            return [used for used in entries if used <= tag]
         return [used for used in range(self._lowest, tag + 1) if used in entries]
 
     def take_up_to(self, tag: int) -> list[QueueEntry]:
         """All entries with this or a lower tag, in tag order. ``tag`` must have been used."""
-        entries = self.entries
-        pop = entries.pop
         lowest, self._lowest = self._lowest, tag + 1
-        if tag - lowest > 2 * len(entries):  # long gaps, from single acks: walk the dict instead
-            return [pop(lower) for lower in [used for used in entries if used <= tag]]
+        # long gaps, from single acks: walk the dict instead
+        if tag - lowest > 2 * len(self.entries):
+            return [self.entries.pop(lower) for lower in self.tags() if lower <= tag]
+        pop = self.entries.pop
         taken = [pop(lower, None) for lower in range(lowest, tag + 1)]
         return [entry for entry in taken if entry is not None]
 
     def take_all(self) -> list[QueueEntry]:
+        self._sort()
         taken = list(self.entries.values())
         if self.entries:
             self._lowest = next(reversed(self.entries)) + 1
         self.entries.clear()
         return taken
 
+    def tags(self) -> list[int]:
+        """All of them, ascending."""
+        self._sort()
+        return list(self.entries)
+
+    def _sort(self) -> None:
+        if self._is_mixed:
+            self._is_mixed = False
+            self.entries = dict(sorted(self.entries.items()))
+
     def put_back(self, deliveries: list[tuple[int, QueueEntry]]) -> None:
-        """Undo takes (a transaction was rolled back); rare, so it may cost a sort."""
+        """Undo takes: a transaction was rolled back."""
         if not deliveries:
             return
         self.entries.update(deliveries)
-        self.entries = dict(sorted(self.entries.items()))
         self._lowest = min(self._lowest, *(tag for tag, _ in deliveries))
+        self._is_mixed = True
 
     def __contains__(self, tag: int) -> bool:
         return tag in self.entries

@@ -125,7 +125,7 @@ class Shelf(ABC):
 
 SPOOLED = 1 << 62
 
-#: What a transaction may bring to the store: it is written as a whole.
+#: What a transaction may bring to the store; all of it is in memory until its commit.
 COMMIT_BYTES_MAX = 1 << 28
 
 

@@ -132,6 +132,14 @@ class RecordingLink(Link):
         return self._broker.call_later(delay_s, callback)
 
 
+class RunningClock(ManualClock):
+    """Every look at it takes a millisecond, so that much work takes many shares of time."""
+
+    def running_s(self) -> float:
+        self.monotonic_s += 0.001
+        return self.monotonic_s
+
+
 class SteppedBroker:
     """The protocol side of a broker with everything real but the time, the loop and the sockets.
 
@@ -144,10 +152,11 @@ class SteppedBroker:
         mechanisms: Iterable[str] | None = None,
         store: MessageStore | None = None,
         definitions: DefinitionStore | None = None,
+        clock: ManualClock | None = None,
     ) -> None:
         self.store = store or MemoryStore()
         self.definitions = definitions or MemoryDefinitions()
-        self.clock = ManualClock()
+        self.clock = clock or ManualClock()
         self.timers: list[ManualTimer] = []
         self.scheduled: list[Callable[[], None]] = []
         self.reports: list[tuple[Event, dict[str, object]]] = []

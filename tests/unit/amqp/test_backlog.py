@@ -8,12 +8,11 @@ import pytest
 
 from hareline.amqp.backlog import BACKLOG_MAX_BYTES, FRAME_COST_BYTES
 from hareline.amqp.connection import OUTPUT_TURN_MAX_BYTES
-from hareline.clock import ManualClock
 from hareline.wire.methods import Frame, commands, encode_method
 from hareline.wire.properties import Properties
 from tests.support.stores import FakeStore
 
-from .peer import Peer, SteppedBroker, frame, header_payload, publish_octets
+from .peer import Peer, RunningClock, SteppedBroker, frame, header_payload, publish_octets
 
 PERSISTENT = Properties(delivery_mode=2)
 BASIC, CHANNEL, QUEUE, TX = commands.Basic, commands.Channel, commands.Queue, commands.Tx
@@ -347,18 +346,12 @@ def test_a_client_that_is_not_read_from_for_one_channel_goes_on_when_that_is_ans
     assert peer.is_read_from()
 
 
-class RunningClock(ManualClock):
-    """Every look at it takes a millisecond."""
-
-    def running_s(self) -> float:
-        self.monotonic_s += 0.001
-        return self.monotonic_s
-
-
-def test_what_was_kept_is_handled_in_shares_of_time(
-    broker: SteppedBroker, peer: Peer, store: FakeStore
-) -> None:
-    broker.context.clock = RunningClock()
+def test_what_was_kept_is_handled_in_shares_of_time() -> None:
+    store = FakeStore()
+    broker = SteppedBroker(store=store, clock=RunningClock())
+    peer = broker.connect()
+    peer.declare("d", durable=True)
+    peer.call(1, TX.Select)
     other = broker.connect()
     commit(peer, DECLARE * 50)
     peer.expect_nothing()

@@ -80,7 +80,7 @@ def test_a_multiple_ack_after_many_single_ones_costs_what_is_left() -> None:
             st.tuples(st.just("deliver"), st.integers(1, 30)),
             st.tuples(st.just("take"), st.integers(0, 60)),
             st.tuples(st.just("take_up_to"), st.integers(0, 60)),
-            st.tuples(st.just("take_all"), st.just(0)),
+            st.tuples(st.sampled_from(["take_all", "tags"]), st.just(0)),
             st.tuples(st.just("undo"), st.integers(1, 3)),
         ),
         max_size=40,
@@ -104,6 +104,8 @@ def test_any_sequence_of_acks_does_what_a_plain_dict_does(steps: list[tuple[str,
             if value in model:
                 expected = sorted(tag for tag in model if tag <= value)
                 assert unacked.take_up_to(value) == [model.pop(tag) for tag in expected]
+        elif step == "tags":
+            assert unacked.tags() == sorted(model)
         elif step == "take_all":
             assert unacked.take_all() == [model.pop(tag) for tag in sorted(model)]
         elif taken:
@@ -111,5 +113,5 @@ def test_any_sequence_of_acks_does_what_a_plain_dict_does(steps: list[tuple[str,
             model.update(taken[-value:])
             del taken[-value:]
         taken += [(tag, entry) for tag, entry in before.items() if tag not in model]
-        assert list(unacked.entries) == sorted(model)
+        assert unacked.entries == model
         assert len(unacked) == len(model)

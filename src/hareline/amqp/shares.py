@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -43,12 +44,13 @@ class Job(ABC):
 class Shares:
     """The jobs of one broker, each with its share of the turn."""
 
-    __slots__ = ("_clock", "_jobs", "_turn", "_waiting")
+    __slots__ = ("_clock", "_is_marked", "_jobs", "_turn", "_waiting")
 
     def __init__(self, turn: Turn, clock: Clock) -> None:
         self._turn = turn
         self._clock = clock
-        self._jobs: list[tuple[Job, Callable[[], None]]] = []
+        self._is_marked = False
+        self._jobs: deque[tuple[Job, Callable[[], None]]] = deque()
         self._waiting: dict[Job, Callable[[], None]] = {}
 
     def start(self, job: Job, on_done: Callable[[], None] = _tell_nobody) -> bool:
@@ -64,22 +66,27 @@ class Shares:
 
     def dispatch(self) -> bool:
         """The turn's call; never says that it is behind, which would make publishers pause."""
-        clock = self._clock
+        self._is_marked = False
+        clock, jobs = self._clock, self._jobs
         clock.refresh()
-        jobs, self._jobs = self._jobs, []
-        share_s = SHARE_S / len(jobs) if jobs else 0.0
-        for job, on_done in jobs:
-            if job.run(clock.running_s() + share_s):
-                on_done()
-            else:
-                self._put_off(job, on_done)
+        count = len(jobs)
+        try:
+            for _ in range(count):
+                job, on_done = jobs.popleft()
+                if job.run(clock.running_s() + SHARE_S / count):
+                    on_done()
+                else:
+                    self._put_off(job, on_done)
+        finally:  # a bug in one job is no reason to forget the others
+            self._mark()
         return False
 
     def finish(self) -> None:
         """Run all jobs to their end, now: the broker stops."""
-        jobs, self._jobs = self._jobs, []
-        waiting, self._waiting = self._waiting, {}
-        for job, on_done in [*jobs, *waiting.items()]:
+        jobs = [*self._jobs, *self._waiting.items()]
+        self._jobs.clear()
+        self._waiting.clear()
+        for job, on_done in jobs:
             while not job.run(math.inf):
                 continue
             on_done()
@@ -88,9 +95,13 @@ class Shares:
         if job.waits(partial(self._go_on, job)):
             self._waiting[job] = on_done
             return
-        if not self._jobs:
-            self._turn.mark_queue(self)
         self._jobs.append((job, on_done))
+        self._mark()
+
+    def _mark(self) -> None:
+        if self._jobs and not self._is_marked:
+            self._is_marked = True
+            self._turn.mark_queue(self)
 
     def _go_on(self, job: Job) -> None:
         on_done = self._waiting.pop(job, None)

@@ -209,6 +209,8 @@ class Commit(Job):
                 self.is_partial = True
 
     def waits(self, go_on: Callable[[], None]) -> bool:
+        if not self.concerns_store:
+            return False
         store = self._store
         ticket = store.ticket
         if ticket != self._ticket:

@@ -1,9 +1,9 @@
 """Deliveries of one channel that wait for an acknowledgement: tag -> entry.
 
 Tags only grow, so the dict is in tag order by itself, until a rollback puts some back: then it is
-sorted when the order is asked for. ``_lowest`` is a tag below which nothing is
-left; a multiple ack walks up from there or over what is unacked, whichever is shorter, so every tag
-is stepped over once at most in a channel's life and acks of any kind cost amortised O(1).   [hot]
+sorted when the order is asked for. ``_lowest`` is a tag below which nothing is left; a multiple ack
+walks up from there or over what is unacked, whichever is shorter, so every tag is stepped over once
+at most in a channel's life and acks of any kind cost amortised O(1).                        [hot]
 """
 
 from __future__ import annotations

@@ -182,6 +182,17 @@ def test_what_comes_behind_waits_for_a_commit_that_concerns_no_disk_too(
     assert (commit_ok.name, declare_ok.method.message_count) == ("tx.commit-ok", COUNT)
 
 
+def test_a_commit_that_concerns_no_disk_does_not_wait_for_a_disk_that_is_slow(
+    peer: Peer, store: KeepingStore
+) -> None:
+    peer.send_octets(publish_octets(2, "d", b"x", PERSISTENT))
+    peer.expect_nothing()
+    assert store.is_writing
+    publish(peer, queue="t")
+    peer.send_octets(COMMIT)
+    peer.expect(TX.CommitOk)
+
+
 def test_a_next_transaction_begins_behind_it(peer: Peer) -> None:
     publish(peer, queue="t")
     peer.send_octets(COMMIT)

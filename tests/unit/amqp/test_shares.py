@@ -98,6 +98,22 @@ def test_more_jobs_than_a_turn_has_time_for_all_come_to_their_end(
     assert not any(job.left for job in jobs)
 
 
+def test_a_job_that_fails_takes_no_other_along(
+    shares: Shares, turn: ManualTurn, clock: ManualClock
+) -> None:
+    class Broken(Steps):
+        def run(self, until_s: float) -> bool:
+            raise ZeroDivisionError
+
+    jobs = [Steps(clock, 20), Broken(clock, 1), Steps(clock, 20)]
+    for job in jobs:
+        shares.add(job)
+    with pytest.raises(ZeroDivisionError):
+        turn.step()
+    run_turns(turn)
+    assert jobs[0].left == jobs[2].left == 0
+
+
 def test_a_job_that_waits_takes_no_turn(
     shares: Shares, turn: ManualTurn, clock: ManualClock
 ) -> None:

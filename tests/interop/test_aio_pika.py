@@ -224,7 +224,7 @@ async def test_publish_that_a_failed_disk_cannot_keep_raises(
         await channel.default_exchange.publish(aio_pika.Message(b"not for the disk"), "d")
 
 
-async def test_publish_that_a_full_disk_has_no_room_for_raises(
+async def test_publish_that_a_full_disk_has_no_room_for_waits_until_there_is(
     inside: BrokerThread, disk: Disk
 ) -> None:
     async with channel_of(inside) as channel, channel_of(inside) as late:
@@ -235,11 +235,18 @@ async def test_publish_that_a_full_disk_has_no_room_for_raises(
             lambda broker: bool(broker.context.vhosts["/"].environment.store.refusal),
             "no room to write",
         )
-        with pytest.raises(exceptions.DeliveryError):
-            await late.default_exchange.publish(PERSISTENT, "d")
+        behind = asyncio.create_task(late.default_exchange.publish(PERSISTENT, "d"))
+        await asyncio.to_thread(
+            inside.wait_until,
+            lambda broker: any(each.is_blocked for each in broker.context.connections),
+            "the second publisher to be blocked",
+        )
+        assert not waiting.done()
+        assert not behind.done()
         disk.is_full = False
         async with asyncio.timeout(DEADLINE_S):
             assert isinstance(await waiting, aiormq.spec.Basic.Ack)
+            assert isinstance(await behind, aiormq.spec.Basic.Ack)
 
 
 async def test_transaction_commits_or_forgets(

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-#: With more of this kept for a channel its connection is not listened to, so that a client which
-#: sends on behind a commit costs no more.
+#: With more of this kept for all its channels a connection is not listened to, so that a client
+#: which sends on behind a commit costs no more.
 BACKLOG_MAX_BYTES: Final = 1_048_576
 #: What keeping a frame takes beside its payload.
 FRAME_COST_BYTES: Final = 128
@@ -23,27 +23,21 @@ FRAME_COST_BYTES: Final = 128
 class Backlog:
     """``is_waiting``: the commit in front of the frames is not answered yet."""
 
-    __slots__ = ("_bytes", "_frames", "is_waiting")
+    __slots__ = ("_frames", "is_waiting")
 
     def __init__(self) -> None:
         self._frames: deque[tuple[int, bytes]] = deque()
-        self._bytes = 0
         self.is_waiting = True
 
-    def add(self, kind: int, payload: bytes) -> None:
+    def add(self, kind: int, payload: bytes) -> int:
+        """Keep a frame; returns the octets that it takes."""
         self._frames.append((kind, payload))
-        self._bytes += len(payload) + FRAME_COST_BYTES
+        return len(payload) + FRAME_COST_BYTES
 
-    def take(self) -> tuple[int, bytes]:
-        """Kind and payload of the frame that is next."""
+    def take(self) -> tuple[int, bytes, int]:
+        """Kind and payload of the frame that is next, and the octets that it took."""
         kind, payload = self._frames.popleft()
-        self._bytes -= len(payload) + FRAME_COST_BYTES
-        return kind, payload
-
-    @property
-    def is_long(self) -> bool:
-        """Whether the client should have no say until some of this is handled."""
-        return self._bytes > BACKLOG_MAX_BYTES
+        return kind, payload, len(payload) + FRAME_COST_BYTES
 
     def __len__(self) -> int:
         return len(self._frames)

@@ -32,7 +32,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from hareline import events
-from hareline.amqp.backlog import Backlog
+from hareline.amqp.backlog import BACKLOG_MAX_BYTES, Backlog
 from hareline.amqp.channel import Channel
 from hareline.amqp.confirms import Confirms
 from hareline.amqp.context import Context, Link
@@ -102,6 +102,7 @@ class Connection(FrameSink):
     """
 
     __slots__ = (
+        "_backlog_bytes",
         "_backlogs",
         "_confirms",
         "_current_method",
@@ -168,6 +169,7 @@ class Connection(FrameSink):
         self.output: list[bytes] = []
         self.outboxes: dict[int, Outbox] = {}  # by channel number; hardly ever any
         self._backlogs: dict[int, Backlog] = {}  # likewise
+        self._backlog_bytes = 0  # of all of them
         self._is_close_due = False  # the client's connection.close waits for the backlogs
         self._output_size = 0
         self._output_ticket = 0  # nothing is written before it is durable
@@ -300,9 +302,11 @@ class Connection(FrameSink):
         if self._backlogs:
             backlog = self._backlogs.get(number)
             if backlog is not None:
-                backlog.add(kind, payload)
-                if backlog.is_long:
+                self._backlog_bytes += backlog.add(kind, payload)
+                if self._backlog_bytes > BACKLOG_MAX_BYTES:
                     self.hold_input()
+                if self._current_method == BASIC_PUBLISH:
+                    self.before_publish()
                 return
         channel = self.channels.get(number)
         if channel is not None:
@@ -484,7 +488,7 @@ class Connection(FrameSink):
     def before_publish(self) -> None:
         """A publish method arrived outside the lane; while an alarm is on they all do."""
         self.has_published = True
-        if self.context.alarms.is_on and not self.is_blocked:
+        if self.context.alarms.is_on and not self.is_blocked and not self._is_close_due:
             self._block()
 
     def _drop_stale_routes(self) -> None:
@@ -507,9 +511,8 @@ class Connection(FrameSink):
             self.is_blocked = False
             self.context.report(events.CONNECTION_UNBLOCKED, peer=self.link.peer)
             self.flow.tell_unblocked()
-            self._hold(_SHARE)  # all that were blocked go on, one after the other
+            self.wait_for_turn()  # all that were blocked go on, one after the other
             self._holds &= ~_ALARM
-            self.context.turn.wait_in_line(self)
 
     def _block(self) -> None:
         self.is_blocked = True
@@ -591,6 +594,12 @@ class Connection(FrameSink):
         if not self._is_marked:
             self._mark()
 
+    def end_output_share(self) -> None:
+        """Take no more deliveries in this turn, whatever their octets."""
+        self.is_full = True
+        if not self._is_marked:
+            self._mark()
+
     def mark_confirms(self, confirms: Confirms) -> None:
         self._confirms.append(confirms)
         if not self._is_marked:
@@ -624,10 +633,10 @@ class Connection(FrameSink):
     def _stop_holding(self, reason: int) -> None:
         """Go on with what was read, unless there are other reasons not to."""
         self._holds &= ~reason
+        if self._backlogs and not self._holds & (_ALARM | _SHARE) and not self._is_marked:
+            self._mark()  # one that is long may be why output holds the rest
         if self._holds:
             return
-        if self._backlogs and not self._is_marked:
-            self._mark()
         self.resume_reading()
         if self.state == "running":
             self._drop_stale_routes()
@@ -655,10 +664,13 @@ class Connection(FrameSink):
             return
         clock = self.context.clock
         until_s = clock.running_s() + BACKLOG_SHARE_S
+        self.share_end = self.context.turn.work + WORK_PER_SHARE
         has_begun = False
         for number, backlog in list(self._backlogs.items()):
             if backlog.is_waiting:
                 continue
+            if has_begun and (self._holds & (_ALARM | _SHARE) or clock.running_s() >= until_s):
+                break
             has_begun = True
             if not self._handle_backlog(number, backlog, until_s):
                 return
@@ -672,7 +684,8 @@ class Connection(FrameSink):
         clock = self.context.clock
         del self._backlogs[number]  # so that its frames are handled, and not kept
         while backlog:
-            kind, payload = backlog.take()
+            kind, payload, size = backlog.take()
+            self._backlog_bytes -= size
             try:
                 self.on_frame(kind, number, payload)
             except AmqpError as error:
@@ -773,7 +786,10 @@ class Connection(FrameSink):
             elif self._holds & _OUTPUT:
                 self._resume_input()
             if self._backlogs:
-                self._handle_backlogs()
+                try:
+                    self._handle_backlogs()
+                except Exception as error:
+                    self.on_bug(error)
             if self.outboxes and not self._is_marked:
                 self._mark()
 
@@ -819,10 +835,8 @@ class Connection(FrameSink):
         for outbox in self.outboxes.values():
             if outbox.is_long:
                 return
-        for backlog in self._backlogs.values():
-            if backlog.is_long:
-                return
-        self._stop_holding(_OUTPUT)
+        if self._backlog_bytes <= BACKLOG_MAX_BYTES:
+            self._stop_holding(_OUTPUT)
 
     # -------------------------------------------------------------------- closing
 
@@ -889,9 +903,8 @@ class Connection(FrameSink):
         self.state = "closing"
         self.is_blocked = False
         if self._holds:  # close-ok is behind what was read and is ignored now
-            self._hold(_SHARE)
+            self.wait_for_turn()
             self._holds = _SHARE
-            self.context.turn.wait_in_line(self)
         self._send_close(error)
         self._set_deadline(CLOSE_OK_TIMEOUT_S, self._on_close_timeout)
         return not isinstance(error, InternalError)
@@ -977,6 +990,7 @@ class Connection(FrameSink):
         self._waiters.clear()
         self.outboxes.clear()
         self._backlogs.clear()
+        self._backlog_bytes = 0
         self._is_close_due = False
         if self.state == "running":
             self.vhost.delete_queues_of(self)

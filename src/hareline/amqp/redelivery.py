@@ -28,10 +28,11 @@ ENTRIES_PER_TURN: Final = 2048  # as a queue's share of a turn
 class Redelivery:
     """``pending``: entries that are to be sent again, the oldest delivery first."""
 
-    __slots__ = ("_channel", "pending")
+    __slots__ = ("_channel", "_is_waiting", "pending")
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._is_waiting = False  # to be called back
         self.pending: deque[QueueEntry] = deque()
 
     def begin(self) -> None:
@@ -47,6 +48,8 @@ class Redelivery:
 
     def go_on(self) -> None:
         """Send as much as client, socket and turn take now; waits for whichever takes no more."""
+        if self._is_waiting:
+            return
         channel = self._channel
         connection = channel.connection
         sent = 0
@@ -54,14 +57,20 @@ class Redelivery:
             if channel.is_stopped:
                 return  # channel.flow comes back here
             if sent >= ENTRIES_PER_TURN:
-                connection.is_full = True
+                connection.end_output_share()
             if connection.is_full:
-                connection.when_writable(self.go_on)
+                self._is_waiting = True
+                connection.when_writable(self._resume)
                 return
-            if connection.outboxes and channel.when_free(self.go_on):
+            if connection.outboxes and channel.when_free(self._resume):
+                self._is_waiting = True
                 return
             sent += self._send_some(ENTRIES_PER_TURN - sent)
         channel.update_flow()
+
+    def _resume(self) -> None:
+        self._is_waiting = False
+        self.go_on()
 
     def _send_some(self, limit: int) -> int:
         """Send the next ones of one consumer, or release them; returns how many are done."""

@@ -151,6 +151,7 @@ class VirtualHost:
             vhost_name=name,
             store=store,
         )
+        self.environment.dead_letter_post.turn = turn
         store.on_refusal_changed.append(self._on_guard_changed)  # routes know who keeps messages
         self.exchanges: dict[str, Exchange] = {"": DefaultExchange(self._queue_by_name)}
         for exchange_name, type_name, is_internal in PREDECLARED:

@@ -42,6 +42,9 @@ async def bind_all(addresses: Sequence[Address]) -> list[list[socket.socket]]:
                 bound.append(await _bind(address))
             except OSError as error:
                 problems.append(_problem(address, error))
+            except UnicodeError:  # no name that could be looked up
+                text = f"cannot listen on {address}: not a host name"
+                problems.append((f"{address.table}.bind", text))
         if problems:
             raise ListenError(problems)
     except BaseException:

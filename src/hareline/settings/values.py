@@ -37,11 +37,18 @@ SCRAM_SALT_OCTETS: Final = range(8, 65)
 SCRAM_KEY_OCTETS: Final = 32
 
 OCTETS_FORMS: Final = 'bytes or a size such as "64KiB"'
-WATERMARK_FORMS: Final = 'a share such as 0.6, bytes, or a size such as "4GiB"'
-DISK_WATERMARK_FORMS: Final = '"auto", a share such as 0.02, bytes, or a size such as "1GiB"'
+WATERMARK_FORMS: Final = 'a share such as 0.6 or "60%", bytes, or a size such as "4GiB"'
+DISK_WATERMARK_FORMS: Final = (
+    '"auto", a share such as 0.02 or "2%", bytes, or a size such as "1GiB"'
+)
 
 _BYTE_SIZE: Final = TypeAdapter(ByteSize)
-_HOST_NAME: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?", re.ASCII)
+_SIZE: Final = re.compile(
+    r"\s*\d+(\.\d+)?\s*[A-Za-z]*\s*", re.ASCII
+)  # ByteSize ignores what follows
+_PERCENT: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*", re.ASCII)
+_LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST_NAME: Final = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*", re.ASCII)
 _SCRAM_KEYS: Final = re.compile(r"SCRAM-SHA-256\$(\d{1,8}):([^$:]+)\$([^$:]+):([^$:]+)", re.ASCII)
 
 
@@ -58,6 +65,8 @@ def _size(text: str, forms: str) -> int:
     A plain int, because some of these numbers are compared for each frame, where a subclass of int
     costs more.
     """
+    if _SIZE.fullmatch(text) is None:
+        raise _not_of(forms)
     try:
         return int(_BYTE_SIZE.validate_python(text))
     except ValidationError:
@@ -77,10 +86,13 @@ def _watermark(value: object, forms: str = WATERMARK_FORMS) -> float | int:
     """A share of the machine's memory stays a float; an amount becomes an int of bytes."""
     if isinstance(value, str):
         text = value
+        percent = _PERCENT.fullmatch(text)
         try:
-            value = float(text)
+            value = float(text) if percent is None else float(percent[1]) / 100
         except ValueError:
             value = _size(text, forms)
+        if percent is not None and value > 1:
+            raise _not_of(forms)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _not_of(forms)
     if 0 < value <= 1:

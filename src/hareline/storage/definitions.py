@@ -186,8 +186,11 @@ class SqliteDefinitions(DefinitionStore, HostStore):
         self._waiting: dict[Callable[[StoreError], None], None] = {}
         self._highest_queue_id = 0  # of those that were handed out
         self._void_queue_id = 0  # SQLite would hand out ids up to this one again
-        if not may_create and not path.exists():
-            raise DefinitionsMissing(f"{path}: missing")
+        if not may_create:  # SQLite would remove the log beside an empty file, all that is left
+            if not path.exists():
+                raise DefinitionsMissing(f"{path}: missing")
+            if not path.stat().st_size:
+                raise DefinitionsMissing(f"{path}: empty")
         with self._told():
             # before SQLite does, which would let everybody read it, and its log with it
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))

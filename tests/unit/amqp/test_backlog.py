@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import cast
 
 import pytest
 
+from hareline.amqp import channel
 from hareline.amqp.backlog import BACKLOG_MAX_BYTES, FRAME_COST_BYTES
 from hareline.amqp.connection import OUTPUT_TURN_MAX_BYTES
+from hareline.turn import WORK_PER_TURN, Reading, Turn
 from hareline.wire.methods import Frame, commands, encode_method
 from hareline.wire.properties import Properties
 from tests.support.stores import FakeStore
@@ -399,3 +402,134 @@ def test_a_socket_that_is_full_stops_what_was_kept_and_goes_on_when_it_has_drain
     peer.expect(TX.CommitOk)  # it is in the socket's buffer
     peer.connection.on_socket_drained()
     peer.expect(QUEUE.DeclareOk)
+
+
+# ------------------------------------------------------------- and other reasons to hold the input
+
+LARGE = publish_octets(1, "d", b"x" * 100_000, PERSISTENT)
+
+
+class Greedy(Reading):
+    """Another client, whose input is all that so many turns may read."""
+
+    def __init__(self, turn: Turn, turns: int) -> None:
+        self._turn = turn
+        self._turns = turns
+        turn.wait_in_line(self)
+
+    def go_on(self) -> None:
+        self._turn.work += WORK_PER_TURN
+        self._turns -= 1
+        if self._turns:
+            self._turn.wait_in_line(self)
+
+
+def commit_with_much_behind(peer: Peer) -> None:
+    commit(peer)
+    for _ in range(BACKLOG_MAX_BYTES // len(LARGE) + 1):
+        peer.send_octets(LARGE)
+    peer.send_octets(LARGE * 2 + DECLARE)
+    peer.broker.run_turns()
+    assert not peer.is_read_from()
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"connection.blocked": True}])
+def test_much_that_waits_behind_a_commit_goes_on_after_an_alarm(
+    broker: SteppedBroker, store: FakeStore, capabilities: dict[str, object]
+) -> None:
+    peer = broker.connect(channels=(1,), capabilities=capabilities)
+    peer.declare("d", durable=True)
+    peer.call(1, TX.Select)
+    commit_with_much_behind(peer)
+    broker.context.alarms.set("memory")
+    broker.run_turns()
+    store.sync_all()
+    assert "queue.declare-ok" not in names(peer)
+    broker.context.alarms.clear("memory")
+    assert "queue.declare-ok" in names(peer)
+    assert peer.is_read_from()
+
+
+def test_much_that_waits_behind_a_commit_goes_on_beside_busy_clients(
+    broker: SteppedBroker, peer: Peer, store: FakeStore
+) -> None:
+    commit_with_much_behind(peer)
+    for _ in range(3):
+        Greedy(broker.turn, 3)
+    store.sync_all()
+    assert "queue.declare-ok" in names(peer)
+    assert peer.is_read_from()
+
+
+def test_what_waits_behind_a_commit_has_a_whole_share_of_a_turn_beside_a_busy_client(
+    broker: SteppedBroker, peer: Peer, store: FakeStore
+) -> None:
+    commit(peer, publish_octets(1, "t", b"x") * 100, DECLARE)
+    broker.run_turns()
+    Greedy(broker.turn, 1000)
+    store.sync_all()
+    peer.link.written = b""
+    turns = 0
+    while b"\x01d" not in peer.link.written:
+        broker.scheduled.pop(0)()
+        turns += 1
+        assert turns < 20
+
+
+def test_publishes_that_wait_behind_a_commit_block_their_connection_in_an_alarm(
+    broker: SteppedBroker, peer: Peer, store: FakeStore
+) -> None:
+    commit(peer)
+    broker.context.alarms.set("memory")
+    peer.send_octets(publish_octets(1, "t", b"x"))
+    assert names(peer) == ["connection.blocked"]
+    assert not peer.is_read_from()
+
+
+def test_the_backlogs_of_all_channels_have_one_bound(
+    broker: SteppedBroker, store: FakeStore
+) -> None:
+    channels = range(1, 20)
+    peer = broker.connect(channels=channels)
+    peer.declare("d", durable=True)
+    part = BACKLOG_MAX_BYTES // 10 + 1
+    sent = 0
+    for number in channels:
+        peer.call(number, TX.Select)
+        peer.publish(number, "d", b"x", properties=PERSISTENT)
+        peer.send(number, TX.Commit)
+    for number in channels:
+        if peer.is_read_from():
+            peer.send_octets(publish_octets(number, "d", bytes(part)))
+            sent += part
+    assert BACKLOG_MAX_BYTES < sent <= BACKLOG_MAX_BYTES + part
+    broker.run_turns()
+    store.sync_all()
+    assert names(peer) == ["tx.commit-ok"] * len(channels)
+    assert peer.is_read_from()
+
+
+def test_a_bug_in_what_waited_behind_a_commit_closes_the_connection(
+    broker: SteppedBroker, peer: Peer, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    commit(peer, encode_method(1, QUEUE.Purge, queue="d"), DECLARE)
+    peer.expect_nothing()
+    monkeypatch.setitem(cast("dict[object, object]", channel.HANDLERS), QUEUE.Purge, broken)
+    store.sync_all()
+    ok, closed = peer.receive()
+    assert (ok.name, closed.name) == ("tx.commit-ok", "connection.close")
+    assert closed.method.reply_code == 541
+
+
+def test_a_close_behind_a_commit_does_not_wait_for_the_end_of_an_alarm(
+    broker: SteppedBroker, peer: Peer, store: FakeStore
+) -> None:
+    commit(peer, publish_octets(1, "t", b"x"), encode_method(0, commands.Connection.Close, **CLOSE))
+    broker.context.alarms.set("memory")
+    broker.run_turns()
+    store.sync_all()
+    assert names(peer) == ["tx.commit-ok", "connection.close-ok"]
+    assert broker.queue("t").ready_count == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hareline.amqp.redelivery import ENTRIES_PER_TURN
-from hareline.wire.methods import commands
+from hareline.wire.methods import Frame, commands
 from hareline.wire.properties import Properties
 from hareline.wire.table import Table
 
@@ -265,3 +265,36 @@ def test_with_requeue_everything_goes_back_to_its_place(qpid: Peer) -> None:
     prioritised(qpid, "p", b"high", 9)
     qpid.send(1, BASIC.Recover, requeue=True)
     assert [one.body for one in qpid.receive()[1:]] == [b"high"]
+
+
+@pytest.mark.parametrize("method", [BASIC.Recover, BASIC.RecoverAsync])
+def test_what_only_goes_back_leaves_room_for_other_deliveries(method: type[Frame]) -> None:
+    broker = SteppedBroker()
+    peer = broker.connect(qpid="c1", channels=(1, 2))
+    peer.declare("q")
+    peer.declare("other")
+    peer.subscribe("q", "gone")
+    peer.fill("q", *[b"x"] * (3 * ENTRIES_PER_TURN))
+    peer.receive()
+    peer.call(1, BASIC.Cancel, consumer_tag="gone")
+    peer.subscribe("other", "stays")
+    peer.send(1, method, requeue=False)
+    peer.receive()
+    assert broker.queue("q").ready_count == 3 * ENTRIES_PER_TURN
+    broker.connect().publish(1, "other", b"new")
+    assert peer.bodies() == [b"new"]
+
+
+def test_recovers_that_wait_for_room_wait_once() -> None:
+    broker = SteppedBroker()
+    peer = broker.connect(qpid="c1", channels=(1,))
+    peer.declare("q")
+    peer.subscribe("q", "t")
+    peer.fill("q", b"1", b"2")
+    assert peer.bodies() == [b"1", b"2"]
+    peer.connection.on_socket_full()
+    for _ in range(100):
+        peer.send(1, BASIC.RecoverAsync, requeue=False)
+    assert len(peer.connection._waiters) <= 2
+    peer.connection.on_socket_drained()
+    assert peer.bodies() == [b"1", b"2"]

@@ -89,3 +89,12 @@ async def test_any_other_refusal_is_said_in_the_system_s_words(
         await bind_all([Address("listener", "::1", port)])
     option, reason = problem
     assert refused.value.problems == [(option, f"cannot listen on [::1]:{port}: {reason}")]
+
+
+async def test_what_is_no_name_at_all_is_said_so() -> None:
+    """Python encodes names before it asks the system."""
+    with pytest.raises(ListenError) as caught:
+        await bind_all([Address("listener", "nonsense..host", 0)])
+    assert caught.value.problems == [
+        ("listener.bind", "cannot listen on nonsense..host:0: not a host name")
+    ]

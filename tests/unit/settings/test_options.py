@@ -463,19 +463,29 @@ def test_what_the_store_cannot_do_is_refused(table: str, key: str, value: object
     assert place == f"{table}.{key}"
 
 
+@pytest.mark.parametrize(("given", "share"), [("60%", 0.6), (" 2.5 % ", 0.025), ("100%", 1.0)])
+def test_a_watermark_may_be_a_percentage(given: str, share: float) -> None:
+    settings = Settings.model_validate(
+        {"memory": {"watermark": given}, "disk": {"free_watermark": given}}
+    )
+    assert (settings.memory.watermark, settings.disk.free_watermark) == (share, share)
+
+
 @pytest.mark.parametrize(
     ("table", "key", "forms"),
     [
         ("limits", "frame_max_bytes", 'bytes or a size such as "64KiB"'),
-        ("memory", "watermark", 'a share such as 0.6, bytes, or a size such as "4GiB"'),
+        ("memory", "watermark", 'a share such as 0.6 or "60%", bytes, or a size such as "4GiB"'),
         (
             "disk",
             "free_watermark",
-            '"auto", a share such as 0.02, bytes, or a size such as "1GiB"',
+            '"auto", a share such as 0.02 or "2%", bytes, or a size such as "1GiB"',
         ),
     ],
 )
-@pytest.mark.parametrize("given", ["lots", "", "5 potatoes", "-1GiB"])
+@pytest.mark.parametrize(
+    "given", ["lots", "", "5 potatoes", "-1GiB", "70%%", "5%GiB", "200%", "16 MiB or so"]
+)
 def test_a_size_that_is_none_of_the_forms_is_answered_with_the_forms(
     table: str, key: str, forms: str, given: str
 ) -> None:

@@ -647,3 +647,13 @@ def test_of_deleted_queues_the_last_are_remembered(
         True,
         True,
     ]
+
+
+def test_an_empty_file_is_refused_before_sqlite_removes_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "definitions.sqlite"
+    log = tmp_path / "definitions.sqlite-wal"
+    path.touch()
+    log.write_bytes(b"all that is left")
+    with pytest.raises(DefinitionsMissing, match="empty"):
+        SqliteDefinitions(path, may_create=False)
+    assert log.read_bytes() == b"all that is left"

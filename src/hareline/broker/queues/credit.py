@@ -173,6 +173,9 @@ class CreditWindow:
             self._is_fresh = False
             self._mark()  # the queues of these are still to come
         else:
+            for consumer in self.invited:  # a busy queue does not come to it: the others' turn
+                self.waiting[consumer] = None
+            self.invited.clear()
             self._offer()
         return False
 

@@ -4,7 +4,9 @@ Called by ``dead_letter``. A dead letter may push another message out of a full 
 a third: so they are not published from within one another but one after the other, by whoever came
 first, and a long chain of full queues is a loop here and no recursion. What takes longer than
 ``SHARE_S`` has to wait until the event loop has looked at its sockets, so that a deleted queue with
-a million messages, or one with long histories, does not keep everybody else waiting.
+a million messages, or one with long histories, does not keep everybody else waiting. The share
+grows with what waits, and counts as work of the turn, so publishers that push messages out of full
+queues are slowed to what can be published.
 
 Invariant: dead letters are published in the order in which their messages died.             [hot]
 """
@@ -15,6 +17,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from hareline.turn import WORK_PER_S, Turn
+
 if TYPE_CHECKING:
     from hareline.broker.queues.dead_letter import DeadLetters
     from hareline.broker.queues.environment import QueueEnvironment
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from hareline.message import Message
 
 SHARE_S: Final = 0.005  # some hundred usual ones
+SHARES_MAX: Final = 10
+BATCHES_PER_SHARE: Final = 512
 
 
 class DeadLetterPost:
@@ -29,9 +35,10 @@ class DeadLetterPost:
 
     ``_is_occupied``: somebody publishes right now, or a timer is set to go on with it, or it is
     held. ``is_held``: by a recovery, when the queues have not got back yet what was in them.
+    ``turn`` is told what the publishing costs.
     """
 
-    __slots__ = ("_is_occupied", "_waiting", "is_held")
+    __slots__ = ("_is_occupied", "_waiting", "is_held", "turn")
 
     def __init__(self) -> None:
         self._waiting: deque[
@@ -39,6 +46,7 @@ class DeadLetterPost:
         ] = deque()
         self._is_occupied = False
         self.is_held = False
+        self.turn: Turn | None = None
 
     def take(
         self,
@@ -72,7 +80,8 @@ class DeadLetterPost:
         """Publish a share; the call of a timer for the rest, or of a broker that stops timers."""
         waiting = self._waiting
         running_s = environment.clock.running_s
-        due_s = running_s() + SHARE_S
+        start_s = running_s()
+        due_s = start_s + SHARE_S * min(SHARES_MAX, 1 + len(waiting) // BATCHES_PER_SHARE)
         is_due = False
         try:
             while waiting and not is_due:
@@ -86,6 +95,8 @@ class DeadLetterPost:
                         break
                 else:
                     waiting.popleft()
+            if self.turn is not None:
+                self.turn.work += int((running_s() - start_s) * WORK_PER_S)
         finally:  # also after an error, which costs the message that it was about and no other
             if waiting:
                 environment.timers.call_later(0.0, lambda: self.go_on(environment))

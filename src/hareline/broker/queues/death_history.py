@@ -198,11 +198,15 @@ def record_death(
         latest = b"F%b%b" % (len(fields).to_bytes(4, "big"), fields)
     deaths.insert(0, latest)
     barred = _barred_queues(deaths)
-    if len(barred) < len(deaths) - 1:  # it was rejected since those were forgotten
+    if reason == REJECTED:
         forgotten = b""
     size = sum(map(len, deaths))
     while len(deaths) > DEATHS_MAX or (size > DEATHS_MAX_BYTES and len(deaths) > _DEATHS_MIN):
         index = len(deaths) - _DEATHS_MIN
+        if index == len(barred):  # the latest rejection, since which the oldest death is none
+            index -= 1
+            if not index:
+                break
         if index < len(barred):
             forgotten += _digest(barred.pop(index))
         size -= len(deaths.pop(index))

@@ -181,7 +181,8 @@ class SelectiveDispatcher(Dispatcher):
     def hand_over_to(self, successor: Dispatcher) -> None:
         self._unpark_all()
         for consumer in self.consumers:
-            consumer.leave_ring()  # or they would keep each other alive
+            consumer.leave_ring()
+        self._willing.clear()
         super().hand_over_to(successor)
 
     # ---------------------------------------------------------------------- looking

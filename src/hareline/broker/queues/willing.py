@@ -142,6 +142,14 @@ class Willing:
             self.calm(consumer)
         return was_eager
 
+    def clear(self) -> None:
+        """Let go of all consumers, so that rings and levels do not keep each other alive."""
+        for level in self.levels:
+            level.rings.clear()
+        self.levels.clear()
+        self._by_priority.clear()
+        self._count = self._eager_count = 0
+
     def forget_level(self, priority: int) -> None:
         """No consumer has this priority any more."""
         if self._by_priority.pop(priority, None) is not None:

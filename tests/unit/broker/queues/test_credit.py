@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hareline.broker.queues.credit import CreditWindow
+from hareline.broker.queues.dispatcher import ENTRIES_PER_TURN
 from hareline.broker.queues.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
@@ -197,6 +198,28 @@ def test_a_consumer_with_a_full_output_does_not_keep_what_it_was_offered() -> No
     first.ack()
     channel.turn.run()
     assert channel.delivered == [4, 1]
+
+
+def test_one_that_is_never_served_in_a_busy_queue_does_not_keep_what_it_was_offered() -> None:
+    """There is always something left for a consumer of higher priority."""
+    channel = Channel(CreditWindow(1), 1, 5)
+    busy, quiet = channel.queues
+    first, second = channel.consumers
+    assert list(channel.window.waiting) == [second]
+    channel.publish(busy, 1)
+    channel.turn.run()
+    assert list(channel.window.waiting) == [second, first]
+    busy.add_consumer(RecordingConsumer(busy, "higher", priority=1, acknowledges=False))
+    first.ack()
+    for _ in range(4):
+        channel.publish(busy, ENTRIES_PER_TURN + 1)
+        channel.turn.step()
+    second.ack()  # now it is the turn of the other one, which is not served
+    for _ in range(8):
+        channel.publish(busy, ENTRIES_PER_TURN + 1)
+        channel.turn.step()
+    assert channel.delivered == [1, 2]
+    assert quiet.ready_count == 3
 
 
 def test_the_place_of_a_consumer_that_leaves_is_the_nexts() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from typing import Any
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -235,6 +236,25 @@ def test_a_selector_that_comes_back_finds_what_waited_for_it(plain: SelectiveQue
     again = plain.join(BLUE)
     assert again.class_bit == blue.class_bit
     assert (names(red), names(again)) == (["r1"], ["b1", "b2"])
+
+
+def test_a_consumer_that_was_in_this_lane_for_a_while_is_freed_when_it_leaves(
+    plain: SelectiveQueue,
+) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        leaves, stays = plain.join(), plain.join()
+        plain.leave(plain.join(RED))
+        assert not plain.is_selective()
+        leaver = ref(leaves)
+        plain.leave(leaves)
+        del leaves
+        assert leaver() is None
+        plain.put("r1")
+        assert names(stays) == ["r1"]
+    finally:
+        gc.enable()
 
 
 def test_consumers_of_one_selector_share_a_class_in_turn(plain: SelectiveQueue) -> None:

@@ -320,6 +320,8 @@ def _blame(reading: Reading, option: str, problem: str) -> str:
 
 def _reason(error: OSError) -> str:
     """What the system refused, without the errno: for people, not for programs."""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"{error.filename}: not a directory"
     if error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return error.strerror or str(error)

@@ -405,11 +405,13 @@ def test_an_address_that_cannot_be_had_is_blamed_on_what_set_it(
     ]
 
 
-def test_a_data_directory_that_cannot_be_made_ends_with_a_message(tmp_path: Path) -> None:
+@pytest.mark.parametrize("within", ["", "data"], ids=["the file itself", "below a file"])
+def test_a_data_directory_that_cannot_be_made_ends_with_a_message(
+    tmp_path: Path, within: str
+) -> None:
     file = tmp_path / "file"
     file.touch()
-    done = _command(
-        "serve", "--port", "0", "--management-port", "0", "--data-dir", str(file / "data")
-    )
+    place = file / within
+    done = _command("serve", "--port", "0", "--management-port", "0", "--data-dir", str(place))
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"hareline: {file / 'data'}: Not a directory"
+    assert done.stderr.splitlines()[-1] == f"hareline: {place}: not a directory"

@@ -131,7 +131,7 @@ class Broker:
         self._timers = LoopTimers(loop, clock)
         self.context = Context(
             clock=clock,
-            turn=Turn(self._timers.call_soon, clock.running_s),
+            turn=Turn(self._timers.call_soon, time.monotonic),
             users=UserRegistry(_users(settings, settings), settings.auth.loopback_users),
             mechanisms=MechanismRegistry(settings.auth.mechanisms),
             identity=_identity(settings),

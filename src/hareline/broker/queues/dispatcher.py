@@ -381,10 +381,15 @@ class Dispatcher:
         for window in consumer.windows:
             if window.refuses(consumer, size):
                 return 0
-        entries = self._queue.acquire(max(1, limit))
-        sizes = [entry.message.size for entry in entries]
-        for window in consumer.windows:
-            window.use_all(consumer, sizes)
+        if limit > 1:
+            entries = self._queue.acquire(limit)
+            sizes = [entry.message.size for entry in entries]
+            for window in consumer.windows:
+                window.use_all(consumer, sizes)
+        else:
+            entries = self._queue.acquire(1)
+            for window in consumer.windows:
+                window.use(consumer, size)
         if consumer.credit > len(entries):
             ring.append(consumer)
             consumer.is_active = True
@@ -392,10 +397,11 @@ class Dispatcher:
 
     def _next_readable(self) -> QueueEntry | None:
         """The next entry, left where it is; those before it that cannot be read leave."""
-        order = self._order
+        order, queue = self._order, self._queue
         entry = order.peek()
-        while entry is not None and not self._queue.with_content([entry], are_in_place=True):
-            entry = order.peek()
+        if queue.has_stored_contents:
+            while entry is not None and not queue.with_content([entry], are_in_place=True):
+                entry = order.peek()
         return entry
 
     def _hand_over(self, consumer: Consumer, entries: list[QueueEntry]) -> int:

@@ -6,11 +6,13 @@ import sys
 
 import pytest
 
+from hareline.broker.queues import dead_letter_post
 from hareline.broker.queues.dead_letter import DeadLetters
-from hareline.broker.queues.dead_letter_post import SHARE_S
+from hareline.broker.queues.dead_letter_post import SHARE_S, SHARES_MAX
 from hareline.broker.queues.death_history import DEATHS_MAX
 from hareline.broker.queues.queue import DeathReason, Queue
 from hareline.message import Message
+from hareline.turn import WORK_PER_S
 from tests.support.dead_letters import SmallBroker, drop, publish, reject, summary, take
 
 SHARE = 10
@@ -71,6 +73,30 @@ def test_a_circle_of_more_queues_than_a_history_has_ends(broker: SmallBroker) ->
     assert letters is not None
     assert (letters.cycle_count, letters.published_count) == (1, 0)
     assert len(broker.environment.dead_letter_post) == 0
+
+
+@pytest.mark.parametrize(
+    ("waiting", "shares"), [(15, 1), (30, 2), (70, 4), (400, SHARES_MAX)], ids=str
+)
+def test_the_share_grows_with_what_waits_and_counts_as_work_of_the_turn(
+    slow_broker: SmallBroker, monkeypatch: pytest.MonkeyPatch, waiting: int, shares: int
+) -> None:
+    """Else publishers that push messages out of full queues could be faster, for ever."""
+    monkeypatch.setattr(dead_letter_post, "BATCHES_PER_SHARE", 20)
+    post = slow_broker.environment.dead_letter_post
+    post.turn = slow_broker.turn
+    slow_broker.queue("dead")
+    queue = slow_broker.queue("q", exchange="", routing_key="dead")
+    post.hold()
+    for _ in range(waiting):
+        publish(queue)
+    for entry in queue.acquire(waiting):
+        queue.reject([entry])
+    assert len(post) == waiting
+    post.release(slow_broker.environment)
+    published = len(slow_broker.routed)
+    assert shares * (SHARE - 1) < published <= shares * SHARE
+    assert slow_broker.turn.work >= published * SHARE_S / SHARE * WORK_PER_S
 
 
 def test_two_full_queues_that_push_into_one_another_come_to_rest(broker: SmallBroker) -> None:

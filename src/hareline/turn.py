@@ -1,16 +1,16 @@
 """The end-of-turn routine: what happens after the reads of one loop turn, in a written order.
 
-Reads only *mark* work; ``finish`` then does it: readers that had used up their share go on, every
-marked queue dispatches (bounded), then the store is handed what must survive, then every marked
-connection writes once. ``schedule`` is injected (``loop.call_soon`` in the server, nothing in a
-unit test, which calls ``finish`` by hand), so there is no asyncio here.
+Reads only *mark* work; ``finish`` then does it: connections whose input had used up its share go
+on, every marked queue dispatches (bounded), then the store is handed what must survive, then every
+marked connection writes once. ``schedule`` is injected (``loop.call_soon`` in the server, nothing
+in a unit test, which calls ``finish`` by hand), so there is no asyncio here.
 
 How much one turn reads is bounded by *work*, not by octets: a publish of 60 octets may be routed to
-a thousand queues. One unit is an entry added to a queue, or the time that takes; readers count it
-in ``work``, stop at ``WORK_PER_SHARE`` each, and wait in line for the next turn.
+a thousand queues. One unit is an entry added to a queue, or the time that takes; connections count
+it in ``work``, stop at ``WORK_PER_SHARE`` each, and wait in line for the next turn.
 
-Invariant: whatever is marked is run by exactly one later ``finish``, and whoever waits in line goes
-on in one.
+Invariant: whatever is marked is run by exactly one later ``finish``, and what waits in line goes on
+in one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORK_PER_SHARE: Final = 4_096
 DISPATCH_S: Final = 0.02
 
 
-class Reading(Protocol):
+class Receiving(Protocol):
     def go_on(self) -> None:
         """Handle more of what was read, up to a share."""
 
@@ -74,7 +74,7 @@ class Turn:
         self._schedule = schedule
         self.now = now
         self._queues: list[Dispatching] = []
-        self._line: deque[Reading] = deque()
+        self._line: deque[Receiving] = deque()
         self.work = 0
         self._connections: list[Draining] = []
         self._is_armed = False
@@ -91,9 +91,9 @@ class Turn:
         self._connections.append(connection)
         self.arm()
 
-    def wait_in_line(self, reader: Reading) -> None:
-        """Call ``reader.go_on`` in a later turn, after those who came before."""
-        self._line.append(reader)
+    def wait_in_line(self, connection: Receiving) -> None:
+        """Call ``connection.go_on`` in a later turn, after those that came before."""
+        self._line.append(connection)
         self.arm()
 
     def arm(self) -> None:

@@ -205,7 +205,7 @@ def test_a_turn_that_is_asked_for_while_connections_write_comes() -> None:
 # -------------------------------------------------------------------------------- shares of a turn
 
 
-class Reader:
+class Receiver:
     """Has this much work to do, and stops after a share."""
 
     def __init__(self, log: list[str], name: str, turn: Turn, work: int) -> None:
@@ -223,11 +223,11 @@ class Reader:
             self._turn.wait_in_line(self)
 
 
-def test_readers_go_on_in_the_order_in_which_they_came() -> None:
+def test_receivers_go_on_in_the_order_in_which_they_came() -> None:
     log: list[str] = []
     turn = ManualTurn()
     for name, shares in (("a", 2), ("b", 1), ("c", 3)):
-        turn.wait_in_line(Reader(log, name, turn, shares * WORK_PER_SHARE))
+        turn.wait_in_line(Receiver(log, name, turn, shares * WORK_PER_SHARE))
     turn.run()
     assert log == ["a", "b", "c", "a", "c", "c"]
 
@@ -237,7 +237,7 @@ def test_a_turn_reads_no_more_than_its_work_allows() -> None:
     turn = ManualTurn()
     shares = WORK_PER_TURN // WORK_PER_SHARE
     for number in range(2 * shares + 1):
-        turn.wait_in_line(Reader(log, str(number), turn, WORK_PER_SHARE))
+        turn.wait_in_line(Receiver(log, str(number), turn, WORK_PER_SHARE))
     turn.step()
     assert log == [str(number) for number in range(shares)]
     assert turn.work == 0, "the next turn starts anew"
@@ -251,7 +251,7 @@ def test_one_that_waits_goes_on_though_others_have_read_all_that_a_turn_may() ->
     log: list[str] = []
     turn = ManualTurn()
     for name in ("a", "b"):
-        turn.wait_in_line(Reader(log, name, turn, 1))
+        turn.wait_in_line(Receiver(log, name, turn, 1))
     turn.work = WORK_PER_TURN
     turn.step()
     assert log == ["a"]
@@ -259,11 +259,11 @@ def test_one_that_waits_goes_on_though_others_have_read_all_that_a_turn_may() ->
     assert log == ["a", "b"]
 
 
-def test_what_readers_mark_is_done_in_the_same_turn() -> None:
+def test_what_receivers_mark_is_done_in_the_same_turn() -> None:
     log: list[str] = []
     turn = ManualTurn()
 
-    class Marking(Reader):
+    class Marking(Receiver):
         def go_on(self) -> None:
             super().go_on()
             turn.mark_queue(Work(log, "q"))

@@ -10,7 +10,7 @@ import pytest
 from hareline.amqp import channel
 from hareline.amqp.backlog import BACKLOG_MAX_BYTES, FRAME_COST_BYTES
 from hareline.amqp.connection import OUTPUT_TURN_MAX_BYTES
-from hareline.turn import WORK_PER_TURN, Reading, Turn
+from hareline.turn import WORK_PER_TURN, Receiving, Turn
 from hareline.wire.methods import Frame, commands, encode_method
 from hareline.wire.properties import Properties
 from tests.support.stores import FakeStore
@@ -409,7 +409,7 @@ def test_a_socket_that_is_full_stops_what_was_kept_and_goes_on_when_it_has_drain
 LARGE = publish_octets(1, "d", b"x" * 100_000, PERSISTENT)
 
 
-class Greedy(Reading):
+class Greedy(Receiving):
     """Another client, whose input is all that so many turns may read."""
 
     def __init__(self, turn: Turn, turns: int) -> None:

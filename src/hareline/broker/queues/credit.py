@@ -9,8 +9,8 @@ through when nothing else is outstanding, so that it cannot block its queue for 
 
 Consumers that share a window may read different queues. One that the window refuses stands in
 line, and credit that comes back is offered to those at its head, as many as there is credit for:
-they are *invited*. While there is a line nobody else is served, so a busy queue cannot keep a quiet
-one waiting. Whoever was served goes to the end of the line with its next entry.
+they are *invited*. While there is a line no other consumer is served, so a busy queue cannot keep a
+quiet one waiting. A consumer that was served goes to the end of the line with its next entry.
 """
 
 from __future__ import annotations

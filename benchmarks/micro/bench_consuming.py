@@ -69,7 +69,7 @@ def deliver(
         queue,
         acknowledges=acknowledges,
         is_exclusive=False,
-        wish=ConsumerArguments(),
+        options=ConsumerArguments(),
         prefetch_count=0,
         windows=(),
         arguments={},

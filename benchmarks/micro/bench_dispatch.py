@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from benchmarks.micro.stand import NullConsumer, Stand, message
 from benchmarks.micro.timing import finish, measure
-from hareline.broker.queues.credit import CreditWindow
-from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.dispatch.credit import CreditWindow
+from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from hareline.message import Message
 

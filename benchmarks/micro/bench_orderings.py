@@ -16,13 +16,13 @@ from itertools import cycle, islice
 from benchmarks.micro.stand import message
 from benchmarks.micro.timing import finish, measure
 from hareline.broker.queues.entry import SETTLED, RankedEntry
-from hareline.broker.queues.fifo import FifoOrder
-from hareline.broker.queues.last_value import LastValueOrder
-from hareline.broker.queues.order import EntryOrder
-from hareline.broker.queues.priority import rabbitmq_levels
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.orders.last_value_order import LastValueOrder
+from hareline.broker.queues.orders.order import EntryOrder
+from hareline.broker.queues.orders.priority import rabbitmq_levels
+from hareline.broker.queues.orders.sorted import SortedOrder
 from hareline.broker.queues.property_cache import PropertyCache
 from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.sorted import SortedOrder
 from hareline.message import Message, Table
 from hareline.turn import Turn
 from hareline.wire.properties import Properties, encode_properties

@@ -9,7 +9,13 @@ Divide by 1000 for microseconds a message.
 
 from __future__ import annotations
 
-from benchmarks.micro.stand import NO_PROPERTIES, USUAL_PROPERTIES, NullLink, Stand, publish_octets
+from benchmarks.micro.stand import (
+    NO_PROPERTIES,
+    USUAL_PROPERTIES,
+    NullTransport,
+    Stand,
+    publish_octets,
+)
 from benchmarks.micro.timing import finish, measure
 from hareline.amqp.connection import Connection
 from hareline.wire.encoder import ack_frame
@@ -95,7 +101,7 @@ class Path:
 
 def _written(connection: Connection) -> int:
     link = connection.link
-    assert isinstance(link, NullLink)
+    assert isinstance(link, NullTransport)
     return link.written_bytes
 
 

@@ -10,7 +10,7 @@ import random
 from benchmarks.micro.stand import message
 from benchmarks.micro.timing import finish, measure
 from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from hareline.turn import Turn
 

@@ -13,10 +13,10 @@ from itertools import cycle, islice
 from benchmarks.micro.bench_dispatch import Options, add_consumers
 from benchmarks.micro.stand import NullConsumer, Stand, message
 from benchmarks.micro.timing import finish, measure
-from hareline.broker.queues.fifo import FifoOrder
-from hareline.broker.queues.groups import Groups, GroupType
+from hareline.broker.queues.dispatch.groups import Groups, GroupType
+from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
+from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.selective import SelectiveDispatcher
 from hareline.broker.selectors.selector import Selector, compile_selector
 from hareline.message import Message, Table
 from hareline.wire.properties import Properties, encode_properties

@@ -15,13 +15,13 @@ from pathlib import Path
 from benchmarks.micro.stand import message
 from benchmarks.micro.timing import finish, measure
 from hareline.broker.queues.entry import ACQUIRED, SETTLED, QueueEntry
-from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from hareline.message import UNWRITTEN, Message
-from hareline.storage.durable import DurableStore
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.syncer import InlineSyncer
-from hareline.storage.recovered import RecoveredState
+from hareline.storage.recovery.state import RecoveredState
+from hareline.storage.writing.durable import DurableStore
 from hareline.turn import Turn
 
 ENTRIES = 20_000
@@ -123,10 +123,12 @@ class Subject:
 
     def read(self) -> None:
         assert self.store is not None
-        shelf = self.store.shelf
-        assert shelf is not None
+        content_store = self.store.content_store
+        assert content_store is not None
         for start in range(0, ENTRIES, RUN):
-            shelf.read_run([entry.message.position for entry in self.entries[start : start + RUN]])
+            content_store.read_run(
+                [entry.message.position for entry in self.entries[start : start + RUN]]
+            )
 
 
 def main() -> None:

@@ -12,12 +12,12 @@ from typing import Any
 
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
-from hareline.amqp.context import Context, Identity, Limits, Link
+from hareline.amqp.context import Context, Identity, Limits, Transport
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS
 from hareline.auth.users import User, UserRegistry
-from hareline.broker.queues.consumer import Consumer
+from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
@@ -45,7 +45,7 @@ class NullTimer(Timer):
         """There is nothing to cancel: it never runs."""
 
 
-class NullLink(Link):
+class NullTransport(Transport):
     """Counts what is written, and keeps the last of it."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class Stand:
 
     def connect(self, *channels: int) -> Connection:
         """A connection that has been through the handshake, with these channels open."""
-        connection = Connection(self.context, NullLink())
+        connection = Connection(self.context, NullTransport())
         for octets in (
             PROTOCOL_HEADER,
             encode_method(

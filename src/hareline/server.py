@@ -31,7 +31,7 @@ from hareline.auth.permissions import Permissions
 from hareline.auth.scram import MECHANISM as SCRAM
 from hareline.auth.scram import PasswordKeys, ScramKeys, salt_of
 from hareline.auth.users import User, UserRegistry
-from hareline.broker.queues.paging import set_spooling
+from hareline.broker.queues.paging.window import set_spooling
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.errors import ConfigurationError
@@ -48,11 +48,11 @@ from hareline.settings import Settings, changed_options, restart_options
 from hareline.settings import User as UserSettings
 from hareline.settings import VirtualHost as VhostSettings
 from hareline.storage.directory import DIRECTORY_MODE
+from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.storage.journal.damage import Decision
 from hareline.storage.memory import MemoryDefinitions, MemoryStore
 from hareline.storage.opening import DiskStorage, StorageCallbacks, StorageOptions
-from hareline.storage.recovery import RecoveryListener, VhostRecovery
-from hareline.storage.store import DefinitionStore, MessageStore
+from hareline.storage.recovery.read_journal import RecoveryListener, VhostRecovery
 from hareline.turn import Turn
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class Broker:
             storage.definitions,
             storage.next_offsets,
             storage.contents,
-            storage.shelf,
+            storage.content_store,
             listener,
             storage.progress,
         )

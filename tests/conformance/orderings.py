@@ -14,12 +14,12 @@ from functools import partial, total_ordering
 from typing import Any, Final
 
 from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.fifo import FifoOrder
-from hareline.broker.queues.last_value import LastValueOrder
-from hareline.broker.queues.log import LogOrder
-from hareline.broker.queues.order import EntryOrder
-from hareline.broker.queues.priority import qpid_levels, rabbitmq_levels
-from hareline.broker.queues.sorted import SortedOrder
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.orders.last_value_order import LastValueOrder
+from hareline.broker.queues.orders.log_order import LogOrder
+from hareline.broker.queues.orders.order import EntryOrder
+from hareline.broker.queues.orders.priority import qpid_levels, rabbitmq_levels
+from hareline.broker.queues.orders.sorted import SortedOrder
 
 KEY: Final = "k"
 

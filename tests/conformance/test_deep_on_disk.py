@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from hareline.broker.queues import paging
-from hareline.broker.queues.paging import set_spooling
+from hareline.broker.queues.paging import window as paging
+from hareline.broker.queues.paging.window import set_spooling
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.message import TRANSIENT, UNWRITTEN, StoredMessage, Table
-from hareline.storage.durable import DurableStore
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.syncer import InlineSyncer
-from hareline.storage.recovered import RecoveredState
+from hareline.storage.recovery.state import RecoveredState
+from hareline.storage.writing.durable import DurableStore
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
@@ -80,7 +80,7 @@ def publish(disk: Disk, queue: Queue, first: int, end: int, position: int) -> No
             headers=Table({"k": f"{number * 7 % 50:02}"}),
         )
         message.position = position
-        if queue.is_guarded:
+        if queue.needs_admission:
             assert queue.accept(message)
         else:
             queue.enqueue(message)

@@ -15,9 +15,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues import fifo
-from hareline.broker.queues import sorted as sorted_order
 from hareline.broker.queues.entry import SETTLED, QueueEntry, RankedEntry
+from hareline.broker.queues.orders import fifo
+from hareline.broker.queues.orders import sorted as sorted_order
 from hareline.broker.queues.queue import Queue
 from hareline.message import Message, Table
 from tests.support.messages import make_message

@@ -13,14 +13,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from hareline.broker.queues import fifo, pages, paging
 from hareline.broker.queues.entry import SETTLED
-from hareline.broker.queues.overflow import Overflow
-from hareline.broker.queues.paging import set_spooling
+from hareline.broker.queues.orders import fifo
+from hareline.broker.queues.paging import pages
+from hareline.broker.queues.paging import window as paging
+from hareline.broker.queues.paging.window import set_spooling
+from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue
 from hareline.message import TRANSIENT, UNWRITTEN, ContentSource, Message, SpooledMessage
-from hareline.storage.store import MessageStore
-from tests.support.shelves import PagedQueue, ShelvingStore
+from hareline.storage.interface import MessageStore
+from tests.support.content_stores import PagedQueue, PagingStore
 from tests.support.turns import ManualTurn
 
 from .orderings import ORDERINGS, Ordering
@@ -117,7 +119,7 @@ class PagedModel(QueueModel):
             assert len(self.paged.ledger.living) <= unacked
         self.queue.on_deleted()
         # what somebody still looks at (the reports of hypothesis do) is dropped when he is done
-        assert set(self.paged.shelf.spooled) == CountedMessage.living
+        assert set(self.paged.content_store.spooled) == CountedMessage.living
         super().teardown()
 
 
@@ -237,7 +239,7 @@ class PagedReadingModel(ReadingModel):
 
     def make_store(self) -> MessageStore:
         make_small(self.patch)
-        self.store = ShelvingStore(keeps_all=True)
+        self.store = PagingStore(keeps_all=True)
         self.turn.write_pending = self.store.write_pending
         return self.store
 
@@ -269,7 +271,7 @@ class PagedPoliciesModel(PoliciesModel):
     def make_store(self) -> MessageStore:
         make_small(self.patch)
         self.patch.setattr(Queue, "has_entries_to_itself", False)
-        self.store = ShelvingStore(keeps_all=True)
+        self.store = PagingStore(keeps_all=True)
         self.turn.write_pending = self.store.write_pending
         return self.store
 

@@ -24,11 +24,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues import expiry, queue, selective
-from hareline.broker.queues.arguments import parse_queue_arguments
-from hareline.broker.queues.build import QueueDefaults, make_queue
-from hareline.broker.queues.credit import UNLIMITED
-from hareline.broker.queues.dead_letter import DeadLetters
+from hareline.broker.queues import queue
+from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
+from hareline.broker.queues.declare.arguments import parse_queue_arguments
+from hareline.broker.queues.declare.build import QueueDefaults, make_queue
+from hareline.broker.queues.dispatch import selective
+from hareline.broker.queues.dispatch.credit import UNLIMITED
+from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
 from hareline.broker.queues.entry import (
     ACQUIRED,
     HELD,
@@ -39,14 +41,14 @@ from hareline.broker.queues.entry import (
     RankedEntry,
 )
 from hareline.broker.queues.environment import QueueEnvironment
+from hareline.broker.queues.policies import expiry
 from hareline.broker.queues.queue import DeathReason, Queue
-from hareline.broker.queues.selective import SelectiveDispatcher
 from hareline.broker.selectors.selector import compile_selector
 from hareline.clock import Clock
 from hareline.events import Event
 from hareline.message import Message, Table
+from hareline.storage.interface import MessageStore
 from hareline.storage.memory import MemoryStore
-from hareline.storage.store import MessageStore
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers
@@ -221,7 +223,7 @@ class PoliciesModel(RuleBasedStateMachine):
             timers=self.timers,
             report=self._report,
             route=self._route,
-            on_guard_changed=self._on_guard_changed,
+            on_admission_changed=self._on_guard_changed,
             vhost_name="/",
             store=self.make_store(),
         )
@@ -349,7 +351,7 @@ class PoliciesModel(RuleBasedStateMachine):
         if ttl_ms is not None:
             message = message.expiring_at(self.clock.now_ms + ttl_ms)
         before = self.queue.next_offset
-        if not (self.queue.is_guarded or message.expires_at_ms):
+        if not (self.queue.needs_admission or message.expires_at_ms):
             self.queue.enqueue(message)
         elif not self.queue.accept(message):
             self._check_refusal()

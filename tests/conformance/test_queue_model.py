@@ -19,8 +19,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues import dispatcher
-from hareline.broker.queues.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.dispatch import plain as dispatcher
+from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.message import UNWRITTEN, Message

@@ -20,14 +20,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues import reading
-from hareline.broker.queues.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.dispatch import reading
+from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.dispatch.start_position import FIRST, LAST, NEXT, Start
 from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.start import FIRST, LAST, NEXT, Start
 from hareline.broker.selectors.selector import compile_selector
 from hareline.message import Message
+from hareline.storage.interface import MessageStore
 from hareline.storage.memory import MemoryStore
-from hareline.storage.store import MessageStore
 from hareline.wire.table import Table
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
@@ -104,7 +104,7 @@ class ReadingModel(RuleBasedStateMachine):
         for value in values:
             message = make_message(b"x" * value, priority=value, headers=Table({"k": value % 3}))
             self.prepare(message)
-            if self.queue.is_guarded:
+            if self.queue.needs_admission:
                 assert self.queue.accept(message)
             else:
                 self.queue.enqueue(message)

@@ -21,12 +21,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues import selective
-from hareline.broker.queues.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.dispatch import selective
+from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.dispatch.groups import Groups
+from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
 from hareline.broker.queues.entry import ACQUIRED, PARKED, READY, SETTLED, QueueEntry
-from hareline.broker.queues.groups import Groups
 from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.selective import SelectiveDispatcher
 from hareline.broker.selectors.selector import compile_selector
 from hareline.message import Message
 from tests.support.consumers import RecordingConsumer
@@ -128,7 +128,7 @@ class SelectiveModel(RuleBasedStateMachine):
             )
             self.published += 1
             self.prepare(message)
-            if self.queue.is_guarded:
+            if self.queue.needs_admission:
                 assert self.queue.accept(message)
             else:
                 self.queue.enqueue(message)

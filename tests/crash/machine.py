@@ -19,17 +19,17 @@ from hareline.broker.vhost import VirtualHost
 from hareline.clock import ManualClock
 from hareline.message import TRANSIENT, UNWRITTEN, Message
 from hareline.storage.definitions import SqliteDefinitions
-from hareline.storage.durable import DurableStore
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.syncer import InlineSyncer
 from hareline.storage.journal.writer import Sync
-from hareline.storage.progress import RecoveryProgress
-from hareline.storage.recovery import (
+from hareline.storage.recovery.progress import RecoveryProgress
+from hareline.storage.recovery.read_journal import (
     JournalRecovery,
     RecoveryListener,
     VhostRecovery,
     known_queues,
 )
+from hareline.storage.writing.durable import DurableStore
 from tests.crash.forgetful_files import ForgetfulFiles, Operation
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
@@ -164,13 +164,13 @@ class Machine:
             continue
         next_offsets = {each: queue.next_offset for each, queue in recovery.state.queues.items()}
         self.store.start(recovery.state)
-        assert self.store.shelf is not None
+        assert self.store.content_store is not None
         restored = VhostRecovery(
             self.vhost,
             self.definitions,
             next_offsets,
             recovery.contents,
-            self.store.shelf,
+            self.store.content_store,
             listener,
             progress,
         )
@@ -202,7 +202,7 @@ class Machine:
             message = message.expiring_at(message.arrival_ms + int(properties["expiration"]))
         queues, _ = self.vhost.route(self.vhost.exchange(exchange), [routing_key], message)
         for queue in queues:
-            if queue.is_guarded or message.expires_at_ms:
+            if queue.needs_admission or message.expires_at_ms:
                 queue.accept(message)
             else:
                 queue.enqueue(message)

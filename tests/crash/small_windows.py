@@ -12,8 +12,10 @@ from typing import Final
 
 import pytest
 
-from hareline.broker.queues import fifo, pages, paging
-from hareline.storage import recovery
+from hareline.broker.queues.orders import fifo
+from hareline.broker.queues.paging import pages
+from hareline.broker.queues.paging import window as paging
+from hareline.storage.recovery import read_journal as recovery
 
 WINDOW_ENTRIES: Final = 5
 PAGE_ENTRIES: Final = 3

@@ -23,8 +23,9 @@ from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, LargeMessage, Message
 from hareline.server import Broker
 from hareline.settings import Auth, Journal, Listener, Management, Settings, User
-from hareline.storage import replay_range, replay_source
-from hareline.storage.replay_range import ReplayRange
+from hareline.storage.replaying import range as replay_range
+from hareline.storage.replaying import source as replay_source
+from hareline.storage.replaying.range import ReplayRange
 from tests.support.messages import make_message
 
 DEADLINE_S = 30.0

@@ -10,7 +10,7 @@ import pytest
 from pamqp import commands, frame
 
 from hareline.amqp.connection import OUTPUT_TURN_MAX_BYTES
-from hareline.broker.queues import dispatcher
+from hareline.broker.queues.dispatch import plain as dispatcher
 from hareline.net.shell import UNREAD_OUTPUT_MAX, ConnectionShell
 from hareline.server import Broker
 from hareline.settings import Limits, Settings

@@ -7,8 +7,8 @@ consumer activates itself again.
 
 from __future__ import annotations
 
-from hareline.broker.queues.consumer import Consumer
-from hareline.broker.queues.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.dispatch.consumer import Consumer
+from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import Selector

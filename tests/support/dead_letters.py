@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hareline.broker.queues.dead_letter import DeadLetters
+from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
 from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.fifo import FifoOrder
-from hareline.broker.queues.overflow import Overflow
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue
 from hareline.events import Event
 from hareline.message import Message, Table
@@ -36,7 +36,7 @@ class SmallBroker:
             timers=self.timers,
             report=self._report,
             route=self.route,
-            on_guard_changed=self._on_guard_changed,
+            on_admission_changed=self._on_guard_changed,
             vhost_name="/",
             store=MemoryStore(),
         )

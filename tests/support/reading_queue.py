@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hareline.broker.queues.credit import CreditWindow
-from hareline.broker.queues.start import FIRST, Start
+from hareline.broker.queues.dispatch.credit import CreditWindow
+from hareline.broker.queues.dispatch.start_position import FIRST, Start
 from hareline.broker.selectors.selector import compile_selector
 from hareline.wire.table import Table
 from tests.support.consumers import RecordingConsumer
@@ -38,7 +38,7 @@ class ReadingQueue:
                 body, headers=None if headers is None else Table(headers), **properties
             )
             message.arrival_ms = self.timers.clock.now_ms
-            if self.queue.is_guarded:
+            if self.queue.needs_admission:
                 assert self.queue.accept(message)
             else:
                 self.queue.enqueue(message)

@@ -12,18 +12,18 @@ from typing import Any
 
 from hareline.broker.queues.entry import ACQUIRED, READY, SETTLED
 from hareline.message import UNWRITTEN, Message
-from hareline.storage.durable import DurableStore
-from hareline.storage.freeing import Freeing
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import SETTLE, decode_settle
 from hareline.storage.journal.syncer import InlineSyncer
-from hareline.storage.ledger import DurableLedger
-from hareline.storage.liveness import Moves
-from hareline.storage.progress import RecoveryProgress
-from hareline.storage.recovered import RecoveredState
-from hareline.storage.recovery import JournalRecovery, RecoveryListener
-from hareline.storage.replay import KnownQueue
+from hareline.storage.recovery.live_entries import KnownQueue
+from hareline.storage.recovery.progress import RecoveryProgress
+from hareline.storage.recovery.read_journal import JournalRecovery, RecoveryListener
+from hareline.storage.recovery.state import RecoveredState
+from hareline.storage.space.freeing import Freeing
+from hareline.storage.space.liveness import Moves
+from hareline.storage.writing.durable import DurableStore
+from hareline.storage.writing.ledger import DurableLedger
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.messages import make_message
 from tests.support.segments import Listener, read_all
@@ -214,7 +214,11 @@ class Reopened(StoreStand):
         super().__init__(files, state=recovery.state, **options)
         self.found: dict[int, dict[int, FakeEntry]] = {queue_id: {} for queue_id in queue_ids}
         for queue_id, contents in recovery.contents.items():
-            messages = self.store.shelf.read_run(contents.positions) if self.store.shelf else []
+            messages = (
+                self.store.content_store.read_run(contents.positions)
+                if self.store.content_store
+                else []
+            )
             for offset, message in zip(contents.offsets, messages, strict=True):
                 entry = FakeEntry(message, offset)
                 entry.delivery_count = contents.delivery_counts.get(offset, 0)

@@ -1,9 +1,9 @@
 """A store whose disk is the test's hand: batches become durable, or fail, when a test says so.
 
-Stands for ``hareline.storage.durable.DurableStore`` in the tests of everything that waits for it,
-and writes down what queues tell it. It keeps the contract of ``storage.store`` and checks that the
-others do: an entry is added before it is settled, settled once at most, and nothing is said of a
-queue that was forgotten.
+Stands for ``hareline.storage.writing.durable.DurableStore`` in the tests of everything that waits
+for it, and writes down what queues tell it. It keeps the contract of ``storage.interface`` and
+checks that the others do: an entry is added before it is settled, settled once at most, and nothing
+is said of a queue that was forgotten.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hareline.broker.queues.entry import SETTLED, QueueEntry
 from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, Message
+from hareline.storage.interface import MessageStore, QueueLedger
 from hareline.storage.memory import MemoryDefinitions
-from hareline.storage.store import MessageStore, QueueLedger
 
 
 class FakeLedger(QueueLedger):
@@ -57,10 +57,10 @@ class FakeLedger(QueueLedger):
         self.settled.append(entry.offset)
         self.store.settled_count += 1
 
-    def keep_leaving(self, entry: QueueEntry) -> None:
+    def hold_for_dead_letter(self, entry: QueueEntry) -> None:
         assert entry.state == SETTLED, entry
 
-    def settle_left(self, entry: QueueEntry) -> None:
+    def release_hold(self, entry: QueueEntry) -> None:
         self.settle(entry)
 
     def settle_paged(self, offsets: Sequence[int], positions: Sequence[int]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
-from hareline.broker.queues.dead_letter import DeadLetters
+from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.expiry import Expiry
-from hareline.broker.queues.fifo import FifoOrder
-from hareline.broker.queues.hold import Hold
-from hareline.broker.queues.order import EntryOrder
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.orders.order import EntryOrder
+from hareline.broker.queues.policies.expiry import Expiry
+from hareline.broker.queues.policies.hold import Hold
 from hareline.broker.queues.queue import Queue
 from hareline.events import Event
 from hareline.message import Message
@@ -52,7 +52,7 @@ class TimedQueue:
             timers=self.timers,
             report=lambda event, **_: self.reports.append(event),
             route=lambda *_: (),
-            on_guard_changed=lambda: None,
+            on_admission_changed=lambda: None,
             vhost_name="/",
             store=MemoryStore(),
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hareline.broker.vhost import VirtualHost
 from hareline.events import Event, Report
+from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.storage.memory import MemoryDefinitions, MemoryStore
-from hareline.storage.store import DefinitionStore, MessageStore
 from hareline.turn import Turn
 from tests.support.timers import ManualTimers
 

@@ -28,8 +28,8 @@ from hareline.amqp.redelivery import Redelivery
 from hareline.amqp.reply_to import ReplyQueue
 from hareline.amqp.settling import Settling
 from hareline.amqp.transactions import Commit, Release, Transaction
-from hareline.broker.queues.arguments import server_named_prefix
-from hareline.broker.queues.credit import CreditWindow
+from hareline.broker.queues.declare.arguments import server_named_prefix
+from hareline.broker.queues.dispatch.credit import CreditWindow
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.vhost import generated_name
 from hareline.errors import (
@@ -356,7 +356,7 @@ class Channel:
             transaction.end(self.settling.unacked, context.shares, context.clock)
         self.release_all()
 
-    def untie(self) -> None:
+    def detach(self) -> None:
         """Take the reference cycles apart; called last, when the number is free again."""
         del self.publishing
         self.redelivery = None

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from hareline.storage.store import MessageStore
+from hareline.storage.interface import MessageStore
 from hareline.wire.encoder import ack_frame, nack_frame
 
 if TYPE_CHECKING:

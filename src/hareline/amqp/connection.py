@@ -1,8 +1,9 @@
 """A server-side connection: octets in, octets out, channels in between; no socket, no asyncio.
 
-``net.shell`` calls ``receive`` with what it read and is written to through a ``Link``. Frames come
-back from the decoder as calls: the per-message ones straight to a channel's lanes, the others to
-``on_frame``. This is the ONE place that turns an AmqpError into channel.close or connection.close.
+``net.shell`` calls ``receive`` with what it read and is written to through a ``Transport``. Frames
+come back from the decoder as calls: the per-message ones straight to a channel's lanes, the others
+to ``on_frame``. This is the ONE place that turns an AmqpError into channel.close or
+connection.close.
 
 =========  =======================================  ==============================================
 state      meaning                                  leaves it by
@@ -35,7 +36,7 @@ from hareline import events
 from hareline.amqp.backlog import BACKLOG_MAX_BYTES, Backlog
 from hareline.amqp.channel import Channel
 from hareline.amqp.confirms import Confirms
-from hareline.amqp.context import Context, Link
+from hareline.amqp.context import Context, Transport
 from hareline.amqp.dialect import QPID, RABBITMQ, Dialect, dialect_of
 from hareline.amqp.flow_control import ConnectionFlow
 from hareline.amqp.handshake import Handshake
@@ -146,7 +147,7 @@ class Connection(FrameSink):
         "vhost",
     )
 
-    def __init__(self, context: Context, link: Link) -> None:
+    def __init__(self, context: Context, link: Transport) -> None:
         self.context = context
         self.link = link
         self.state = "header"
@@ -483,7 +484,7 @@ class Connection(FrameSink):
     def forget_channel(self, channel: Channel) -> None:
         """Its number is free again."""
         self.channels.pop(channel.number, None)
-        channel.untie()
+        channel.detach()
 
     def before_publish(self) -> None:
         """A publish method arrived outside the lane; while an alarm is on they all do."""
@@ -986,7 +987,7 @@ class Connection(FrameSink):
         self.channels.clear()
         for channel in channels:
             channel.terminate()
-            channel.untie()
+            channel.detach()
         self._waiters.clear()
         self.outboxes.clear()
         self._backlogs.clear()

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from hareline.amqp.dialect import RABBITMQ, Dialect
-from hareline.broker.queues.argument_readers import (
+from hareline.broker.queues.declare.arguments import QueueArguments
+from hareline.broker.queues.declare.readers import (
     InvalidValue,
     any_integer,
     flag,
@@ -23,9 +24,8 @@ from hareline.broker.queues.argument_readers import (
     qpid_truth,
     type_name,
 )
-from hareline.broker.queues.argument_table import DEFAULT_QUEUE_TYPE
-from hareline.broker.queues.arguments import QueueArguments
-from hareline.broker.queues.start import REPLAY_PERIOD, STREAM_OFFSET
+from hareline.broker.queues.declare.table import DEFAULT_QUEUE_TYPE
+from hareline.broker.queues.dispatch.start_position import REPLAY_PERIOD, STREAM_OFFSET
 from hareline.broker.selectors.error import SelectorError
 from hareline.broker.selectors.selector import Selector, compile_selector
 from hareline.errors import InvalidSelector, PreconditionFailed

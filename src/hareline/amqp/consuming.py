@@ -19,10 +19,10 @@ from hareline.amqp.reading_arguments import (
     read_reading_arguments,
 )
 from hareline.amqp.reply_to import REPLY_TO_NAME, ReplyQueue
-from hareline.broker.queues.arguments import QueueArguments
-from hareline.broker.queues.build import is_non_destructive
-from hareline.broker.queues.consumer import Consumer
-from hareline.broker.queues.credit import CreditWindow
+from hareline.broker.queues.declare.arguments import QueueArguments
+from hareline.broker.queues.declare.build import is_non_destructive
+from hareline.broker.queues.dispatch.consumer import Consumer
+from hareline.broker.queues.dispatch.credit import CreditWindow
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import generated_name
@@ -58,7 +58,7 @@ class ChannelConsumer(Consumer):
         *,
         acknowledges: bool,
         is_exclusive: bool,
-        wish: ConsumerArguments,
+        options: ConsumerArguments,
         prefetch_count: int,
         windows: tuple[CreditWindow, ...],
         arguments: Mapping[str, object],
@@ -68,11 +68,11 @@ class ChannelConsumer(Consumer):
             queue,
             acknowledges=acknowledges,
             is_exclusive=is_exclusive,
-            priority=wish.priority,
+            priority=options.priority,
             prefetch_count=prefetch_count,
-            refill_percent=wish.refill_percent,
+            refill_percent=options.refill_percent,
             windows=windows,
-            selector=wish.selector,
+            selector=options.selector,
         )
         self._channel = channel
         self.publisher = channel.connection.publisher
@@ -189,7 +189,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     queue = channel.vhost.queue(queue_name, channel.connection)
     arguments: Mapping[str, object] = method.arguments or {}
     queue_arguments = channel.vhost.queue_arguments[queue_name]
-    wish = read_consumer_arguments(
+    options = read_consumer_arguments(
         arguments,
         queue_arguments,
         queue=queue_name,
@@ -207,8 +207,8 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     if limit and len(channel.consumers) >= limit:
         raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
     _check_room(queue, queue_arguments, channel.vhost.name, is_exclusive=bool(method.exclusive))
-    consumer = _new_consumer(channel, tag, queue, method, wish, reading)
-    if consumer.is_choosy:
+    consumer = _new_consumer(channel, tag, queue, method, options, reading)
+    if consumer.is_selective:
         _check_selector_room(channel, queue, consumer)
     channel.consumers[tag] = consumer
     if not method.nowait:
@@ -221,7 +221,7 @@ def _new_consumer(
     tag: str,
     queue: Queue,
     method: commands.Basic.Consume,
-    wish: ConsumerArguments,
+    options: ConsumerArguments,
     reading: ReadingArguments,
 ) -> ChannelConsumer:
     queue_arguments = channel.vhost.queue_arguments[queue.name]
@@ -229,7 +229,7 @@ def _new_consumer(
     prefetch_count = prefetch_for_consumer(
         channel,
         queue,
-        wish.prefetch_count,
+        options.prefetch_count,
         is_exclusive=is_exclusive,
         is_browser=reading.is_browser or is_non_destructive(queue_arguments),
     )
@@ -247,15 +247,15 @@ def _new_consumer(
         queue,
         acknowledges=not method.no_ack,
         is_exclusive=is_exclusive,
-        wish=wish,
+        options=options,
         prefetch_count=prefetch_count,
         windows=windows,
         arguments=method.arguments or {},
     )
     reading.apply(consumer)
-    is_no_local = wish.is_no_local or queue_arguments.no_local
+    is_no_local = options.is_no_local or queue_arguments.no_local
     if is_no_local or (method.no_local and channel.dialect.has_no_local):
-        consumer.barred = consumer.publisher
+        consumer.no_local_of = consumer.publisher
         channel.vhost.mark_publishers()
     return consumer
 

@@ -26,7 +26,7 @@ from hareline.wire.encoder import body_frame_head, header_frame
 
 if TYPE_CHECKING:
     from hareline.message import LargeBody
-    from hareline.storage.store import BodyDraft, BodyStore
+    from hareline.storage.interface import BodyDraft, BodyStore
 
 _HEADER: Final = Struct(">HHQH")  # class, weight, body size, property flags
 _PROPERTIES_START: Final = 12

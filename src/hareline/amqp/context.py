@@ -18,14 +18,14 @@ from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock, Timer
 from hareline.events import Report
-from hareline.storage.store import BodyStore
+from hareline.storage.interface import BodyStore
 from hareline.turn import Turn
 
 if TYPE_CHECKING:
     from hareline.amqp.connection import Connection
 
 
-class Link(ABC):
+class Transport(ABC):
     """The socket side of a connection, as the protocol side sees it."""
 
     __slots__ = ()

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from hareline.amqp.dialect import QPID, dialect_of
-from hareline.broker.queues.overflow import Overflow
+from hareline.broker.queues.policies.overflow import Overflow
 from hareline.errors import within_short_string
 from hareline.wire.methods import commands
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hareline.broker.queues.arguments import QueueArguments, server_named_prefix
+from hareline.broker.queues.declare.arguments import QueueArguments, server_named_prefix
 from hareline.broker.vhost import generated_name
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from hareline import events
 from hareline.clock import Clock
 from hareline.errors import StoreError
 from hareline.events import Report
-from hareline.storage.store import HostStore
+from hareline.storage.interface import HostStore
 
 HOSTS_MAX: Final = 1024
 #: How long a header of AMQP 0-10 or 0-8 counts, unless a Qpid client logs in meanwhile.

@@ -18,8 +18,8 @@ from hareline.amqp.flow_control import ChannelFlow
 from hareline.amqp.product import closes_when_no_route
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.expiry import expires_at_ms
-from hareline.broker.queues.overflow import Overflow
+from hareline.broker.queues.policies.expiry import expires_at_ms
+from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import KEEPS_ALL, KEEPS_NONE, Queue
 from hareline.broker.vhost import Enqueueing
 from hareline.errors import (
@@ -41,7 +41,7 @@ from hareline.message import (
     Message,
     PublisherAddress,
 )
-from hareline.storage.store import MessageStore
+from hareline.storage.interface import MessageStore
 from hareline.wire.decoder import NOT_PLAIN, PLAIN, PLAIN_AGAIN, PublishLane
 from hareline.wire.encoder import return_frame
 from hareline.wire.methods import commands, decode_method
@@ -77,9 +77,9 @@ class Route:
     """What a publish method means: where to, and whether it must arrive.
 
     ``is_dynamic``: the queues depend on the message, ``queues`` is empty and ``exchange`` is asked
-    for each one. ``exchange`` is None for a direct reply. ``is_guarded``: one of the queues looks
-    at new messages, so they cannot take the plain lane. ``is_immediate``: only queues that deliver
-    the message at once may have it; it is dynamic too.
+    for each one. ``exchange`` is None for a direct reply. ``needs_admission``: one of the queues
+    looks at new messages, so they cannot take the plain lane. ``is_immediate``: only queues that
+    deliver the message at once may have it; it is dynamic too.
 
     ``position`` is that of its messages; ``persistent`` the route of the persistent ones, which is
     this one itself, or made when the first of them comes. ``awaits_store``: one of the queues keeps
@@ -94,11 +94,11 @@ class Route:
         "awaits_store",
         "exchange",
         "is_dynamic",
-        "is_guarded",
         "is_immediate",
         "is_mandatory",
         "is_refused",
         "is_wide",
+        "needs_admission",
         "position",
         "queues",
     )
@@ -122,8 +122,8 @@ class Route:
         self.is_refused = is_refused
         self.position = position
         self.awaits_store = are_kept(queues, position)
-        self.is_guarded = (self.awaits_store and is_refused) or any(
-            queue.is_guarded for queue in queues
+        self.needs_admission = (self.awaits_store and is_refused) or any(
+            queue.needs_admission for queue in queues
         )
         self.is_wide = len(queues) > WIDE_ROUTE
         self._persistent: Route | None = None
@@ -191,7 +191,7 @@ class Publishing(PublishLane):
                 is_plain = self._are_plain(octets, position)
         if position:
             route = route.persistent
-        if is_plain and not route.is_dynamic and not route.is_guarded:
+        if is_plain and not route.is_dynamic and not route.needs_admission:
             if route.is_wide:
                 connection = self._channel.connection
                 start_s = connection.context.turn.now()
@@ -405,7 +405,7 @@ class Publishing(PublishLane):
                 unkept = ""
             queues = takers
         for queue in queues:
-            if queue.is_guarded and isinstance(queue, Queue):
+            if queue.needs_admission and isinstance(queue, Queue):
                 is_accepted = queue.accept(message)
                 overflow = queue.overflow
                 if overflow is None:

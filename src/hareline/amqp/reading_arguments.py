@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from hareline.amqp.consumer_arguments import inherited_filters
-from hareline.broker.queues.argument_readers import InvalidValue, flag, quoted, type_name
-from hareline.broker.queues.arguments import QueueArguments
-from hareline.broker.queues.build import is_non_destructive
-from hareline.broker.queues.consumer import Consumer
-from hareline.broker.queues.start import (
+from hareline.broker.queues.declare.arguments import QueueArguments
+from hareline.broker.queues.declare.build import is_non_destructive
+from hareline.broker.queues.declare.readers import InvalidValue, flag, quoted, type_name
+from hareline.broker.queues.dispatch.consumer import Consumer
+from hareline.broker.queues.dispatch.start_position import (
     FIRST,
     NEXT,
     REPLAY_PERIOD,

@@ -37,7 +37,7 @@ class ReplyQueue:
     ``name`` is the opaque routing key, ``tag`` the consumer tag.
     """
 
-    is_guarded: Final = False
+    needs_admission: Final = False
     keeps: Final = KEEPS_NONE
 
     def __init__(self, channel: Channel, tag: str) -> None:

@@ -16,7 +16,7 @@ from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
 from hareline.broker.exchanges.registry import exchange_class
 from hareline.broker.ownership import ClientOwner, client_owner
-from hareline.broker.queues.dead_letter import alternate_of
+from hareline.broker.queues.dead_letters.dead_letters import alternate_of
 from hareline.errors import AccessRefused, NotFound
 from hareline.wire.methods import Exchange as ExchangeMethods
 from hareline.wire.methods import Frame, commands
@@ -24,7 +24,7 @@ from hareline.wire.methods import Frame, commands
 if TYPE_CHECKING:
     from hareline.amqp.channel import Channel
     from hareline.auth.permissions import Resource
-    from hareline.broker.queues.arguments import QueueArguments
+    from hareline.broker.queues.declare.arguments import QueueArguments
 
 
 # Broker-J: how long a queue lives, where that is not a matter of its flags. Clients ask for this

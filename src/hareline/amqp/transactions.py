@@ -24,7 +24,7 @@ from hareline.amqp.unacked import UnackedDeliveries
 from hareline.broker.queues.entry import QueueEntry
 from hareline.clock import Clock
 from hareline.errors import ContentTooLarge, NotKept
-from hareline.storage.store import COMMIT_BYTES_MAX, MessageStore, StoreTransaction
+from hareline.storage.interface import COMMIT_BYTES_MAX, MessageStore, StoreTransaction
 
 #: Entries that are added or settled between two looks at the clock, some 200 us; a commit with no
 #: more than this is carried out at once, and needs no transaction of the store.

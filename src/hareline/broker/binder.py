@@ -17,7 +17,7 @@ from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.filtered import FilteredDestination, filtered
 from hareline.broker.queues.queue import Queue
 from hareline.errors import PreconditionFailed, StoreError
-from hareline.storage.store import DefinitionStore
+from hareline.storage.interface import DefinitionStore
 
 # Where a binding is its key, and its arguments only filter; elsewhere they say what matches.
 _KEYED_TYPES: Final = frozenset(("direct", "fanout", "topic"))

@@ -3,7 +3,7 @@
 ``broker.vhost`` makes one with each such exchange and deletes it with it. It is a queue like others
 to the store, to paging and to whoever counts, but nobody can use it: its owner is the exchange, so
 that every method of a client is refused as for another's exclusive queue (405), and the default
-exchange does not lead to it. ``queues.delay`` says when a message leaves.
+exchange does not lead to it. ``queues.policies.delay`` says when a message leaves.
 
 Invariant: a message that leaves has an x-delay below 0, so that it is not delayed again, neither
 here nor by another such exchange on its way.                                                [hot]
@@ -16,11 +16,11 @@ from typing import Final
 
 from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.delay import DELAY_HEADER, Delay, delay_ms_of
 from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.expiry import expires_at_ms
-from hareline.broker.queues.fifo import FifoOrder
-from hareline.broker.queues.paging import Paging
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.paging.window import Paging
+from hareline.broker.queues.policies.delay import DELAY_HEADER, Delay, delay_ms_of
+from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.queue import Queue
 from hareline.message import Message
 from hareline.turn import Turn
@@ -54,8 +54,8 @@ def make_delay_queue(
     )
     queue.hold = Delay(queue, environment, DelayedSender(exchange, environment, route))
     queue.is_timeless = True  # a time to live begins when the message has come to its queues
-    if environment.store.shelf is not None:
-        queue.page_by(Paging(queue, order, environment, environment.store.shelf))
+    if environment.store.content_store is not None:
+        queue.page_by(Paging(queue, order, environment, environment.store.content_store))
     queue.renew_guard()
     exchange.delay_queue = queue
     return queue
@@ -84,7 +84,7 @@ class DelayedSender:
         queues = self._route(self._exchange, keys, onward)
         onward.forget_properties()
         for queue in queues:
-            if queue.is_guarded or onward.expires_at_ms:
+            if queue.needs_admission or onward.expires_at_ms:
                 queue.accept(onward)
             else:
                 queue.enqueue(onward)

@@ -28,16 +28,16 @@ from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.filtered import FilteredDestination
 from hareline.broker.exchanges.registry import create_exchange
 from hareline.broker.ownership import ClientOwner, may_use
-from hareline.broker.queues.argument_table import DEFAULT_QUEUE_TYPE
-from hareline.broker.queues.arguments import (
+from hareline.broker.queues.dead_letters.dead_letters import alternate_of
+from hareline.broker.queues.declare.arguments import (
     QueueArguments,
     check_equivalent,
     check_queue_type_properties,
     parse_queue_arguments,
 )
-from hareline.broker.queues.build import QueueDefaults, make_queue
-from hareline.broker.queues.consumer import Consumer
-from hareline.broker.queues.dead_letter import alternate_of
+from hareline.broker.queues.declare.build import QueueDefaults, make_queue
+from hareline.broker.queues.declare.table import DEFAULT_QUEUE_TYPE
+from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.queue import KEEPS_ALL, KEEPS_NONE, KEEPS_PERSISTENT, Queue
 from hareline.clock import Clock, Timers
@@ -51,7 +51,7 @@ from hareline.errors import (
 )
 from hareline.events import Report
 from hareline.message import Address, Message
-from hareline.storage.store import DefinitionStore, MessageStore
+from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.turn import Turn
 
 RESERVED_PREFIX: Final = "amq."
@@ -80,7 +80,7 @@ class Enqueueing(Protocol):
     def is_deleted(self) -> bool: ...
 
     @property
-    def is_guarded(self) -> bool:
+    def needs_admission(self) -> bool:
         """Whether messages must come by ``accept``."""
 
     @property
@@ -147,7 +147,7 @@ class VirtualHost:
             timers=timers,
             report=report,
             route=self._route_by_name,
-            on_guard_changed=self._on_guard_changed,
+            on_admission_changed=self._on_guard_changed,
             vhost_name=name,
             store=store,
         )

@@ -1,6 +1,6 @@
 """``POST /api/replay``: messages that a queue got in a span of time go into a queue once more.
 
-The journal is looked through and read in threads, piece by piece (``storage.replay_range``); what
+The journal is looked through and read in threads, piece by piece (``replaying.range``); what
 comes of it is published here, on the loop, at most ``CHUNK_MESSAGES`` at a time, by the same calls
 as a client's publishes. A replay waits where publishers would: for the store, for an alarm, for a
 queue that stops them. docs/replay.md is its page.
@@ -40,8 +40,8 @@ from hareline.errors import AmqpError, NotFound, StoreError
 from hareline.events import Report
 from hareline.management.authentication import Authenticator
 from hareline.management.refusals import Refusal, json_answer
-from hareline.storage.replay_range import PROBLEMS_MAX, Replayable, ReplayRange, TooManyMatches
-from hareline.storage.replay_source import ReplaySource, replayed
+from hareline.storage.replaying.range import PROBLEMS_MAX, Replayable, ReplayRange, TooManyMatches
+from hareline.storage.replaying.source import ReplaySource, replayed
 
 BODY_MAX_BYTES: Final = 65_536
 PAUSE_S: Final = 0.05  # between two looks at whether publishers may go on

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
 from hareline.amqp.connection import Connection
-from hareline.amqp.context import Context, Link
+from hareline.amqp.context import Context, Transport
 
 if TYPE_CHECKING:
     from hareline.net.listener import Pacing
@@ -30,8 +30,8 @@ LITTLE_BYTES: Final = 4096
 LARGE_FRAME_BYTES: Final = 32_768
 
 
-class ConnectionShell(asyncio.BufferedProtocol, Link):
-    """``write_high_bytes``: when the transport counts as full. ``product``: see ``Link``."""
+class ConnectionShell(asyncio.BufferedProtocol, Transport):
+    """``write_high_bytes``: when the transport counts as full. ``product``: see ``Transport``."""
 
     __slots__ = (
         "_buffer",

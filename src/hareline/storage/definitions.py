@@ -3,9 +3,9 @@
 With them what else is small and must be there after a restart: the newest segment of the journal,
 and the hosts that Qpid clients come from (``amqp.product``).
 
-Called by ``broker.vhost`` for each change, and by ``storage.recovery`` once, at the start. In a
-broker the changes of a turn are one transaction (``gather``), which ``commit`` makes durable before
-any client has a reply and before the journal gets what the turn has brought: a sync takes
+Called by ``broker.vhost`` for each change, and by ``recovery.read_journal`` once, at the start. In
+a broker the changes of a turn are one transaction (``gather``), which ``commit`` makes durable
+before any client has a reply and before the journal gets what the turn has brought: a sync takes
 milliseconds, and a client may send thousands of changes at once. Without ``gather`` each change is
 a transaction, and durable when the call returns (write-ahead log, synchronous FULL).
 
@@ -39,7 +39,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from hareline.errors import MalformedFrame, StoreError
 from hareline.message import Table, decode_fields, encode_fields
-from hareline.storage.store import DefinitionStore, HostStore
+from hareline.storage.interface import DefinitionStore, HostStore
 
 FILE_NAME: Final = "definitions.sqlite"
 VERSION: Final = 2  # PRAGMA user_version; a change of the tables raises it, and adds to _UPGRADES

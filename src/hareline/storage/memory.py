@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from hareline.errors import StoreError
-from hareline.storage.store import DefinitionStore, MessageStore, QueueLedger
+from hareline.storage.interface import DefinitionStore, MessageStore, QueueLedger
 
 
 class MemoryStore(MessageStore):

@@ -17,21 +17,21 @@ from typing import Final
 
 from hareline.clock import Clock
 from hareline.errors import StoreError
+from hareline.storage.contents.large import LargeBodies
 from hareline.storage.definitions import DefinitionsMissing, SqliteDefinitions
 from hareline.storage.directory import DataDirectory
-from hareline.storage.durable import DurableStore
+from hareline.storage.interface import ContentStore
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import number_of_name
 from hareline.storage.journal.syncer import ThreadSyncer
 from hareline.storage.journal.writer import Sync
-from hareline.storage.large import LargeBodies
-from hareline.storage.progress import RecoveryProgress
-from hareline.storage.recovered import RecoveredState
-from hareline.storage.recovery import JournalRecovery, RecoveryListener, known_queues
-from hareline.storage.replay import KnownQueue, QueueContents
-from hareline.storage.replay_source import ReplaySource
-from hareline.storage.store import Shelf
+from hareline.storage.recovery.live_entries import KnownQueue, QueueContents
+from hareline.storage.recovery.progress import RecoveryProgress
+from hareline.storage.recovery.read_journal import JournalRecovery, RecoveryListener, known_queues
+from hareline.storage.recovery.state import RecoveredState
+from hareline.storage.replaying.source import ReplaySource
+from hareline.storage.writing.durable import DurableStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +226,10 @@ class DiskStorage:
         return is_behind
 
     @property
-    def shelf(self) -> Shelf:
-        shelf = self.store.shelf
-        assert shelf is not None
-        return shelf
+    def content_store(self) -> ContentStore:
+        content_store = self.store.content_store
+        assert content_store is not None
+        return content_store
 
     def replays(self) -> ReplaySource:
         """Where what was settled can be read again."""

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from hareline.amqp.connection import Connection
-from hareline.amqp.context import Context, Identity, Limits, Link
+from hareline.amqp.context import Context, Identity, Limits, Transport
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS, Permissions
@@ -22,8 +22,8 @@ from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import ManualClock
 from hareline.events import Event
+from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.storage.memory import MemoryDefinitions, MemoryStore
-from hareline.storage.store import DefinitionStore, MessageStore
 from hareline.turn import Turn
 from hareline.wire.constants import PROTOCOL_HEADER
 from hareline.wire.methods import Frame, commands, decode_method, encode_method, method_name
@@ -79,7 +79,7 @@ class ManualTimer:
         self.is_done = True
 
 
-class RecordingLink(Link):
+class RecordingTransport(Transport):
     """A socket that keeps what is written to it and remembers what was done to it."""
 
     def __init__(self, broker: SteppedBroker, *, is_loopback: bool) -> None:
@@ -258,7 +258,7 @@ class SteppedBroker:
 
     def accept(self, *, is_loopback: bool = True) -> Peer:
         """A socket was accepted; nothing has been said yet."""
-        return Peer(self, RecordingLink(self, is_loopback=is_loopback))
+        return Peer(self, RecordingTransport(self, is_loopback=is_loopback))
 
     def connect(
         self,
@@ -299,7 +299,7 @@ class SteppedBroker:
 class Peer:
     """One client. ``send...`` and ``publish`` give octets to the broker; the others look back."""
 
-    def __init__(self, broker: SteppedBroker, link: RecordingLink) -> None:
+    def __init__(self, broker: SteppedBroker, link: RecordingTransport) -> None:
         self.broker = broker
         self.link = link
         self.connection = Connection(broker.context, link)

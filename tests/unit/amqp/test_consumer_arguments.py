@@ -15,9 +15,9 @@ from hareline.amqp.consumer_arguments import (
     read_consumer_arguments,
 )
 from hareline.amqp.dialect import QPID
-from hareline.broker.queues.argument_readers import DefaultFilter
-from hareline.broker.queues.arguments import QueueArguments, parse_queue_arguments
-from hareline.broker.queues.start import REPLAY_PERIOD
+from hareline.broker.queues.declare.arguments import QueueArguments, parse_queue_arguments
+from hareline.broker.queues.declare.readers import DefaultFilter
+from hareline.broker.queues.dispatch.start_position import REPLAY_PERIOD
 from hareline.broker.selectors.selector import Selector
 from hareline.errors import PreconditionFailed
 from hareline.wire.table import Short, SignedInt, Table, Timestamp

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hareline.amqp.transactions import ENTRIES_PER_LOOK
-from hareline.storage.store import StoreTransaction
+from hareline.storage.interface import StoreTransaction
 from hareline.wire.methods import commands, encode_method
 from hareline.wire.properties import Properties
 from tests.support.stores import FakeStore

@@ -19,7 +19,7 @@ from hareline.amqp.product import (
 from hareline.clock import ManualClock
 from hareline.errors import StoreError
 from hareline.events import Event
-from hareline.storage.store import HostStore
+from hareline.storage.interface import HostStore
 from hareline.wire.constants import PROTOCOL_HEADER
 from hareline.wire.methods import commands
 

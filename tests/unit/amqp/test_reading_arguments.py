@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hareline.amqp.reading_arguments import KNOWN, ReadingArguments, read_reading_arguments
-from hareline.broker.queues.arguments import parse_queue_arguments
-from hareline.broker.queues.start import FIRST, LAST, NEXT, Start
+from hareline.broker.queues.declare.arguments import parse_queue_arguments
+from hareline.broker.queues.dispatch.start_position import FIRST, LAST, NEXT, Start
 from hareline.errors import PreconditionFailed
 from hareline.wire.methods import commands
 from hareline.wire.table import Table, Timestamp

@@ -9,7 +9,7 @@ import pytest
 from hareline.broker.binder import Binder
 from hareline.broker.bindings import Binding
 from hareline.broker.exchanges.topic import TopicExchange
-from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from hareline.errors import StoreError
 from hareline.storage.memory import MemoryDefinitions

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from hareline.broker.delayed_queues import delay_queue_name
-from hareline.broker.queues.delay import SENT_PER_RING
+from hareline.broker.queues.policies.delay import SENT_PER_RING
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AccessRefused, PreconditionFailed, ResourceLocked, StoreError
 from hareline.message import BlindAddress, Message
 from hareline.wire.table import SignedInt, Table
+from tests.support.content_stores import PagingStore
 from tests.support.messages import make_message
-from tests.support.shelves import ShelvingStore
 from tests.support.stores import FakeDefinitions, FakeStore, persistent
 from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
@@ -104,7 +104,7 @@ class Stand:
         queues, is_static = self.vhost.route(self.vhost.exchange(exchange), keys, message)
         assert not is_static
         for queue in queues:
-            if queue.is_guarded or message.expires_at_ms:
+            if queue.needs_admission or message.expires_at_ms:
                 assert queue.accept(message)
             else:
                 queue.enqueue(message)
@@ -542,7 +542,7 @@ def test_many_that_are_due_together_go_in_shares(stand: Stand) -> None:
 
 
 def test_the_queue_of_an_exchange_leaves_memory_like_any_other() -> None:
-    store = ShelvingStore()
+    store = PagingStore()
     stand = Stand()
     vhost = make_vhost(stand.turn, timers=stand.timers, store=store, definitions=stand.definitions)
     vhost.declare_exchange(

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hareline.broker.queues.dead_letter_post import SHARE_S
+from hareline.broker.queues.dead_letters.scheduler import SHARE_S
+from hareline.broker.queues.dispatch.start_position import Start
 from hareline.broker.queues.entry import SETTLED, QueueEntry
 from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.start import Start
 from hareline.broker.selectors.selector import compile_selector
 from hareline.message import TRANSIENT, UNWRITTEN, Message
 from hareline.wire.table import Table
@@ -98,7 +98,7 @@ class Stand:
         if ttl_ms:
             message = message.expiring_at(self.timers.clock.now_ms + ttl_ms)
         for queue in queues:
-            if queue.is_guarded or ttl_ms:
+            if queue.needs_admission or ttl_ms:
                 queue.accept(message)
             else:
                 queue.enqueue(message)

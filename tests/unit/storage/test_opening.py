@@ -17,10 +17,10 @@ from hareline.clock import Clock
 from hareline.errors import StoreError
 from hareline.message import LargeBody, LargeMessage
 from hareline.storage.directory import DataDirectory
-from hareline.storage.durable import DurableStore
 from hareline.storage.journal.damage import Decision
 from hareline.storage.opening import DiskStorage, StorageCallbacks, StorageOptions
-from hareline.storage.recovery import RecoveryListener, VhostRecovery
+from hareline.storage.recovery.read_journal import RecoveryListener, VhostRecovery
+from hareline.storage.writing.durable import DurableStore
 from hareline.turn import Turn
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers
@@ -93,7 +93,7 @@ class Opened:
             storage.definitions,
             storage.next_offsets,
             storage.contents,
-            storage.shelf,
+            storage.content_store,
             listener,
             storage.progress,
         )
@@ -176,8 +176,8 @@ def test_definitions_are_durable_before_the_journal_is_handed_anything(
 def test_progress_is_of_everything_and_only_grows(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hareline.storage.recovery.DEFINITIONS_PER_REPORT", 2)
-    monkeypatch.setattr("hareline.storage.recovery.MESSAGES_PER_READ", 10)
+    monkeypatch.setattr("hareline.storage.recovery.read_journal.DEFINITIONS_PER_REPORT", 2)
+    monkeypatch.setattr("hareline.storage.recovery.read_journal.MESSAGES_PER_READ", 10)
     first = machine.open()
     first.declare("plain")
     first.declare("sorted", {"x-sort-key": "k"})

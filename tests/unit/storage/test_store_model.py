@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hareline.broker.queues.entry import ACQUIRED, READY
-from hareline.storage.divided import DurableTransaction
+from hareline.storage.writing.divided import DurableTransaction
 from tests.support.store_stand import FakeEntry, StoreStand, persistent
 
 QUEUES = (1, 2, 3)
@@ -181,12 +181,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_written_can_be_read(self) -> None:
-        shelf = self.stand.store.shelf
-        assert shelf is not None
+        content_store = self.stand.store.content_store
+        assert content_store is not None
         for entries in self.alive.values():
             written = [each.message for each in entries.values() if each.message.position > 0]
             for message in written[:3] + written[-3:]:
-                assert shelf.read(message.position).body == message.body
+                assert content_store.read(message.position).body == message.body
 
     @invariant()
     def nothing_is_wrong(self) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hareline.broker.exchanges import erlang_terms
-from hareline.broker.queues.argument_readers import (
+from hareline.broker.queues.declare.readers import (
     InvalidValue,
     Reader,
     alternate_binding,

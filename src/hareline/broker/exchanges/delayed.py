@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from hareline.broker.exchanges.exchange import Arguments, Destination, Exchange, Headers
-from hareline.broker.queues.delay import delay_ms_of
+from hareline.broker.queues.policies.delay import delay_ms_of
 from hareline.errors import PreconditionFailed
 
 DELAYED_MESSAGE: Final = "x-delayed-message"

@@ -20,8 +20,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.consumer import Consumer
-    from hareline.broker.queues.groups import Group
+    from hareline.broker.queues.dispatch.consumer import Consumer
+    from hareline.broker.queues.dispatch.groups import Group
     from hareline.broker.queues.queue import Queue
     from hareline.message import Message
 

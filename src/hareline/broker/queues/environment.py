@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hareline.broker.queues.dead_letter_post import DeadLetterPost
-from hareline.broker.queues.pressure import MemoryPressure
+from hareline.broker.queues.dead_letters.scheduler import DeadLetterScheduler
+from hareline.broker.queues.paging.pressure import MemoryPressure
 from hareline.clock import Clock, Timers
 from hareline.events import Report
-from hareline.storage.store import MessageStore
+from hareline.storage.interface import MessageStore
 
 if TYPE_CHECKING:
     from hareline.broker.queues.queue import Queue
@@ -27,7 +27,7 @@ Route = Callable[[str, list[str], "Message"], "tuple[Queue, ...]"]
 class QueueEnvironment:
     """``route`` finds the queues for a message that the broker itself publishes.
 
-    ``on_guard_changed`` is to be called when a queue becomes guarded or stops being it, since
+    ``on_admission_changed`` is to be called when a queue becomes guarded or stops being it, since
     publishers remember which lane a queue takes. ``store`` keeps what must survive, and contents
     that have left memory. All dead letters go by ``dead_letter_post``. ``pressure`` says whether
     memory is short.
@@ -37,8 +37,10 @@ class QueueEnvironment:
     timers: Timers
     report: Report
     route: Route
-    on_guard_changed: Callable[[], None]
+    on_admission_changed: Callable[[], None]
     vhost_name: str
     store: MessageStore
-    dead_letter_post: DeadLetterPost = field(default_factory=DeadLetterPost, compare=False)
+    dead_letter_post: DeadLetterScheduler = field(
+        default_factory=DeadLetterScheduler, compare=False
+    )
     pressure: MemoryPressure = field(default_factory=MemoryPressure, compare=False)

@@ -26,9 +26,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from hareline.broker.queues.browsing import Browsers
-from hareline.broker.queues.consumer import Consumer
-from hareline.broker.queues.dispatcher import BATCH_ENTRIES, Dispatcher
+from hareline.broker.queues.dispatch.browsing import Browsers
+from hareline.broker.queues.dispatch.consumer import Consumer
+from hareline.broker.queues.dispatch.live_limit import LiveLimit
+from hareline.broker.queues.dispatch.plain import BATCH_ENTRIES, Dispatcher
+from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
 from hareline.broker.queues.entry import (
     ACQUIRED,
     HELD,
@@ -41,27 +43,25 @@ from hareline.broker.queues.entry import (
     RankedEntry,
 )
 from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.expiry import Expiry
-from hareline.broker.queues.fifo import FifoOrder
-from hareline.broker.queues.hold import ready_at_ms
-from hareline.broker.queues.last_value import LastValueOrder
-from hareline.broker.queues.live_limit import LiveLimit
-from hareline.broker.queues.order import EntryOrder
-from hareline.broker.queues.priority import PriorityOrder
-from hareline.broker.queues.selective import SelectiveDispatcher
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.orders.last_value_order import LastValueOrder
+from hareline.broker.queues.orders.order import EntryOrder
+from hareline.broker.queues.orders.priority import PriorityOrder
+from hareline.broker.queues.policies.expiry import Expiry
+from hareline.broker.queues.policies.hold import ready_at_ms
 from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, Message
-from hareline.storage.store import QueueLedger
+from hareline.storage.interface import QueueLedger
 from hareline.turn import Dispatching, Turn
 
 if TYPE_CHECKING:
     from array import array
 
-    from hareline.broker.queues.dead_letter import DeadLetters
-    from hareline.broker.queues.hold import Hold
-    from hareline.broker.queues.lease import Lease
-    from hareline.broker.queues.overflow import Overflow
-    from hareline.broker.queues.paging import Paging
+    from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
+    from hareline.broker.queues.paging.window import Paging
+    from hareline.broker.queues.policies.hold import Hold
+    from hareline.broker.queues.policies.lease import Lease
+    from hareline.broker.queues.policies.overflow import Overflow
 
 # Why an entry leaves without having been accepted; the first four are RabbitMQ's words in x-death.
 DeathReason = Literal[
@@ -117,13 +117,13 @@ class Queue:
         "is_deleted",
         "is_delivering",
         "is_durable",
-        "is_guarded",
         "is_timeless",
         "keeps",
         "last_values",
         "lease",
         "ledger",
         "name",
+        "needs_admission",
         "next_offset",
         "on_unused",
         "overflow",
@@ -190,7 +190,7 @@ class Queue:
             self.keep_last_values(order)
         self.delivery_limit = NO_DELIVERY_LIMIT
         self.shows_delivery_count = False
-        self.is_guarded = False
+        self.needs_admission = False
         self.is_timeless = False
         self._on_left: Callable[[QueueEntry], None] | None = None  # the policies and the lane
         self._on_departed: Callable[[QueueEntry], None] | None = None  # and the ledger
@@ -198,8 +198,8 @@ class Queue:
 
     def renew_guard(self) -> None:
         """To be called when one of the policies was set or taken away."""
-        was_guarded = self.is_guarded
-        self.is_guarded = (
+        was_guarded = self.needs_admission
+        self.needs_admission = (
             (self.expiry is not None and self.expiry.concerns_all)
             or self.hold is not None
             or self.overflow is not None
@@ -214,15 +214,15 @@ class Queue:
             self._on_left = last_values.forget
         elif dispatcher.wants_departures:
             self._on_left = dispatcher.on_departed
-        if self.is_guarded or self._on_left is not None:
+        if self.needs_admission or self._on_left is not None:
             self._entry_class = RankedEntry
         self._on_departed = self._on_left
         self._admit = self._add
         if self.ledger is not None:
             self._on_departed = self.ledger.settle if self._on_left is None else self._departed
             self._admit = self._admit_kept
-        if self.is_guarded != was_guarded and self.environment is not None:
-            self.environment.on_guard_changed()
+        if self.needs_admission != was_guarded and self.environment is not None:
+            self.environment.on_admission_changed()
 
     # ---------------------------------------------------------------- in
 
@@ -602,9 +602,9 @@ class Queue:
 
     def reject(self, entries: list[QueueEntry]) -> None:
         """Delivered entries that the client does not want, and does not want back."""
-        self._bury(entries, "rejected")
+        self._drop_acquired(entries, "rejected")
 
-    def _bury(self, entries: list[QueueEntry], reason: DeathReason) -> None:
+    def _drop_acquired(self, entries: list[QueueEntry], reason: DeathReason) -> None:
         """Acquired entries leave the queue, to where its dead letters go."""
         for entry in entries:
             entry.state = SETTLED
@@ -612,9 +612,9 @@ class Queue:
         self.settled_count += len(entries)
         if self.is_deleted and reason != "deleted":
             return
-        self._lay_to_rest(entries, reason)
+        self._finish_dropped(entries, reason)
 
-    def _lay_to_rest(self, entries: list[QueueEntry], reason: DeathReason) -> None:
+    def _finish_dropped(self, entries: list[QueueEntry], reason: DeathReason) -> None:
         """Settled entries, that were not accepted, leave.
 
         The store hears of it when the dead letter of each is with the store: a crash in between
@@ -659,7 +659,7 @@ class Queue:
             else:
                 self._dispatcher.on_parked_dropped()
         self.settled_count += len(entries)
-        self._lay_to_rest(entries, reason)
+        self._finish_dropped(entries, reason)
 
     def release(self, entries: list[QueueEntry], *, is_counted: bool = True) -> None:
         """Delivered entries become available again, at their own places, as redelivered.
@@ -669,7 +669,7 @@ class Queue:
         queue that is deleted goes where the rest of it has gone (Broker-J).
         """
         if self.is_deleted:
-            self._bury(entries, "deleted")
+            self._drop_acquired(entries, "deleted")
             return
         for entry in entries:
             if not is_counted:
@@ -711,7 +711,7 @@ class Queue:
         leaving = [entry for entry in entries if leaves(entry)]
         if not leaving:
             return entries
-        self._bury(leaving, reason)
+        self._drop_acquired(leaving, reason)
         return [entry for entry in entries if entry.state != SETTLED]
 
     def restore(self, entries: list[QueueEntry]) -> None:
@@ -785,7 +785,7 @@ class Queue:
             if self.browsers is None:
                 self.browsers = Browsers(self, self._order)
                 self.renew_guard()
-        elif consumer.is_choosy and type(self._dispatcher) is Dispatcher:
+        elif consumer.is_selective and type(self._dispatcher) is Dispatcher:
             self.use_dispatcher(SelectiveDispatcher(self, self._order))
         self._lane_of(consumer).add(consumer)
         self.mark()
@@ -811,7 +811,7 @@ class Queue:
         dispatcher = self._lane_of(consumer)
         dispatcher.remove(consumer)
         if dispatcher is self.browsers and not dispatcher.consumers:
-            dispatcher.untie()
+            dispatcher.detach()
             self.browsers = None
             self.renew_guard()
         if isinstance(dispatcher, SelectiveDispatcher) and not dispatcher.is_needed:
@@ -857,9 +857,9 @@ class Queue:
         for consumer in consumers:
             consumer.is_cancelled = True
             self._lane_of(consumer).remove(consumer)
-        self._dispatcher.untie()
+        self._dispatcher.detach()
         if self.browsers is not None:
-            self.browsers.untie()
+            self.browsers.detach()
         return consumers
 
     def _remains(self, held: list[QueueEntry], ledger: QueueLedger | None) -> Iterator[QueueEntry]:

@@ -24,7 +24,7 @@ READABLE_VERSIONS: Final = (1, 2)
 
 OFFSET_BITS: Final = 32
 OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
-# Bit 62 of a position says "not in the journal" (``storage.store.SPOOLED``).
+# Bit 62 of a position says "not in the journal" (``storage.interface.SPOOLED``).
 SEGMENT_NUMBER_MAX: Final = (1 << (62 - OFFSET_BITS)) - 1
 SEGMENT_BYTES_MAX: Final = OFFSET_MASK
 

@@ -1,10 +1,10 @@
 """What can be known of messages in damaged octets that do not say themselves what they held.
 
-Called by ``storage.recovery`` where there is such damage: one more pass over the journal. What was
-published into a queue while the damaged octets were written has offsets between the next offset as
-it was before them and the one that the next CHECKPOINT has. Without those that are found or settled
-elsewhere, these are all that can be lost; some of them may never have been stored. Older messages
-that a compaction had moved there are not among them, and nothing tells of those.
+Called by ``recovery.read_journal`` where there is such damage: one more pass over the journal. What
+was published into a queue while the damaged octets were written has offsets between the next offset
+as it was before them and the one that the next CHECKPOINT has. Without those that are found or
+settled elsewhere, these are all that can be lost; some of them may never have been stored. Older
+messages that a compaction had moved there are not among them, and nothing tells of those.
 """
 
 from __future__ import annotations

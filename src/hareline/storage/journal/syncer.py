@@ -1,6 +1,6 @@
 """Where the journal's work on the disk is done: one thing after the other, in one thread.
 
-``storage.durable`` submits work from the event loop and goes on; the thread runs it and hands the
+``writing.durable`` submits work from the event loop and goes on; the thread runs it and hands the
 news back to the loop. ``InlineSyncer`` is for tests that decide by hand when the disk has done
 something. The only thread of the storage is here.
 

@@ -1,6 +1,6 @@
 """What happens to segment files besides being appended to: spares, freeing, retention, the end.
 
-Submitted by ``storage.durable``, run by the syncer, never on the path of a message. An error here
+Submitted by ``writing.durable``, run by the syncer, never on the path of a message. An error here
 loses nothing: a file that could not be unlinked is only a file too many.
 
 Invariant: a file is touched by ``Discard`` only after the FREE record that names it is durable.

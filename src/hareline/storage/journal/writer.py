@@ -1,6 +1,6 @@
 """The end of the journal, where batches are appended, and the work on its files.
 
-``storage.durable`` asks for room, encodes a batch for the place it was given, and submits the
+``writing.durable`` asks for room, encodes a batch for the place it was given, and submits the
 ``Write`` to the syncer; what is kept here for the loop (where the next batch goes, checksum seed,
 what is durable) and what belongs to the thread (open file, spares) is named as such. Nothing here
 waits for the disk but the ``run`` of a work.

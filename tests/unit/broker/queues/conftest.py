@@ -7,8 +7,8 @@ from math import inf
 
 import pytest
 
-from hareline.broker.queues import reading, selective
-from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.dispatch import reading, selective
+from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hareline.broker.queues.consumer import Consumer
+from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
 from tests.support.reading_queue import NON_DESTRUCTIVE, ReadingQueue, numbers

@@ -13,18 +13,20 @@ from typing import Any
 
 import pytest
 
-from hareline.broker.queues import build, log, parking, selective
-from hareline.broker.queues.alarm import Alarm
-from hareline.broker.queues.dead_letter import DeadLetters
+from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
+from hareline.broker.queues.declare import build
+from hareline.broker.queues.dispatch import parking, selective
+from hareline.broker.queues.dispatch.reading import RUNS_PER_SWEEP
+from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
 from hareline.broker.queues.entry import PARKED
-from hareline.broker.queues.expiry import Expiry
-from hareline.broker.queues.hold import Hold
-from hareline.broker.queues.lease import Lease
-from hareline.broker.queues.overflow import Overflow
+from hareline.broker.queues.orders import log_order as log
+from hareline.broker.queues.orders.sorted import SortedOrder
+from hareline.broker.queues.policies.deadline_timer import DeadlineTimer
+from hareline.broker.queues.policies.expiry import Expiry
+from hareline.broker.queues.policies.hold import Hold
+from hareline.broker.queues.policies.lease import Lease
+from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.reading import RUNS_PER_SWEEP
-from hareline.broker.queues.selective import SelectiveDispatcher
-from hareline.broker.queues.sorted import SortedOrder
 from hareline.broker.selectors.selector import compile_selector
 from hareline.errors import PreconditionFailed
 from hareline.message import Message, Table
@@ -76,7 +78,7 @@ class Place:
         message.arrival_ms = self.timers.clock.now_ms
         if ttl_ms is not None:
             message = message.expiring_at(self.timers.clock.now_ms + ttl_ms)
-        if queue.is_guarded or message.expires_at_ms:
+        if queue.needs_admission or message.expires_at_ms:
             return queue.accept(message)
         queue.enqueue(message)
         return True
@@ -523,7 +525,7 @@ ALL_ARGUMENTS: list[dict[str, object]] = [
 ]
 
 
-POLICIES = (Alarm, DeadLetters, Expiry, Hold, Lease, Overflow)
+POLICIES = (DeadlineTimer, DeadLetters, Expiry, Hold, Lease, Overflow)
 
 
 class WatchedQueue(Queue):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from hareline.broker.queues.entry import ACQUIRED, READY, SETTLED
-from hareline.broker.queues.fifo import FifoOrder
+from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message

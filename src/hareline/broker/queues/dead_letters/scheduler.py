@@ -1,0 +1,108 @@
+"""In which order the dead letters of a virtual host are published, and how many at once.
+
+Called by ``dead_letter``. A dead letter may push another message out of a full queue, and that one
+a third: so they are not published from within one another but one after the other, by whoever came
+first, and a long chain of full queues is a loop here and no recursion. What takes longer than
+``SHARE_S`` has to wait until the event loop has looked at its sockets, so that a deleted queue with
+a million messages, or one with long histories, does not keep everybody else waiting. The share
+grows with what waits, and counts as work of the turn, so publishers that push messages out of full
+queues are slowed to what can be published.
+
+Invariant: dead letters are published in the order in which their messages died.             [hot]
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from hareline.turn import WORK_PER_S, Turn
+
+if TYPE_CHECKING:
+    from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
+    from hareline.broker.queues.environment import QueueEnvironment
+    from hareline.broker.queues.queue import DeathReason
+    from hareline.message import Message
+
+SHARE_S: Final = 0.005  # some hundred usual ones
+SHARES_MAX: Final = 10
+BATCHES_PER_SHARE: Final = 512
+
+
+class DeadLetterScheduler:
+    """The dead messages of one virtual host that are not published yet.
+
+    ``_is_occupied``: somebody publishes right now, or a timer is set to go on with it, or it is
+    held. ``is_held``: by a recovery, when the queues have not got back yet what was in them.
+    ``turn`` is told what the publishing costs.
+    """
+
+    __slots__ = ("_is_occupied", "_waiting", "is_held", "turn")
+
+    def __init__(self) -> None:
+        self._waiting: deque[
+            tuple[DeadLetters, Iterator[Message], DeathReason, Iterator[None] | None]
+        ] = deque()
+        self._is_occupied = False
+        self.is_held = False
+        self.turn: Turn | None = None
+
+    def take(
+        self,
+        sender: DeadLetters,
+        messages: Iterable[Message],
+        reason: DeathReason,
+        environment: QueueEnvironment,
+        settlements: Iterator[None] | None = None,
+    ) -> None:
+        """Have ``sender`` publish these; before this returns, unless others come first.
+
+        ``settlements`` is advanced once for each message, when it is published: what has to be done
+        in the same breath.
+        """
+        self._waiting.append((sender, iter(messages), reason, settlements))
+        if not self._is_occupied:
+            self._is_occupied = True
+            self.go_on(environment)
+
+    def hold(self) -> None:
+        """Publish nothing until ``release``."""
+        self._is_occupied = True
+        self.is_held = True
+
+    def release(self, environment: QueueEnvironment) -> None:
+        """Go on with what has come meanwhile."""
+        self.is_held = False
+        self.go_on(environment)
+
+    def go_on(self, environment: QueueEnvironment) -> None:
+        """Publish a share; the call of a timer for the rest, or of a broker that stops timers."""
+        waiting = self._waiting
+        running_s = environment.clock.running_s
+        start_s = running_s()
+        due_s = start_s + SHARE_S * min(SHARES_MAX, 1 + len(waiting) // BATCHES_PER_SHARE)
+        is_due = False
+        try:
+            while waiting and not is_due:
+                sender, messages, reason, settlements = waiting[0]
+                for message in messages:
+                    if settlements is not None:
+                        next(settlements)
+                    sender.send(message, reason)
+                    is_due = running_s() >= due_s
+                    if is_due:
+                        break
+                else:
+                    waiting.popleft()
+            if self.turn is not None:
+                self.turn.work += int((running_s() - start_s) * WORK_PER_S)
+        finally:  # also after an error, which costs the message that it was about and no other
+            if waiting:
+                environment.timers.call_later(0.0, lambda: self.go_on(environment))
+            else:
+                self._is_occupied = False
+
+    def __len__(self) -> int:
+        """How many batches wait."""
+        return len(self._waiting)

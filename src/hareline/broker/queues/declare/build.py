@@ -1,0 +1,266 @@
+"""From the arguments of a declaration to a queue that does what they say.
+
+Called by ``broker.vhost`` once for each new queue. Which ordering it has, by which lane it delivers
+and what it does besides is decided here and nowhere else; the parts know nothing of arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hareline.broker.exchanges.filtered import SELECTOR_ARGUMENT
+from hareline.broker.queues.dead_letters.dead_letters import dead_letters_of
+from hareline.broker.queues.declare.arguments import QueueArguments
+from hareline.broker.queues.declare.table import BY_FIELD, DEFAULT_QUEUE_TYPE
+from hareline.broker.queues.dispatch.groups import Groups
+from hareline.broker.queues.dispatch.reader import Getter
+from hareline.broker.queues.dispatch.reading import ReadingDispatcher
+from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
+from hareline.broker.queues.dispatch.start_position import REPLAY_PERIOD
+from hareline.broker.queues.environment import QueueEnvironment
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.orders.last_value_order import LastValueOrder
+from hareline.broker.queues.orders.log_order import LogOrder
+from hareline.broker.queues.orders.order import EntryOrder
+from hareline.broker.queues.orders.priority import (
+    LevelReader,
+    qpid_level_reader,
+    qpid_levels,
+    rabbitmq_level_reader,
+    rabbitmq_levels,
+)
+from hareline.broker.queues.orders.sorted import SortedOrder
+from hareline.broker.queues.paging.window import Paging
+from hareline.broker.queues.policies.expiry import Expiry
+from hareline.broker.queues.policies.hold import Hold
+from hareline.broker.queues.policies.lease import Lease
+from hareline.broker.queues.policies.overflow import RESUME_PERCENT, Overflow
+from hareline.broker.queues.policies.retention import Retention
+from hareline.broker.queues.queue import NO_DELIVERY_LIMIT, Queue
+from hareline.broker.selectors.selector import Selector, compile_selector
+from hareline.turn import Turn
+
+QUORUM_DELIVERY_LIMIT: Final = 20  # rabbit_quorum_queue, since RabbitMQ 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDefaults:
+    """What a virtual host gives to queues whose declaration does not say.
+
+    ``dead_letter_exchange``: for queues without one of their own; None: there is none.
+    """
+
+    dead_letter_exchange: str | None = None
+
+
+def make_queue(
+    name: str,
+    arguments: QueueArguments,
+    turn: Turn,
+    environment: QueueEnvironment,
+    defaults: QueueDefaults,
+    *,
+    is_durable: bool,
+    is_auto_delete: bool,
+    owner: object | None,
+    on_unused: Callable[[Queue], None] | None,
+    on_expired: Callable[[Queue], None],
+) -> Queue:
+    """``on_unused`` and ``on_expired`` delete it: its last consumer has left, its lease has ended.
+
+    Raises PreconditionFailed for names of dead letter targets that no message could carry.
+    """
+    order = make_order(arguments)
+    queue = Queue(
+        name,
+        order,
+        turn,
+        is_durable=is_durable,
+        is_auto_delete=is_auto_delete,
+        owner=owner,
+        arguments=arguments.raw,
+        on_unused=on_unused,
+        environment=environment,
+    )
+    _set_lane(queue, order, arguments, environment)
+    _set_times(queue, arguments, environment)
+    _set_limits(queue, arguments, environment)
+    _set_delivery_limit(queue, arguments)
+    queue.dead_letters = dead_letters_of(
+        queue,
+        environment,
+        arguments,
+        reasons=arguments.dead_letter_reasons,
+        takes_transient=arguments.dead_letter_transient is not False,
+        default_exchange=defaults.dead_letter_exchange,
+    )
+    if arguments.expires_ms is not None:
+        queue.lease = Lease(
+            queue,
+            environment,
+            arguments.expires_ms,
+            bool(arguments.expires_if_empty),
+            on_expired,
+        )
+    content_store = environment.store.content_store
+    if content_store is not None and not (queue.hold is not None and is_non_destructive(arguments)):
+        # what is shown to readers as it was ready is not as it was stored while it was held
+        queue.page_by(Paging(queue, order, environment, content_store))
+    queue.renew_guard()
+    return queue
+
+
+def make_order(arguments: QueueArguments) -> EntryOrder:
+    """The ordering that the arguments ask for; FIFO if they ask for none."""
+    if arguments.max_priority is not None:
+        return rabbitmq_levels(arguments.max_priority, arguments.default_priority)
+    if arguments.priorities is not None:
+        return qpid_levels(arguments.priorities, arguments.default_priority)
+    if arguments.sort_key is not None:
+        return SortedOrder(
+            arguments.sort_key,
+            descending=arguments.sort_order == "desc",
+            numeric=arguments.sort_type == "number",
+        )
+    if is_non_destructive(arguments):
+        return LogOrder()
+    if arguments.last_value_key is not None:
+        return LastValueOrder(arguments.last_value_key)
+    return FifoOrder()
+
+
+def level_reader(arguments: QueueArguments) -> LevelReader | None:
+    """How the order of a queue with priorities reads a message's level; None for all others.
+
+    Agrees with ``make_order``.
+    """
+    if arguments.max_priority is not None:
+        return rabbitmq_level_reader(arguments.max_priority, arguments.default_priority)
+    if arguments.priorities is not None:
+        return qpid_level_reader(arguments.priorities, arguments.default_priority)
+    return None
+
+
+def is_non_destructive(arguments: QueueArguments) -> bool:
+    """Whether consumers only read; a stream is never anything else."""
+    return bool(arguments.non_destructive) or arguments.queue_type == "stream"
+
+
+def _set_lane(
+    queue: Queue, order: EntryOrder, arguments: QueueArguments, environment: QueueEnvironment
+) -> None:
+    group_type = arguments.message_group_type
+    if is_non_destructive(arguments):  # groups do not concern readers
+        _set_reading_lane(queue, order, arguments, environment)
+    else:
+        groups = None
+        if group_type in ("standard", "shared"):
+            groups = Groups(
+                group_type,
+                header=arguments.message_group_key,
+                default=arguments.message_group_default,
+            )
+        selector = _default_selector(arguments)
+        if groups is not None or selector is not None:
+            queue.use_dispatcher(SelectiveDispatcher(queue, order, groups, selector))
+    live_limit = arguments.max_live_consumers or 0
+    if arguments.single_active_consumer:
+        live_limit = 1
+    queue.limit_live_consumers(live_limit)
+
+
+def _default_selector(arguments: QueueArguments) -> Selector | None:
+    """What basic.get may have, which brings no filters of its own: the default filters' share."""
+    texts = _default_texts(arguments, SELECTOR_ARGUMENT)
+    return compile_selector(" AND ".join(f"({text})" for text in texts)) if texts else None
+
+
+def _default_texts(arguments: QueueArguments, filter_type: str) -> list[str]:
+    return [
+        default.argument
+        for default in arguments.default_filters or ()
+        if default.filter_type == filter_type
+    ]
+
+
+def _set_reading_lane(
+    queue: Queue, order: EntryOrder, arguments: QueueArguments, environment: QueueEnvironment
+) -> None:
+    dispatcher = ReadingDispatcher(queue, order)
+    queue.use_dispatcher(dispatcher)
+    if arguments.default_filters:
+        dispatcher.getter = Getter(
+            _default_selector(arguments),
+            _default_texts(arguments, REPLAY_PERIOD),
+            environment.clock,
+        )
+    if not isinstance(order, LogOrder):
+        return
+    if arguments.last_value_key is not None:
+        queue.keep_last_values(LastValueOrder(arguments.last_value_key))  # only the books of one
+    if arguments.queue_type == "stream":
+        dispatcher.retention = Retention(
+            queue,
+            order,
+            environment,
+            max_age_ms=arguments.max_age_ms,
+            max_length_bytes=arguments.max_length_bytes,
+        )
+
+
+def _set_times(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:
+    if (
+        arguments.message_ttl_ms is not None
+        or arguments.min_message_ttl_ms
+        or arguments.max_message_ttl_ms
+        or arguments.expiry_check_period_ms is not None
+    ):  # all others make one of the usual kind for the first message that can expire
+        queue.expiry = Expiry(
+            queue,
+            environment,
+            message_ttl_ms=arguments.message_ttl_ms,
+            min_ttl_ms=arguments.min_message_ttl_ms,
+            max_ttl_ms=arguments.max_message_ttl_ms,
+            sweep_ms=arguments.expiry_check_period_ms,
+        )
+    if arguments.hold_on_publish:
+        queue.hold = Hold(queue, environment)
+
+
+def _set_limits(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:
+    if arguments.queue_type == "stream":
+        return  # its limits are its retention
+    if arguments.max_length is None and arguments.max_length_bytes is None:
+        return
+    queue.overflow = Overflow(
+        queue,
+        environment,
+        max_length=arguments.max_length,
+        max_length_bytes=arguments.max_length_bytes,
+        policy=arguments.overflow or "drop-head",
+        resume_percent=(
+            RESUME_PERCENT
+            if arguments.flow_resume_percent is None
+            else arguments.flow_resume_percent
+        ),
+        # what readers have not acknowledged is in the queue as well
+        counts_unacked=_has_qpid_limits(arguments.raw) and not is_non_destructive(arguments),
+    )
+
+
+def _has_qpid_limits(raw: Mapping[str, object]) -> bool:
+    """Limits by Qpid's names alone count what Broker-J counts."""
+    return not any(BY_FIELD[field].name in raw for field in ("max_length", "max_length_bytes"))
+
+
+def _set_delivery_limit(queue: Queue, arguments: QueueArguments) -> None:
+    limit = arguments.delivery_limit
+    if limit is None and arguments.max_delivery_attempts:
+        limit = arguments.max_delivery_attempts - 1  # which counts the first delivery too
+    is_quorum = (arguments.queue_type or DEFAULT_QUEUE_TYPE) == "quorum"
+    if limit is None and is_quorum:
+        limit = QUORUM_DELIVERY_LIMIT
+    queue.delivery_limit = NO_DELIVERY_LIMIT if limit is None or limit < 0 else limit
+    queue.shows_delivery_count = is_quorum or queue.delivery_limit != NO_DELIVERY_LIMIT

@@ -1,0 +1,218 @@
+"""What a queue knows of a consumer: what it may still receive, and how to hand it entries.
+
+``amqp.consuming`` supplies ``deliver``; the dispatcher is its only caller.
+
+Invariant: ``is_active`` is True exactly while the consumer stands in its dispatcher's ring, and a
+consumer in a ring has credit. (One that was removed may stand there up to the end of the turn, when
+nothing is delivered any more.)                                                              [hot]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.dispatch.start_position import FIRST, Start
+
+if TYPE_CHECKING:
+    from hareline.broker.queues.dispatch.ready_consumers import Ring
+    from hareline.broker.queues.entry import QueueEntry
+    from hareline.broker.queues.queue import Queue
+    from hareline.broker.selectors.selector import Selector
+    from hareline.message import Message, Publisher
+
+
+class Consumer(ABC):
+    """One subscription to one queue.
+
+    ``credit``: deliveries it may still receive by count. ``windows``: further limits (octets,
+    channel-wide), checked entry by entry when there are any. ``acknowledges`` is False for no-ack
+    consumers, whose entries are settled on delivery and use up no window. ``priority``: higher is
+    served first (consumer argument x-priority). ``selector``: it takes only messages of which this
+    is true; None takes all. ``is_live``: False while it waits for another consumer to leave.
+
+    ``refill_from``: once its credit was used up, it receives nothing until more than this much has
+    come back (0: at once). Until then that much is held back from ``credit`` (``_is_refilling``),
+    so that it stays at 0 or below and nothing can activate the consumer early.
+
+    ``since_ms``: messages that arrived before (epoch milliseconds) are not for it. ``publisher``:
+    its own connection, as messages show it; ``no_local_of``: the publisher whose messages are not
+    for it, which is that one or None (no-local). ``class_bit``, ``served_at``, ``ring``,
+    ``ring_next`` and ``ring_previous`` belong to the selective lane. ``closes_at_end``: it is let
+    go at the end of a turn in which nothing is left for it.
+
+    ``is_browser``: it is shown what is ready and takes nothing away. For browsers, and for all the
+    consumers of a non-destructive queue, ``start`` says where they begin. ``stream_filter``: of a
+    stream it gets only messages of these filter values, "" for those without one; None: all.
+    """
+
+    __slots__ = (
+        "_is_refilling",
+        "acknowledges",
+        "class_bit",
+        "closes_at_end",
+        "credit",
+        "is_active",
+        "is_browser",
+        "is_cancelled",
+        "is_exclusive",
+        "is_live",
+        "no_local_of",
+        "priority",
+        "publisher",
+        "queue",
+        "refill_from",
+        "ring",
+        "ring_next",
+        "ring_previous",
+        "selector",
+        "served_at",
+        "since_ms",
+        "start",
+        "stream_filter",
+        "tag",
+        "windows",
+    )
+
+    def __init__(
+        self,
+        tag: str,
+        queue: Queue,
+        *,
+        acknowledges: bool,
+        is_exclusive: bool = False,
+        priority: int = 0,
+        prefetch_count: int = 0,
+        refill_percent: int = 100,
+        windows: tuple[CreditWindow, ...] = (),
+        selector: Selector | None = None,
+    ) -> None:
+        """``prefetch_count`` 0: no limit. ``refill_percent``, 1 to 100: a consumer that has used up
+        its limit is served again when no more than this part of it is unacked.
+        """
+        self.tag = tag
+        self.queue = queue
+        self.acknowledges = acknowledges
+        self.is_exclusive = is_exclusive
+        self.priority = priority
+        self.credit = prefetch_count if prefetch_count and acknowledges else UNLIMITED
+        self.windows = windows
+        self.selector = selector
+        self.refill_from = max(0, prefetch_count - prefetch_count * refill_percent // 100 - 1)
+        self._is_refilling = False
+        self.is_active = False
+        self.is_cancelled = False
+        self.is_live = True
+        self.since_ms = 0
+        self.publisher: Publisher | None = None
+        self.no_local_of: Publisher | None = None
+        self.start: Start = FIRST
+        self.stream_filter: frozenset[str] | None = None
+        self.is_browser = False
+        self.closes_at_end = False
+        self.class_bit = 0
+        self.served_at = 0
+        self.leave_ring()
+
+    def leave_ring(self) -> None:
+        """It refers to no others of the selective lane."""
+        self.ring: Ring | None = None
+        self.ring_next: Consumer | None = None
+        self.ring_previous: Consumer | None = None
+
+    @abstractmethod
+    def deliver(self, entries: list[QueueEntry]) -> int:
+        """Hand over the entries, in order; returns how many were taken, at least one.
+
+        The rest (the connection's output is full) stays with the caller; there is none if the
+        entries' content is no more than ``room_bytes``. Credit is the dispatcher's business, not
+        this method's.
+        """
+
+    @property
+    @abstractmethod
+    def room_bytes(self) -> int:
+        """Octets of content that ``deliver`` takes for certain."""
+
+    @property
+    def outlet(self) -> object:
+        """What carries its deliveries in order; consumers that share one see a single sequence."""
+        return self
+
+    @abstractmethod
+    def suspend_if_full(self) -> bool:
+        """True when nothing can be written now; the consumer then sees to its own resumption."""
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether a delivery now would not be put off; ``suspend_if_full`` only asks."""
+        return True
+
+    @abstractmethod
+    def on_queue_deleted(self) -> None:
+        """The queue is gone: tell the client, if it takes basic.cancel."""
+
+    @abstractmethod
+    def on_finished(self) -> None:
+        """It was let go at the end of its queue, as it had asked: tell the client."""
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether some messages are not for it, which is for the selective lane to tell."""
+        return self.selector is not None or self.since_ms > 0 or self.no_local_of is not None
+
+    def would_receive(self, message: Message) -> bool:
+        """Whether a new message is for it, and nothing keeps it from getting it at once."""
+        if not self.is_active or not self.is_writable:
+            return False
+        if any(not window.would_admit(message.size) for window in self.windows):
+            return False
+        return self.wants(message)
+
+    def wants(self, message: Message) -> bool:
+        """Whether a message is for it, as one that was not delivered before."""
+        if self.no_local_of is not None and message.address.publisher is self.no_local_of:
+            return False
+        if message.arrival_ms < self.since_ms:
+            return False
+        if self.selector is None:
+            return True
+        is_true = self.selector.matches(message)
+        message.forget_properties()
+        return is_true
+
+    def restore_credit(self, size: int) -> None:
+        """One delivery of ``size`` octets was settled or released."""
+        credit = self.credit
+        self.credit = credit + 1
+        if credit == 0 and not self.is_active:
+            self._refill()
+        if self.windows:
+            self._restore_windows(size)
+
+    def _refill(self) -> None:
+        """The first credit has come back after all was used up, or the last that was missing."""
+        if self._is_refilling:
+            self._is_refilling = False
+            self.credit += self.refill_from
+        elif self.refill_from:
+            self._is_refilling = True
+            self.credit -= self.refill_from
+            return
+        self.queue.activate(self)
+
+    def take_credit_back(self, size: int) -> None:
+        """An entry of ``size`` octets that was counted as delivered was not: it uses up nothing."""
+        self.credit += 1
+        if self.windows and self.acknowledges:
+            self._restore_windows(size)
+        if not self.is_active:
+            self.queue.activate(self)
+
+    def _restore_windows(self, size: int) -> None:
+        for window in self.windows:
+            window.restore(size)
+
+    def __repr__(self) -> str:
+        return f"<Consumer {self.tag!r} of {self.queue.name!r}, credit {self.credit}>"

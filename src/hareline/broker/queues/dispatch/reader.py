@@ -1,0 +1,175 @@
+"""What ``queues.dispatch.reading`` keeps for one reader, what it hands out, and what a get sees.
+
+A delivery from a non-destructive queue changes nothing there, so what a channel keeps as unacked is
+a ``Reading`` and not the entry. It goes back to the queue's ``ReadingAccount``.               [hot]
+
+Invariant: an entry never learns who has read it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from hareline.broker.queues.dispatch.start_position import FIRST, read_start
+from hareline.broker.queues.entry import ACQUIRED, PARKED, READY, SETTLED, QueueEntry
+from hareline.broker.queues.orders.log_order import LogOrder
+
+if TYPE_CHECKING:
+    from hareline.broker.queues.dispatch.consumer import Consumer
+    from hareline.broker.queues.orders.order import EntryOrder
+    from hareline.broker.queues.queue import Queue
+    from hareline.broker.selectors.selector import Selector
+    from hareline.clock import Clock
+
+FILTER_VALUE_HEADER: Final = "x-stream-filter-value"  # RabbitMQ: rabbit_stream_queue
+
+Ranked = tuple[Any, QueueEntry]
+
+
+class Reading(QueueEntry):
+    """One hand-over of an entry to a reader that acknowledges: what its channel keeps as unacked.
+
+    ``queue`` is the queue's ``ReadingAccount``, to which the channel settles or releases it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, account: Queue, entry: QueueEntry) -> None:
+        self.queue = account
+        self.message = entry.message
+        self.offset = entry.offset
+        self.state = ACQUIRED
+        self.delivery_count = 0
+        self.consumer = None
+
+
+class ReadingAccount:
+    """Stands for the queue where its readings come back: they are counted, and that is all.
+
+    It has what the channel side calls of a queue for unacked entries: ``settle``, ``release`` and
+    ``reject``. ``is_counted`` False: not among the queue's unacked ones, which others have.
+    """
+
+    __slots__ = ("_queue", "is_counted")
+
+    def __init__(self, queue: Queue, *, is_counted: bool) -> None:
+        self._queue = queue
+        self.is_counted = is_counted
+
+    @property
+    def name(self) -> str:
+        return self._queue.name
+
+    def settle(self, entry: QueueEntry) -> None:
+        entry.state = SETTLED
+        if self.is_counted:
+            self._queue.unacked_count -= 1
+
+    def release(self, entries: list[QueueEntry], *, is_counted: bool = True) -> None:
+        """Nothing here has a limit, so nothing is counted."""
+        for entry in entries:
+            self.settle(entry)
+
+    def reject(self, entries: list[QueueEntry]) -> None:
+        self.release(entries)
+
+
+class Reader:
+    """Where one consumer is.
+
+    ``from_offset``: entries before are not for it. ``next_offset``: in a log, what it sees next;
+    ``index``: where that stands in this ``version`` of the log. ``shelf``: entries of its start,
+    the next one last. ``heap``: by rank, what came since in places that it has passed or may pass.
+    ``is_selective``: not all that it comes to is for it.
+    """
+
+    __slots__ = (
+        "consumer",
+        "from_offset",
+        "heap",
+        "index",
+        "is_at_end",
+        "is_selective",
+        "next_offset",
+        "shelf",
+        "version",
+    )
+
+    def __init__(self, consumer: Consumer, from_offset: int) -> None:
+        self.consumer = consumer
+        self.from_offset = from_offset
+        self.next_offset = from_offset
+        self.index = 0
+        self.version = -1
+        self.shelf: list[QueueEntry] = []
+        self.heap: list[Ranked] = []
+        self.is_at_end = False
+        self.is_selective = consumer.is_selective or consumer.stream_filter is not None
+
+
+def is_wanted(consumer: Consumer, entry: QueueEntry) -> bool:
+    """False for what is gone or acquired by another, and for what is not for this consumer."""
+    if entry.state not in (READY, PARKED):
+        return False
+    message = entry.message
+    filter_values = consumer.stream_filter
+    if filter_values is not None:
+        value = message.header(FILTER_VALUE_HEADER)
+        if (value if isinstance(value, str) else "") not in filter_values:
+            return False
+    return consumer.wants(message)
+
+
+class Getter:
+    """What basic.get sees of a non-destructive queue that has default filters.
+
+    ``selector`` None: any message. ``periods``: replay periods, each of which begins anew with each
+    get. A get looks at all that comes before the first that it may see, in a log at what no get
+    before has looked at: ``_offset`` is that of the first that may be true of the selector.
+    """
+
+    __slots__ = ("_clock", "_offset", "_periods", "_selector")
+
+    def __init__(self, selector: Selector | None, periods: list[str], clock: Clock) -> None:
+        self._selector = selector
+        self._periods = periods
+        self._clock = clock
+        self._offset = 0
+
+    def on_ready(self, entry: QueueEntry) -> None:
+        """An entry of a log that was held until now: it may have been passed over."""
+        self._offset = min(self._offset, entry.offset)
+
+    def first(self, order: EntryOrder) -> QueueEntry | None:
+        """The first entry that a get may see; it stays where it is."""
+        now_ms = self._clock.now_ms
+        start = read_start({}, self._periods, place="", now_ms=now_ms, default=FIRST)
+        if start.kind == "next":
+            return None  # nothing that is there
+        if isinstance(order, LogOrder):
+            return self._first_of_log(order, start.value)
+        for entry in order:
+            if entry.message.arrival_ms >= start.value and self._is_true_of(entry):
+                return entry
+        return None
+
+    def _first_of_log(self, log: LogOrder, since_ms: int) -> QueueEntry | None:
+        entries = log.entries
+        begin = max(log.head, log.index_of(self._offset))
+        if since_ms:
+            begin = max(begin, log.index_since(since_ms))
+        for index in range(begin, len(entries)):
+            entry = entries[index]
+            if entry.state != SETTLED and self._is_true_of(entry):
+                self._offset = entry.offset
+                return entry
+        if begin < len(entries):
+            self._offset = entries[-1].offset + 1
+        return None
+
+    def _is_true_of(self, entry: QueueEntry) -> bool:
+        if self._selector is None:
+            return True
+        is_true = self._selector.matches(entry.message)
+        entry.message.forget_properties()
+        return is_true

@@ -1,0 +1,240 @@
+"""The consumers of the selective lane that can receive, and which of them is next.
+
+They stand in levels by priority, and in each level in one ring for each selector class. Some are
+*eager*: there may be parked entries that they can have now, and these come before all others.
+``selective`` is the only caller. There may be thousands of classes and of priorities: no consumer
+costs more for the others that are there.                                                    [hot]
+
+Invariant: ``Consumer.is_active`` is True exactly for those who stand in a ring; the eager ones do.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Final
+
+from hareline.broker.queues.dispatch.consumer import Consumer
+
+if TYPE_CHECKING:
+    from hareline.message import Message
+
+# With more rings than that in a level, those of a message are looked up by the bits of its mask.
+FEW_RINGS: Final = 16
+
+
+class Ring:
+    """Consumers of one class and level in a circle, each linked to the ones beside it.
+
+    ``first`` is next. ``bit`` is that of the class, ``level`` the level in which the ring is.
+    """
+
+    __slots__ = ("bit", "first", "level")
+
+    def __init__(self, level: Level, consumer: Consumer) -> None:
+        self.level = level
+        self.bit = consumer.class_bit
+        self.first = consumer
+        consumer.ring = self
+        consumer.ring_next = consumer.ring_previous = consumer
+
+    def append(self, consumer: Consumer) -> None:
+        consumer.ring = self
+        first = self.first
+        last = first.ring_previous
+        assert last is not None, "it stands in a ring"
+        consumer.ring_previous = last
+        consumer.ring_next = first
+        last.ring_next = first.ring_previous = consumer
+
+    def remove(self, consumer: Consumer) -> bool:
+        """Take it out; True if it was the only one, and the ring is not to be used any more."""
+        before, behind = consumer.ring_previous, consumer.ring_next
+        assert before is not None, "it stands in a ring"
+        assert behind is not None, "it stands in a ring"
+        consumer.leave_ring()
+        if behind is consumer:
+            return True
+        before.ring_next = behind
+        behind.ring_previous = before
+        if self.first is consumer:
+            self.first = behind
+        return False
+
+    def has_taker(self, message: Message) -> bool:
+        """Whether one of them would be given this new message at once."""
+        consumer: Consumer | None = self.first
+        while consumer is not None:
+            if consumer.would_receive(message):
+                return True
+            consumer = consumer.ring_next if consumer.ring_next is not self.first else None
+        return False
+
+
+class Level:
+    """The willing consumers of one priority, in rings by the number of their selector class.
+
+    ``bits``: those of the classes that have a ring.
+    """
+
+    __slots__ = ("bits", "eager", "priority", "rings")
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        self.rings: dict[int, Ring] = {}
+        self.bits = 0
+        self.eager: dict[Consumer, None] = {}
+
+
+def _precedence(level: Level) -> int:
+    return -level.priority
+
+
+class ReadyConsumers:
+    """``levels``: highest priority first; for looking into, not for changing. ``served`` counts,
+    for ``served_at`` of consumers: who waited longest comes first.
+    """
+
+    __slots__ = ("_by_priority", "_count", "_eager_count", "levels", "served")
+
+    def __init__(self) -> None:
+        self.levels: list[Level] = []
+        self._by_priority: dict[int, Level] = {}
+        self._count = 0
+        self._eager_count = 0
+        self.served = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def add(self, consumer: Consumer, *, is_eager: bool) -> None:
+        consumer.is_active = True
+        self._count += 1
+        level = self._level(consumer.priority)
+        bit = consumer.class_bit
+        ring = level.rings.get(bit.bit_length())
+        if ring is None:
+            level.rings[bit.bit_length()] = Ring(level, consumer)
+            level.bits |= bit
+        else:
+            ring.append(consumer)
+        if is_eager:
+            self._make_eager(level, consumer)
+
+    def _level(self, priority: int) -> Level:
+        level = self._by_priority.get(priority)
+        if level is None:
+            level = self._by_priority[priority] = Level(priority)
+            insort(self.levels, level, key=_precedence)
+        return level
+
+    def remove(self, consumer: Consumer) -> bool:
+        """It cannot receive for now; True if it was eager, and another one has to look instead."""
+        consumer.is_active = False
+        self._count -= 1
+        ring = consumer.ring
+        assert ring is not None, "it stands in a ring"
+        level = ring.level
+        if ring.remove(consumer):
+            del level.rings[ring.bit.bit_length()]
+            level.bits ^= ring.bit
+        was_eager = consumer in level.eager
+        if was_eager:
+            self.calm(consumer)
+        return was_eager
+
+    def clear(self) -> None:
+        """Let go of all consumers, so that rings and levels do not keep each other alive."""
+        for level in self.levels:
+            level.rings.clear()
+        self.levels.clear()
+        self._by_priority.clear()
+        self._count = self._eager_count = 0
+
+    def forget_level(self, priority: int) -> None:
+        """No consumer has this priority any more."""
+        if self._by_priority.pop(priority, None) is not None:
+            del self.levels[bisect_left(self.levels, -priority, key=_precedence)]
+
+    # ----------------------------------------------------------------- who is next
+
+    def next_for(self, mask: int, level: Level) -> Consumer | None:
+        """Of a level's consumers who match the one that waited longest."""
+        best: Consumer | None = None
+        rings = level.rings
+        if len(rings) > FEW_RINGS:
+            wanted = mask & level.bits
+            if wanted.bit_count() < len(rings) // 4:
+                while wanted:
+                    number = wanted.bit_length()
+                    wanted ^= rings[number].bit
+                    first = rings[number].first
+                    if best is None or first.served_at < best.served_at:
+                        best = first
+                return best
+        for ring in rings.values():
+            if mask & ring.bit and (best is None or ring.first.served_at < best.served_at):
+                best = ring.first
+        return best
+
+    def has_taker(self, mask: int, message: Message) -> bool:
+        """Whether one of those who match would be given this new message at once."""
+        for level in self.levels:
+            for ring in level.rings.values():
+                if mask & ring.bit and ring.has_taker(message):
+                    return True
+        return False
+
+    def rotate(self, consumer: Consumer) -> None:
+        """It was served: the others of its ring come first now."""
+        ring, following = consumer.ring, consumer.ring_next
+        assert ring is not None, "it stands in a ring"
+        assert following is not None, "it stands in a ring"
+        if ring.first is consumer:
+            ring.first = following
+
+    # ----------------------------------------------------------------- who is eager
+
+    def next_eager(self) -> Consumer | None:
+        if self._eager_count:
+            for level in self.levels:
+                for consumer in level.eager:
+                    return consumer
+        return None
+
+    def _make_eager(self, level: Level, consumer: Consumer) -> None:
+        if consumer not in level.eager:
+            level.eager[consumer] = None
+            self._eager_count += 1
+
+    def make_eager(self, consumer: Consumer) -> None:
+        """It may have parked entries, after those who were made eager before."""
+        self.calm(consumer)
+        self._make_eager(self._level(consumer.priority), consumer)
+
+    def make_first_eager(self, consumer: Consumer) -> None:
+        """The next of this consumer's ring, if there is still one, may have parked entries."""
+        level = self._level(consumer.priority)
+        ring = level.rings.get(consumer.class_bit.bit_length())
+        if ring is not None:
+            self._make_eager(level, ring.first)
+
+    def calm(self, consumer: Consumer) -> None:
+        """There is nothing parked for it."""
+        eager = self._by_priority[consumer.priority].eager
+        if consumer in eager:
+            del eager[consumer]
+            self._eager_count -= 1
+
+    def is_eager(self, consumer: Consumer) -> bool:
+        level = self._by_priority.get(consumer.priority)
+        return level is not None and consumer in level.eager
+
+    def make_next_eager(self) -> None:
+        """Parked entries can be had again; the next of each ring is to look at them.
+
+        One of them takes what it may have, and with it the group; when its credit ends before all
+        is taken, the next has to look.
+        """
+        for level in self.levels:
+            for ring in level.rings.values():
+                self._make_eager(level, ring.first)

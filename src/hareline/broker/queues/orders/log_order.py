@@ -1,0 +1,143 @@
+"""The ordering of a non-destructive queue: a log, which readers walk without taking anything out.
+
+The queue adds, drops and purges as with any other ordering; ``queues.dispatch.reading`` walks over
+``entries`` by index. Entries that were settled stay where they are, are passed over by whoever
+meets them, and are swept out when they are the majority, so a reader's index is good only for one
+``version``; its offset is good for ever.                                                    [hot]
+
+Invariant: ``entries`` is sorted by offset from ``head`` on; what is before it is settled, or stands
+for what was taken out. ``dead_count`` are these, and the settled ones behind it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, cast
+
+from hareline.broker.queues.entry import SETTLED, QueueEntry
+from hareline.broker.queues.orders.order import EntryOrder
+
+if TYPE_CHECKING:
+    from hareline.broker.queues.queue import Queue
+    from hareline.message import Message
+
+DEAD_ALLOWED: Final = 64  # settled entries left standing besides as many as there are living ones
+INSERTED_MAX: Final = 64  # entries put in one by one; for more the whole log is made anew
+
+_TAKEN: Final = QueueEntry(cast("Queue", None), cast("Message", None), -1)
+_TAKEN.state = SETTLED
+_offset_of: Final = attrgetter("offset")
+_arrival_of: Final = attrgetter("message.arrival_ms")
+
+
+class LogOrder(EntryOrder):
+    """``entries`` is always the same list; ``version`` changes when others than the last move."""
+
+    __slots__ = ("dead_count", "entries", "head", "version")
+
+    def __init__(self) -> None:
+        self.entries: list[QueueEntry] = []
+        self.head = 0
+        self.dead_count = 0
+        self.version = 0
+
+    # ------------------------------------------------------------------ the contract
+
+    @property
+    def add(self) -> Callable[[QueueEntry], None]:
+        return self.entries.append
+
+    def peek(self) -> QueueEntry | None:
+        entries = self.entries
+        head, end = self.head, len(entries)
+        while head < end and entries[head].state == SETTLED:
+            head += 1
+        self.head = head
+        return entries[head] if head < end else None
+
+    def take(self, count: int) -> list[QueueEntry]:
+        if count <= 0:
+            return []
+        if count >= len(self):
+            taken = self._living()
+            self._replace([])
+            return taken
+        entries = self.entries
+        taken = []
+        index = self.head
+        while len(taken) < count:
+            entry = entries[index]
+            index += 1
+            if entry.state != SETTLED:
+                taken.append(entry)
+        entries[self.head : index] = [_TAKEN] * (index - self.head)
+        self.head = index
+        self.dead_count += len(taken)
+        if 2 * index > len(entries):  # so the rest is moved only as often as it has halved
+            self._cut_head_off()
+        return taken
+
+    def restore(self, entries: Iterable[QueueEntry]) -> None:
+        known = self.entries
+        back = sorted(entries, key=_offset_of)
+        if not back:
+            return
+        if not known or back[0].offset > known[-1].offset:
+            known += back
+            return
+        if len(back) <= INSERTED_MAX:
+            self._cut_head_off()
+            for entry in back:
+                insort(known, entry, key=_offset_of)
+            return
+        self._replace(sorted(self._living() + back, key=_offset_of))
+
+    def discard(self, entry: QueueEntry) -> None:
+        self.dead_count += 1
+        if self.dead_count > len(self) + DEAD_ALLOWED:
+            self._replace(self._living())
+
+    def least(self) -> QueueEntry | None:
+        return self.peek()
+
+    def rank(self, entry: QueueEntry) -> int:
+        return entry.offset
+
+    def _living(self) -> list[QueueEntry]:
+        return [entry for entry in self.entries[self.head :] if entry.state != SETTLED]
+
+    def _cut_head_off(self) -> None:
+        del self.entries[: self.head]
+        self.dead_count -= self.head
+        self.head = 0
+        self.version += 1
+
+    def _replace(self, living: list[QueueEntry]) -> None:
+        self.entries[:] = living  # kept as it is: ``add`` is a method of this very list
+        self.head = 0
+        self.dead_count = 0
+        self.version += 1
+
+    # ----------------------------------------------------------------- for its readers
+
+    def index_of(self, offset: int) -> int:
+        """Where the first entry stands whose offset is this or a later one; at most the end."""
+        return bisect_left(self.entries, offset, lo=self.head, key=_offset_of)
+
+    def index_since(self, arrival_ms: int) -> int:
+        """Where the first entry stands that arrived then or later, in epoch milliseconds.
+
+        Arrivals grow with the offset; where the wall clock was set back they do not for a while,
+        and the answer is then one of the places where they cross this instant.
+        """
+        return bisect_left(self.entries, arrival_ms, lo=self.head, key=_arrival_of)
+
+    def __len__(self) -> int:
+        return len(self.entries) - self.dead_count
+
+    def __iter__(self) -> Iterator[QueueEntry]:
+        rest = islice(self.entries, self.head, None)
+        return (entry for entry in rest if entry.state != SETTLED)

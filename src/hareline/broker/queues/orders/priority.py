@@ -1,0 +1,256 @@
+"""Highest priority first (``x-max-priority``, ``x-qpid-priorities``).
+
+One FIFO ordering for each level that was ever used, and a bit mask of the levels that have an
+entry, so that the highest of them is one ``bit_length`` away however many levels there are. Strict
+at every depth: there is no window within which the order is best and outside of which it is not.
+Called by the queue like every ordering; ``rabbitmq_levels`` and ``qpid_levels`` make it.
+
+Invariant: bit n of ``_levels_in_use`` is set exactly when level n has an entry that is not settled,
+and an entry of level n stands in ``_fifos[n]`` and nowhere else.                            [hot]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Final
+
+from hareline.broker.queues.entry import QueueEntry, RankedEntry
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.orders.order import EntryOrder
+from hareline.broker.queues.paging.pages import Page, Pager
+from hareline.broker.queues.property_cache import PropertyCache
+from hareline.message import Message, decode_priority
+
+LEVELS_MAX: Final = 256
+QPID_ABSENT: Final = 4
+RABBITMQ_ABSENT: Final = 0
+
+# A rank is 1 + how far the level is below the highest one, and behind that the offset in so many
+# bits. The 1 tells it from the mere offset of an entry that was not given a rank yet.
+_OFFSET_BITS: Final = 56
+_RANKED: Final = 1 << _OFFSET_BITS
+
+LevelOf = Callable[[Message], int]
+LevelReader = Callable[[bytes], int]
+# what adding to a level takes: the rank of its offset 0, its bit, and the FIFO's own ``add``
+Lane = tuple[int, int, Callable[[QueueEntry], None]]
+
+
+class PriorityOrder(EntryOrder):
+    """``levels`` levels, 0 the last to be served; ``level_of`` says which one a message is of.
+
+    The level is looked at once, when an entry is added. Entries have to be RankedEntry.
+    """
+
+    __slots__ = ("_count", "_fifos", "_lanes", "_level_of", "_levels", "_levels_in_use")
+
+    def __init__(self, levels: int, level_of: LevelOf) -> None:
+        if not 1 <= levels <= LEVELS_MAX:
+            raise ValueError(f"a queue has 1 to {LEVELS_MAX} levels of priority, not {levels}")
+        self._levels = levels
+        self._level_of = level_of
+        self._fifos: list[FifoOrder | None] = [None] * levels
+        self._lanes: list[Lane | None] = [None] * levels
+        self._levels_in_use = 0
+        self._count = 0
+
+    @property
+    def add(self) -> Callable[[RankedEntry], None]:
+        return self._add
+
+    def _add(self, entry: RankedEntry) -> None:
+        level = self._level_of(entry.message)
+        first_rank, bit, add = self._lanes[level] or self._lane(level)
+        entry.rank = first_rank | entry.offset
+        add(entry)
+        self._levels_in_use |= bit
+        self._count += 1
+
+    def _level(self, entry: QueueEntry) -> int:
+        return self._levels - (self.rank(entry) >> _OFFSET_BITS)
+
+    def _lane(self, level: int) -> Lane:
+        fifo = self._fifo(level)
+        lane = ((self._levels - level) << _OFFSET_BITS, 1 << level, fifo.add)
+        self._lanes[level] = lane
+        return lane
+
+    def _fifo(self, level: int) -> FifoOrder:
+        fifo = self._fifos[level]
+        if fifo is None:
+            fifo = self._fifos[level] = FifoOrder()
+        return fifo
+
+    def peek(self) -> QueueEntry | None:
+        return self._first_of(self._levels_in_use)
+
+    def least(self) -> QueueEntry | None:
+        """The oldest of the lowest level that has any, as in Broker-J."""
+        return self._first_of(self._levels_in_use & -self._levels_in_use)
+
+    def worth(self, entry: QueueEntry) -> int:
+        return self._level(entry) << _OFFSET_BITS | entry.offset
+
+    def _first_of(self, levels: int) -> QueueEntry | None:
+        """The next entry of the highest level in the mask, None for no level."""
+        while levels:
+            level = levels.bit_length() - 1
+            fifo = self._fifo(level)
+            entry = fifo.peek()
+            if fifo.lost:
+                self._count_lost(level, fifo)
+            if entry is not None:
+                return entry
+            levels ^= 1 << level
+        return None
+
+    def take(self, count: int) -> list[QueueEntry]:
+        entries: list[QueueEntry] = []
+        while self._levels_in_use and count > 0:
+            level = self._levels_in_use.bit_length() - 1
+            fifo = self._fifo(level)
+            taken = fifo.take(count)
+            if fifo.lost:
+                self._count_lost(level, fifo)
+            elif not len(fifo):
+                self._levels_in_use ^= 1 << level
+            count -= len(taken)
+            if not entries:
+                entries = taken
+            else:
+                entries += taken
+        self._count -= len(entries)
+        return entries
+
+    def restore(self, entries: Iterable[QueueEntry]) -> None:
+        of_level: dict[int, list[QueueEntry]] = {}
+        for entry in entries:
+            level = self._level(entry)
+            if level in of_level:
+                of_level[level].append(entry)
+            else:
+                of_level[level] = [entry]
+        for level, some in of_level.items():
+            self._fifo(level).restore(some)
+            self._levels_in_use |= 1 << level
+            self._count += len(some)
+
+    def discard(self, entry: QueueEntry) -> None:
+        level = self._level(entry)
+        fifo = self._fifo(level)
+        fifo.discard(entry)
+        if fifo.lost:
+            self._count_lost(level, fifo)
+        elif not len(fifo):
+            self._levels_in_use ^= 1 << level
+        self._count -= 1
+
+    def _count_lost(self, level: int, fifo: FifoOrder) -> None:
+        """Entries of this level were gone when they were to be read."""
+        self._count -= fifo.lost
+        fifo.lost = 0
+        if not len(fifo):
+            self._levels_in_use &= ~(1 << level)
+
+    def rank(self, entry: QueueEntry) -> int:
+        """Given now to an entry that has none: one that was held, and comes by ``restore``."""
+        rank: int = entry.rank
+        if rank < _RANKED:
+            level = self._level_of(entry.message)
+            rank = entry.rank = (self._levels - level) << _OFFSET_BITS | entry.offset
+        return rank
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[QueueEntry]:
+        for level in reversed(range(self._levels)):
+            fifo = self._fifos[level]
+            if fifo is not None:
+                yield from fifo
+                if fifo.lost:
+                    self._count_lost(level, fifo)
+
+    # ------------------------------------------------------------------------- paging
+
+    @property
+    def fifos(self) -> list[FifoOrder]:
+        """Those that can be paged; the first is served first."""
+        return [fifo for fifo in reversed(self._fifos) if fifo is not None]
+
+    def add_page(self, pager: Pager, page: Page, level: int) -> None:
+        """Entries of an earlier life, behind all of their level."""
+        fifo = self._fifo(level)
+        fifo.add_page(pager, page, level)
+        self._levels_in_use |= 1 << level
+        self._count += len(page)
+
+    def drop_pages(self, on_dropped: Callable[[Page], None]) -> int:
+        """As ``FifoOrder.drop_pages``, of all levels."""
+        dropped = 0
+        for level, fifo in enumerate(self._fifos):
+            if fifo is not None and fifo.paged_count:
+                dropped += fifo.drop_pages(on_dropped)
+                if not len(fifo):
+                    self._levels_in_use &= ~(1 << level)
+        self._count -= dropped
+        return dropped
+
+
+def rabbitmq_levels(max_priority: int, default_priority: int | None = None) -> PriorityOrder:
+    """``x-max-priority``: levels 0 to ``max_priority``, and what is above counts as that.
+
+    No priority is ``default_priority``, and where there is none, 0. Source: rabbit_priority_queue.
+    """
+    return PriorityOrder(
+        max_priority + 1, _level_function(*_rabbitmq_table(max_priority, default_priority))
+    )
+
+
+def qpid_levels(levels: int, default_priority: int | None = None) -> PriorityOrder:
+    """``x-qpid-priorities``: so many levels, centred on priority 4; 10 of them are 0 to 9.
+
+    No priority is ``default_priority``, and where there is none, 4. Three levels are the categories
+    low (0 to 3), default (4) and high (5 and above). Source: Broker-J's PriorityQueueList.
+    """
+    return PriorityOrder(levels, _level_function(*_qpid_table(levels, default_priority)))
+
+
+def rabbitmq_level_reader(max_priority: int, default_priority: int | None = None) -> LevelReader:
+    """The level that ``rabbitmq_levels`` gives to a message, from its property octets."""
+    return partial(_read_level, *_rabbitmq_table(max_priority, default_priority))
+
+
+def qpid_level_reader(levels: int, default_priority: int | None = None) -> LevelReader:
+    """The level that ``qpid_levels`` gives to a message, from its property octets."""
+    return partial(_read_level, *_qpid_table(levels, default_priority))
+
+
+def _read_level(of_priority: list[int], absent: int, property_octets: bytes) -> int:
+    priority = decode_priority(property_octets)
+    return of_priority[absent if priority is None else priority]
+
+
+def _rabbitmq_table(max_priority: int, default_priority: int | None) -> tuple[list[int], int]:
+    """The level of each of the 256 priorities, and the priority of messages without one."""
+    absent = RABBITMQ_ABSENT if default_priority is None else default_priority
+    return [min(priority, max_priority) for priority in range(256)], absent
+
+
+def _qpid_table(levels: int, default_priority: int | None) -> tuple[list[int], int]:
+    absent = QPID_ABSENT if default_priority is None else default_priority
+    lowest = 5 - (levels + 1) // 2
+    return [max(0, min(priority - lowest, levels - 1)) for priority in range(256)], absent
+
+
+def _level_function(of_priority: list[int], absent: int) -> LevelOf:
+    """The level of a message, by the table of all 256 priorities and the one for none."""
+    if not 0 <= absent <= 255:
+        raise ValueError(f"a default priority is 0 to 255, not {absent}")
+
+    def level_of(message: Message) -> int:
+        priority = message.priority
+        return of_priority[absent if priority is None else priority]
+
+    return PropertyCache(level_of)

@@ -1,0 +1,236 @@
+"""Sorted by a header (``x-sort-key``), whatever the order of arrival.
+
+Entries with the same key stand in one *pile*, first in, first out, and a heap holds the places of
+the piles. So an entry whose key is there already costs one look-up, at any depth, and only new keys
+are compared with others. A pile of one is the entry itself and a usual pile a bare deque, which
+keeps a million different keys small, and deep piles near to the processor; one that entries came
+back into, or were settled in, is a FifoOrder. Called by the queue like every ordering;
+``sort_keys`` says what is compared.
+
+Which entry arrived first, for a full queue, is in a deque beside it, and in a heap for those that
+came back. These exist only where somebody asks; entries that have left are passed over there, and
+they are made anew when those are the majority.
+
+Invariant: every place that has a pile stands in the heap. It may stand there twice, or have no pile
+any more; that is seen when it surfaces, and swept out when it is the majority.              [hot]
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from operator import attrgetter
+from typing import Final
+
+from hareline.broker.queues.entry import QueueEntry, RankedEntry
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.orders.order import EntryOrder
+from hareline.broker.queues.orders.sort_keys import Place, place_reader
+from hareline.broker.queues.property_cache import PropertyCache
+
+STALE_ALLOWED: Final = 64
+
+_offset: Final = attrgetter("offset")
+
+Rank = tuple[Place, int]  # place, then offset
+Pile = QueueEntry | deque[QueueEntry] | FifoOrder
+
+
+class SortedOrder(EntryOrder):
+    """By the header ``key``: as text, or with ``numeric`` as a number; without it first of all.
+
+    Equal keys are in the order of their arrival, with ``descending`` as well. Entries have to be
+    RankedEntry; ``rank`` of an entry holds its place.
+    """
+
+    __slots__ = (
+        "_arrivals",
+        "_count",
+        "_late_arrivals",
+        "_piles",
+        "_place_of",
+        "_places",
+        "_standing",
+        "key",
+    )
+
+    def __init__(self, key: str, descending: bool = False, numeric: bool = False) -> None:
+        self.key = key
+        self._place_of: PropertyCache[Place] = PropertyCache(
+            place_reader(key, descending=descending, numeric=numeric)
+        )
+        self._piles: dict[Place, Pile] = {}
+        self._places: list[Place] = []
+        self._count = 0
+        self._arrivals: deque[QueueEntry] | None = None
+        self._late_arrivals: list[tuple[int, QueueEntry]] = []
+        self._standing: set[int] = set()  # offsets of all entries here, while there are arrivals
+
+    @property
+    def add(self) -> Callable[[RankedEntry], None]:
+        return self._add
+
+    def _add(self, entry: RankedEntry) -> None:
+        place = entry.rank = self._place_of(entry.message)
+        piles = self._piles
+        pile = piles.get(place)
+        if pile is None:
+            piles[place] = entry
+            heappush(self._places, place)
+            if len(self._places) > 2 * len(piles) + STALE_ALLOWED:
+                self._sweep_places()
+        elif isinstance(pile, deque):
+            pile.append(entry)
+        elif isinstance(pile, FifoOrder):
+            pile.add(entry)
+        else:
+            piles[place] = deque((pile, entry))
+        self._count += 1
+        if self._arrivals is not None:
+            self._arrivals.append(entry)
+            self._standing.add(entry.offset)
+            self._limit_arrivals()
+
+    def _sweep_places(self) -> None:
+        self._places = list(self._piles)
+        heapify(self._places)
+
+    def _first(self) -> Pile | None:
+        """The pile of the lowest place; places without one are dropped on the way."""
+        places, piles = self._places, self._piles
+        while places:
+            pile = piles.get(places[0])
+            if pile is not None:
+                return pile
+            heappop(places)
+        return None
+
+    def peek(self) -> QueueEntry | None:
+        first = self._first()
+        if isinstance(first, deque):
+            return first[0]
+        return first.peek() if isinstance(first, FifoOrder) else first
+
+    def take(self, count: int) -> list[QueueEntry]:
+        taken: list[QueueEntry] = []
+        while len(taken) < count:
+            pile = self._first()
+            if pile is None:
+                break
+            if isinstance(pile, deque):
+                wanted = count - len(taken)
+                if wanted < len(pile):
+                    popleft = pile.popleft
+                    taken += [popleft() for _ in range(wanted)]
+                    break
+                taken += pile
+            elif isinstance(pile, FifoOrder):
+                taken += pile.take(count - len(taken))
+                if len(pile):
+                    break
+            else:
+                taken.append(pile)
+            del self._piles[heappop(self._places)]
+        self._count -= len(taken)
+        if self._arrivals is not None:
+            self._standing.difference_update([entry.offset for entry in taken])
+            self._limit_arrivals()
+        return taken
+
+    def restore(self, entries: Iterable[QueueEntry]) -> None:
+        by_place: dict[Place, list[QueueEntry]] = {}
+        for entry in entries:
+            by_place.setdefault(self._place(entry), []).append(entry)
+            self._count += 1
+            if self._arrivals is not None:
+                heappush(self._late_arrivals, (entry.offset, entry))
+                self._standing.add(entry.offset)
+                self._limit_arrivals()
+        for place, returned in by_place.items():
+            pile = self._piles.get(place)
+            if pile is None:
+                heappush(self._places, place)
+            returned.sort(key=_offset)
+            if pile is None and len(returned) == 1:
+                self._piles[place] = returned[0]
+            elif isinstance(pile, deque) and returned[-1].offset < pile[0].offset:
+                pile.extendleft(reversed(returned))
+            else:
+                self._as_order(place, pile).restore(returned)
+        if len(self._places) > 2 * len(self._piles) + STALE_ALLOWED:  # held ones come here first
+            self._sweep_places()
+
+    def _as_order(self, place: Place, pile: Pile | None) -> FifoOrder:
+        """The pile of this place as one that entries may come back to."""
+        if isinstance(pile, FifoOrder):
+            return pile
+        order = self._piles[place] = FifoOrder()
+        if isinstance(pile, deque):
+            order.restore(pile)
+        elif pile is not None:
+            order.restore((pile,))
+        return order
+
+    def discard(self, entry: QueueEntry) -> None:
+        place = self._place(entry)
+        pile = self._piles[place]
+        if pile is entry:
+            del self._piles[place]
+        else:
+            order = self._as_order(place, pile)
+            order.discard(entry)
+            if not len(order):
+                del self._piles[place]
+        self._count -= 1
+        if self._arrivals is not None:
+            self._standing.discard(entry.offset)
+            self._limit_arrivals()
+
+    def _place(self, entry: QueueEntry) -> Place:
+        """Given now to an entry that has none: one that was held, and comes by ``restore``."""
+        if type(entry.rank) is not tuple:
+            entry.rank = self._place_of(entry.message)
+        place: Place = entry.rank
+        return place
+
+    def rank(self, entry: QueueEntry) -> Rank:
+        return self._place(entry), entry.offset
+
+    # ------------------------------------------------------- who arrived first
+
+    def least(self) -> QueueEntry | None:
+        """The entry that arrived first, as no key is worth less than another."""
+        arrivals = self._arrivals
+        if arrivals is None:
+            arrivals = self._arrivals = deque(sorted(self, key=_offset))
+            self._standing = {entry.offset for entry in arrivals}
+        standing = self._standing
+        while arrivals and arrivals[0].offset not in standing:
+            arrivals.popleft()
+        late = self._late_arrivals
+        while late and late[0][0] not in standing:
+            heappop(late)
+        if late and (not arrivals or late[0][0] < arrivals[0].offset):
+            return late[0][1]
+        return arrivals[0] if arrivals else None
+
+    def _limit_arrivals(self) -> None:
+        """Forget them where most have left: they are put together again when somebody asks."""
+        assert self._arrivals is not None
+        known = len(self._arrivals) + len(self._late_arrivals)
+        if known > 2 * self._count + STALE_ALLOWED or self._count == 0:
+            self._arrivals = None
+            self._late_arrivals.clear()
+            self._standing.clear()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[QueueEntry]:
+        for place in sorted(self._piles):
+            pile = self._piles[place]
+            if isinstance(pile, QueueEntry):
+                yield pile
+            else:
+                yield from pile

@@ -1,0 +1,58 @@
+"""One timer for something that has a next instant; used by ``expiry`` and ``hold``.
+
+It rings at the instant, and also whenever ``LOOK_AGAIN_MS`` have passed, for two reasons: instants
+are wall time, so a wall clock that was set forward is noticed; and what keeps entries until then
+can let go of those that are settled by now. So who is called looks whether anything is due, and
+sets the alarm anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from hareline.broker.queues.environment import QueueEnvironment
+from hareline.clock import Timer
+
+LOOK_AGAIN_MS: Final = 10_000
+NEVER: Final = 1 << 63  # later than any instant
+
+
+class DeadlineTimer:
+    """``at_ms``: when it rings at the latest, in epoch milliseconds; NEVER while it is not set."""
+
+    __slots__ = ("_call_back", "_clock", "_timer", "_timers", "at_ms")
+
+    def __init__(self, environment: QueueEnvironment, call_back: Callable[[], None]) -> None:
+        self._clock = environment.clock
+        self._timers = environment.timers
+        self._call_back: Callable[[], None] | None = call_back
+        self._timer: Timer | None = None
+        self.at_ms = NEVER
+
+    def set(self, at_ms: int) -> None:
+        """Ring then, and not when it was to ring before; at once for an instant that has passed."""
+        self.cancel()
+        if self._call_back is None:
+            return
+        now_ms = self._clock.now_ms
+        delay_ms = min(max(at_ms - now_ms, 0), LOOK_AGAIN_MS)
+        self.at_ms = now_ms + delay_ms
+        self._timer = self._timers.call_later(delay_ms / 1000, self._ring)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self.at_ms = NEVER
+
+    def stop(self) -> None:
+        """Never ring again. Whom it called is freed now, as it does not refer to him any more."""
+        self.cancel()
+        self._call_back = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.at_ms = NEVER
+        if self._call_back is not None:
+            self._call_back()

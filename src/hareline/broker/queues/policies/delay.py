@@ -1,0 +1,128 @@
+"""The entries of an x-delayed-message exchange: all are held, and at their time they go on.
+
+The queue of such an exchange (``broker.delayed_queues``) has one of these as its ``hold``. Nothing
+in that queue is ever ready: at its time an entry leaves, and its message goes to the exchange
+again, a share of the work at a time. Those that are due together, after a restart say, go in the
+order of their times, and not before a recovery has ended.
+
+Invariant: the store hears that an entry is gone in the callback of the loop in which it gets what
+was made of its message, so a crash neither loses nor doubles it.                            [hot]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+
+from hareline import events
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.environment import QueueEnvironment
+from hareline.broker.queues.paging.window import RECENT_BYTES
+from hareline.broker.queues.policies.hold import Hold, whole_number
+from hareline.errors import MalformedFrame, StoreError
+
+if TYPE_CHECKING:
+    from hareline.broker.queues.queue import Queue
+    from hareline.message import Message
+
+DELAY_HEADER: Final = "x-delay"
+# RabbitMQ's plugin knows 2**32 - 1 and does not delay what is to wait longer; here the header's
+# widest type is the limit, as the delay is written back as a number below 0.
+DELAY_MAX_MS: Final = (1 << 63) - 1
+SENT_PER_RING: Final = 256  # 5 to 10 ms, as each is read, gets other properties, and is routed
+SENT_BYTES_PER_RING: Final = RECENT_BYTES  # what is read from the disk at once, if it is there
+PAUSE_MS: Final = 50  # while the store does not keep up, or a recovery goes on
+
+_DIGITS_MAX: Final = 20  # more than any number up to the limit has
+
+
+class Delayable(Protocol):
+    """A message, of which one header is looked at."""
+
+    def header(self, name: str) -> object: ...
+
+
+class Sender(Protocol):
+    """Who knows where a message goes whose delay is over."""
+
+    def send(self, message: Message) -> None:
+        """Raises StoreError when it cannot be read."""
+
+
+def delay_ms_of(message: Delayable) -> int:
+    """For how many milliseconds the message is to be delayed; 0 or less: not at all.
+
+    As the plugin reads x-delay: a number of any type, of which a fraction is cut off, or a text
+    with a whole number; anything else is no delay. Raises MalformedFrame for headers that are no
+    table.
+    """
+    value = message.header(DELAY_HEADER)
+    if value is None:
+        return 0
+    number = _number_in(value) if isinstance(value, str) else whole_number(value)
+    return min(number, DELAY_MAX_MS)
+
+
+def _number_in(text: str) -> int:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        return 0
+    digits = digits.lstrip("0")
+    number = int(digits or "0") if len(digits) <= _DIGITS_MAX else DELAY_MAX_MS
+    return -number if text[0] == "-" else number
+
+
+class Delay(Hold):
+    """The delayed entries of one exchange. ``sender`` knows where their messages go."""
+
+    per_ring: ClassVar[int] = SENT_PER_RING
+    bytes_per_ring: ClassVar[int] = SENT_BYTES_PER_RING
+
+    __slots__ = ("_environment", "_sender")
+
+    def __init__(self, queue: Queue, environment: QueueEnvironment, sender: Sender) -> None:
+        super().__init__(queue, environment)
+        self._environment = environment
+        self._sender = sender
+
+    def takes(self, entry: QueueEntry, since_ms: int) -> bool:
+        """Always: what is due already, after a restart, goes by the timer as well.
+
+        Raises MalformedFrame for a message whose headers are no table.
+        """
+        self._keep(entry, since_ms + max(0, delay_ms_of(entry.message)))
+        return True
+
+    def _on_alarm(self) -> None:
+        environment = self._environment
+        store = environment.store
+        is_behind = store.is_behind and not store.failure  # nobody publishes now either
+        if is_behind or environment.dead_letter_post.is_held:
+            self._alarm.set(self._clock.now_ms + PAUSE_MS)
+        else:
+            super()._on_alarm()
+
+    def _on_ready(self, entries: list[QueueEntry]) -> None:
+        queue = self._queue
+        ledger = queue.ledger
+        send = self._sender.send
+        unreadable: list[str] = []
+        for entry in queue.take_due(entries):
+            try:
+                send(entry.message)
+            except (MalformedFrame, StoreError) as error:  # the store keeps what it has of it
+                unreadable.append(error.explanation)
+                continue
+            if ledger is not None:
+                ledger.settle(entry)
+        if unreadable:
+            self._environment.report(
+                events.MESSAGES_UNREADABLE,
+                queue=queue.name,
+                vhost=self._environment.vhost_name,
+                count=len(unreadable),
+                reason=unreadable[0],
+            )
+
+    def stop(self) -> None:
+        super().stop()
+        del self._sender

@@ -1,0 +1,187 @@
+"""Entries that are not valid yet: which they are, and making them ready at their time.
+
+Called by ``queue`` for each new entry, where the queue was declared with x-hold-on-publish. A held
+entry stands in no ordering, so others overtake it; at its time it takes the place its offset gives
+it. The queues of x-delayed-message exchanges have ``delay``, a variety of it. What a message may
+say, in its headers, and when it is ready then:
+
+=========================  =====================  ================================================
+header                     value                  ready at
+=========================  =====================  ================================================
+x-qpid-not-valid-before    epoch milliseconds     the millisecond after it (Broker-J holds a
+                                                  message while "now" is not past this value)
+x-opt-delivery-time        epoch milliseconds     that instant
+x-opt-delivery-delay       milliseconds           so long after it came to the queue
+x-delay                    milliseconds           likewise
+=========================  =====================  ================================================
+
+Any numeric field type counts, and a timestamp too: its number is taken as milliseconds, as Broker-J
+does, although AMQP's timestamps are seconds. A fraction is cut off. What is no number says nothing.
+Of several headers the latest instant counts.
+
+Invariant: every held entry of the queue is in ``_heap``; an entry there that is settled expired or
+was dropped while it was held, and is passed over.                                           [hot]
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from heapq import heapify, heappop, heappush
+from math import isfinite
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from hareline.broker.queues.dispatch.credit import UNLIMITED
+from hareline.broker.queues.entry import HELD, SETTLED, QueueEntry
+from hareline.broker.queues.environment import QueueEnvironment
+from hareline.broker.queues.policies.deadline_timer import NEVER, DeadlineTimer
+
+if TYPE_CHECKING:
+    from hareline.broker.queues.queue import Queue
+    from hareline.message import Message
+
+READIED_PER_RING: Final = 2048  # some milliseconds; the rest is readied in the next turns
+SETTLED_ALLOWED: Final = 64  # kept in the heap besides as many as there are held ones
+
+_PREFIX: Final = b"x-"  # of them all
+_INSTANT: Final = 0
+_LAST_INVALID: Final = 1  # the last instant at which it is not valid
+_DELAY: Final = 2
+_HEADERS: Final = tuple(
+    (name, name.encode(), kind)
+    for name, kind in (
+        ("x-qpid-not-valid-before", _LAST_INVALID),
+        ("x-opt-delivery-time", _INSTANT),
+        ("x-opt-delivery-delay", _DELAY),
+        ("x-delay", _DELAY),
+    )
+)
+
+
+class Hold:
+    """The held entries of one queue, and the timer for the first of them.
+
+    ``per_ring``: so many are made ready at once, the rest in the next turns; ``bytes_per_ring``:
+    with about so many octets of bodies.
+    """
+
+    per_ring: ClassVar[int] = READIED_PER_RING
+    bytes_per_ring: ClassVar[int] = UNLIMITED  # nobody looks at them
+
+    __slots__ = ("_alarm", "_clock", "_heap", "_queue")
+
+    def __init__(self, queue: Queue, environment: QueueEnvironment) -> None:
+        self._queue = queue
+        self._clock = environment.clock
+        self._heap: list[tuple[int, int, QueueEntry]] = []
+        self._alarm = DeadlineTimer(environment, self._on_alarm)
+
+    def takes(self, entry: QueueEntry, since_ms: int) -> bool:
+        """Whether the entry, which came at ``since_ms``, is to be held now.
+
+        If so it is kept here, and its state is the caller's.
+
+        Raises MalformedFrame for a message whose headers are no table.
+        """
+        ready_ms = ready_at_ms(entry.message, since_ms)
+        if ready_ms <= self._clock.now_ms:
+            return False
+        self._keep(entry, ready_ms)
+        return True
+
+    def _keep(self, entry: QueueEntry, ready_ms: int) -> None:
+        heap = self._heap
+        if len(heap) > 2 * self._queue.held_count + SETTLED_ALLOWED:
+            self._forget_settled()
+        heappush(heap, (ready_ms, entry.offset, entry))
+        if ready_ms < self._alarm.at_ms:
+            self._alarm.set(ready_ms)
+
+    def take_all(self) -> list[QueueEntry]:
+        """Remove and return every held entry, in the order in which they came."""
+        entries = [entry for _, _, entry in self._heap if entry.state == HELD]
+        entries.sort(key=_offset_of)
+        self._heap.clear()
+        self._alarm.cancel()
+        return entries
+
+    def entries(self) -> list[QueueEntry]:
+        """Every held entry, in no order, left where it is."""
+        return [entry for _, _, entry in self._heap if entry.state == HELD]
+
+    def stop(self) -> None:
+        """The queue is deleted; without the reference it is freed."""
+        self._alarm.stop()
+        self._heap.clear()
+        del self._queue
+
+    def _on_alarm(self) -> None:
+        heap, now_ms = self._heap, self._clock.now_ms
+        room_bytes = self.bytes_per_ring
+        ready: list[QueueEntry] = []
+        expired: list[QueueEntry] = []
+        for _ in range(self.per_ring):
+            if not heap or heap[0][0] > now_ms or room_bytes <= 0:
+                break
+            entry = heappop(heap)[2]
+            if entry.state == HELD:
+                # ready and expired at once: a dispatch would still deliver it
+                is_expired = 0 < entry.expires_at_ms <= now_ms
+                (expired if is_expired else ready).append(entry)
+                room_bytes -= entry.message.size
+        if expired:
+            self._queue.drop(expired, "expired")
+        if ready:
+            self._on_ready(ready)
+        if len(heap) > 2 * self._queue.held_count + SETTLED_ALLOWED:
+            self._forget_settled()
+        if heap and heap[0][0] < self._alarm.at_ms:
+            self._alarm.set(heap[0][0])
+
+    def _on_ready(self, entries: list[QueueEntry]) -> None:
+        """Their time has come, in this order."""
+        self._queue.make_held_ready(entries)
+
+    def _forget_settled(self) -> None:
+        self._heap[:] = [item for item in self._heap if item[2].state != SETTLED]
+        heapify(self._heap)
+
+    def __len__(self) -> int:
+        """Entries in the heap, with those that are settled and still stand there."""
+        return len(self._heap)
+
+
+def ready_at_ms(message: Message, now_ms: int) -> int:
+    """The instant in epoch milliseconds at which a message that came at ``now_ms`` is ready.
+
+    0 if it may be delivered at once. Raises MalformedFrame for headers that are no table.
+    """
+    octets = message.property_octets
+    if _PREFIX not in octets:
+        return 0
+    ready_ms = 0
+    # what does not occur in the octets is no header: much quicker than looking for four of them
+    for name, name_octets, kind in _HEADERS:
+        if name_octets not in octets:
+            continue
+        number = whole_number(message.header(name))
+        if number <= 0:
+            continue
+        if kind == _DELAY:
+            number += now_ms
+        elif kind == _LAST_INVALID:
+            number += 1
+        ready_ms = max(ready_ms, number)
+    return ready_ms
+
+
+def whole_number(value: object) -> int:
+    """A numeric header as an integer, 0 for everything else; what is without end never comes."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return 0
+    if isfinite(value):
+        return int(value)
+    return NEVER if value > 0 else 0
+
+
+def _offset_of(entry: QueueEntry) -> int:
+    return entry.offset

@@ -1,0 +1,81 @@
+"""What a replay of the journal found, as the durable store needs it to go on.
+
+Made by ``recovery.read_journal`` (empty for a new directory), taken over by ``DurableStore.start``,
+who keeps the containers: they are not to be used afterwards.
+
+Invariant: every live entry is counted once, in the segment of its newest MESSAGE record; entries of
+queues that are not in the definitions are counted nowhere.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class RecoveredSegment:
+    """A segment file that stays. ``end``: the offset at which its last valid batch ends.
+
+    ``size_bytes`` is what the file takes on disk; ``total``: how many entries its MESSAGE records
+    list, dead ones included (a share of liveness, nothing depends on its being exact).
+    ``created_ms``: from its header.
+    """
+
+    number: int
+    end: int
+    size_bytes: int
+    total: int
+    created_ms: int
+
+
+@dataclass(slots=True)
+class RecoveredQueue:
+    """One queue of the definitions. ``live``: segment number to the number of its live entries.
+
+    ``next_offset``: above every offset that a CHECKPOINT or a MESSAGE record names.
+    ``returns``: offset of a live entry to (delivery count, number of the segment where the RETURN
+    record stands). 0 for the segment says that no record has this count: it was inferred from a
+    cover or a delivered flag. The store writes those down with its first batch, after which all
+    older covers and flags are void. A count that its MESSAGE record has needs no place here.
+    ``large``: offset of a live entry to the id of its body, which ``LargeBodies`` keeps for it.
+    ``undone``: runs (segment, first offset, end) of entries that are no more, since the crash cut
+    their transaction short; ``live`` and ``large`` count them still. The store settles them in its
+    first batch.
+    """
+
+    next_offset: int = 0
+    live: dict[int, int] = field(default_factory=dict)
+    returns: dict[int, tuple[int, int]] = field(default_factory=dict)
+    large: dict[int, int] = field(default_factory=dict)
+    undone: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class RecoveredState:
+    """``next_segment``: a number above all that ever were, of the segment that is to be begun.
+
+    ``segments``: ascending by number, the tail too; files and manifest agree with it. ``queues``:
+    by id, every durable one. ``settled``: number T of the segment an entry stands in -> number S of
+    the segment where the SETTLE record stands -> triples (queue id, first offset, count) in one
+    flat ``array("Q")``; only for T in ``segments``; runs that concern no entry of T do no harm.
+
+    ``interrupted``: segments some of whose entries stand in a newer segment too, since a compaction
+    was cut short. The older copies count as settled, by runs for them under S = 0, and a queue gets
+    the position of the newest. The store compacts these segments to the end before it frees any
+    other, so nothing that is known of such an entry can be lost while two copies exist.
+
+    ``is_durable``: all of ``segments`` has been synced; what was read may have been in the memory
+    of the system alone, if the broker was killed. ``leftovers``: paths, each with the octets that
+    are to stay of it (0: none, the file goes), of what was cut off by order of the operator. That
+    may hold the FREE records of segments that are gone, so it is cut only once the header of the
+    new segment is durable, whose manifest does not have those.
+    """
+
+    next_segment: int = 1
+    segments: list[RecoveredSegment] = field(default_factory=list)
+    queues: dict[int, RecoveredQueue] = field(default_factory=dict)
+    settled: dict[int, dict[int, array[int]]] = field(default_factory=dict)
+    interrupted: list[int] = field(default_factory=list)
+    is_durable: bool = False
+    leftovers: list[tuple[str, int]] = field(default_factory=list)

@@ -1,0 +1,113 @@
+"""What a replay needs of the disk: which queues had a name, their messages, and these made anew.
+
+Made by ``storage.opening``, asked by ``management.replay``; of the loop. A replayed message is one
+that is published now, with the body, the properties and the address of the old one, but for:
+
+========================  =======================================================================
+``x-replayed-from``       S, the queue that had it; in place of one that it had
+``x-replayed-arrival``    T, when that queue got it; likewise
+expiration                gone, as from a dead letter: that time is over
+x-death                   stays, as if its publisher had written it
+========================  =======================================================================
+
+Invariant: what was published as persistent (delivery-mode 2) is persistent again, and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from hareline.errors import StoreError
+from hareline.message import (
+    TRANSIENT,
+    UNWRITTEN,
+    LargeMessage,
+    Message,
+    Table,
+    Timestamp,
+    decode_fields,
+    encode_fields,
+)
+from hareline.storage.contents.large import LargeBodies
+from hareline.storage.definitions import SqliteDefinitions
+from hareline.storage.journal.files import Files
+from hareline.storage.replaying.range import Replayable, ReplayRange
+from hareline.storage.writing.durable import DurableStore
+from hareline.storage.writing.message_records import MessageReader
+
+REPLAYED_FROM: Final = "x-replayed-from"
+REPLAYED_ARRIVAL: Final = "x-replayed-arrival"
+
+_TRACE: Final = b"x-replayed-"  # must be there if one of them is
+_PERSISTENT: Final = 2  # delivery-mode
+_MS_PER_S: Final = 1000
+
+
+class ReplaySource:
+    """One broker's journal and definitions, as far as a replay is concerned with them."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        definitions: SqliteDefinitions,
+        store: DurableStore,
+        bodies: LargeBodies,
+    ) -> None:
+        """``directory``: of the journal."""
+        self._files = files
+        self._directory = directory
+        self._definitions = definitions
+        self._store = store
+        self._bodies = bodies
+        self._reader = MessageReader(bodies)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether what was settled is kept at all."""
+        return self._store.keeps_settled
+
+    def queue_ids(self, vhost: str, name: str) -> list[int]:
+        """Of the durable queues that have, or had, this name; the oldest first."""
+        return self._definitions.queue_ids(vhost, name)
+
+    def open(self, queue_ids: Sequence[int], from_ms: int, to_ms: int) -> ReplayRange:
+        """What came to these queues from the one instant to before the other. Touches no file."""
+        end = self._store.readable_position
+        return ReplayRange(self._files, self._directory, queue_ids, from_ms, to_ms, end)
+
+    def message_of(self, record: Replayable) -> Message:
+        """As it was. Raises StoreError, also where it was a large one and its body is gone."""
+        message = self._reader.message_of(record.payload, record.position)
+        if isinstance(message, LargeMessage):
+            large = message.large
+            problem = self._bodies.problem_of(large.large_id, large.size)
+            if problem:
+                raise StoreError(f"the body of a large message is gone: {problem}")
+        return message
+
+
+def replayed(message: Message, queue_name: str, now_ms: int) -> Message:
+    """The message to be published now. Raises MalformedFrame where its properties are none."""
+    parts = message.parts
+    fields = parts.fields
+    if _TRACE in fields:
+        table = decode_fields(fields)
+        table.pop(REPLAYED_FROM, None)
+        table.pop(REPLAYED_ARRIVAL, None)
+        fields = encode_fields(table)
+    arrival = Timestamp(message.arrival_ms // _MS_PER_S)
+    fields += encode_fields(Table({REPLAYED_FROM: queue_name, REPLAYED_ARRIVAL: arrival}))
+    octets = parts.with_fields(fields)
+    # Of a dead letter too a plain message: what its headers say of deaths is a client's word now.
+    if isinstance(message, LargeMessage):
+        large = message.with_properties(octets)
+        large.history_size = 0
+        large.is_from_default = False
+        twin: Message = large
+    else:
+        twin = Message.with_properties(message, octets)
+    twin.arrival_ms = now_ms
+    twin.position = UNWRITTEN if parts.delivery_mode == _PERSISTENT else TRANSIENT
+    return twin

@@ -1,0 +1,222 @@
+"""Which segment holds how many entries that still live, and which records say that others do not.
+
+Written by ``writing.batch`` with every batch, read by ``space.freeing`` (a segment without living
+entries can go) and ``space.compaction`` (one with few of them can be made to). Everything is
+counted when a batch is built, never for a single message.
+
+An entry's *home* is the segment of the record that counts for it. That is where its message was
+written, until a compaction moves the record; positions outside never change, ``Moves`` leads from
+the old one to the new one.
+
+Invariant: ``live`` of a segment is the sum of what the ledgers have in their ``live`` for it, and
+``settled`` of a segment T has for each other segment S all runs about entries of T in SETTLE
+records that stand in S.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Final
+
+from hareline.storage.journal.format import OFFSET_BITS, OFFSET_MASK
+from hareline.storage.recovery.state import RecoveredState
+
+#: Key in ``SegmentBooks.settled`` of runs that no record says: older copies of moved entries.
+NOWHERE: Final = 0
+
+
+class SegmentBooks:
+    """``end``: where its last batch ends; 0 while it is the tail, which only the writer knows.
+
+    ``weight_bytes``: octets for each entry, to estimate what living ones take. ``sealed_ms``: when
+    its last batch was written, as far as it is known. ``returned``: queue id to the offsets that
+    its RETURN records name, some of which may be settled or named again elsewhere since.
+    """
+
+    __slots__ = ("end", "live", "number", "returned", "sealed_ms", "settled", "size_bytes", "total")
+
+    def __init__(self, number: int, size_bytes: int) -> None:
+        self.number = number
+        self.size_bytes = size_bytes
+        self.end = 0
+        self.sealed_ms = 0
+        self.live = 0
+        self.total = 0
+        self.settled: dict[int, array[int]] = {}
+        self.returned: dict[int, array[int]] = {}
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.end // self.total if self.total else 0
+
+    def add_settled(self, source: int, queue_id: int, first: int, count: int) -> None:
+        """Of this segment's entries these are settled, says a record in segment ``source``."""
+        runs = self.settled.get(source)
+        if runs is None:
+            runs = self.settled[source] = array("Q")
+        runs.extend((queue_id, first, count))
+
+    def add_settled_runs(self, source: int, triples: array[int]) -> None:
+        """As ``add_settled``, for many: queue id, first offset and count of each."""
+        runs = self.settled.get(source)
+        if runs is None:
+            self.settled[source] = triples
+        else:
+            runs.extend(triples)
+
+    def add_returned(self, queue_id: int, offset: int) -> None:
+        """A RETURN record in this segment names this entry."""
+        offsets = self.returned.get(queue_id)
+        if offsets is None:
+            offsets = self.returned[queue_id] = array("Q")
+        offsets.append(offset)
+
+    def __repr__(self) -> str:
+        return f"<Segment {self.number}, {self.live} of {self.total} entries live>"
+
+
+class Moves:
+    """Where the records of one segment went: offsets in its file, ascending, to new positions.
+
+    ``live``: queue id to the number of entries that still may be asked for by the old position.
+    """
+
+    __slots__ = ("live", "offsets", "positions")
+
+    def __init__(self) -> None:
+        self.offsets = array("Q")
+        self.positions = array("Q")
+        self.live: dict[int, int] = {}
+
+    def add(self, offset: int, position: int, queue_ids: Iterable[int]) -> None:
+        self.offsets.append(offset)
+        self.positions.append(position)
+        for queue_id in queue_ids:
+            self.live[queue_id] = self.live.get(queue_id, 0) + 1
+
+    def find(self, offset: int) -> int:
+        """The new position, 0 where this record has not moved."""
+        index = bisect_left(self.offsets, offset)
+        if index == len(self.offsets) or self.offsets[index] != offset:
+            return 0
+        return self.positions[index]
+
+    def settle(self, queue_id: int) -> bool:
+        """One entry less; True when nobody can ask any more."""
+        left = self.live.get(queue_id, 0) - 1
+        if left > 0:
+            self.live[queue_id] = left
+        else:
+            self.live.pop(queue_id, None)
+        return not self.live
+
+
+class Liveness:
+    """``segments``: the living ones by number, ascending; the last is the tail.
+
+    ``sealed_bytes``: octets of all but the tail; ``live_bytes``: an estimate of what is living in
+    them. ``has_dead``: a sealed segment has lost its last entry and awaits being freed.
+    ``emptied``: those of which a compaction has moved what lived. Each still has copies of entries
+    that count elsewhere: it must not outlive what says of those that they are settled, so it is
+    freed before, or with, any other.
+    """
+
+    __slots__ = ("emptied", "has_dead", "live_bytes", "moves", "sealed_bytes", "segments")
+
+    def __init__(self) -> None:
+        self.segments: dict[int, SegmentBooks] = {}
+        self.moves: dict[int, Moves] = {}
+        self.sealed_bytes = 0
+        self.live_bytes = 0
+        self.has_dead = False
+        self.emptied: set[int] = set()
+
+    def restore(self, state: RecoveredState) -> None:
+        """Take over what a replay found; nothing was here before."""
+        for found in state.segments:
+            books = self.begin(found.number, found.size_bytes)
+            books.total = found.total
+            books.settled = state.settled.get(found.number, {})
+        for queue_id, queue in state.queues.items():
+            for number, count in queue.live.items():
+                self.segments[number].live += count
+            for offset, (_, number) in queue.returns.items():
+                if number:
+                    self.segments[number].add_returned(queue_id, offset)
+        for found in state.segments:
+            self.seal(found.number, found.end, found.created_ms)
+
+    @property
+    def share(self) -> float:
+        """Of what the sealed segments hold, how much lives; 1.0 for none."""
+        return self.live_bytes / self.sealed_bytes if self.sealed_bytes else 1.0
+
+    def current(self, position: int) -> int:
+        """Where the record that was written at this position stands now."""
+        while (moves := self.moves.get(position >> OFFSET_BITS)) is not None:
+            moved = moves.find(position & OFFSET_MASK)
+            if not moved:
+                break
+            position = moved
+        return position
+
+    def begin(self, number: int, size_bytes: int) -> SegmentBooks:
+        """A new tail."""
+        books = self.segments[number] = SegmentBooks(number, size_bytes)
+        return books
+
+    def seal(self, number: int, end: int, sealed_ms: int) -> None:
+        """This one gets no more batches."""
+        books = self.segments[number]
+        books.end = end
+        books.sealed_ms = sealed_ms
+        self.sealed_bytes += end
+        self.live_bytes += books.weight_bytes * books.live
+        if not books.live:
+            self.has_dead = True
+
+    def take(self, number: int, count: int) -> None:
+        """So many entries of this segment live no more, or have another home."""
+        books = self.segments[number]
+        books.live -= count
+        assert books.live >= 0, books
+        if books.end:
+            self.live_bytes -= books.weight_bytes * count
+            if not books.live:
+                self.has_dead = True
+
+    def forget_moves(self, position: int, queue_id: int) -> None:
+        """An entry that was written at this position, and has moved, is settled."""
+        while (moves := self.moves.get(position >> OFFSET_BITS)) is not None:
+            moved = moves.find(position & OFFSET_MASK)
+            if not moved:
+                return
+            number = position >> OFFSET_BITS
+            # that of a living segment is still being added to, and tells what has moved
+            if moves.settle(queue_id) and number not in self.segments:
+                del self.moves[number]
+            position = moved
+
+    def forget_queue(self, queue_id: int) -> None:
+        """Nobody asks for any of its entries."""
+        for number, moves in list(self.moves.items()):
+            moves.live.pop(queue_id, None)
+            if not moves.live and number not in self.segments:
+                del self.moves[number]
+
+    def remove(self, number: int) -> SegmentBooks:
+        """The segment is freed."""
+        books = self.segments.pop(number)
+        self.emptied.discard(number)
+        self.sealed_bytes -= books.end
+        self.live_bytes -= books.weight_bytes * books.live
+        moves = self.moves.get(number)
+        if moves is not None and not moves.live:
+            del self.moves[number]
+        return books
+
+    def sealed(self) -> list[SegmentBooks]:
+        """All but the tail, ascending."""
+        return [books for books in self.segments.values() if books.end]

@@ -1,0 +1,158 @@
+"""A transaction whose work is spread over several turns, and so over several batches.
+
+A batch is recovered whole or not at all, so whatever is done in one callback is atomic without
+further work. For more than that, each batch that has entries of an unfinished transaction names
+them in a PART record, and the batch that has the last of them says COMMIT: without it a start drops
+them all. Settlements take little room, so they are held here until the end.                  [hot]
+
+Invariant: while a transaction is unfinished no compaction begins, so PART records stand in the
+segments of the entries that they name, and the segments of held runs stay what they are.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from hareline.storage.interface import StoreTransaction
+from hareline.storage.journal.format import RUN
+
+if TYPE_CHECKING:
+    from hareline.storage.writing.ledger import DurableLedger, Gathered, StoredEntry
+
+Run = tuple[int, int, int]  # queue id, first offset, count
+
+
+class HeldRuns:
+    """Settled entries of one queue whose home is one segment, as they will be written.
+
+    There may be as many runs as entries, so all that can be is done while the transaction gathers
+    them: ``triples`` has queue id, first offset and count of each, ``packed`` the same as octets.
+    """
+
+    __slots__ = ("count", "home", "ledger", "packed", "triples")
+
+    def __init__(self, ledger: DurableLedger, home: int) -> None:
+        self.ledger = ledger
+        self.home = home
+        self.count = 0
+        self.triples = array("Q")
+        self.packed: list[bytes] = []
+
+    def add(self, first: int, end: int) -> None:
+        fields = (self.ledger.queue_id, first, end - first)
+        self.count += end - first
+        self.triples.extend(fields)
+        self.packed.append(RUN.pack(*fields))
+
+    def runs(self) -> list[tuple[int, int]]:
+        """First offset and end of each."""
+        firsts, counts = self.triples[1::3], self.triples[2::3]
+        return [(first, first + count) for first, count in zip(firsts, counts, strict=True)]
+
+
+class DurableTransaction(StoreTransaction):
+    """``parts``: entries that it has added and that no PART record names yet.
+
+    ``is_divided``: there are PART records. ``is_finished``: the next batch says COMMIT if so.
+    """
+
+    __slots__ = (
+        "_gathered",
+        "_held",
+        "_kept",
+        "_marks",
+        "_moved",
+        "is_divided",
+        "is_finished",
+        "number",
+        "parts",
+    )
+
+    def __init__(self, number: int, gathered: Gathered) -> None:
+        self.number = number
+        self._gathered = gathered
+        self._marks: dict[DurableLedger, tuple[int, int, int]] = {}
+        self._held: dict[tuple[DurableLedger, int], HeldRuns] = {}
+        self._moved: list[tuple[DurableLedger, list[tuple[int, int]]]] = []
+        self._kept: list[tuple[DurableLedger, StoredEntry]] = []
+        self.parts: list[Run] = []
+        self.is_divided = False
+        self.is_finished = False
+
+    def enter(self) -> None:
+        self._gathered.entered = self
+        for ledger in self._gathered.ledgers:
+            ledger.close_run()
+            self._marks[ledger] = (len(ledger.added), len(ledger.runs), len(ledger.moved_runs))
+
+    def leave(self) -> None:
+        self._gathered.entered = None
+        marks, self._marks = self._marks, {}
+        for ledger in self._gathered.ledgers:
+            added, runs, moved_runs = marks.get(ledger, (0, 0, 0))
+            if len(ledger.added) > added:
+                self.parts += _runs_of(ledger.queue_id, ledger.added[added:])
+            ledger.close_run()
+            if len(ledger.runs) > runs:
+                self._hold(ledger, ledger.runs[runs:])
+                del ledger.runs[runs:]
+            if len(ledger.moved_runs) > moved_runs:
+                self._moved.append((ledger, ledger.moved_runs[moved_runs:]))
+                del ledger.moved_runs[moved_runs:]
+
+    def _hold(self, ledger: DurableLedger, runs: list[tuple[int, int, int]]) -> None:
+        """Keep these until the end; those that adjoin are made one."""
+        runs.sort()
+        home, first, end = runs[0]
+        for next_home, next_first, next_end in runs[1:]:
+            if next_first == end and next_home == home:
+                end = next_end
+                continue
+            self._held_runs(ledger, home).add(first, end)
+            home, first, end = next_home, next_first, next_end
+        self._held_runs(ledger, home).add(first, end)
+
+    def _held_runs(self, ledger: DurableLedger, home: int) -> HeldRuns:
+        held = self._held.get((ledger, home))
+        if held is None:
+            held = self._held[ledger, home] = HeldRuns(ledger, home)
+        return held
+
+    def keep(self, ledger: DurableLedger, entry: StoredEntry) -> None:
+        """This entry was settled before it was written, and is to be written all the same.
+
+        A crash that undoes the transaction must bring it back.
+        """
+        ledger.hold_for_dead_letter(entry)
+        self._kept.append((ledger, entry))
+
+    def finish(self) -> None:
+        self.is_finished = True
+        for ledger, entry in self._kept:
+            ledger.release_hold(entry)
+        self._kept = []
+        self._gathered.held += self._held.values()
+        self._held = {}
+        for ledger, moved_runs in self._moved:
+            ledger.take_runs([], moved_runs)
+        self._moved = []
+        if not self.is_divided:  # all of it is in the batch that gathers now
+            self._gathered.transactions.pop(self.number, None)
+        self._gathered.store.ask_for_turn()
+
+
+def _runs_of(queue_id: int, entries: list[StoredEntry]) -> list[Run]:
+    """What was added one after the other, as runs of offsets; mostly that is one."""
+    first, last = entries[0].offset, entries[-1].offset
+    if last - first + 1 == len(entries):
+        return [(queue_id, first, len(entries))]
+    runs: list[Run] = []
+    end = first
+    for entry in entries:
+        if entry.offset != end:
+            runs.append((queue_id, first, end - first))
+            first = entry.offset
+        end = entry.offset + 1
+    runs.append((queue_id, first, end - first))
+    return runs

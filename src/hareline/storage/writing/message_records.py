@@ -1,0 +1,217 @@
+"""Messages as records, and back.
+
+Writing is called by ``writing.batch`` for every message that must survive and by ``contents.spool``
+for what leaves memory; reading by ``contents.store`` and by recovery. The octets are those of
+docs/journal-format.md; ``storage.journal`` has them without messages, this module knows both.
+
+Invariant: ``message_of`` gives back what ``record_head`` was given, whatever class it is: content
+octet for octet, address, times, and what makes an expiring message or a dead letter.          [hot]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final
+
+from hareline.message import (
+    Address,
+    BlindAddress,
+    DeadLetter,
+    ExpiringMessage,
+    LargeMessage,
+    Message,
+)
+from hareline.storage.contents.large import LargeBodies
+from hareline.storage.journal.format import (
+    BLIND_KEY_COUNT,
+    DEAD_LETTER,
+    DELIVERY_COUNT_MAX,
+    ENTRY,
+    EXPIRY,
+    FROM_DEFAULT,
+    HAS_BLIND_KEYS,
+    HAS_EXPIRY,
+    HISTORY_SIZE,
+    KIND_AND_MESSAGE_HEAD,
+    LARGE,
+    LARGE_ID,
+    MESSAGE,
+    MESSAGE_HEAD,
+    RECORD_OVERHEAD,
+    MalformedRecord,
+    MessageRecord,
+    decode_message,
+)
+
+#: A whole MESSAGE record without content, address and options, of one entry: for a bound.
+MESSAGE_OVERHEAD: Final = RECORD_OVERHEAD + MESSAGE_HEAD.size + ENTRY.size
+
+#: Kind, the head, and one entry, in one go: flags 0 and the count of entries 1 included.
+PLAIN_HEAD: Final = Struct(KIND_AND_MESSAGE_HEAD.format + ENTRY.format.removeprefix("<"))
+
+_OPTIONS: Final = HAS_EXPIRY | DEAD_LETTER | HAS_BLIND_KEYS | LARGE
+_ADDRESSES_MAX: Final = 16_384
+
+_unpack_head = MESSAGE_HEAD.unpack_from
+_HEAD_SIZE: Final = MESSAGE_HEAD.size
+_ENTRY_SIZE: Final = ENTRY.size
+
+#: Queue id, offset, delivery count, entry flags.
+EntryFields = tuple[int, int, int, int]
+
+
+def is_plain(message: Message) -> bool:
+    """Whether its record has neither flags nor options."""
+    return type(message) is Message and not message.address.blind_keys
+
+
+def options_of(message: Message) -> tuple[int, bytes]:
+    """Flags and optional parts of its record, in the order of the format."""
+    flags = 0
+    parts = []
+    if message.expires_at_ms:
+        flags |= HAS_EXPIRY
+        parts.append(EXPIRY.pack(message.expires_at_ms))
+    if message.history_size:
+        flags |= DEAD_LETTER | (FROM_DEFAULT if message.is_from_default else 0)
+        parts.append(HISTORY_SIZE.pack(message.history_size))
+    blind_keys = message.address.blind_keys
+    if blind_keys:
+        flags |= HAS_BLIND_KEYS
+        parts.append(BLIND_KEY_COUNT.pack(len(blind_keys)))
+        parts += [Address.of("", key).octets[1:] for key in blind_keys]
+    if message.large is not None:
+        flags |= LARGE
+        parts.append(LARGE_ID.pack(message.large.large_id))
+    return flags, b"".join(parts)
+
+
+def record_head(message: Message, entries: Sequence[EntryFields]) -> bytes:
+    """What stands before the content in its MESSAGE record, from the kind on."""
+    flags, options = options_of(message)
+    head = KIND_AND_MESSAGE_HEAD.pack(
+        MESSAGE,
+        flags,
+        message.arrival_ms,
+        message.channel,
+        message.header_size,
+        message.size,
+        len(entries),
+    )
+    listed = [
+        ENTRY.pack(queue_id, offset, min(delivery_count, DELIVERY_COUNT_MAX), entry_flags)
+        for queue_id, offset, delivery_count, entry_flags in entries
+    ]
+    return b"".join((head, *listed, options, message.address.octets))
+
+
+class MessageReader:
+    """Payloads of MESSAGE records to messages.
+
+    Addresses are interned by their octets while there are not too many, so that what was published
+    alike shares one again. ``bodies``: where the bodies of large messages are.
+    """
+
+    __slots__ = ("_addresses", "_bodies")
+
+    def __init__(self, bodies: LargeBodies | None = None) -> None:
+        self._addresses: dict[bytes, Address] = {}
+        self._bodies = bodies
+
+    def message_of(self, payload: bytes | memoryview, position: int) -> Message:
+        """``payload``: what stands behind the kind. Raises MalformedRecord."""
+        octets = bytes(payload)
+        return self.message_at(octets, 0, len(octets), position)
+
+    def message_at(self, octets: bytes, start: int, end: int, position: int) -> Message:
+        """The same for a payload from ``start`` to ``end`` of what was read."""
+        flags, arrival_ms, channel, header_size, size, count = _unpack_head(octets, start)
+        if flags & _OPTIONS:
+            return self._unusual(octets[start:end], position)
+        at = start + _HEAD_SIZE + count * _ENTRY_SIZE
+        try:
+            middle = at + 1 + octets[at]
+            content = middle + 1 + octets[middle]
+        except IndexError:
+            raise MalformedRecord("MESSAGE record is too short") from None
+        published_to = octets[at:content]
+        return Message(
+            self._addresses.get(published_to) or self._address(published_to),
+            octets[content:end],
+            header_size,
+            size,
+            channel,
+            arrival_ms,
+            position,
+        )
+
+    def _unusual(self, payload: bytes, position: int) -> Message:
+        record = decode_message(payload)
+        address = self._address(record.address)
+        if record.blind_keys:
+            keys = [str(key, "utf-8", "surrogateescape") for key in record.blind_keys]
+            address = BlindAddress(address, tuple(keys))
+        if record.flags & LARGE:
+            return self._large(record, address, position)
+        message = Message(
+            address,
+            record.content,
+            record.header_size,
+            record.size,
+            record.channel,
+            record.arrival_ms,
+            position,
+        )
+        if record.flags & DEAD_LETTER:
+            return _dead_letter(message, record.history_size, bool(record.flags & FROM_DEFAULT))
+        if record.flags & HAS_EXPIRY:
+            return ExpiringMessage(message, record.expires_at_ms)
+        return message
+
+    def _large(self, record: MessageRecord, address: Address, position: int) -> LargeMessage:
+        if self._bodies is None:
+            raise MalformedRecord("MESSAGE record of a large message, where there can be none")
+        message = LargeMessage(
+            address,
+            record.content,
+            self._bodies.body(record.large_id, record.size),
+            record.arrival_ms,
+            position,
+            history_size=record.history_size,
+            is_from_default=bool(record.flags & FROM_DEFAULT),
+        )
+        message.expires_at_ms = record.expires_at_ms
+        return message
+
+    def _address(self, octets: bytes) -> Address:
+        address = self._addresses.get(octets)
+        if address is None:
+            middle = 1 + octets[0]
+            address = Address(
+                str(octets[1:middle], "utf-8", "surrogateescape"),
+                str(octets[middle + 1 :], "utf-8", "surrogateescape"),
+                octets,
+            )
+            if len(self._addresses) >= _ADDRESSES_MAX:
+                self._addresses.clear()
+            self._addresses[octets] = address
+        return address
+
+
+def _dead_letter(message: Message, history_size: int, is_from_default: bool) -> DeadLetter:
+    """As it was; the constructor is for one that dies just now, and writes a header frame."""
+    letter = DeadLetter.__new__(DeadLetter)
+    Message.__init__(
+        letter,
+        message.address,
+        message.content,
+        message.header_size,
+        message.size,
+        message.channel,
+        message.arrival_ms,
+        message.position,
+    )
+    letter.history_size = history_size
+    letter.is_from_default = is_from_default
+    return letter

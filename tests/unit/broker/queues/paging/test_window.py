@@ -1,0 +1,872 @@
+"""What leaves memory, when, and what it is when it comes back."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from array import array
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, cast
+
+import pytest
+
+from hareline import events
+from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
+from hareline.broker.queues.dispatch.credit import CreditWindow
+from hareline.broker.queues.dispatch.reading import ReadingDispatcher
+from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.orders import fifo
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.orders.last_value_order import LastValueOrder
+from hareline.broker.queues.orders.log_order import LogOrder
+from hareline.broker.queues.orders.order import EntryOrder
+from hareline.broker.queues.orders.priority import rabbitmq_levels
+from hareline.broker.queues.orders.sorted import SortedOrder
+from hareline.broker.queues.paging import pages
+from hareline.broker.queues.paging import window as paging
+from hareline.broker.queues.paging.window import set_spooling
+from hareline.broker.queues.policies.expiry import Expiry
+from hareline.broker.queues.policies.hold import Hold
+from hareline.broker.queues.policies.overflow import Overflow
+from hareline.broker.queues.queue import Queue
+from hareline.broker.selectors.selector import compile_selector
+from hareline.message import TRANSIENT, UNWRITTEN, Message, StoredMessage, Table
+from tests.support.consumers import RecordingConsumer
+from tests.support.content_stores import PagedQueue
+from tests.support.messages import make_message
+
+WINDOW = 8
+PAGE = 4
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paging, "WINDOW_ENTRIES", WINDOW)
+    monkeypatch.setattr(paging, "DEEP_FROM", 1)
+    for module in (pages, fifo, paging):
+        monkeypatch.setattr(module, "PAGE_ENTRIES", PAGE)
+
+
+def durable(order: EntryOrder | None = None) -> PagedQueue:
+    return PagedQueue(FifoOrder() if order is None else order, is_durable=True)
+
+
+def transient(order: EntryOrder | None = None) -> PagedQueue:
+    return PagedQueue(FifoOrder() if order is None else order, is_durable=False)
+
+
+def bodies(first: int, end: int) -> list[bytes]:
+    return [b"%04d" % number for number in range(first, end)]
+
+
+def publish(
+    paged: PagedQueue,
+    count: int,
+    *,
+    position: int = UNWRITTEN,
+    ttl_ms: int = 0,
+    **properties: Any,
+) -> None:
+    """``count`` messages, and the end of each turn; bodies are the offsets."""
+    queue = paged.queue
+    for _ in range(count):
+        message = make_message(b"%04d" % queue.next_offset, **properties)
+        message.position = position
+        if ttl_ms:
+            message = message.expiring_at(paged.environment.clock.now_ms + ttl_ms)
+        if queue.needs_admission or ttl_ms:
+            assert queue.accept(message)
+        else:
+            queue.enqueue(message)
+    paged.turn.run()
+
+
+def deep(count: int = 50, order: EntryOrder | None = None, **properties: Any) -> PagedQueue:
+    """A durable queue whose entries have left memory as far as they may."""
+    paged = durable(order)
+    publish(paged, count, **properties)
+    paged.settle_down()
+    return paged
+
+
+def paged_count(paged: PagedQueue) -> int:
+    order = paged.queue._order
+    assert isinstance(order, FifoOrder)
+    return order.paged_count
+
+
+def read(entries: list[QueueEntry]) -> list[bytes]:
+    return [entry.message.body for entry in entries]
+
+
+def stored(paged: PagedQueue) -> list[QueueEntry]:
+    """Ready entries without content."""
+    entries = paged.queue.ready_entries()
+    return [entry for entry in entries if isinstance(entry.message, StoredMessage)]
+
+
+class TestDurable:
+    def test_what_is_behind_the_window_leaves_memory_and_comes_back_in_order(self) -> None:
+        paged = deep(50)
+        assert paged_count(paged) == 50 - WINDOW
+        assert (paged.queue.ready_count, paged.queue.ready_bytes) == (50, 200)
+        assert paged.content_store.runs == []
+        entries = paged.queue.acquire(50)
+        assert read(entries) == bodies(0, 50)
+        assert [entry.offset for entry in entries] == list(range(50))
+        assert (paged.queue.ready_count, paged.queue.ready_bytes) == (0, 0)
+        for entry in entries:
+            paged.queue.settle(entry)
+        assert paged.ledger is not None
+        assert paged.ledger.living == {}
+
+    def test_nothing_leaves_memory_before_it_is_durable(self) -> None:
+        paged = durable()
+        publish(paged, 50)
+        paged.turn.run()
+        assert paged_count(paged) == 0
+        paged.store.sync()
+        paged.turn.run()
+        assert paged_count(paged) == 50 - WINDOW
+
+    def test_a_failed_store_is_not_waited_for(self) -> None:
+        paged = durable()
+        paged.store.failure = "no disk"
+        publish(paged, 50)
+        assert paged.store.waiting == []
+        assert read(paged.queue.acquire(50)) == bodies(0, 50)
+
+    def test_a_shallow_queue_never_touches_the_shelf(self) -> None:
+        paged = deep(WINDOW)
+        assert paged_count(paged) == 0
+        assert read(paged.queue.acquire(WINDOW)) == bodies(0, WINDOW)
+        assert (paged.content_store.reads, paged.content_store.runs) == (0, [])
+
+    def test_the_window_is_in_octets_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(paging, "WINDOW_BYTES", 12)
+        paged = deep(WINDOW)
+        assert paged_count(paged) == WINDOW - 3
+
+    def test_pages_are_read_one_at_a_time_when_it_is_their_turn(self) -> None:
+        paged = deep(50)
+        paged.queue.acquire(WINDOW)
+        assert paged.content_store.runs == []
+        paged.queue.acquire(1)
+        assert paged.content_store.runs == [PAGE]
+        paged.queue.acquire(PAGE)
+        assert paged.content_store.runs == [PAGE, PAGE]
+
+    def test_a_page_of_large_bodies_is_short(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in (pages, paging):
+            monkeypatch.setattr(module, "PAGE_BYTES", 8)
+        paged = deep(20)
+        paged.queue.acquire(WINDOW + 1)
+        assert paged.content_store.runs == [2]
+
+    def test_a_step_is_bounded_and_asks_for_the_next(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(paging, "STEP_ENTRIES", 10)
+        paged = durable()
+        for _ in range(5):
+            publish(paged, 10)
+        paged.store.sync()
+        paged.turn.step()
+        first = paged_count(paged)
+        assert 0 < first < 50 - WINDOW
+        assert paged.turn.is_armed
+        paged.turn.run()
+        assert paged_count(paged) == 50 - WINDOW
+
+    def test_new_entries_follow_those_on_disk(self) -> None:
+        paged = deep(30)
+        publish(paged, 10)
+        assert read(paged.queue.acquire(20)) == bodies(0, 20)
+        paged.settle_down()
+        publish(paged, 10)
+        assert read(paged.queue.acquire(50)) == bodies(20, 50)
+
+    def test_what_comes_back_takes_its_place_before_what_is_on_disk(self) -> None:
+        paged = deep(50)
+        entries = paged.queue.acquire(20)
+        paged.queue.release([entries[3], entries[15]])
+        again = paged.queue.acquire(4)
+        assert read(again) == [b"0003", b"0015", b"0020", b"0021"]
+        assert [entry.delivery_count for entry in again] == [1, 1, 0, 0]
+
+    def test_many_that_come_back_leave_memory_again_with_their_counts_b1(self) -> None:
+        paged = deep(50)
+        paged.queue.release(paged.queue.acquire(40))
+        paged.settle_down()
+        assert paged_count(paged) >= 50 - WINDOW - PAGE
+        entries = paged.queue.acquire(50)
+        assert read(entries) == bodies(0, 50)
+        assert [entry.delivery_count for entry in entries] == [1] * 40 + [0] * 10
+
+    def test_a_message_that_shows_its_delivery_count_stays(self) -> None:
+        paged = durable()
+        paged.queue.shows_delivery_count = True
+        publish(paged, 50)
+        paged.settle_down()
+        paged.queue.release(paged.queue.acquire(40))
+        paged.settle_down()
+        entries = paged.queue.acquire(50)
+        shown = [entry.message.headers.get("x-delivery-count") for entry in entries]
+        assert shown == [1] * 40 + [None] * 10
+
+    def test_entries_that_expire_stay_and_leave_without_being_read(self) -> None:
+        paged = deep(50, ttl_ms=1000)
+        assert paged_count(paged) == 50 - WINDOW
+        paged.timers.advance(1001)
+        assert paged.queue.ready_count == 0
+        assert (paged.content_store.reads, paged.content_store.runs) == (0, [])
+        assert paged.ledger is not None
+        assert paged.ledger.living == {}
+
+    def test_of_a_mixed_queue_what_is_transient_stays_in_its_place(self) -> None:
+        paged = durable()
+        for _ in range(20):
+            publish(paged, 1)
+            publish(paged, 1, position=TRANSIENT)
+        paged.settle_down()
+        entries = paged.queue.acquire(40)
+        assert read(entries) == bodies(0, 40)
+        assert [entry.message.position > 0 for entry in entries] == [True, False] * 20
+
+    def test_priorities_stay_strict_c1(self) -> None:
+        paged = durable(rabbitmq_levels(9))
+        for number in range(60):
+            publish(paged, 1, priority=number % 3)
+        paged.settle_down()
+        publish(paged, 1, priority=9)
+        expected = [b"0060"] + [
+            b"%04d" % number for level in (2, 1, 0) for number in range(level, 60, 3)
+        ]
+        assert read(paged.queue.acquire(61)) == expected
+        assert len(paged.content_store.runs) > 5
+
+    @pytest.mark.parametrize(
+        "order", [lambda: SortedOrder("k"), lambda: LastValueOrder("k")], ids=["sorted", "lvq"]
+    )
+    def test_other_orders_lose_contents_and_nothing_else(
+        self, order: Callable[[], EntryOrder]
+    ) -> None:
+        paged = durable(order())
+        for number in range(40):
+            publish(paged, 1, headers=Table({"k": f"{number * 7 % 40:02}"}))
+        paged.settle_down()
+        assert len(stored(paged)) == 40 - WINDOW
+        places = sorted(range(40), key=lambda number: number * 7 % 40)
+        expected = places if isinstance(paged.queue._order, SortedOrder) else list(range(40))
+        assert read(paged.queue.acquire(40)) == [b"%04d" % number for number in expected]
+
+    def test_held_entries_lose_their_content_and_get_it_back(self) -> None:
+        paged = durable()
+        paged.queue.hold = Hold(paged.queue, paged.environment)
+        paged.queue.renew_guard()
+        publish(paged, 30, headers=Table({"x-delay": 1000}))
+        paged.settle_down()
+        held = paged.queue.hold.entries()
+        gone = [entry for entry in held if isinstance(entry.message, StoredMessage)]
+        assert len(gone) == 30 - WINDOW
+        paged.timers.advance(1001)
+        assert read(paged.queue.acquire(30)) == bodies(0, 30)
+
+    def test_parked_entries_lose_their_content_and_get_it_back(self) -> None:
+        paged = durable()
+        picky = RecordingConsumer(paged.queue, selector=compile_selector("k = 1"))
+        paged.queue.add_consumer(picky)
+        for number in range(40):
+            publish(paged, 1, headers=Table({"k": number % 2}))
+        paged.settle_down()
+        assert isinstance(paged.queue._dispatcher, SelectiveDispatcher)
+        parked = paged.queue.parked_entries()
+        gone = [entry for entry in parked if isinstance(entry.message, StoredMessage)]
+        assert (len(parked), len(gone)) == (20, 20 - WINDOW)
+        other = RecordingConsumer(paged.queue, selector=compile_selector("k = 0"))
+        paged.queue.add_consumer(other)
+        paged.turn.run()
+        assert other.bodies == bodies(0, 40)[::2]
+
+    def test_readers_of_a_log_read_from_disk_what_is_old(self) -> None:
+        order = LogOrder()
+        paged = durable(order)
+        paged.queue.use_dispatcher(ReadingDispatcher(paged.queue, order))
+        publish(paged, 40)
+        paged.settle_down()
+        assert [entry.offset for entry in stored(paged)] == list(range(40 - WINDOW))
+        readers = [RecordingConsumer(paged.queue) for _ in range(3)]
+        for reader in readers:
+            paged.queue.add_consumer(reader)
+        paged.turn.run()
+        assert [reader.bodies for reader in readers] == [bodies(0, 40)] * 3
+        assert paged.content_store.reads == 0
+        assert sum(paged.content_store.runs) == 40 - WINDOW, "read for the others again"
+
+    def test_an_entry_on_disk_costs_a_few_machine_words(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for module in (pages, fifo, paging):
+            monkeypatch.setattr(module, "PAGE_ENTRIES", 256)
+        count = 40_000
+        paged = durable()
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            paged.queue.restore_paged(
+                array("Q", range(count)), array("Q", range(1, count + 1)), 4 * count
+            )
+            after = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert paged_count(paged) == count
+        # the two columns as they came are the caller's, and another 16 octets for each entry
+        assert (after - before) / count < 16 + 18
+
+
+class TestAll:
+    def test_a_purge_settles_everything_and_reads_nothing(self) -> None:
+        paged = deep(50)
+        (held,) = paged.queue.acquire(1)
+        assert paged.queue.purge() == 49
+        assert (paged.queue.ready_count, paged.queue.ready_bytes) == (0, 0)
+        assert paged.ledger is not None
+        assert list(paged.ledger.living) == [held.offset]
+        assert (paged.content_store.reads, paged.content_store.runs) == (0, [])
+        publish(paged, 3)
+        assert read(paged.queue.acquire(5)) == bodies(50, 53)
+
+    def test_a_purge_of_priorities_settles_every_level(self) -> None:
+        paged = durable(rabbitmq_levels(3))
+        for number in range(60):
+            publish(paged, 1, priority=number % 4)
+        paged.settle_down()
+        assert paged.queue.purge() == 60
+        assert paged.queue.acquire(1) == []
+        assert len(paged.queue._order) == 0
+        publish(paged, 2, priority=1)
+        assert read(paged.queue.acquire(5)) == bodies(60, 62)
+
+    def test_a_deleted_queue_reads_nothing(self) -> None:
+        paged = deep(50)
+        ledger = paged.ledger
+        paged.queue.on_deleted()
+        assert ledger is not None
+        assert ledger.is_forgotten
+        assert (paged.content_store.reads, paged.content_store.runs) == (0, [])
+
+    def test_a_deleted_queue_is_forgotten_after_its_last_dead_letter(self) -> None:
+        paged = deep(30)
+        taken: list[Iterator[QueueEntry]] = []
+
+        class Letters:
+            def wants(self, reason: str) -> bool:
+                return reason == "deleted"
+
+            def publish_all(self, entries: Iterator[QueueEntry], reason: str) -> None:
+                taken.append(entries)
+
+        paged.queue.dead_letters = cast("DeadLetters", Letters())
+        ledger = paged.ledger
+        paged.queue.on_deleted()
+        assert ledger is not None
+        (entries,) = taken
+        published = [next(entries).message.body for _ in range(30)]
+        assert published == bodies(0, 30)
+        assert not ledger.is_forgotten
+        assert next(entries, None) is None
+        assert ledger.is_forgotten
+
+    @pytest.mark.parametrize("make", [durable, transient], ids=["durable", "transient"])
+    def test_a_deleted_queue_is_freed_at_once(self, make: Callable[[], PagedQueue]) -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            before = queues_alive()
+            paged = make()
+            set_spooling(paged.environment, [paged.queue], True)
+            publish(paged, 50)
+            paged.settle_down()
+            assert paged_count(paged) > 0
+            paged.queue.on_deleted()
+            paged.turn.run()
+            del paged
+            assert queues_alive() == before
+        finally:
+            gc.enable()
+
+    def test_looking_at_everything_brings_back_all_but_contents(self) -> None:
+        paged = deep(50)
+        entries = paged.queue.ready_entries()
+        assert [entry.offset for entry in entries] == list(range(50))
+        assert len(stored(paged)) == 50 - WINDOW
+        paged.queue.drop([entries[30]], "expired")
+        expected = bodies(0, 30) + bodies(31, 50)
+        assert read(paged.queue.acquire(50)) == expected
+
+    def test_a_browser_sees_what_is_on_disk_while_others_take_it(self) -> None:
+        paged = deep(30)
+        browser = RecordingConsumer(paged.queue, prefetch_count=10)
+        browser.is_browser = True
+        paged.queue.add_consumer(browser)
+        paged.turn.run()
+        taker = RecordingConsumer(paged.queue)
+        paged.queue.add_consumer(taker)
+        paged.turn.run()
+        assert taker.bodies == bodies(0, 30)
+        assert browser.bodies == bodies(0, 10)
+
+
+def queues_alive() -> int:
+    return sum(isinstance(one, Queue) for one in gc.get_objects())
+
+
+class TestUnreadable:
+    def test_what_cannot_be_read_costs_itself_alone_and_is_reported(self) -> None:
+        paged = deep(50)
+        assert paged.ledger is not None
+        paged.content_store.broken = {paged.ledger.living[offset] for offset in (20, 21, 40)}
+        expected = [body for body in bodies(0, 50) if body not in (b"0020", b"0021", b"0040")]
+        taken: list[bytes] = []
+        while entries := paged.queue.acquire(7):
+            taken += read(entries)
+        assert taken == expected
+        assert (paged.queue.ready_count, paged.queue.ready_bytes) == (0, 0)
+        assert {event for event, _ in paged.reports} == {events.MESSAGES_UNREADABLE}
+        assert sum(cast("int", fields["count"]) for _, fields in paged.reports) == 3
+        assert "nothing to read at" in str(paged.reports[0][1]["reason"])
+        assert {20, 21, 40} <= set(paged.ledger.living), "the store lost it as well"
+
+    def test_acquire_returns_as_many_as_asked_for_while_there_are_more(self) -> None:
+        paged = durable(SortedOrder("k"))
+        publish(paged, 60, headers=Table({"k": "a"}))
+        paged.settle_down()
+        assert paged.ledger is not None
+        gone = [entry.offset for entry in stored(paged)]
+        assert len(gone) > 20
+        paged.content_store.broken = {paged.ledger.living[offset] for offset in gone[1:21]}
+        sizes: list[int] = []
+        while entries := paged.queue.acquire(8):
+            sizes.append(len(entries))
+        assert sizes == [8] * 5
+
+    @pytest.mark.parametrize("limit", [1, 4, 9])
+    @pytest.mark.parametrize("count", [1, 3])
+    @pytest.mark.parametrize("is_shared", [False, True])
+    def test_credit_follows_what_came(self, limit: int, count: int, *, is_shared: bool) -> None:
+        """Also where the last ones of a queue are lost, and a round comes out short."""
+        paged = durable(SortedOrder("k"))
+        publish(paged, 60, headers=Table({"k": "a"}))
+        paged.settle_down()
+        assert paged.ledger is not None
+        entries = [entry.offset for entry in stored(paged)]
+        gone = {*entries[3:9], *entries[-5:]}
+        paged.content_store.broken = {paged.ledger.living[offset] for offset in gone}
+        window = CreditWindow(limit if is_shared else 0)
+        consumers = [
+            RecordingConsumer(
+                paged.queue,
+                f"c{index}",
+                prefetch_count=0 if is_shared else limit,
+                windows=(window,) if is_shared else (),
+            )
+            for index in range(count)
+        ]
+        for consumer in consumers:
+            paged.queue.add_consumer(consumer)
+        received = 0
+        for _ in range(100):
+            paged.turn.run()
+            for consumer in consumers:
+                assert len(consumer.unacked) <= limit
+                assert is_shared or consumer.credit == limit - len(consumer.unacked)
+            outstanding = sum(len(consumer.unacked) for consumer in consumers)
+            assert window.used_count == (outstanding if is_shared else 0)
+            received += outstanding
+            for consumer in consumers:
+                consumer.ack()
+        assert received == 60 - len(gone)
+        paged.turn.run()
+        publish(paged, 2 * count, headers=Table({"k": "b"}))
+        paged.turn.run()
+        assert any(consumer.unacked for consumer in consumers), "all are still in their rings"
+
+    def test_books_are_right_while_others_wait(self) -> None:
+        paged = deep(50)
+        assert paged.ledger is not None
+        paged.content_store.broken = {paged.ledger.living[WINDOW]}
+        paged.queue.acquire(WINDOW + 1)
+        assert paged.queue.ready_count == 50 - WINDOW - 2
+        assert paged.queue.ready_bytes == 4 * (50 - WINDOW - 2)
+
+    def test_a_level_of_priority_may_be_lost_whole(self) -> None:
+        paged = durable(rabbitmq_levels(2))
+        for number in range(30):
+            publish(paged, 1, priority=number % 3)
+        paged.settle_down()
+        assert paged.ledger is not None
+        paged.content_store.broken = {paged.ledger.living[offset] for offset in range(1, 30, 3)}
+        taken: list[bytes] = []
+        while entries := paged.queue.acquire(4):
+            taken += read(entries)
+        left_whole = [body for body in taken if int(body) % 3 == 1]
+        assert [body for body in taken if int(body) % 3 == 2] == bodies(0, 30)[2::3]
+        assert [body for body in taken if int(body) % 3 == 0] == bodies(0, 30)[0::3]
+        assert len(left_whole) < 10
+        assert paged.queue.ready_count == 0
+        assert paged.queue.least_ready() is None
+
+    def test_entries_that_stay_are_lost_the_same_way(self) -> None:
+        paged = durable(SortedOrder("k"))
+        publish(paged, 30, headers=Table({"k": "a"}))
+        paged.settle_down()
+        assert paged.ledger is not None
+        gone = [entry.offset for entry in stored(paged)][:2]
+        paged.content_store.broken = {paged.ledger.living[offset] for offset in gone}
+        assert len(paged.queue.acquire(30)) == 28
+        assert (paged.queue.ready_count, paged.queue.ready_bytes) == (0, 0)
+        assert [fields["count"] for _, fields in paged.reports] == [2]
+
+    def test_readers_pass_over_it(self) -> None:
+        order = LogOrder()
+        paged = durable(order)
+        paged.queue.use_dispatcher(ReadingDispatcher(paged.queue, order))
+        publish(paged, 30)
+        paged.settle_down()
+        assert paged.ledger is not None
+        paged.content_store.broken = {paged.ledger.living[3]}
+        reader = RecordingConsumer(paged.queue)
+        paged.queue.add_consumer(reader)
+        paged.turn.run()
+        assert reader.bodies == bodies(0, 3) + bodies(4, 30)
+        assert paged.queue.ready_count == 29
+
+    def test_a_parked_one_is_passed_over(self) -> None:
+        paged = durable()
+        picky = RecordingConsumer(paged.queue, selector=compile_selector("k = 1"))
+        paged.queue.add_consumer(picky)
+        publish(paged, 30, headers=Table({"k": 0}))
+        paged.settle_down()
+        assert len(paged.queue.parked_entries()) == 30
+        assert paged.ledger is not None
+        paged.content_store.broken = {paged.ledger.living[offset] for offset in (0, 7)}
+        entry = paged.queue.get()
+        assert entry is not None
+        assert entry.message.body == b"0001"
+        other = RecordingConsumer(paged.queue, selector=compile_selector("k = 0"))
+        paged.queue.add_consumer(other)
+        paged.turn.run()
+        assert other.bodies == bodies(2, 7) + bodies(8, 30)
+        assert (paged.queue.ready_count, paged.queue.ready_bytes) == (0, 0)
+
+
+class TestSpooling:
+    def test_transient_messages_stay_below_the_mark(self) -> None:
+        paged = transient()
+        publish(paged, 50, position=TRANSIENT)
+        paged.settle_down()
+        assert paged_count(paged) == 0
+        assert paged.content_store.spooled == []
+
+    def test_above_the_mark_they_are_spooled_and_keep_their_order_c8(self) -> None:
+        paged = transient()
+        publish(paged, 50, position=TRANSIENT)
+        set_spooling(paged.environment, [paged.queue], True)
+        paged.turn.run()
+        kept = WINDOW // paging.PRESSED_SHARE
+        assert len(paged.content_store.spooled) == 50 - kept
+        set_spooling(paged.environment, [paged.queue], False)
+        publish(paged, 10, position=TRANSIENT)
+        entries = paged.queue.acquire(60)
+        assert read(entries) == bodies(0, 60)
+        assert {entry.message.position for entry in entries} == {TRANSIENT}
+        assert paged.content_store.spooled == [], "in memory and in the spool"
+
+    def test_priorities_are_strict_after_the_spool_c8(self) -> None:
+        paged = transient(rabbitmq_levels(9))
+        set_spooling(paged.environment, [paged.queue], True)
+        for number in range(40):
+            publish(paged, 1, position=TRANSIENT, priority=number % 10)
+        assert len(paged.content_store.spooled) > 30
+        expected = sorted(range(40), key=lambda number: (-(number % 10), number))
+        assert read(paged.queue.acquire(40)) == [b"%04d" % number for number in expected]
+
+    def test_what_was_persistent_still_is(self) -> None:
+        paged = transient()
+        set_spooling(paged.environment, [paged.queue], True)
+        publish(paged, 50)
+        entries = paged.queue.acquire(50)
+        assert {entry.message.position for entry in entries} == {UNWRITTEN}
+
+    def test_a_step_spools_so_many_octets(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(paging, "STEP_SPOOLED_BYTES", 40)
+        paged = transient()
+        publish(paged, 50, position=TRANSIENT)
+        set_spooling(paged.environment, [paged.queue], True)
+        paged.turn.step()
+        assert 0 < len(paged.content_store.spooled) <= 11
+        paged.turn.run()
+        assert len(paged.content_store.spooled) == 50 - WINDOW // paging.PRESSED_SHARE
+
+    @pytest.mark.parametrize("order", [FifoOrder, lambda: SortedOrder("k")], ids=["fifo", "sorted"])
+    def test_what_finds_no_room_in_the_spool_stays_in_memory(
+        self, order: Callable[[], EntryOrder]
+    ) -> None:
+        paged = transient(order())
+        paged.content_store.is_full = True
+        set_spooling(paged.environment, [paged.queue], True)
+        publish(paged, 50, position=TRANSIENT)
+        assert paged.content_store.spooled == []
+        paged.content_store.is_full = False
+        publish(paged, 50, position=TRANSIENT)
+        assert len(paged.content_store.spooled) > 40
+        assert read(paged.queue.acquire(100)) == bodies(0, 100)
+
+    def test_a_purge_drops_what_is_spooled(self) -> None:
+        paged = transient()
+        set_spooling(paged.environment, [paged.queue], True)
+        publish(paged, 50, position=TRANSIENT)
+        assert paged.queue.purge() == 50
+        assert paged.content_store.spooled == []
+
+    def test_what_stays_an_object_is_dropped_when_it_is_freed(self) -> None:
+        paged = transient(SortedOrder("k"))
+        set_spooling(paged.environment, [paged.queue], True)
+        publish(paged, 30, position=TRANSIENT)
+        assert len(paged.content_store.spooled) == 30 - WINDOW // paging.PRESSED_SHARE
+        for entry in paged.queue.acquire(30):
+            paged.queue.settle(entry)
+        del entry
+        assert paged.content_store.spooled == []
+
+    def test_what_came_before_the_mark_is_spooled_in_every_order(self) -> None:
+        for order in (SortedOrder("k"), LogOrder(), LastValueOrder("k")):
+            paged = transient(order)
+            publish(paged, 30, position=TRANSIENT)
+            set_spooling(paged.environment, [paged.queue], True)
+            paged.turn.run()
+            assert len(paged.content_store.spooled) == 30 - WINDOW // paging.PRESSED_SHARE, order
+            assert read(paged.queue.acquire(30)) == bodies(0, 30)
+
+    def test_transient_ones_of_a_durable_queue_are_spooled_where_they_stand(self) -> None:
+        paged = durable()
+        for _ in range(20):
+            publish(paged, 1)
+            publish(paged, 1, position=TRANSIENT)
+        paged.settle_down()
+        assert paged.content_store.spooled == []
+        set_spooling(paged.environment, [paged.queue], True)
+        paged.settle_down()
+        assert len(paged.content_store.spooled) > 10
+        assert read(paged.queue.acquire(40)) == bodies(0, 40)
+
+    @pytest.mark.parametrize("counts", [False, True], ids=["rabbitmq", "qpid"])
+    def test_flow_to_disk_keeps_so_much_in_memory_as_the_limit_says_a24(self, counts: bool) -> None:
+        paged = transient()
+        overflow = paged.queue.overflow = Overflow(
+            paged.queue,
+            paged.environment,
+            max_length=5,
+            max_length_bytes=None,
+            policy="flow-to-disk",
+            counts_unacked=counts,
+        )
+        paged.queue.renew_guard()
+        publish(paged, 50, position=TRANSIENT)
+        assert len(paged.content_store.spooled) == 45
+        assert paged.queue.ready_count == 50
+        depth_bytes = overflow.depth_bytes
+        assert paged.queue.purge() == 50
+        assert depth_bytes > overflow.depth_bytes == 0
+        assert paged.content_store.spooled == []
+
+
+class TestRestored:
+    def columns(
+        self, paged: PagedQueue, first: int, end: int
+    ) -> tuple[array[int], array[int], int]:
+        """Messages that an earlier life has left in the store."""
+        for offset in range(first, end):
+            message = make_message(b"%04d" % offset)
+            message.position = 1000 + offset
+            paged.content_store.records[1000 + offset] = message
+            assert paged.ledger is not None
+            paged.ledger.living[offset] = 1000 + offset
+            paged.store.references[1000 + offset] = 1
+        offsets = array("Q", range(first, end))
+        return offsets, array("Q", range(1000 + first, 1000 + end)), 4 * (end - first)
+
+    def put(self, paged: PagedQueue, offset: int, **properties: Any) -> None:
+        """One of them with these properties."""
+        self.columns(paged, offset, offset + 1)
+        message = make_message(b"%04d" % offset, **properties)
+        message.position = 1000 + offset
+        paged.content_store.records[1000 + offset] = message
+
+    def message(self, paged: PagedQueue, offset: int) -> Message:
+        self.columns(paged, offset, offset + 1)
+        return paged.content_store.read(1000 + offset)
+
+    def test_entries_come_back_from_their_columns(self) -> None:
+        paged = durable()
+        assert paged.queue.takes_pages
+        paged.queue.restore_paged(*self.columns(paged, 5, 40), {6: 2, 30: 1})
+        paged.queue.end_restore()
+        assert (paged.queue.ready_count, paged.queue.ready_bytes) == (35, 140)
+        publish(paged, 2)
+        entries = paged.queue.acquire(40)
+        assert read(entries) == bodies(5, 42)
+        counts = {entry.offset: entry.delivery_count for entry in entries if entry.delivery_count}
+        assert counts == {6: 2, 30: 1}
+
+    def restore_mixed(
+        self, paged: PagedQueue, count: int, kept: Collection[int], **options: Any
+    ) -> None:
+        """``count`` entries, of which these stay objects and expire in a second."""
+        self.columns(paged, 0, count)
+        others = [offset for offset in range(count) if offset not in kept]
+        expires_at_ms = paged.environment.clock.now_ms + 1000
+        messages = [
+            (each, each % 2, paged.content_store.read(1000 + each).expiring_at(expires_at_ms))
+            for each in kept
+        ]
+        paged.queue.restore_paged(
+            array("Q", others),
+            array("Q", [1000 + offset for offset in others]),
+            4 * len(others),
+            kept=messages,
+            **options,
+        )
+
+    @pytest.mark.parametrize(
+        "kept",
+        [{0}, {10}, {29}, {0, 29}, {3, 4, 5, 6, 7, 8}, {*range(0, 30, 2)}, {*range(30)}],
+        ids=str,
+    )
+    def test_entries_that_stay_objects_have_their_places_among_them(self, kept: set[int]) -> None:
+        paged = durable()
+        queue = paged.queue
+        self.restore_mixed(paged, 30, sorted(kept))
+        queue.end_restore()
+        assert (queue.ready_count, queue.ready_bytes) == (30, 120)
+        assert paged_count(paged) == 30
+        assert paged.content_store.runs == [], "contents stay on disk"
+        entries = queue.acquire(40)
+        assert read(entries) == bodies(0, 30)
+        assert [entry.offset for entry in entries if entry.delivery_count] == [
+            offset for offset in sorted(kept) if offset % 2
+        ]
+
+    def test_those_among_them_that_expire_still_do(self) -> None:
+        paged = durable()
+        queue = paged.queue
+        self.restore_mixed(paged, 20, (0, 7, 10, 19))
+        queue.end_restore()
+        paged.timers.advance(1001)
+        assert queue.ready_count == 16
+        gone = (0, 7, 10, 19)
+        assert read(queue.acquire(40)) == [b"%04d" % n for n in range(20) if n not in gone]
+
+    def test_a_page_has_no_more_entries_than_others_have(self) -> None:
+        paged = durable()
+        self.restore_mixed(paged, 30, range(0, 30, 4))
+        order = paged.queue._order
+        assert isinstance(order, FifoOrder)
+        assert order._pages is not None
+        assert [len(page) for page in order._pages._pages] == [PAGE] * 7 + [2]
+
+    def test_every_level_of_priority_has_pages_of_its_own(self) -> None:
+        paged = PagedQueue(rabbitmq_levels(9), is_durable=True)
+        queue = paged.queue
+        assert queue.takes_pages
+        assert queue.has_levels
+        levels = (0, 3, 9, 9, 0, 3, 9)
+        for level in (3, 0, 9):
+            offsets = [each for each, its in enumerate(levels) if its == level]
+            for offset in offsets:
+                self.put(paged, offset, priority=level)
+            columns = array("Q", offsets), array("Q", [1000 + each for each in offsets])
+            queue.restore_paged(*columns, 4 * len(offsets), {2: 1}, level=level)
+        queue.end_restore()
+        assert (queue.ready_count, queue.ready_bytes, queue.next_offset) == (7, 28, 7)
+        entries = queue.acquire(4)
+        assert [entry.offset for entry in entries] == [2, 3, 6, 1]
+        assert [entry.delivery_count for entry in entries] == [1, 0, 0, 0]
+        publish(paged, 1)  # of level 0
+        queue.release(entries)
+        assert [entry.offset for entry in queue.ready_entries()] == [2, 3, 6, 1, 5, 0, 4, 7]
+        least = queue.least_ready()
+        assert least is not None
+        assert least.offset == 0
+
+    def test_one_that_shows_how_often_it_came_back_is_whole(self) -> None:
+        paged = durable()
+        queue = paged.queue
+        queue.shows_delivery_count = True
+        self.columns(paged, 0, 10)
+        queue.restore_paged(*self.columns(paged, 0, 5), kept=[(5, 2, self.message(paged, 5))])
+        queue.end_restore()
+        entries = queue.acquire(10)
+        assert [entry.message.header("x-delivery-count") for entry in entries] == [None] * 5 + [2]
+
+    def test_a_purge_reads_none_of_them(self) -> None:
+        paged = durable()
+        self.restore_mixed(paged, 20, (0, 7, 19))
+        paged.queue.end_restore()
+        assert paged.queue.purge() == 20
+        assert (paged.content_store.runs, paged.queue.ready_bytes) == ([], 0)
+        assert paged.ledger is not None
+        assert not paged.ledger.living
+
+    def test_a_limit_is_kept_when_all_are_there(self) -> None:
+        paged = durable()
+        queue = paged.queue
+        queue.overflow = Overflow(
+            queue, paged.environment, max_length=8, max_length_bytes=None, policy="drop-head"
+        )
+        queue.renew_guard()
+        self.restore_mixed(paged, 20, (3, 15))
+        queue.end_restore()
+        assert read(queue.acquire(40)) == bodies(12, 20)
+
+    def test_nothing_to_restore_is_no_page(self) -> None:
+        paged = durable()
+        paged.queue.restore_paged(array("Q"), array("Q"), 0)
+        paged.queue.end_restore()
+        assert paged.queue.acquire(1) == []
+
+    def test_whole_ones_leave_memory_on_their_way_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("hareline.broker.queues.queue.RESTORED_PER_STEP", 10)
+        paged = durable()
+        in_memory: list[int] = []
+
+        def entries() -> Iterator[tuple[int, int, Message]]:
+            for offset in range(100):
+                in_memory.append(offset - paged_count(paged))
+                yield offset, 0, self.message(paged, offset)
+
+        paged.queue.restore_entries(entries())
+        assert max(in_memory) <= WINDOW + 11
+        assert paged_count(paged) == 100 - WINDOW
+        assert read(paged.queue.acquire(100)) == bodies(0, 100)
+
+    def test_only_queues_whose_entries_nobody_else_has_take_pages(self) -> None:
+        assert not durable(SortedOrder("k")).queue.takes_pages
+        assert not durable(LastValueOrder("k")).queue.takes_pages
+        assert durable(rabbitmq_levels(1)).queue.takes_pages
+        with_ttl = durable()
+        with_ttl.queue.expiry = Expiry(with_ttl.queue, with_ttl.environment, message_ttl_ms=5)
+        assert with_ttl.queue.takes_pages
+        with_hold = durable()
+        with_hold.queue.hold = Hold(with_hold.queue, with_hold.environment)
+        assert not with_hold.queue.takes_pages
+        for counts in (False, True):
+            limited = durable()
+            limited.queue.overflow = Overflow(
+                limited.queue,
+                limited.environment,
+                max_length=5,
+                max_length_bytes=None,
+                policy="none",
+                counts_unacked=counts,
+            )
+            assert limited.queue.takes_pages is not counts

@@ -1,0 +1,122 @@
+"""What a stream keeps, by age and by octets."""
+
+from __future__ import annotations
+
+import pytest
+
+from hareline.broker.queues.dispatch.start_position import NEXT
+from hareline.broker.queues.policies import retention
+from tests.support.reading_queue import ReadingQueue, numbers
+
+
+def stream(**arguments: object) -> ReadingQueue:
+    named = {name.replace("_", "-"): value for name, value in arguments.items()}
+    return ReadingQueue({"x-queue-type": "stream", **named})
+
+
+def test_a_message_stays_for_its_age_and_no_longer() -> None:
+    queue = stream(x_max_age="10s")
+    queue.publish(b"old")
+    queue.timers.advance(3_000)
+    queue.publish(b"young")
+    queue.timers.advance(6_999)
+    assert queue.bodies == [b"old", b"young"]
+    queue.timers.advance(1)
+    assert queue.bodies == [b"young"]
+    queue.timers.advance(2_999)
+    assert queue.bodies == [b"young"]
+    queue.timers.advance(1)
+    assert queue.bodies == []
+
+
+def test_an_age_of_hours_costs_a_timer_at_a_time() -> None:
+    queue = stream(x_max_age="1h")
+    queue.publish(*numbers(0, 100))
+    assert len(queue.timers.pending) == 1
+    queue.timers.advance(3_599_999)
+    assert queue.queue.ready_count == 100
+    queue.timers.advance(1)
+    assert queue.queue.ready_count == 0
+    assert queue.timers.pending == []
+
+
+def test_what_is_too_old_is_not_shown() -> None:
+    queue = stream(x_max_age="10s")
+    queue.publish(*numbers(0, 3))
+    queue.timers.clock.advance(10_000)  # no timer has rung yet
+    assert queue.consume(5).bodies == []
+
+
+def test_many_that_get_too_old_at_once_are_dropped_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retention, "DROPPED_AT_ONCE", 10)
+    queue = stream(x_max_age="1s")
+    queue.publish(*numbers(0, 35))
+    queue.timers.advance(999)
+    assert queue.queue.ready_count == 35
+    queue.timers.advance(1)
+    assert queue.queue.ready_count == 0
+
+
+def test_octets_beyond_the_limit_cost_the_oldest() -> None:
+    queue = stream(x_max_length_bytes=9)
+    queue.publish(*numbers(0, 3))
+    assert queue.bodies == numbers(0, 3)
+    queue.publish(b"003")
+    assert queue.bodies == numbers(1, 4)
+
+
+def test_the_newest_stays_whatever_its_size() -> None:
+    queue = stream(x_max_length_bytes=9)
+    queue.publish(*numbers(0, 3))
+    queue.publish(b"x" * 100)
+    assert queue.bodies == [b"x" * 100]
+    queue.publish(b"004")
+    assert queue.bodies == [b"004"]
+
+
+def test_readers_have_their_chance_before_anything_is_dropped() -> None:
+    queue = stream(x_max_length_bytes=9)
+    reader = queue.consume(100, start=NEXT)
+    queue.publish(*numbers(0, 50))
+    assert reader.bodies == numbers(0, 50)
+    assert queue.bodies == numbers(47, 50)
+
+
+def test_what_is_not_kept_is_no_dead_letter() -> None:
+    queue = ReadingQueue({})
+    dead = queue.queue
+    queue.vhost.set_default_dead_letter_exchange("dlx")
+    queue.vhost.bind("dlx", "queue", dead, "#", {})
+    queue.queue = queue.vhost.declare_queue(
+        "stream",
+        is_durable=True,
+        is_auto_delete=False,
+        owner=None,
+        arguments={"x-queue-type": "stream", "x-max-age": "1s", "x-max-length-bytes": 3},
+    )
+    queue.publish(*numbers(0, 3))
+    assert queue.bodies == numbers(2, 3)
+    queue.timers.advance(1000)
+    assert queue.bodies == []
+    assert dead.ready_count == 0
+
+
+def test_a_deleted_stream_leaves_no_timer_behind() -> None:
+    queue = stream(x_max_age="10s")
+    queue.publish(b"one")
+    queue.vhost.delete_queue("q", None)
+    assert queue.timers.pending == []
+
+
+def test_a_purged_stream_starts_anew() -> None:
+    queue = stream(x_max_age="10s", x_max_length_bytes=100)
+    queue.publish(*numbers(0, 3))
+    queue.queue.purge()
+    queue.timers.advance(5_000)
+    queue.publish(b"later")
+    queue.timers.advance(9_999)
+    assert queue.bodies == [b"later"]
+    queue.timers.advance(1)
+    assert queue.bodies == []

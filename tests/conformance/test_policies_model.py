@@ -41,8 +41,9 @@ from hareline.broker.queues.entry import (
     RankedEntry,
 )
 from hareline.broker.queues.environment import QueueEnvironment
+from hareline.broker.queues.kinds import DeathReason
 from hareline.broker.queues.policies import expiry
-from hareline.broker.queues.queue import DeathReason, Queue
+from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import compile_selector
 from hareline.clock import Clock
 from hareline.events import Event

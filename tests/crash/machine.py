@@ -75,6 +75,7 @@ class SocketConsumer(RecordingConsumer):
     def deliver(self, entries: list[QueueEntry]) -> int:
         count = super().deliver(entries)
         for entry in entries[:count]:
+            assert isinstance(self.queue, Queue)
             self._machine.put_out(self.queue, entry)
         return count
 

@@ -18,9 +18,10 @@ from hareline.amqp.flow_control import ChannelFlow
 from hareline.amqp.product import closes_when_no_route
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
 from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.policies.overflow import Overflow
-from hareline.broker.queues.queue import KEEPS_ALL, KEEPS_NONE, Queue
+from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import Enqueueing
 from hareline.errors import (
     AccessRefused,

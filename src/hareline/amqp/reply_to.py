@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from hareline import events
-from hareline.broker.queues.queue import KEEPS_NONE
+from hareline.broker.queues.kinds import KEEPS_NONE
 from hareline.message import Message
 from hareline.wire.encoder import (
     TAG_AND_FLAG,

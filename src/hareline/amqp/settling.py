@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from hareline.amqp.dialect import RABBITMQ, Dialect
 from hareline.amqp.unacked import UnackedDeliveries
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.entry import EntryQueue, QueueEntry
 from hareline.errors import PreconditionFailed
 from hareline.wire.constants import BASIC_ACK
 from hareline.wire.decoder import SettleLane
@@ -169,9 +168,9 @@ def release_entries(entries: list[QueueEntry], *, is_counted: bool = True) -> No
         queue.release(released, is_counted=is_counted)
 
 
-def _by_queue(entries: list[QueueEntry]) -> list[tuple[Queue, list[QueueEntry]]]:
+def _by_queue(entries: list[QueueEntry]) -> list[tuple[EntryQueue, list[QueueEntry]]]:
     """The entries of each queue, whose consumers have their credit back."""
-    by_queue: dict[Queue, list[QueueEntry]] = {}
+    by_queue: dict[EntryQueue, list[QueueEntry]] = {}
     for entry in entries:
         consumer = entry.consumer
         if consumer is not None:

@@ -39,7 +39,8 @@ from hareline.broker.queues.declare.build import QueueDefaults, make_queue
 from hareline.broker.queues.declare.table import DEFAULT_QUEUE_TYPE
 from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.queue import KEEPS_ALL, KEEPS_NONE, KEEPS_PERSISTENT, Queue
+from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE, KEEPS_PERSISTENT
+from hareline.broker.queues.queue import Queue
 from hareline.clock import Clock, Timers
 from hareline.errors import (
     AccessRefused,

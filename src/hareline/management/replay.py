@@ -32,7 +32,8 @@ from pydantic import (
 
 from hareline import events
 from hareline.auth.users import User
-from hareline.broker.queues.queue import KEEPS_ALL, KEEPS_NONE, Queue
+from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
+from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.error import SelectorError
 from hareline.broker.selectors.selector import Selector, compile_selector
 from hareline.broker.vhost import VirtualHost

@@ -17,12 +17,10 @@ Only ``broker.queues.queue`` and its dispatcher change the state.               
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.dispatch.consumer import Consumer
-    from hareline.broker.queues.dispatch.groups import Group
-    from hareline.broker.queues.queue import Queue
     from hareline.message import Message
 
 READY: Final = 0
@@ -39,12 +37,56 @@ UNCOUNTED: Final = 0x8000
 STATE_NAMES: Final = ("ready", "acquired", "settled", "held", "parked")
 
 
+class EntryQueue(ABC):
+    """Where an acquired entry goes back to: its queue, or what counts the readings of one.
+
+    ``shows_delivery_count``: redelivered messages carry it in the header x-delivery-count.
+    """
+
+    __slots__ = ()
+
+    name: str
+    shows_delivery_count: bool
+
+    @abstractmethod
+    def settle(self, entry: QueueEntry) -> None:
+        """The acquired entry leaves the queue for good."""
+
+    @abstractmethod
+    def release(self, entries: list[QueueEntry], *, is_counted: bool = True) -> None:
+        """Delivered entries become available again; ``is_counted``: as one return more."""
+
+    @abstractmethod
+    def reject(self, entries: list[QueueEntry]) -> None:
+        """Delivered entries that the client does not want leave, dead-lettered if that is set."""
+
+
+class EntryHolder(ABC):
+    """The consumer that acquired an entry, as far as the entry's channel goes by it."""
+
+    __slots__ = ()
+
+    is_cancelled: bool
+
+    @abstractmethod
+    def restore_credit(self, size: int) -> None:
+        """One delivery of ``size`` octets was settled or released."""
+
+    @abstractmethod
+    def deliver(self, entries: list[QueueEntry]) -> int:
+        """Hand over the entries, in order; returns how many were taken, at least one.
+
+        The rest (the connection's output is full) stays with the caller.
+        """
+
+
 class QueueEntry:
     """``offset`` only grows within a queue and fixes the entry's place in it.
 
     ``delivery_count``, above 0, says that the next delivery is "redelivered"; ``returns`` is how
     often the entry came back as far as that counts.
-    ``consumer`` is who acquired it; None while ready and for basic.get.
+    ``consumer`` is who acquired it; None while ready and for basic.get. ``group`` is the selective
+    lane's ``Group``, or None.
 
     The entries of a plain FIFO queue need no more; ``rank``, ``group`` and ``expires_at_ms`` are
     then these constants and cost no memory.
@@ -53,16 +95,16 @@ class QueueEntry:
     __slots__ = ("consumer", "delivery_count", "message", "offset", "queue", "state")
 
     rank: Any = 0
-    group: Group | None = None
+    group: Any = None
     expires_at_ms: int = 0
 
-    def __init__(self, queue: Queue, message: Message, offset: int) -> None:
+    def __init__(self, queue: EntryQueue, message: Message, offset: int) -> None:
         self.queue = queue
         self.message = message
         self.offset = offset
         self.state = READY
         self.delivery_count = 0
-        self.consumer: Consumer | None = None
+        self.consumer: EntryHolder | None = None
 
     @property
     def returns(self) -> int:
@@ -82,7 +124,7 @@ class RankedEntry(QueueEntry):
 
     __slots__ = ("expires_at_ms", "group", "rank")
 
-    def __init__(self, queue: Queue, message: Message, offset: int) -> None:
+    def __init__(self, queue: EntryQueue, message: Message, offset: int) -> None:
         # written out: a call of the other __init__ would cost as much as all of this
         self.queue = queue
         self.message = message

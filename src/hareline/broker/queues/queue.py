@@ -24,7 +24,7 @@ settled, and ``ready_bytes`` the octets of the ready ones' bodies.              
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from hareline.broker.queues.dispatch.browsing import Browsers
 from hareline.broker.queues.dispatch.consumer import Consumer
@@ -43,12 +43,20 @@ from hareline.broker.queues.entry import (
     RankedEntry,
 )
 from hareline.broker.queues.environment import QueueEnvironment
+from hareline.broker.queues.kinds import (
+    KEEPS_ALL,
+    KEEPS_NONE,
+    KEEPS_PERSISTENT,
+    NO_DELIVERY_LIMIT,
+    DeathReason,
+)
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.orders.last_value_order import LastValueOrder
 from hareline.broker.queues.orders.order import EntryOrder
 from hareline.broker.queues.orders.priority import PriorityOrder
 from hareline.broker.queues.policies.expiry import Expiry
 from hareline.broker.queues.policies.hold import ready_at_ms
+from hareline.broker.queues.ports import QueuePort
 from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, Message
 from hareline.storage.interface import QueueLedger
@@ -63,21 +71,10 @@ if TYPE_CHECKING:
     from hareline.broker.queues.policies.lease import Lease
     from hareline.broker.queues.policies.overflow import Overflow
 
-# Why an entry leaves without having been accepted; the first four are RabbitMQ's words in x-death.
-DeathReason = Literal[
-    "rejected", "expired", "maxlen", "delivery_limit", "replaced", "deleted", "retention"
-]
-
-NO_DELIVERY_LIMIT: Final = -1
-
-KEEPS_NONE: Final = 0
-KEEPS_PERSISTENT: Final = 1
-KEEPS_ALL: Final = 2
-
 RESTORED_PER_STEP: Final = 4_096  # entries of an earlier life, before some may leave memory
 
 
-class Queue:
+class Queue(QueuePort):
     """``owner``: whose the queue is exclusively (``broker.ownership``), None if it is everybody's.
 
     ``next_offset`` is also the number of messages ever enqueued. ``on_unused`` is called when the
@@ -469,6 +466,13 @@ class Queue:
     def is_marked(self) -> bool:
         """Whether a dispatch is still to come."""
         return self._is_marked
+
+    def put(self, message: Message) -> bool:
+        """Take in a message with all that this queue does to new ones; False: refused."""
+        if self.needs_admission or message.expires_at_ms:
+            return self.accept(message)
+        self.enqueue(message)
+        return True
 
     def call_at_end_of_turn(self, part: Dispatching) -> None:
         """Have a part of this queue called once, like the queue itself when it is marked."""
@@ -899,6 +903,58 @@ class Queue:
     def entry_class(self) -> type[QueueEntry]:
         """What its entries are."""
         return self._entry_class
+
+    def count_acquired(self, entries: list[QueueEntry]) -> None:
+        """Count entries that a lane itself took out of the ordering, or that were parked."""
+        self.ready_bytes -= sum([entry.message.size for entry in entries])
+        self.unacked_count += len(entries)
+        self.delivered_count += len(entries)
+        if self.ledger is not None:
+            self.ledger.on_acquired(entries)
+
+    def count_readings(self, count: int, *, unacked_count: int) -> None:
+        """Count deliveries to readers, which take nothing; ``unacked_count`` of them to ack."""
+        self.delivered_count += count
+        self.unacked_count += unacked_count
+
+    def count_reading_settled(self) -> None:
+        """Count one reading less that is not acknowledged."""
+        self.unacked_count -= 1
+
+    def watch(self, entry: QueueEntry) -> None:
+        """Let the content of an entry that stands in no ordering leave memory later."""
+        if self.paging is not None:
+            self.paging.watch(entry)
+
+    @property
+    def is_holding(self) -> bool:
+        """True if entries may be held until they are valid."""
+        return self.hold is not None
+
+    @property
+    def memory_window(self) -> tuple[int, int] | None:
+        """Entries and octets that the overflow policy leaves in memory; None: no such limit."""
+        return None if self.overflow is None else self.overflow.memory_window
+
+    @property
+    def counts_stored_bytes(self) -> bool:
+        """True if limits count headers, and what is not settled (Broker-J)."""
+        return self.overflow is not None and self.overflow.counts_unacked
+
+    def on_pages_dropped(self, stored_bytes: int) -> None:
+        """Entries that stood in pages were settled; ``stored_bytes`` as limits count them."""
+        if self.overflow is not None:
+            self.overflow.on_pages_dropped(stored_bytes)
+
+    def unordered_entries(self) -> list[QueueEntry]:
+        """Every parked or held entry, in no order, left where it is."""
+        entries = self._dispatcher.parked_entries()
+        return entries if self.hold is None else entries + self.hold.entries()
+
+    def dead_letter_refused(self, message: Message) -> None:
+        """Publish a message that a full queue refuses where its dead letters go, if anywhere."""
+        if self.dead_letters is not None:
+            self.dead_letters.publish_message(message, "maxlen")
 
     @property
     def has_stored_contents(self) -> bool:

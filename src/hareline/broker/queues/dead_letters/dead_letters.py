@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from hareline.broker.queues.declare.arguments import QueueArguments
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.environment import QueueEnvironment
-    from hareline.broker.queues.queue import DeathReason, Queue
+    from hareline.broker.queues.kinds import DeathReason
+    from hareline.broker.queues.queue import Queue
     from hareline.message import Message
     from hareline.storage.interface import QueueLedger
 

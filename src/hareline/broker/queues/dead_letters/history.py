@@ -39,7 +39,7 @@ from hareline.message import (
 )
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.queue import DeathReason
+    from hareline.broker.queues.kinds import DeathReason
 
 X_DEATH: Final = "x-death"
 FORGOTTEN: Final = "x-death-forgotten"

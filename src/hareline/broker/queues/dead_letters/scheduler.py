@@ -22,7 +22,7 @@ from hareline.turn import WORK_PER_S, Turn
 if TYPE_CHECKING:
     from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
     from hareline.broker.queues.environment import QueueEnvironment
-    from hareline.broker.queues.queue import DeathReason
+    from hareline.broker.queues.kinds import DeathReason
     from hareline.message import Message
 
 SHARE_S: Final = 0.005  # some hundred usual ones

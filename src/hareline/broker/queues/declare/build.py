@@ -20,6 +20,7 @@ from hareline.broker.queues.dispatch.reading import ReadingDispatcher
 from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
 from hareline.broker.queues.dispatch.start_position import REPLAY_PERIOD
 from hareline.broker.queues.environment import QueueEnvironment
+from hareline.broker.queues.kinds import NO_DELIVERY_LIMIT
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.orders.last_value_order import LastValueOrder
 from hareline.broker.queues.orders.log_order import LogOrder
@@ -38,7 +39,7 @@ from hareline.broker.queues.policies.hold import Hold
 from hareline.broker.queues.policies.lease import Lease
 from hareline.broker.queues.policies.overflow import RESUME_PERCENT, Overflow
 from hareline.broker.queues.policies.retention import Retention
-from hareline.broker.queues.queue import NO_DELIVERY_LIMIT, Queue
+from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import Selector, compile_selector
 from hareline.turn import Turn
 

@@ -9,21 +9,63 @@ nothing is delivered any more.)                                                 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
 from hareline.broker.queues.dispatch.start_position import FIRST, Start
+from hareline.broker.queues.entry import EntryHolder, EntryQueue, QueueEntry
 
 if TYPE_CHECKING:
     from hareline.broker.queues.dispatch.ready_consumers import Ring
-    from hareline.broker.queues.entry import QueueEntry
-    from hareline.broker.queues.queue import Queue
     from hareline.broker.selectors.selector import Selector
     from hareline.message import Message, Publisher
+    from hareline.storage.interface import QueueLedger
+    from hareline.turn import Dispatching
 
 
-class Consumer(ABC):
+class ConsumedQueue(EntryQueue):
+    """What a consumer, and whoever ends it, may call of its queue.
+
+    ``ledger`` is None unless the queue is durable.
+    """
+
+    __slots__ = ()
+
+    ledger: QueueLedger | None
+
+    @property
+    @abstractmethod
+    def ready_count(self) -> int:
+        """Entries that a consumer could have, parked ones too."""
+
+    @property
+    @abstractmethod
+    def is_marked(self) -> bool:
+        """True if a dispatch is still to come in this turn or the next."""
+
+    @abstractmethod
+    def mark(self) -> None:
+        """Ask for a dispatch at the end of this turn."""
+
+    @abstractmethod
+    def call_at_end_of_turn(self, part: Dispatching) -> None:
+        """Call a part of this queue once, as a marked queue is called."""
+
+    @abstractmethod
+    def deliver_due(self) -> None:
+        """Deliver now what the end of the turn would deliver."""
+
+    @abstractmethod
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """The consumer gets nothing more; what it has unacked stays with its channel."""
+
+    @abstractmethod
+    def activate(self, consumer: Consumer) -> None:
+        """The consumer may have become able to receive: credit came back, or its socket drained."""
+
+
+class Consumer(EntryHolder):
     """One subscription to one queue.
 
     ``credit``: deliveries it may still receive by count. ``windows``: further limits (octets,
@@ -78,7 +120,7 @@ class Consumer(ABC):
     def __init__(
         self,
         tag: str,
-        queue: Queue,
+        queue: ConsumedQueue,
         *,
         acknowledges: bool,
         is_exclusive: bool = False,

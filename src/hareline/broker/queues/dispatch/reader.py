@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline.broker.queues.dispatch.start_position import FIRST, read_start
-from hareline.broker.queues.entry import ACQUIRED, PARKED, READY, SETTLED, QueueEntry
+from hareline.broker.queues.entry import ACQUIRED, PARKED, READY, SETTLED, EntryQueue, QueueEntry
 from hareline.broker.queues.orders.log_order import LogOrder
 
 if TYPE_CHECKING:
@@ -43,22 +43,21 @@ class Reading(QueueEntry):
         self.consumer = None
 
 
-class ReadingAccount:
+class ReadingAccount(EntryQueue):
     """Stands for the queue where its readings come back: they are counted, and that is all.
 
     It has what the channel side calls of a queue for unacked entries: ``settle``, ``release`` and
     ``reject``. ``is_counted`` False: not among the queue's unacked ones, which others have.
     """
 
-    __slots__ = ("_queue", "is_counted")
+    __slots__ = ("_queue", "is_counted", "name")
+
+    shows_delivery_count = False
 
     def __init__(self, queue: Queue, *, is_counted: bool) -> None:
         self._queue = queue
+        self.name = queue.name
         self.is_counted = is_counted
-
-    @property
-    def name(self) -> str:
-        return self._queue.name
 
     def settle(self, entry: QueueEntry) -> None:
         entry.state = SETTLED

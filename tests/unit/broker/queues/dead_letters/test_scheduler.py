@@ -10,7 +10,8 @@ from hareline.broker.queues.dead_letters import scheduler as dead_letter_post
 from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
 from hareline.broker.queues.dead_letters.history import DEATHS_MAX
 from hareline.broker.queues.dead_letters.scheduler import SHARE_S, SHARES_MAX
-from hareline.broker.queues.queue import DeathReason, Queue
+from hareline.broker.queues.kinds import DeathReason
+from hareline.broker.queues.queue import Queue
 from hareline.message import Message
 from hareline.turn import WORK_PER_S
 from tests.support.dead_letters import SmallBroker, drop, publish, reject, summary, take

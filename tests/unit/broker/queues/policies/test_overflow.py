@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hareline import events
 from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.kinds import DeathReason
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.orders.order import EntryOrder
 from hareline.broker.queues.orders.priority import rabbitmq_levels
@@ -22,7 +23,6 @@ from hareline.broker.queues.policies.overflow import (
     OverflowPolicy,
     stored_bytes,
 )
-from hareline.broker.queues.queue import DeathReason
 from hareline.message import Message
 from hareline.wire.table import Table
 from tests.support.consumers import RecordingConsumer

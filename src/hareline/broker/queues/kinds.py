@@ -1,0 +1,20 @@
+"""Words that a queue and its parts share: why entries leave, and which messages a queue keeps.
+
+A leaf: imports nothing of ours, so that the store, policies and the protocol side can use it too.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+# Why an entry leaves without having been accepted; the first four are RabbitMQ's words in x-death.
+DeathReason = Literal[
+    "rejected", "expired", "maxlen", "delivery_limit", "replaced", "deleted", "retention"
+]
+
+NO_DELIVERY_LIMIT: Final = -1
+
+# Which messages of a queue go to the store (``Queue.keeps``).
+KEEPS_NONE: Final = 0
+KEEPS_PERSISTENT: Final = 1
+KEEPS_ALL: Final = 2

@@ -115,7 +115,7 @@ class NewerValues:
         self.queue = Queue("q", LastValueOrder(KEY), Turn(lambda finish: None))
 
     def replace(self) -> None:
-        accept = self.queue.accept
+        accept = self.queue.put
         for one in islice(cycle(self.messages), MESSAGES):
             accept(one)
 

@@ -69,7 +69,7 @@ class Bench:
         self.queue = Queue("q", order, self.stand.turn)
         if self.group_type is not None:
             lane = SelectiveDispatcher(self.queue, order, Groups(self.group_type))
-            self.queue.use_dispatcher(lane)
+            self.queue.install(lane=lane)
         self.consumers = add_consumers(
             self.queue,
             [

@@ -81,7 +81,7 @@ def publish(disk: Disk, queue: Queue, first: int, end: int, position: int) -> No
         )
         message.position = position
         if queue.needs_admission:
-            assert queue.accept(message)
+            assert queue.put(message)
         else:
             queue.enqueue(message)
         if number % 50 == 0:
@@ -91,7 +91,7 @@ def publish(disk: Disk, queue: Queue, first: int, end: int, position: int) -> No
 
 def left_in_memory(queue: Queue) -> int:
     """Entries whose message is there with its content."""
-    order: Any = queue._order
+    order: Any = queue.order
     fifos = getattr(order, "fifos", None)
     if fifos is None:
         kept = list(order)

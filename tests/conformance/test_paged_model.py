@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
+from hareline.broker.queues.books import QueueBooks
 from hareline.broker.queues.entry import SETTLED
 from hareline.broker.queues.orders import fifo
 from hareline.broker.queues.paging import pages
@@ -20,6 +21,7 @@ from hareline.broker.queues.paging import window as paging
 from hareline.broker.queues.paging.window import set_spooling
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.wiring import Wires
 from hareline.message import TRANSIENT, UNWRITTEN, ContentSource, Message, SpooledMessage
 from hareline.storage.interface import MessageStore
 from tests.support.content_stores import PagedQueue, PagingStore
@@ -40,6 +42,8 @@ SMALL: dict[str, int] = {
     "STEP_SPOOLED_BYTES": 200,
     "RECENT_BYTES": 100,
 }
+
+CONNECT = QueueBooks._connect
 
 
 def make_small(patch: pytest.MonkeyPatch) -> None:
@@ -117,7 +121,7 @@ class PagedModel(QueueModel):
         assert self.queue.purge() == len(self.ready)
         if self.paged.ledger is not None:
             assert len(self.paged.ledger.living) <= unacked
-        self.queue.on_deleted()
+        self.queue.delete()
         # what somebody still looks at (the reports of hypothesis do) is dropped when he is done
         assert set(self.paged.content_store.spooled) == CountedMessage.living
         super().teardown()
@@ -155,11 +159,11 @@ class FlowToDiskModel(PagedModel):
             policy="flow-to-disk",
             counts_unacked=self.counts_unacked,
         )
-        self.queue.renew_guard()
+        self.queue.install()
         return made[0], made[1]
 
     def take_in(self, message: Message) -> None:
-        assert self.queue.accept(message)
+        assert self.queue.put(message)
 
     def teardown(self) -> None:
         if hasattr(self, "paged"):
@@ -193,6 +197,11 @@ def test_flow_to_disk_keeps_order_and_books_a24(chosen: Ordering, counts: bool) 
 # ------------------------------------------------------ the other models, over the same disk
 
 
+def connect_shared(books: QueueBooks, wires: Wires) -> None:
+    """As a queue with browsers is wired: its entries are not the ordering's alone."""
+    CONNECT(books, wires._replace(has_entries_to_itself=False))
+
+
 class PagedSelectiveModel(SelectiveModel):
     """Groups and selectors. The model goes by the identity of entries, so they all stay, and only
     the contents of their messages leave."""
@@ -201,7 +210,7 @@ class PagedSelectiveModel(SelectiveModel):
 
     def make_queue(self) -> Queue:
         make_small(self.patch)
-        self.patch.setattr(Queue, "has_entries_to_itself", False)
+        self.patch.setattr(QueueBooks, "_connect", connect_shared)
         self.paged = PagedQueue(self.order, is_durable=self.is_kept, keeps_all=True)
         self.turn = self.paged.turn
         if not self.is_kept:
@@ -270,7 +279,7 @@ class PagedPoliciesModel(PoliciesModel):
 
     def make_store(self) -> MessageStore:
         make_small(self.patch)
-        self.patch.setattr(Queue, "has_entries_to_itself", False)
+        self.patch.setattr(QueueBooks, "_connect", connect_shared)
         self.store = PagingStore(keeps_all=True)
         self.turn.write_pending = self.store.write_pending
         return self.store
@@ -279,8 +288,7 @@ class PagedPoliciesModel(PoliciesModel):
         assert made.environment is not None
         made.environment.pressure.is_high = not self.is_kept
         if self.is_kept:
-            made.keep_in(self.store.open_queue(1, made.name))
-            made.renew_guard()
+            made.install(ledger=self.store.open_queue(1, made.name))
 
     def prepare(self, message: Message) -> None:
         message.position = UNWRITTEN if self.is_kept else TRANSIENT

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues import queue
+from hareline.broker.queues import books, wiring
 from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
 from hareline.broker.queues.declare.arguments import parse_queue_arguments
 from hareline.broker.queues.declare.build import QueueDefaults, make_queue
@@ -42,6 +42,8 @@ from hareline.broker.queues.entry import (
 )
 from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.kinds import DeathReason
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.orders.order import EntryOrder
 from hareline.broker.queues.policies import expiry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import compile_selector
@@ -212,8 +214,10 @@ class PoliciesModel(RuleBasedStateMachine):
             (selective, "BATCH_ENTRIES", 4),
             (selective, "TAKEN_AT_ONCE", 5),
             (expiry, "DROPS_PER_TURN", 3),
-            (queue, "RankedEntry", self._new_ranked_entry),
-            (queue, "QueueEntry", self._new_entry),
+            (books, "RankedEntry", self._new_ranked_entry),
+            (wiring, "RankedEntry", self._new_ranked_entry),
+            (EntryOrder, "entry_class", self._new_ranked_entry),
+            (FifoOrder, "entry_class", self._new_entry),
         ):
             self.patch.setattr(module, name, value)
         self.turn = ManualTurn()
@@ -354,7 +358,7 @@ class PoliciesModel(RuleBasedStateMachine):
         before = self.queue.next_offset
         if not (self.queue.needs_admission or message.expires_at_ms):
             self.queue.enqueue(message)
-        elif not self.queue.accept(message):
+        elif not self.queue.put(message):
             self._check_refusal()
             return
         if self.comes_back:
@@ -493,7 +497,7 @@ class PoliciesModel(RuleBasedStateMachine):
         """It takes along what is ready, and what comes back; nobody holds on to anything."""
         old, witness = self.queue, self.witness
         there = [one for one in self.entries if one.state not in (SETTLED, ACQUIRED)]
-        told = old.on_deleted()
+        told = old.delete()
         assert told == self.consumers
         assert all(one.state == SETTLED for one in there)
         if not witness.wants("deleted"):
@@ -512,7 +516,7 @@ class PoliciesModel(RuleBasedStateMachine):
         self.turn.run()
         if not self.comes_back:
             self._check_letters()
-        self.dead.on_deleted()
+        self.dead.delete()
         self.turn.run()
         assert not self.timers.pending, "a timer of a deleted queue"
         self._declare()
@@ -536,7 +540,7 @@ class PoliciesModel(RuleBasedStateMachine):
     def _holders(self) -> dict[str, object]:
         """Who alone may have messages of a group."""
         holders: dict[str, object] = {}
-        lane = self.queue._dispatcher
+        lane = self.queue.lane
         if self.arguments.get("x-message-group-type") == "standard":
             assert isinstance(lane, SelectiveDispatcher)
             assert lane._groups is not None

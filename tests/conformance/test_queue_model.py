@@ -308,7 +308,7 @@ class QueueModel(RuleBasedStateMachine):
 
     @invariant()
     def consumers_in_a_ring_are_those_that_are_active(self) -> None:
-        in_rings = [one for _, ring in self.queue._dispatcher._rings for one in ring]
+        in_rings = [one for _, ring in self.queue.lane._rings for one in ring]
         if self.turn.is_armed:  # what was removed in this turn may be on its way out
             in_rings = [one for one in in_rings if not one.is_cancelled]
         assert len(in_rings) == len(set(in_rings))

@@ -105,7 +105,7 @@ class ReadingModel(RuleBasedStateMachine):
             message = make_message(b"x" * value, priority=value, headers=Table({"k": value % 3}))
             self.prepare(message)
             if self.queue.needs_admission:
-                assert self.queue.accept(message)
+                assert self.queue.put(message)
             else:
                 self.queue.enqueue(message)
 

@@ -24,6 +24,7 @@ from hypothesis.stateful import (
 from hareline.broker.queues.dispatch import selective
 from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
 from hareline.broker.queues.dispatch.groups import Groups
+from hareline.broker.queues.dispatch.live_limit import LiveLimit
 from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
 from hareline.broker.queues.entry import ACQUIRED, PARKED, READY, SETTLED, QueueEntry
 from hareline.broker.queues.queue import Queue
@@ -84,19 +85,12 @@ class SelectiveModel(RuleBasedStateMachine):
         self.queue = self.make_queue()
         if self.group_type is not None:
             lane = SelectiveDispatcher(self.queue, self.order, Groups(self.group_type))
-            self.queue.use_dispatcher(lane)
-        self.queue.limit_live_consumers(self.live_limit)
+            self.queue.install(lane=lane)
+        if self.live_limit:
+            self.queue.lane.live = LiveLimit(self.live_limit)
         self.channel = object()
         self.window = CreditWindow(4, 0)
         self.entries: list[QueueEntry] = []
-        made, queue_add = self.entries, self.queue._add
-
-        def add(entry: QueueEntry) -> None:
-            made.append(entry)
-            queue_add(entry)
-
-        self.queue._add = add
-        self.queue.renew_guard()
         self.consumers: list[RecordingConsumer] = []
         self.departed: list[RecordingConsumer] = []
         self.quit: list[RecordingConsumer] = []
@@ -128,10 +122,9 @@ class SelectiveModel(RuleBasedStateMachine):
             )
             self.published += 1
             self.prepare(message)
-            if self.queue.needs_admission:
-                assert self.queue.accept(message)
-            else:
-                self.queue.enqueue(message)
+            offset = self.queue.next_offset
+            assert self.queue.put(message)
+            self.entries += [entry for entry in self.order if entry.offset == offset]
 
     @rule(data=st.data())
     def something_expires(self, data: st.DataObject) -> None:
@@ -275,7 +268,7 @@ class SelectiveModel(RuleBasedStateMachine):
         """Who alone may have messages of a group: who has some; standard: who had them last too."""
         holders: dict[str, object] = {}
         if self.group_type == "standard":
-            lane = self.queue._dispatcher
+            lane = self.queue.lane
             assert isinstance(lane, SelectiveDispatcher)
             assert lane._groups is not None
             for found in lane._groups.by_key.values():

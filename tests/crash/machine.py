@@ -204,7 +204,7 @@ class Machine:
         queues, _ = self.vhost.route(self.vhost.exchange(exchange), [routing_key], message)
         for queue in queues:
             if queue.needs_admission or message.expires_at_ms:
-                queue.accept(message)
+                queue.put(message)
             else:
                 queue.enqueue(message)
         return message

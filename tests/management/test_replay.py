@@ -88,7 +88,7 @@ async def give_and_take(broker: Broker, name: str, *messages: Message) -> Queue:
     """A queue that has got these, and whose consumers have settled all of them."""
     queue = vhost_of(broker).queues.get(name) or declare(broker, name)
     for each in messages:
-        queue.accept(each)
+        queue.put(each)
     await is_durable(broker)
     taken = 0
     while (entry := queue.get()) is not None:
@@ -225,7 +225,7 @@ async def test_a_large_message_whose_body_is_gone_is_counted_and_the_others_come
     )
     queue = declare(broker, "q")
     for each in (message(b"1"), large, message(b"2")):
-        queue.accept(each)
+        queue.put(each)
     await is_durable(broker)
     target = declare(broker, "t")
     assert (await replay(broker))[1]["replayed"] == 3  # while it is in its queue

@@ -213,12 +213,12 @@ class PagedQueue:
         self.turn.write_pending = self.store.write_pending
         self.queue = Queue("q", order, self.turn, environment=self.environment)
         self.paging = Paging(self.queue, order, self.environment, self.content_store)
-        self.queue.page_by(self.paging)
+        self.queue.install(paging=self.paging)
         self.ledger: ShelvingLedger | None = None
         if is_durable:
             self.ledger = self.store.open_queue(1, "q")
-            self.queue.keep_in(self.ledger)
-        self.queue.renew_guard()
+            self.queue.install(ledger=self.ledger)
+        self.queue.install()
 
     def settle_down(self) -> None:
         """Everything is durable, and all that may leave memory has."""

@@ -75,7 +75,7 @@ class SmallBroker:
                 max_length_bytes=None,
                 policy=policy,
             )
-            queue.renew_guard()
+            queue.install()
         self.queues[name] = queue
         return queue
 
@@ -91,7 +91,7 @@ def publish(queue: Queue, body: bytes = b"", **properties: Any) -> None:
     """To ``queue``, by default with its name as the routing key."""
     properties.setdefault("routing_key", queue.name)
     message = make_message(body, **properties)
-    assert queue.accept(message)
+    assert queue.put(message)
 
 
 def take(queue: Queue) -> Message:

@@ -38,10 +38,7 @@ class ReadingQueue:
                 body, headers=None if headers is None else Table(headers), **properties
             )
             message.arrival_ms = self.timers.clock.now_ms
-            if self.queue.needs_admission:
-                assert self.queue.accept(message)
-            else:
-                self.queue.enqueue(message)
+            assert self.queue.put(message)
 
     def publish(self, *bodies: bytes, **properties: Any) -> None:
         """Messages that arrive now, and the end of the turn."""

@@ -79,13 +79,13 @@ class TimedQueue:
             sweep_ms=sweep_ms,
         )
         self.queue.expiry = expiry
-        self.queue.renew_guard()
+        self.queue.install()
         return expiry
 
     def hold(self) -> Hold:
         """Declare the queue with x-hold-on-publish."""
         hold = self.queue.hold = Hold(self.queue, self.environment)
-        self.queue.renew_guard()
+        self.queue.install()
         return hold
 
     @property
@@ -106,7 +106,7 @@ class TimedQueue:
         )
         if ttl_ms is not None:
             message = message.expiring_at(self.now_ms + ttl_ms)
-        assert self.queue.accept(message)
+        assert self.queue.put(message)
 
     def publish(
         self, body: bytes = b"", ttl_ms: int | None = None, headers: dict[str, object] | None = None
@@ -125,4 +125,4 @@ class TimedQueue:
 
     @property
     def ready(self) -> list[bytes]:
-        return [entry.message.body for entry in self.queue._order]
+        return [entry.message.body for entry in self.queue.order]

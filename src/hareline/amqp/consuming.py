@@ -270,7 +270,7 @@ def _check_room(queue: Queue, arguments: QueueArguments, vhost: str, *, is_exclu
     if arguments.single_active_consumer:
         is_taken = is_exclusive
     else:
-        is_taken = queue.is_exclusively_consumed or (is_exclusive and queue.consumer_count > 0)
+        is_taken = queue.exclusive_count > 0 or (is_exclusive and queue.consumer_count > 0)
     if is_taken:
         raise AccessRefused(f"{place} in exclusive use")
     if arguments.max_consumers is not None and queue.consumer_count >= arguments.max_consumers:
@@ -282,7 +282,7 @@ def _check_room(queue: Queue, arguments: QueueArguments, vhost: str, *, is_exclu
 def _check_selector_room(channel: Channel, queue: Queue, consumer: ChannelConsumer) -> None:
     """Whether the queue takes one more kind of consumer; raises PreconditionFailed."""
     limit = channel.connection.context.limits.max_selectors_per_queue
-    cost = queue.selector_cost_with(consumer) if limit else 0
+    cost = queue.lane.selector_cost_with(consumer) if limit else 0
     if cost > limit:
         raise PreconditionFailed(
             f"queue '{queue.name}' in vhost '{channel.vhost.name}' has reached its maximum of "

@@ -407,7 +407,7 @@ class Publishing(PublishLane):
             queues = takers
         for queue in queues:
             if queue.needs_admission and isinstance(queue, Queue):
-                is_accepted = queue.accept(message)
+                is_accepted = queue.put(message)
                 overflow = queue.overflow
                 if overflow is None:
                     continue
@@ -416,7 +416,7 @@ class Publishing(PublishLane):
                 elif overflow.stops_publishers:
                     self._wait_for(overflow)
             elif message.expires_at_ms:
-                queue.accept(message)
+                queue.put(message)
             else:
                 queue.enqueue(message)
         confirms = self.confirms

@@ -16,7 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from hareline.amqp.settling import release_entries
-from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.entry import QueueEntry, mark_redelivered
 from hareline.broker.queues.queue import Queue
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Redelivery:
             is_counted = not self._channel.dialect.counts_rejects_only
             release_entries(entries, is_counted=is_counted)
         else:
-            first.queue.note_redelivery(entries)
+            mark_redelivered(entries)
             done = consumer.deliver(entries)
         for _ in range(done):
             pending.popleft()

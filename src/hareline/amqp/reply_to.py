@@ -73,7 +73,7 @@ class ReplyQueue:
         self._waiting.append(message)
         self._waiting_bytes += size
 
-    def accept(self, message: Message) -> bool:
+    def put(self, message: Message) -> bool:
         """A reply with a time to live is like any other: it does not wait here."""
         self.enqueue(message)
         return True

@@ -52,11 +52,10 @@ def make_delay_queue(
         owner=exchange,
         environment=environment,
     )
-    queue.hold = Delay(queue, environment, DelayedSender(exchange, environment, route))
+    queue.install(hold=Delay(queue, environment, DelayedSender(exchange, environment, route)))
     queue.is_timeless = True  # a time to live begins when the message has come to its queues
     if environment.store.content_store is not None:
-        queue.page_by(Paging(queue, order, environment, environment.store.content_store))
-    queue.renew_guard()
+        queue.install(paging=Paging(queue, order, environment, environment.store.content_store))
     exchange.delay_queue = queue
     return queue
 
@@ -84,10 +83,7 @@ class DelayedSender:
         queues = self._route(self._exchange, keys, onward)
         onward.forget_properties()
         for queue in queues:
-            if queue.needs_admission or onward.expires_at_ms:
-                queue.accept(onward)
-            else:
-                queue.enqueue(onward)
+            queue.put(onward)
 
     def _onward(self, message: Message) -> Message:
         """As it comes to its queues: from now on, and with the delay behind it."""

@@ -82,7 +82,7 @@ class Enqueueing(Protocol):
 
     @property
     def needs_admission(self) -> bool:
-        """Whether messages must come by ``accept``."""
+        """Whether messages must come by ``put``."""
 
     @property
     def keeps(self) -> int:
@@ -90,7 +90,7 @@ class Enqueueing(Protocol):
 
     def enqueue(self, message: Message) -> None: ...
 
-    def accept(self, message: Message) -> bool:
+    def put(self, message: Message) -> bool:
         """Take the message in; False: it is refused."""
 
 
@@ -517,7 +517,7 @@ class VirtualHost:
                     owner=None if owner is None else owner.client_id,
                 )
             except StoreError:
-                queue.on_deleted()
+                queue.delete()
                 raise
             self._keep_queue(queue, parsed, queue_id)
         self._add_queue(queue, parsed)
@@ -595,8 +595,7 @@ class VirtualHost:
             keeps = KEEPS_ALL  # RabbitMQ's quorum queues and streams, whatever the delivery mode
         ledger = self._store.open_queue(queue_id, queue.name)
         if ledger is not None and keeps != KEEPS_NONE:
-            queue.keep_in(ledger, keeps=keeps)
-            queue.renew_guard()
+            queue.install(ledger=ledger, keeps=keeps)
 
     def _add_queue(self, queue: Queue, arguments: QueueArguments) -> None:
         self.queues[queue.name] = queue
@@ -735,7 +734,7 @@ class VirtualHost:
                 del self._owned[queue.owner]
         self.routing_version += 1
         self._drop_bindings_to("queue", queue)
-        consumers: list[Consumer] = queue.on_deleted()
+        consumers: list[Consumer] = queue.delete()
         for consumer in consumers:
             consumer.on_queue_deleted()
 

@@ -348,7 +348,7 @@ class _Run:
         before = f"stopped before the message that arrived at {_shown(arrival_ms)}: "
         self._check_target(message.position != 0, before)
         offset = queue.next_offset
-        if not queue.accept(message) or queue.next_offset == offset:  # or silently dropped
+        if not queue.put(message) or queue.next_offset == offset:  # or silently dropped
             raise Refusal(409, "refused", f"{before}queue '{queue.name}' is at its limit")
         outcome.replayed += 1
         outcome.last_ms = arrival_ms

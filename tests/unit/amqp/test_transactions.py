@@ -424,5 +424,5 @@ def test_a_message_has_arrived_when_it_was_committed(
     transacting.receive()
     broker.advance(5)
     transacting.call(1, TX.Commit)
-    (entry,) = broker.queue("q").order_entries()
+    (entry,) = broker.queue("q").order
     assert entry.message.arrival_ms == broker.clock.now_ms

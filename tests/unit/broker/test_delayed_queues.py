@@ -10,6 +10,7 @@ import pytest
 from hareline.broker.delayed_queues import delay_queue_name
 from hareline.broker.queues.policies.delay import SENT_PER_RING
 from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.restoring import restore_entries
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AccessRefused, PreconditionFailed, ResourceLocked, StoreError
 from hareline.message import BlindAddress, Message
@@ -105,7 +106,7 @@ class Stand:
         assert not is_static
         for queue in queues:
             if queue.needs_admission or message.expires_at_ms:
-                assert queue.accept(message)
+                assert queue.put(message)
             else:
                 queue.enqueue(message)
         self.turn.run()
@@ -309,7 +310,7 @@ def test_dead_letters_can_be_delayed(stand: Stand) -> None:
         {"x-dead-letter-exchange": "d", "x-dead-letter-routing-key": "dead"},
     )
     stand.vhost.unbind("d", "queue", source, "in", {})
-    source.accept(make_message(b"m", exchange="", headers=Table({"x-delay": 1000})))
+    source.put(make_message(b"m", exchange="", headers=Table({"x-delay": 1000})))
     entry = source.get()
     assert entry is not None
     source.reject([entry])
@@ -517,7 +518,7 @@ def test_s9_restored_exchange_gets_its_queue_and_what_was_in_it(stand: Stand) ->
     assert vhost.queue_ids == {WAIT: 1, "q": 2}
     post = vhost.environment.dead_letter_post
     post.hold()
-    waiting.restore_entries([(7, 0, message)])
+    restore_entries(waiting, [(7, 0, message)])
     post.release(vhost.environment)
     stand.pass_time(599)
     assert bodies(queue) == []
@@ -532,7 +533,7 @@ def test_many_that_are_due_together_go_in_shares(stand: Stand) -> None:
     queue = stand.queue()
     message = make_message(b"m", exchange="d", routing_key="k", headers=Table({"x-delay": 1000}))
     for _ in range(20_000):
-        stand.waiting.accept(message)
+        stand.waiting.put(message)
     assert stand.timers.set_count <= 2
     shares: list[int] = []
     stand.timers._on_rung = lambda: shares.append(queue.ready_count)

@@ -16,6 +16,7 @@ from hareline.broker.queues.dead_letters.scheduler import SHARE_S
 from hareline.broker.queues.dispatch.start_position import Start
 from hareline.broker.queues.entry import SETTLED, QueueEntry
 from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.restoring import restore_entries
 from hareline.broker.selectors.selector import compile_selector
 from hareline.message import TRANSIENT, UNWRITTEN, Message
 from hareline.wire.table import Table
@@ -99,7 +100,7 @@ class Stand:
             message = message.expiring_at(self.timers.clock.now_ms + ttl_ms)
         for queue in queues:
             if queue.needs_admission or ttl_ms:
-                queue.accept(message)
+                queue.put(message)
             else:
                 queue.enqueue(message)
         return message
@@ -529,7 +530,7 @@ def test_what_was_never_delivered_is_not_told_as_released(stand: Stand) -> None:
 def restored(stand: Stand, queue: Queue, *entries: tuple[int, int, Message]) -> None:
     for _, _, message in entries:
         message.position = 77
-    queue.restore_entries(entries)
+    restore_entries(queue, entries)
     stand.ledger(queue.name).restored(queue.ready_entries())
 
 

@@ -135,3 +135,13 @@ class RankedEntry(QueueEntry):
         self.rank = offset
         self.group = None
         self.expires_at_ms = 0
+
+
+def mark_redelivered(entries: list[QueueEntry]) -> None:
+    """Acquired entries are about to be sent again to the consumer that has them.
+
+    That is no return as the delivery limit counts them, and nothing that the store has to know:
+    what was delivered once is redelivered after a crash.
+    """
+    for entry in entries:
+        entry.delivery_count |= UNCOUNTED

@@ -34,13 +34,11 @@ class QueuePort(ConsumedQueue):
     ready_bytes: int
     held_count: int
     unacked_count: int
+    consumer_count: int
+    has_entries_to_itself: bool
+    entry_class: type[QueueEntry]
     is_deleted: bool
     is_delivering: bool
-
-    @property
-    @abstractmethod
-    def consumer_count(self) -> int:
-        """Consumers of any kind."""
 
     @abstractmethod
     def put(self, message: Message) -> bool:
@@ -142,16 +140,6 @@ class QueuePort(ConsumedQueue):
     @abstractmethod
     def counts_stored_bytes(self) -> bool:
         """True if limits count headers, and what is not settled (Broker-J)."""
-
-    @property
-    @abstractmethod
-    def has_entries_to_itself(self) -> bool:
-        """True if only the ordering refers to its entries that do not expire."""
-
-    @property
-    @abstractmethod
-    def entry_class(self) -> type[QueueEntry]:
-        """The class of its entries."""
 
     @abstractmethod
     def unordered_entries(self) -> list[QueueEntry]:

@@ -23,6 +23,13 @@ from hareline.broker.queues.declare.build import level_reader, make_order
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.orders.priority import PriorityOrder
 from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.restoring import (
+    end_paged,
+    has_levels,
+    restore_entries,
+    restore_paged,
+    takes_pages,
+)
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError, StoreError
 from hareline.message import Message
@@ -434,7 +441,7 @@ class VhostRecovery:
                 found = self._contents.pop(queue_id, None)
                 if not found:
                     continue
-                if queue.takes_pages:
+                if takes_pages(queue):
                     yield from self._restore_pages(queue, found)
                 else:
                     yield from self._restore_objects(queue, found)
@@ -446,7 +453,7 @@ class VhostRecovery:
         """Each entry takes its own place, by all that the queue does to entries."""
         for start in range(0, len(found), MESSAGES_PER_READ):
             indices = range(start, min(start + MESSAGES_PER_READ, len(found)))
-            queue.restore_entries(self._read(found, indices))
+            restore_entries(queue, self._read(found, indices))
             self._progress.on_loaded(len(indices))
             yield
 
@@ -455,7 +462,8 @@ class VhostRecovery:
         for start in range(0, len(found), ENTRIES_PER_STEP):
             stop = min(start + ENTRIES_PER_STEP, len(found))
             for share in _shares(queue, found, start, stop):
-                queue.restore_paged(
+                restore_paged(
+                    queue,
                     share.offsets,
                     share.positions,
                     share.size_bytes,
@@ -465,7 +473,7 @@ class VhostRecovery:
                 )
                 self._progress.on_loaded(len(share.kept))
             yield
-        queue.end_restore()
+        end_paged(queue)
         yield
 
     def _read(
@@ -501,7 +509,7 @@ class _Share(NamedTuple):
 
 def _shares(queue: Queue, found: QueueContents, start: int, stop: int) -> Iterator[_Share]:
     """The entries between two indices, by level."""
-    assert found.has_levels == queue.has_levels, queue
+    assert found.has_levels == has_levels(queue), queue
     if not found.has_levels:
         yield _share(queue, found, range(start, stop), 0)
         return

@@ -79,7 +79,7 @@ class Place:
         if ttl_ms is not None:
             message = message.expiring_at(self.timers.clock.now_ms + ttl_ms)
         if queue.needs_admission or message.expires_at_ms:
-            return queue.accept(message)
+            return queue.put(message)
         queue.enqueue(message)
         return True
 
@@ -246,7 +246,7 @@ def test_parked_messages_of_groups_that_expire_are_not_kept(place: Place) -> Non
 
 
 def _parked(queue: Queue) -> parking.Parking:
-    lane = queue._dispatcher
+    lane = queue.lane
     assert isinstance(lane, SelectiveDispatcher)
     return lane._parking
 
@@ -270,7 +270,7 @@ def test_many_priorities_of_selective_consumers_are_forgotten_with_them(place: P
     queue = place.queue("q", {"x-message-group-type": "standard"})
     for priority in range(100):
         queue.remove_consumer(place.consume(queue, priority=priority))
-    lane = queue._dispatcher
+    lane = queue.lane
     assert isinstance(lane, SelectiveDispatcher)
     assert lane._willing.levels == []
 
@@ -584,7 +584,7 @@ def test_a_held_message_takes_its_place_in_a_long_log_without_moving_the_others(
     reader = place.consume(queue)
     place.publish(queue, b"held", headers={"x-delay": 10})
     place.publish(queue, *[b"%03d" % number for number in range(300)])
-    order = queue._order
+    order = queue.order
     assert isinstance(order, log.LogOrder)
     monkeypatch.setattr(log.LogOrder, "_replace", None)
     place.timers.advance(10)
@@ -598,7 +598,7 @@ def test_a_sorted_queue_keeps_nothing_of_what_its_consumers_have_taken(place: Pl
     queue = place.queue("q", {"x-sort-key": "k", "x-max-length": 500})
     place.publish(queue, *[b"%04d" % number for number in range(600)], headers={"k": "same"})
     place.consume(queue, acknowledges=False)
-    order = queue._order
+    order = queue.order
     assert isinstance(order, SortedOrder)
     assert queue.ready_count == 0
     assert not order._arrivals
@@ -610,5 +610,5 @@ def test_a_browser_with_a_selector_leaves_the_queue_on_its_plain_lane(place: Pla
     browser = place.consume(queue, selector=RED, is_browser=True)
     place.publish(queue, b"red", headers={"colour": "red"})
     assert browser.bodies == [b"red"]
-    assert not isinstance(queue._dispatcher, selective.SelectiveDispatcher)
+    assert not isinstance(queue.lane, selective.SelectiveDispatcher)
     assert all(entry.state != PARKED for entry in queue.ready_entries())

@@ -304,9 +304,9 @@ def test_consumers_are_listed_in_the_order_in_which_they_came(queue: Queue) -> N
 def test_an_exclusive_consumer_is_seen_as_such(queue: Queue, is_exclusive: bool) -> None:
     consumer = RecordingConsumer(queue, is_exclusive=is_exclusive)
     queue.add_consumer(consumer)
-    assert queue.is_exclusively_consumed == is_exclusive
+    assert queue.exclusive_count == is_exclusive
     queue.remove_consumer(consumer)
-    assert not queue.is_exclusively_consumed
+    assert not queue.exclusive_count
 
 
 # ------------------------------------------------------------------------- the end
@@ -321,7 +321,7 @@ def test_a_deleted_queue_lets_go_of_everybody_and_everything(
         queue.add_consumer(consumer)
     publish(b"1", b"2")
     turn.run()
-    assert queue.on_deleted() == consumers
+    assert queue.delete() == consumers
     assert queue.is_deleted
     assert queue.consumers == []
     assert all(consumer.is_cancelled for consumer in consumers)
@@ -335,7 +335,7 @@ def test_what_was_unacked_when_its_queue_was_deleted_cannot_come_back(
     queue.add_consumer(consumer)
     publish(b"1", b"2")
     turn.run()
-    queue.on_deleted()
+    queue.delete()
     consumer.ack(1)
     consumer.release(1)
     turn.run()
@@ -347,7 +347,7 @@ def test_deleting_does_not_report_the_queue_as_unused(turn: ManualTurn) -> None:
     unused: list[Queue] = []
     queue = Queue("q", FifoOrder(), turn, on_unused=unused.append)
     queue.add_consumer(RecordingConsumer(queue))
-    queue.on_deleted()
+    queue.delete()
     assert unused == []
 
 

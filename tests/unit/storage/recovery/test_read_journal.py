@@ -746,5 +746,5 @@ def test_the_post_works_again_after_the_start(disk: Disk) -> None:
     disk.queue("b")
     vhost = disk.restored()
     for body in (b"one", b"two"):
-        vhost.queues["a"].accept(make_message(body))
+        vhost.queues["a"].put(make_message(body))
     assert bodies(vhost.queues["b"]) == [b"one"]

@@ -263,10 +263,7 @@ class DeadLetters:
                 self._drop_for_cycle()
             elif not queue.is_deleted:  # the one that is being deleted is still bound
                 is_published = True
-                if queue.needs_admission:
-                    queue.accept(letter)
-                else:
-                    queue.enqueue(letter)
+                queue.put(letter)
         self.published_count += is_published
 
     # ------------------------------------------------------------- their form

@@ -15,6 +15,7 @@ from hareline.broker.queues.dead_letters.dead_letters import dead_letters_of
 from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.queues.declare.table import BY_FIELD, DEFAULT_QUEUE_TYPE
 from hareline.broker.queues.dispatch.groups import Groups
+from hareline.broker.queues.dispatch.live_limit import LiveLimit
 from hareline.broker.queues.dispatch.reader import Getter
 from hareline.broker.queues.dispatch.reading import ReadingDispatcher
 from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
@@ -108,8 +109,7 @@ def make_queue(
     content_store = environment.store.content_store
     if content_store is not None and not (queue.hold is not None and is_non_destructive(arguments)):
         # what is shown to readers as it was ready is not as it was stored while it was held
-        queue.page_by(Paging(queue, order, environment, content_store))
-    queue.renew_guard()
+        queue.install(paging=Paging(queue, order, environment, content_store))
     return queue
 
 
@@ -165,11 +165,12 @@ def _set_lane(
             )
         selector = _default_selector(arguments)
         if groups is not None or selector is not None:
-            queue.use_dispatcher(SelectiveDispatcher(queue, order, groups, selector))
+            queue.install(lane=SelectiveDispatcher(queue, order, groups, selector))
     live_limit = arguments.max_live_consumers or 0
     if arguments.single_active_consumer:
         live_limit = 1
-    queue.limit_live_consumers(live_limit)
+    if live_limit:
+        queue.lane.live = LiveLimit(live_limit)
 
 
 def _default_selector(arguments: QueueArguments) -> Selector | None:
@@ -190,7 +191,7 @@ def _set_reading_lane(
     queue: Queue, order: EntryOrder, arguments: QueueArguments, environment: QueueEnvironment
 ) -> None:
     dispatcher = ReadingDispatcher(queue, order)
-    queue.use_dispatcher(dispatcher)
+    queue.install(lane=dispatcher)
     if arguments.default_filters:
         dispatcher.getter = Getter(
             _default_selector(arguments),
@@ -200,7 +201,7 @@ def _set_reading_lane(
     if not isinstance(order, LogOrder):
         return
     if arguments.last_value_key is not None:
-        queue.keep_last_values(LastValueOrder(arguments.last_value_key))  # only the books of one
+        queue.install(last_values=LastValueOrder(arguments.last_value_key))  # only the book of one
     if arguments.queue_type == "stream":
         dispatcher.retention = Retention(
             queue,
@@ -218,16 +219,18 @@ def _set_times(queue: Queue, arguments: QueueArguments, environment: QueueEnviro
         or arguments.max_message_ttl_ms
         or arguments.expiry_check_period_ms is not None
     ):  # all others make one of the usual kind for the first message that can expire
-        queue.expiry = Expiry(
-            queue,
-            environment,
-            message_ttl_ms=arguments.message_ttl_ms,
-            min_ttl_ms=arguments.min_message_ttl_ms,
-            max_ttl_ms=arguments.max_message_ttl_ms,
-            sweep_ms=arguments.expiry_check_period_ms,
+        queue.install(
+            expiry=Expiry(
+                queue,
+                environment,
+                message_ttl_ms=arguments.message_ttl_ms,
+                min_ttl_ms=arguments.min_message_ttl_ms,
+                max_ttl_ms=arguments.max_message_ttl_ms,
+                sweep_ms=arguments.expiry_check_period_ms,
+            )
         )
     if arguments.hold_on_publish:
-        queue.hold = Hold(queue, environment)
+        queue.install(hold=Hold(queue, environment))
 
 
 def _set_limits(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:
@@ -235,7 +238,7 @@ def _set_limits(queue: Queue, arguments: QueueArguments, environment: QueueEnvir
         return  # its limits are its retention
     if arguments.max_length is None and arguments.max_length_bytes is None:
         return
-    queue.overflow = Overflow(
+    overflow = Overflow(
         queue,
         environment,
         max_length=arguments.max_length,
@@ -249,6 +252,7 @@ def _set_limits(queue: Queue, arguments: QueueArguments, environment: QueueEnvir
         # what readers have not acknowledged is in the queue as well
         counts_unacked=_has_qpid_limits(arguments.raw) and not is_non_destructive(arguments),
     )
+    queue.install(overflow=overflow)
 
 
 def _has_qpid_limits(raw: Mapping[str, object]) -> bool:

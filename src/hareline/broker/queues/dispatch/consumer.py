@@ -27,22 +27,19 @@ if TYPE_CHECKING:
 class ConsumedQueue(EntryQueue):
     """What a consumer, and whoever ends it, may call of its queue.
 
-    ``ledger`` is None unless the queue is durable.
+    ``ledger`` is None unless the queue is durable. ``is_marked``: a dispatch is still to come in
+    this turn or the next.
     """
 
     __slots__ = ()
 
     ledger: QueueLedger | None
+    is_marked: bool
 
     @property
     @abstractmethod
     def ready_count(self) -> int:
         """Entries that a consumer could have, parked ones too."""
-
-    @property
-    @abstractmethod
-    def is_marked(self) -> bool:
-        """True if a dispatch is still to come in this turn or the next."""
 
     @abstractmethod
     def mark(self) -> None:

@@ -124,9 +124,10 @@ class Dispatcher:
     def selector_cost_with(self, consumer: Consumer) -> int:
         """As how many ordinary selectors those of the consumers would count if this one came too.
 
-        0 if it brings none, or none that is new here.
+        0 if it brings none, or none that is new here. Readers are not counted: each looks at
+        messages in its own time.
         """
-        if not consumer.is_selective:
+        if not consumer.is_selective or consumer.is_browser:
             return 0
         return 1 if consumer.selector is None else consumer.selector.cost
 

@@ -130,6 +130,8 @@ class SelectiveDispatcher(Dispatcher):
         return bit
 
     def selector_cost_with(self, consumer: Consumer) -> int:
+        if consumer.is_browser:
+            return 0
         added = self._labels.cost_of(consumer.selector, consumer.since_ms, consumer.no_local_of)
         return self._labels.cost + added if added else 0
 

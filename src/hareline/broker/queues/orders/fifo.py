@@ -38,6 +38,8 @@ class FifoOrder(EntryOrder):
 
     __slots__ = ("_dead", "_dead_bytes", "_fresh", "_line", "_pages", "_returned", "lost")
 
+    entry_class = QueueEntry
+
     def __init__(self) -> None:
         self._fresh: deque[QueueEntry] = deque()
         self._line = self._fresh

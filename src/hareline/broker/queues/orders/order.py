@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
-from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.entry import QueueEntry, RankedEntry
 
 
 class EntryOrder(ABC):
-    """Ready entries in delivery order. ``len()`` is their number, iteration shows them in order."""
+    """Ready entries in delivery order. ``len()`` is their number, iteration shows them in order.
+
+    ``entry_class``: what its entries must be at least.
+    """
 
     __slots__ = ()
+
+    entry_class: ClassVar[type[QueueEntry]] = RankedEntry
 
     @property
     @abstractmethod

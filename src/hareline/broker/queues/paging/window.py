@@ -283,11 +283,11 @@ class Paging(Pager):
     def _watch_the_whole(self) -> None:
         """From now on what the store does not keep may leave memory too; what is there may."""
         queue = self._queue
-        entries = queue.parked_entries()
+        entries = queue.lane.parked_entries()
         if queue.hold is not None:
             entries += queue.hold.entries()
         if self._order is None:
-            entries += queue.order_entries()
+            entries += list(queue.order)
         else:
             for fifo in self._order.fifos:
                 entries += fifo.kept_entries()

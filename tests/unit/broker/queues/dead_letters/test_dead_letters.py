@@ -175,7 +175,7 @@ def test_a_message_that_was_not_let_in_is_dead_lettered_too(
     broker: SmallBroker, dlq: Queue
 ) -> None:
     queue = broker.queue("q", max_length=0, policy="reject-publish-dlx", exchange="dlx")
-    assert not queue.accept(make_message(b"late", routing_key="q"))
+    assert not queue.put(make_message(b"late", routing_key="q"))
     letter = take(dlq)
     assert letter.body == b"late"
     assert summary(letter) == [("q", "maxlen", 1)]
@@ -393,7 +393,7 @@ def test_what_a_deleted_queue_held_goes_to_its_alternate(broker: SmallBroker) ->
     queue = broker.queue("q", alternate="target")
     for body in (b"a", b"b"):
         publish(queue, body)
-    queue.on_deleted()
+    queue.delete()
     assert [take(target).body for _ in range(2)] == [b"a", b"b"]
 
 
@@ -402,7 +402,7 @@ def test_a_dead_letter_exchange_gets_nothing_of_a_deleted_queue(
 ) -> None:
     queue = broker.queue("q", exchange="dlx")
     publish(queue)
-    queue.on_deleted()
+    queue.delete()
     assert dlq.ready_count == 0
 
 
@@ -411,7 +411,7 @@ def test_a_deleted_queue_that_is_still_bound_gets_nothing_back(broker: SmallBrok
     other = broker.queue("other")
     broker.bind("fan", "#", queue, other)
     publish(queue)
-    queue.on_deleted()
+    queue.delete()
     assert (queue.ready_count, other.ready_count) == (0, 1)
 
 

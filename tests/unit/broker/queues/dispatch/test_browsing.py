@@ -198,7 +198,7 @@ def test_a_browser_does_not_wait_for_the_single_active_consumer() -> None:
 
 def test_browsers_of_a_deleted_queue_are_told(plain: ReadingQueue) -> None:
     browser = plain.browse()
-    consumers = plain.queue.on_deleted()
+    consumers = plain.queue.delete()
     assert consumers == [browser]
     assert browser.is_cancelled
     browser.restore_credit(0)

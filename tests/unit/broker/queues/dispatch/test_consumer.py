@@ -59,7 +59,7 @@ def test_credit_that_comes_back_to_an_exhausted_consumer_makes_it_active(
     queue.add_consumer(consumer)
     publish(b"1", b"2")
     turn.run()
-    assert queue._dispatcher._rings == [(0, deque())]
+    assert queue.lane._rings == [(0, deque())]
     consumer.ack()
     assert consumer.is_active
     turn.run()

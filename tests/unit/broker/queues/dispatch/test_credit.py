@@ -266,7 +266,7 @@ def test_lifting_the_limits_lets_all_go_on() -> None:
 def test_a_queue_that_is_deleted_makes_room_for_the_next() -> None:
     channel = Channel(CreditWindow(1), 3, 3, 3)
     for queue in channel.queues[:2]:
-        queue.on_deleted()
+        queue.delete()
     channel.ack()
     channel.turn.run()
     assert channel.delivered[2] == 1

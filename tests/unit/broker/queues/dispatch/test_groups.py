@@ -113,7 +113,7 @@ def test_idle_groups_are_forgotten_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch, queue: Queue
 ) -> None:
     monkeypatch.setattr(groups_module, "IDLE_GROUPS_MAX", 100)
-    groups, parking = Groups("standard"), Parking(queue._order.worth)
+    groups, parking = Groups("standard"), Parking(queue.order.worth)
     busy, waiting = groups.get("busy"), groups.get("waiting")
     busy.outstanding = 1
     entry = RankedEntry(queue, make_message(b""), 0)
@@ -183,7 +183,7 @@ class GroupQueue(ReadingQueue):
 
     @property
     def lane(self) -> SelectiveDispatcher:
-        lane = self.queue._dispatcher
+        lane = self.queue.lane
         assert isinstance(lane, SelectiveDispatcher)
         return lane
 

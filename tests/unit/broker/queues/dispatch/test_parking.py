@@ -29,7 +29,7 @@ Park = Callable[..., RankedEntry]
 
 @pytest.fixture
 def parking(queue: Queue) -> Parking:
-    return Parking(queue._order.worth)
+    return Parking(queue.order.worth)
 
 
 @pytest.fixture
@@ -361,7 +361,7 @@ def test_parking_behaves_like_a_list(
         patch.setattr(parking_module, "HEADS_SWEPT_AT", swept_at)
         patch.setattr(parking_module, "DEAD_ALLOWED", swept_at)
         queue = Queue("q", FifoOrder(), ManualTurn())
-        parking = Parking(queue._order.worth)
+        parking = Parking(queue.order.worth)
         groups = {key: owned(None, key) for key in "abc"}
         unused = list(ranks)
         model: dict[RankedEntry, tuple[int, Group | None]] = {}

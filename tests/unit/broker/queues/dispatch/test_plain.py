@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hareline.broker.queues.dispatch import plain as dispatcher
 from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.dispatch.live_limit import LiveLimit
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import Selector, compile_selector
@@ -205,7 +206,7 @@ def test_the_last_consumer_of_a_priority_takes_its_ring_along(
         consumer = RecordingConsumer(queue, f"p{priority}", priority=priority)
         queue.add_consumer(consumer)
         queue.remove_consumer(consumer)
-    assert queue._dispatcher._rings == []
+    assert queue.lane._rings == []
 
 
 # ------------------------------------------------------------- consumers that leave
@@ -230,7 +231,7 @@ def test_a_queue_that_only_has_leavers_in_its_rings_has_nobody_to_deliver_to(
     consumers = consume(queue, 0, 0, 0, 0)
     for index in (1, 2, 0, 3):
         queue.remove_consumer(consumers[index])
-    assert not queue._dispatcher.has_active_consumers
+    assert not queue.lane.has_active_consumers
     publish(b"x")
     assert queue.dispatch() is False
     assert queue.ready_count == 1
@@ -246,7 +247,7 @@ def test_who_left_from_the_middle_is_forgotten_at_the_end_of_the_turn(
     del consumers[1]
     turn.run()
     assert leaver() is None
-    assert [list(ring) for _, ring in queue._dispatcher._rings] == [consumers]
+    assert [list(ring) for _, ring in queue.lane._rings] == [consumers]
 
 
 def test_another_lane_takes_nobody_over_who_has_left(
@@ -267,7 +268,7 @@ def test_thousands_of_consumers_come_and_go_in_any_order(
     queue: Queue, turn: ManualTurn, live_limit: int, priorities: int, selectors: int
 ) -> None:
     """Where each costs a look at all others this takes from seconds to minutes."""
-    queue.limit_live_consumers(live_limit)
+    queue.lane.live = LiveLimit(live_limit)
     some: list[Selector | None] = [compile_selector(f"a = {one}") for one in range(selectors)]
     wishes = some or [None]
     consumers = [

@@ -50,7 +50,7 @@ def test_fifty_readers_share_one_copy_of_each_message_a15(log: ReadingQueue) -> 
     for number in range(100):
         shown = {id(reader.unacked[number].message) for reader in readers}
         assert len(shown) == 1
-    dispatcher = log.queue._dispatcher
+    dispatcher = log.queue.lane
     assert isinstance(dispatcher, reading.ReadingDispatcher)
     assert all(not one.heap and not one.shelf for one in dispatcher._readers.values())
 
@@ -497,7 +497,7 @@ def test_what_is_replaced_for_a_slow_reader_is_passed_over_a15() -> None:
     reader.ack()
     queue.turn.run()
     assert reader.bodies == [b"0", b"997"]
-    order = queue.queue._order
+    order = queue.queue.order
     assert isinstance(order, LogOrder)
     assert len(order.entries) < 100
 
@@ -507,7 +507,7 @@ def test_what_readers_keep_for_themselves_is_swept() -> None:
     reader = queue.consume(1)
     for number in range(2000):
         queue.publish(b"%d" % number)
-    dispatcher = queue.queue._dispatcher
+    dispatcher = queue.queue.lane
     assert isinstance(dispatcher, reading.ReadingDispatcher)
     kept = dispatcher._readers[reader]
     assert len(kept.heap) < 2 * 10 + reading.DEAD_ALLOWED + reading.RUNS_PER_SWEEP + 1
@@ -646,7 +646,7 @@ def test_waiting_readers_cost_nothing(log: ReadingQueue) -> None:
     for _ in range(20):
         log.consume()
     busy = log.consume(1)
-    dispatcher = log.queue._dispatcher
+    dispatcher = log.queue.lane
     assert isinstance(dispatcher, reading.ReadingDispatcher)
     assert len(dispatcher._at_end) == 20
     busy.ack()
@@ -672,7 +672,7 @@ def test_a_cancelled_reader_is_forgotten(log: ReadingQueue) -> None:
     assert reader.bodies == [b"one"]
     reader.ack()
     assert log.queue.unacked_count == 0
-    dispatcher = log.queue._dispatcher
+    dispatcher = log.queue.lane
     assert isinstance(dispatcher, reading.ReadingDispatcher)
     assert not dispatcher._readers
     assert not dispatcher._at_end

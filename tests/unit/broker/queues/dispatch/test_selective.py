@@ -96,11 +96,11 @@ class SelectiveQueue(ReadingQueue):
         self.turn.run()
 
     def is_selective(self) -> bool:
-        return isinstance(self.queue._dispatcher, SelectiveDispatcher)
+        return isinstance(self.queue.lane, SelectiveDispatcher)
 
     @property
     def lane(self) -> SelectiveDispatcher:
-        lane = self.queue._dispatcher
+        lane = self.queue.lane
         assert isinstance(lane, SelectiveDispatcher)
         return lane
 
@@ -298,7 +298,7 @@ def test_a_queue_is_selective_while_a_consumer_is(plain: SelectiveQueue) -> None
     assert plain.is_selective()
     plain.leave(since)
     assert not plain.is_selective()
-    assert type(plain.queue._dispatcher) is Dispatcher
+    assert type(plain.queue.lane) is Dispatcher
 
 
 def test_what_waited_is_back_in_order_for_the_others(plain: SelectiveQueue) -> None:
@@ -347,8 +347,8 @@ def test_consumers_with_selectors_can_be_taken_over_by_another_lane(plain: Selec
     """As when groups are asked for later: the classes of the old lane mean nothing here."""
     red, blue = plain.join(RED), plain.join(BLUE)
     plain.put("g1")
-    plain.queue.use_dispatcher(
-        SelectiveDispatcher(plain.queue, plain.queue._order, Groups("standard"))
+    plain.queue.install(
+        lane=SelectiveDispatcher(plain.queue, plain.queue.order, Groups("standard"))
     )
     assert red.class_bit != blue.class_bit
     plain.put("r1", "b1", "g2")
@@ -716,7 +716,7 @@ def test_a_purge_takes_the_parked_ones_too_in_order(plain: SelectiveQueue) -> No
     red.fill()
     plain.put("r2", "b2")
     assert plain.ready == ["b1", "g1", "r2", "b2"]
-    assert [entry.message.body for entry in plain.queue.take_all()] == [b"b1", b"g1", b"r2", b"b2"]
+    assert [entry.message.body for entry in plain.queue._take_all()] == [b"b1", b"g1", b"r2", b"b2"]
     assert plain.queue.ready_count == plain.queue.ready_bytes == plain.lane.parked_count == 0
     red.drain()
     plain.put("r3")
@@ -734,7 +734,7 @@ def test_the_least_of_a_fifo_is_the_oldest_wherever_it_waits(plain: SelectiveQue
     assert least.message.body == b"b1"
     plain.queue.drop(plain.queue.ready_entries()[:2], "maxlen")
     plain.put("r2")  # nobody can take anything now, so it is not looked at
-    assert len(plain.queue._order) == 1
+    assert len(plain.queue.order) == 1
     least = plain.queue.least_ready()
     assert least is not None
     assert least.message.body == b"r1"

@@ -37,7 +37,7 @@ def queue(order: LastValueOrder) -> Queue:
 
 def publish(queue: Queue, body: str, key: object = None) -> None:
     headers = None if key is None else Table({KEY: key})
-    assert queue.accept(make_message(body.encode(), headers=headers))
+    assert queue.put(make_message(body.encode(), headers=headers))
 
 
 def ready(order: LastValueOrder) -> list[str]:
@@ -65,7 +65,7 @@ def test_messages_without_the_key_are_never_replaced_a6(
         publish(queue, f"bare {number}")
     headers = Table({KEY: None})
     for number in range(2):
-        queue.accept(make_message(f"void {number}".encode(), headers=headers))
+        queue.put(make_message(f"void {number}".encode(), headers=headers))
     assert ready(order) == ["bare 0", "bare 1", "bare 2", "void 0", "void 1"]
     assert order.key_count == 0
 

@@ -31,9 +31,7 @@ def turn() -> ManualTurn:
 def publish(queue: Queue, *priorities: int | None) -> None:
     """The body is the number of the message and its priority: ``0:7``."""
     for priority in priorities:
-        queue.accept(
-            make_message(b"%d:%s" % (queue.next_offset, name(priority)), priority=priority)
-        )
+        queue.put(make_message(b"%d:%s" % (queue.next_offset, name(priority)), priority=priority))
 
 
 def name(priority: int | None) -> bytes:
@@ -200,7 +198,7 @@ def test_the_lowest_level_is_passed_over_when_its_last_entry_was_settled(turn: M
 def test_any_function_of_the_message_can_give_the_level(turn: ManualTurn) -> None:
     queue = Queue("q", PriorityOrder(3, lambda message: message.size % 3), turn)
     for body in (b"a", b"bb", b"ccc", b"dddd"):
-        queue.accept(make_message(body))
+        queue.put(make_message(body))
     assert bodies(queue) == ["bb", "a", "dddd", "ccc"]
 
 

@@ -23,7 +23,7 @@ def publish(queue: Queue, *keys: object) -> None:
     """The body is the number of the message and its key: ``0:b``; None is no header."""
     for key in keys:
         headers = None if key is None else Table({"k": key})
-        queue.accept(make_message(f"{queue.next_offset}:{key}".encode(), headers=headers))
+        queue.put(make_message(f"{queue.next_offset}:{key}".encode(), headers=headers))
 
 
 def bodies(queue: Queue) -> list[str]:

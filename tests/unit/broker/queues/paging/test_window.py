@@ -30,6 +30,13 @@ from hareline.broker.queues.policies.expiry import Expiry
 from hareline.broker.queues.policies.hold import Hold
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.restoring import (
+    end_paged,
+    has_levels,
+    restore_entries,
+    restore_paged,
+    takes_pages,
+)
 from hareline.broker.selectors.selector import compile_selector
 from hareline.message import TRANSIENT, UNWRITTEN, Message, StoredMessage, Table
 from tests.support.consumers import RecordingConsumer
@@ -76,7 +83,7 @@ def publish(
         if ttl_ms:
             message = message.expiring_at(paged.environment.clock.now_ms + ttl_ms)
         if queue.needs_admission or ttl_ms:
-            assert queue.accept(message)
+            assert queue.put(message)
         else:
             queue.enqueue(message)
     paged.turn.run()
@@ -91,7 +98,7 @@ def deep(count: int = 50, order: EntryOrder | None = None, **properties: Any) ->
 
 
 def paged_count(paged: PagedQueue) -> int:
-    order = paged.queue._order
+    order = paged.queue.order
     assert isinstance(order, FifoOrder)
     return order.paged_count
 
@@ -256,13 +263,13 @@ class TestDurable:
         paged.settle_down()
         assert len(stored(paged)) == 40 - WINDOW
         places = sorted(range(40), key=lambda number: number * 7 % 40)
-        expected = places if isinstance(paged.queue._order, SortedOrder) else list(range(40))
+        expected = places if isinstance(paged.queue.order, SortedOrder) else list(range(40))
         assert read(paged.queue.acquire(40)) == [b"%04d" % number for number in expected]
 
     def test_held_entries_lose_their_content_and_get_it_back(self) -> None:
         paged = durable()
         paged.queue.hold = Hold(paged.queue, paged.environment)
-        paged.queue.renew_guard()
+        paged.queue.install()
         publish(paged, 30, headers=Table({"x-delay": 1000}))
         paged.settle_down()
         held = paged.queue.hold.entries()
@@ -278,8 +285,8 @@ class TestDurable:
         for number in range(40):
             publish(paged, 1, headers=Table({"k": number % 2}))
         paged.settle_down()
-        assert isinstance(paged.queue._dispatcher, SelectiveDispatcher)
-        parked = paged.queue.parked_entries()
+        assert isinstance(paged.queue.lane, SelectiveDispatcher)
+        parked = paged.queue.lane.parked_entries()
         gone = [entry for entry in parked if isinstance(entry.message, StoredMessage)]
         assert (len(parked), len(gone)) == (20, 20 - WINDOW)
         other = RecordingConsumer(paged.queue, selector=compile_selector("k = 0"))
@@ -290,7 +297,7 @@ class TestDurable:
     def test_readers_of_a_log_read_from_disk_what_is_old(self) -> None:
         order = LogOrder()
         paged = durable(order)
-        paged.queue.use_dispatcher(ReadingDispatcher(paged.queue, order))
+        paged.queue.install(lane=ReadingDispatcher(paged.queue, order))
         publish(paged, 40)
         paged.settle_down()
         assert [entry.offset for entry in stored(paged)] == list(range(40 - WINDOW))
@@ -312,8 +319,8 @@ class TestDurable:
         tracemalloc.start()
         try:
             before = tracemalloc.get_traced_memory()[0]
-            paged.queue.restore_paged(
-                array("Q", range(count)), array("Q", range(1, count + 1)), 4 * count
+            restore_paged(
+                paged.queue, array("Q", range(count)), array("Q", range(1, count + 1)), 4 * count
             )
             after = tracemalloc.get_traced_memory()[0]
         finally:
@@ -342,14 +349,14 @@ class TestAll:
         paged.settle_down()
         assert paged.queue.purge() == 60
         assert paged.queue.acquire(1) == []
-        assert len(paged.queue._order) == 0
+        assert len(paged.queue.order) == 0
         publish(paged, 2, priority=1)
         assert read(paged.queue.acquire(5)) == bodies(60, 62)
 
     def test_a_deleted_queue_reads_nothing(self) -> None:
         paged = deep(50)
         ledger = paged.ledger
-        paged.queue.on_deleted()
+        paged.queue.delete()
         assert ledger is not None
         assert ledger.is_forgotten
         assert (paged.content_store.reads, paged.content_store.runs) == (0, [])
@@ -367,7 +374,7 @@ class TestAll:
 
         paged.queue.dead_letters = cast("DeadLetters", Letters())
         ledger = paged.ledger
-        paged.queue.on_deleted()
+        paged.queue.delete()
         assert ledger is not None
         (entries,) = taken
         published = [next(entries).message.body for _ in range(30)]
@@ -387,7 +394,7 @@ class TestAll:
             publish(paged, 50)
             paged.settle_down()
             assert paged_count(paged) > 0
-            paged.queue.on_deleted()
+            paged.queue.delete()
             paged.turn.run()
             del paged
             assert queues_alive() == before
@@ -529,7 +536,7 @@ class TestUnreadable:
     def test_readers_pass_over_it(self) -> None:
         order = LogOrder()
         paged = durable(order)
-        paged.queue.use_dispatcher(ReadingDispatcher(paged.queue, order))
+        paged.queue.install(lane=ReadingDispatcher(paged.queue, order))
         publish(paged, 30)
         paged.settle_down()
         assert paged.ledger is not None
@@ -546,7 +553,7 @@ class TestUnreadable:
         paged.queue.add_consumer(picky)
         publish(paged, 30, headers=Table({"k": 0}))
         paged.settle_down()
-        assert len(paged.queue.parked_entries()) == 30
+        assert len(paged.queue.lane.parked_entries()) == 30
         assert paged.ledger is not None
         paged.content_store.broken = {paged.ledger.living[offset] for offset in (0, 7)}
         entry = paged.queue.get()
@@ -670,7 +677,7 @@ class TestSpooling:
             policy="flow-to-disk",
             counts_unacked=counts,
         )
-        paged.queue.renew_guard()
+        paged.queue.install()
         publish(paged, 50, position=TRANSIENT)
         assert len(paged.content_store.spooled) == 45
         assert paged.queue.ready_count == 50
@@ -708,9 +715,9 @@ class TestRestored:
 
     def test_entries_come_back_from_their_columns(self) -> None:
         paged = durable()
-        assert paged.queue.takes_pages
-        paged.queue.restore_paged(*self.columns(paged, 5, 40), {6: 2, 30: 1})
-        paged.queue.end_restore()
+        assert takes_pages(paged.queue)
+        restore_paged(paged.queue, *self.columns(paged, 5, 40), {6: 2, 30: 1})
+        end_paged(paged.queue)
         assert (paged.queue.ready_count, paged.queue.ready_bytes) == (35, 140)
         publish(paged, 2)
         entries = paged.queue.acquire(40)
@@ -729,7 +736,8 @@ class TestRestored:
             (each, each % 2, paged.content_store.read(1000 + each).expiring_at(expires_at_ms))
             for each in kept
         ]
-        paged.queue.restore_paged(
+        restore_paged(
+            paged.queue,
             array("Q", others),
             array("Q", [1000 + offset for offset in others]),
             4 * len(others),
@@ -746,7 +754,7 @@ class TestRestored:
         paged = durable()
         queue = paged.queue
         self.restore_mixed(paged, 30, sorted(kept))
-        queue.end_restore()
+        end_paged(queue)
         assert (queue.ready_count, queue.ready_bytes) == (30, 120)
         assert paged_count(paged) == 30
         assert paged.content_store.runs == [], "contents stay on disk"
@@ -760,7 +768,7 @@ class TestRestored:
         paged = durable()
         queue = paged.queue
         self.restore_mixed(paged, 20, (0, 7, 10, 19))
-        queue.end_restore()
+        end_paged(queue)
         paged.timers.advance(1001)
         assert queue.ready_count == 16
         gone = (0, 7, 10, 19)
@@ -769,7 +777,7 @@ class TestRestored:
     def test_a_page_has_no_more_entries_than_others_have(self) -> None:
         paged = durable()
         self.restore_mixed(paged, 30, range(0, 30, 4))
-        order = paged.queue._order
+        order = paged.queue.order
         assert isinstance(order, FifoOrder)
         assert order._pages is not None
         assert [len(page) for page in order._pages._pages] == [PAGE] * 7 + [2]
@@ -777,16 +785,16 @@ class TestRestored:
     def test_every_level_of_priority_has_pages_of_its_own(self) -> None:
         paged = PagedQueue(rabbitmq_levels(9), is_durable=True)
         queue = paged.queue
-        assert queue.takes_pages
-        assert queue.has_levels
+        assert takes_pages(queue)
+        assert has_levels(queue)
         levels = (0, 3, 9, 9, 0, 3, 9)
         for level in (3, 0, 9):
             offsets = [each for each, its in enumerate(levels) if its == level]
             for offset in offsets:
                 self.put(paged, offset, priority=level)
             columns = array("Q", offsets), array("Q", [1000 + each for each in offsets])
-            queue.restore_paged(*columns, 4 * len(offsets), {2: 1}, level=level)
-        queue.end_restore()
+            restore_paged(queue, *columns, 4 * len(offsets), {2: 1}, level=level)
+        end_paged(queue)
         assert (queue.ready_count, queue.ready_bytes, queue.next_offset) == (7, 28, 7)
         entries = queue.acquire(4)
         assert [entry.offset for entry in entries] == [2, 3, 6, 1]
@@ -803,15 +811,15 @@ class TestRestored:
         queue = paged.queue
         queue.shows_delivery_count = True
         self.columns(paged, 0, 10)
-        queue.restore_paged(*self.columns(paged, 0, 5), kept=[(5, 2, self.message(paged, 5))])
-        queue.end_restore()
+        restore_paged(queue, *self.columns(paged, 0, 5), kept=[(5, 2, self.message(paged, 5))])
+        end_paged(queue)
         entries = queue.acquire(10)
         assert [entry.message.header("x-delivery-count") for entry in entries] == [None] * 5 + [2]
 
     def test_a_purge_reads_none_of_them(self) -> None:
         paged = durable()
         self.restore_mixed(paged, 20, (0, 7, 19))
-        paged.queue.end_restore()
+        end_paged(paged.queue)
         assert paged.queue.purge() == 20
         assert (paged.content_store.runs, paged.queue.ready_bytes) == ([], 0)
         assert paged.ledger is not None
@@ -823,19 +831,19 @@ class TestRestored:
         queue.overflow = Overflow(
             queue, paged.environment, max_length=8, max_length_bytes=None, policy="drop-head"
         )
-        queue.renew_guard()
+        queue.install()
         self.restore_mixed(paged, 20, (3, 15))
-        queue.end_restore()
+        end_paged(queue)
         assert read(queue.acquire(40)) == bodies(12, 20)
 
     def test_nothing_to_restore_is_no_page(self) -> None:
         paged = durable()
-        paged.queue.restore_paged(array("Q"), array("Q"), 0)
-        paged.queue.end_restore()
+        restore_paged(paged.queue, array("Q"), array("Q"), 0)
+        end_paged(paged.queue)
         assert paged.queue.acquire(1) == []
 
     def test_whole_ones_leave_memory_on_their_way_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("hareline.broker.queues.queue.RESTORED_PER_STEP", 10)
+        monkeypatch.setattr("hareline.broker.queues.restoring.RESTORED_PER_STEP", 10)
         paged = durable()
         in_memory: list[int] = []
 
@@ -844,21 +852,21 @@ class TestRestored:
                 in_memory.append(offset - paged_count(paged))
                 yield offset, 0, self.message(paged, offset)
 
-        paged.queue.restore_entries(entries())
+        restore_entries(paged.queue, entries())
         assert max(in_memory) <= WINDOW + 11
         assert paged_count(paged) == 100 - WINDOW
         assert read(paged.queue.acquire(100)) == bodies(0, 100)
 
     def test_only_queues_whose_entries_nobody_else_has_take_pages(self) -> None:
-        assert not durable(SortedOrder("k")).queue.takes_pages
-        assert not durable(LastValueOrder("k")).queue.takes_pages
-        assert durable(rabbitmq_levels(1)).queue.takes_pages
+        assert not takes_pages(durable(SortedOrder("k")).queue)
+        assert not takes_pages(durable(LastValueOrder("k")).queue)
+        assert takes_pages(durable(rabbitmq_levels(1)).queue)
         with_ttl = durable()
         with_ttl.queue.expiry = Expiry(with_ttl.queue, with_ttl.environment, message_ttl_ms=5)
-        assert with_ttl.queue.takes_pages
+        assert takes_pages(with_ttl.queue)
         with_hold = durable()
         with_hold.queue.hold = Hold(with_hold.queue, with_hold.environment)
-        assert not with_hold.queue.takes_pages
+        assert not takes_pages(with_hold.queue)
         for counts in (False, True):
             limited = durable()
             limited.queue.overflow = Overflow(
@@ -869,4 +877,4 @@ class TestRestored:
                 policy="none",
                 counts_unacked=counts,
             )
-            assert limited.queue.takes_pages is not counts
+            assert takes_pages(limited.queue) is not counts

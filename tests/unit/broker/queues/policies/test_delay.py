@@ -23,6 +23,7 @@ from hareline.broker.queues.policies.delay import (
     delay_ms_of,
 )
 from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.restoring import restore_entries
 from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, Message, StoredMessage
 from hareline.storage.memory import MemoryStore
@@ -68,7 +69,7 @@ class DelayPlace(TimedQueue):
         self.onward = Onward(self)
         self.delay = self.queue.hold = Delay(self.queue, self.environment, self.onward)
         self.queue.is_timeless = True
-        self.queue.renew_guard()
+        self.queue.install()
 
 
 def persistent(body: bytes) -> Message:
@@ -183,7 +184,7 @@ def test_restored_entries_wait_for_the_rest_of_their_time(place: DelayPlace) -> 
         message = make_message(body, headers=Table({"x-delay": delay_ms}))
         message.arrival_ms = now_ms - age_ms
         messages.append(message)
-    place.queue.restore_entries((10 + n, 0, message) for n, message in enumerate(messages))
+    restore_entries(place.queue, ((10 + n, 0, message) for n, message in enumerate(messages)))
     assert place.queue.held_count == 3
     place.pass_time(0)
     assert place.onward.sent == [b"due", b"late"]  # due 990 and 100 ms ago
@@ -281,8 +282,8 @@ def test_each_is_settled_when_it_is_sent_and_not_before(place: DelayPlace) -> No
     """A crash in the next callback of the loop neither loses nor doubles one."""
     ledger = FakeStore().open_queue(1, "q")
     assert ledger is not None
-    place.queue.keep_in(ledger)
-    place.queue.renew_guard()
+    place.queue.install(ledger=ledger)
+    place.queue.install()
     settled: list[list[int]] = []
     send = place.onward.send
 
@@ -292,7 +293,7 @@ def test_each_is_settled_when_it_is_sent_and_not_before(place: DelayPlace) -> No
 
     place.onward.send = send_and_look  # type: ignore[method-assign]
     for number in range(3):
-        place.queue.accept(persistent(b"%d" % number))
+        place.queue.put(persistent(b"%d" % number))
     place.pass_time(5)
     assert settled == [[], [0], [0, 1]]
     assert ledger.settled == [0, 1, 2]
@@ -301,10 +302,10 @@ def test_each_is_settled_when_it_is_sent_and_not_before(place: DelayPlace) -> No
 def test_what_cannot_be_read_is_reported_and_stays_in_the_store(place: DelayPlace) -> None:
     ledger = FakeStore().open_queue(1, "q")
     assert ledger is not None
-    place.queue.keep_in(ledger)
-    place.queue.renew_guard()
+    place.queue.install(ledger=ledger)
+    place.queue.install()
     for body in (b"a", b"unreadable", b"c"):
-        place.queue.accept(persistent(body))
+        place.queue.put(persistent(body))
     place.pass_time(5)
     assert place.onward.sent == [b"a", b"c"]
     assert ledger.settled == [0, 2]
@@ -324,8 +325,8 @@ class ContentStore:
         self.broken: set[int] = set()
         self.read_count = 0
         queue = place.queue
-        paging = Paging(queue, queue._order, place.environment, self)  # type: ignore[arg-type]
-        queue.page_by(paging)
+        paging = Paging(queue, queue.order, place.environment, self)  # type: ignore[arg-type]
+        queue.install(paging=paging)
         self.contents = paging._contents
         paging.has_stored = True
         for position, entry in enumerate(entries, 1):
@@ -379,13 +380,13 @@ def test_content_on_the_disk_is_read_once_for_all_that_is_made_of_it(place: Dela
 def test_deleted_queue_sends_nothing_and_is_freed_at_once(place: DelayPlace) -> None:
     queue = Queue("other", FifoOrder(), place.turn, environment=place.environment)
     queue.hold = Delay(queue, place.environment, Sender(queue))
-    queue.renew_guard()
-    queue.accept(bearing(1000))
+    queue.install()
+    queue.put(bearing(1000))
     assert len(place.timers.pending) == 1
     gc.collect()
     gc.disable()
     try:
-        queue.on_deleted()
+        queue.delete()
         assert place.timers.pending == []
         del queue
         named = [each for each in gc.get_objects() if isinstance(each, Queue)]

@@ -352,7 +352,7 @@ def test_a_great_many_expire_in_shares_and_nothing_is_delivered_before(place: Ti
     place.expire(sweep_ms=0)
     message = make_message(b"old").expiring_at(place.now_ms + 5)
     for _ in range(3 * DROPS_PER_TURN + 1):
-        place.queue.accept(message)
+        place.queue.put(message)
     place.accept(b"new")
     place.turn.run()
     place.clock.advance(6)
@@ -371,7 +371,7 @@ def test_a_get_waits_for_no_later_turn(place: TimedQueue) -> None:
     place.expire(sweep_ms=0)
     message = make_message(b"old").expiring_at(place.now_ms + 5)
     for _ in range(2 * DROPS_PER_TURN + 1):
-        place.queue.accept(message)
+        place.queue.put(message)
     place.publish(b"new")
     place.clock.advance(6)
     assert first(place).message.body == b"new"
@@ -380,7 +380,7 @@ def test_a_get_waits_for_no_later_turn(place: TimedQueue) -> None:
 def test_the_timer_asks_for_turns_until_all_are_gone(place: TimedQueue) -> None:
     message = make_message(b"old").expiring_at(place.now_ms + 5)
     for _ in range(DROPS_PER_TURN + 1):
-        place.queue.accept(message)
+        place.queue.put(message)
     place.pass_time(5)
     assert place.queue.ready_count == 0
     assert place.deaths.batch_sizes == [DROPS_PER_TURN, 1]
@@ -443,13 +443,13 @@ def test_sweeping_keeps_every_entry_that_lives(place: TimedQueue) -> None:
 
 def test_a_deleted_queue_cancels_its_timer_and_is_freed(place: TimedQueue) -> None:
     queue = Queue("other", FifoOrder(), place.turn, environment=place.environment)
-    queue.accept(make_message(b"m").expiring_at(place.now_ms + 1000))
+    queue.put(make_message(b"m").expiring_at(place.now_ms + 1000))
     place.turn.run()
     assert len(place.timers.pending) == 1
     gc.collect()
     gc.disable()
     try:
-        queue.on_deleted()
+        queue.delete()
         assert place.timers.pending == []
         del queue
         named = [each for each in gc.get_objects() if isinstance(each, Queue)]
@@ -543,7 +543,7 @@ def test_an_expiring_message_is_shared_and_each_queue_has_its_own_time(place: Ti
     other = TimedQueue()
     place.expire(message_ttl_ms=100)
     message: Message = make_message(b"m").expiring_at(place.now_ms + 1000)
-    place.queue.accept(message)
-    other.queue.accept(message)
+    place.queue.put(message)
+    other.queue.put(message)
     times = [first(each).expires_at_ms - each.now_ms for each in (place, other)]
     assert times == [100, 1000]

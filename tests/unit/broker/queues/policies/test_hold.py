@@ -235,7 +235,7 @@ def test_they_become_ready_by_time_and_then_by_place(delays: list[int]) -> None:
 def test_a_great_many_become_ready_in_shares(place: TimedQueue) -> None:
     message = bearing(x_delay=5)
     for _ in range(READIED_PER_RING + 1):
-        place.queue.accept(message)
+        place.queue.put(message)
     place.pass_time(4)
     assert place.queue.held_count == READIED_PER_RING + 1
     place.clock.advance(1)
@@ -325,7 +325,7 @@ def test_a_purge_takes_what_is_held(place: TimedQueue) -> None:
     publish_held(place, b"2", 50)
     place.publish(b"1")
     publish_held(place, b"3", 10)
-    assert [entry.message.body for entry in place.queue.take_all()] == [b"1", b"2", b"3"]
+    assert [entry.message.body for entry in place.queue._take_all()] == [b"1", b"2", b"3"]
     assert place.queue.held_count == 0
     assert place.timers.pending == []
     place.pass_time(1000)
@@ -360,13 +360,13 @@ def test_a_busy_queue_sweeps_without_the_timer(place: TimedQueue) -> None:
 def test_a_deleted_queue_cancels_its_timer_and_is_freed(place: TimedQueue) -> None:
     queue = Queue("other", FifoOrder(), place.turn, environment=place.environment)
     queue.hold = Hold(queue, place.environment)
-    queue.renew_guard()
-    queue.accept(bearing(x_delay=1000))
+    queue.install()
+    queue.put(bearing(x_delay=1000))
     assert len(place.timers.pending) == 1
     gc.collect()
     gc.disable()
     try:
-        queue.on_deleted()
+        queue.delete()
         assert place.timers.pending == []
         del queue
         named = [each for each in gc.get_objects() if isinstance(each, Queue)]

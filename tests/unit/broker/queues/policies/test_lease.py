@@ -28,7 +28,7 @@ class LeasedQueue(TimedQueue):
 
     def _delete(self, queue: Queue) -> None:
         self.gone_ms.append(round(self.clock.monotonic_s * 1000) - self._declared_ms)
-        queue.on_deleted()
+        queue.delete()
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_a_queue_deleted_otherwise_cancels_its_timer_and_is_freed(place: LeasedQ
     gc.collect()
     gc.disable()
     try:
-        queue.on_deleted()
+        queue.delete()
         assert len(place.timers.pending) == before - 1
         del queue
         named = [each for each in gc.get_objects() if isinstance(each, Queue)]

@@ -98,14 +98,14 @@ class LimitedQueue(TimedQueue):
             counts_unacked=counts_unacked,
             resume_percent=resume_percent,
         )
-        self.queue.renew_guard()
+        self.queue.install()
 
     def _report(self, event: events.Event, **fields: object) -> None:
         self.logged.append((event.code, fields))
 
     def offer(self, body: bytes = b"x", **properties: Any) -> bool:
         """Whether the queue takes a message; the turn goes on."""
-        return self.queue.accept(make_message(body, routing_key="q", **properties))
+        return self.queue.put(make_message(body, routing_key="q", **properties))
 
     def fill(self, *bodies: bytes) -> None:
         for body in bodies:
@@ -472,7 +472,7 @@ def test_expiry_lets_publishers_go_on() -> None:
 def test_the_end_of_the_queue_lets_publishers_go_on() -> None:
     place = LimitedQueue("flow-control", 4)
     publisher = full(place, 5)
-    place.queue.on_deleted()
+    place.queue.delete()
     assert publisher.heard == [place.overflow]
     assert place.timers.pending == []
 
@@ -500,7 +500,7 @@ def test_what_was_delivered_can_be_settled_after_the_queue_is_gone() -> None:
         place = LimitedQueue(policy, 1, counts_unacked=True)
         place.fill(b"1")
         taken = place.take()
-        place.queue.on_deleted()
+        place.queue.delete()
         place.queue.settle(taken)
         assert place.queue.unacked_count == 0
 
@@ -563,7 +563,7 @@ def test_refused_and_discarded_messages_are_counted_too_a26(policy: OverflowPoli
 def test_what_is_not_reported_yet_is_when_the_queue_goes() -> None:
     place = LimitedQueue("drop-head", 2)
     place.fill(*[b"x"] * 5)
-    place.queue.on_deleted()
+    place.queue.delete()
     assert ("QUE-1005", 3) in [(code, fields.get("count")) for code, fields in place.logged]
     assert place.timers.pending == []
 

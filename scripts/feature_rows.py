@@ -1,10 +1,10 @@
 """The features that docs/features.md accounts for: one row each, kept by hand.
 
-Read by ``write_features``. The ids are those that tests carry in their names (``..._a12``): A is
-what Qpid Broker-J's queues do, B ActiveMQ's prefetch, C ActiveMQ's priorities, D how Qpid's clients
+Read by ``write_features``. Tests are marked with the ids (``@pytest.mark.row("A12")``): A is what
+Qpid Broker-J's queues do, B ActiveMQ's prefetch, C ActiveMQ's priorities, D how Qpid's clients
 acknowledge and deliver, M what the JMS clients of Qpid and RabbitMQ cannot do without, S what they
-are better off with. ``page`` is a file in docs/, ``note`` says what a test of this
-broker cannot show yet, or ever. A row without a test needs a note.
+are better off with. ``page`` is a file in docs/, ``note`` says what a test of this broker cannot
+show yet, or ever. A row without a test needs a note.
 """
 
 from __future__ import annotations

@@ -31,12 +31,14 @@ def generated_files() -> dict[Path, str]:
     configuration = ROOT / "docs" / "configuration.md"
     messages = ROOT / "docs" / "log-messages.md"
     page = messages.read_text(encoding="utf-8")
+    tests = write_features.tests_by_row(ROOT / "tests")
     begin, end = page.index(EVENTS_BEGIN), page.index(EVENTS_END) + len(EVENTS_END)
     return {
         ROOT / "config" / "hareline.toml": sample(),
         configuration: with_tables(configuration.read_text(encoding="utf-8")),
         messages: page[:begin] + event_table() + page[end:],
-        ROOT / "docs" / "features.md": write_features.page(ROOT),
+        ROOT / "docs" / "features.md": write_features.page(tests),
+        ROOT / "docs" / "feature-tests.md": write_features.tests_page(tests),
     }
 
 

@@ -1,11 +1,12 @@
-"""How long the property tests look for a counter-example: briefly in every run, long on demand.
+"""What the whole suite shares: how long property tests search, and ``--row``.
 
-`make fuzz` runs them under the profile "fuzz". A test that sets ``max_examples`` itself keeps its
-number under both, so none should.
+`make fuzz` runs the property tests under the profile "fuzz". A test that sets ``max_examples``
+itself keeps its number under both, so none should.
 """
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline: on a shared machine it measures the neighbours.
@@ -18,3 +19,28 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("short")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--row``, which may be given several times."""
+    parser.addoption(
+        "--row",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="run only tests of this row of docs/features.md",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests of no chosen row, if any row was chosen."""
+    chosen = set(config.getoption("row"))
+    if not chosen:
+        return
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        ids = {id_ for mark in item.iter_markers("row") for id_ in mark.args}
+        (kept if chosen & ids else left_out).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept

@@ -12,18 +12,23 @@ ROOT = Path(__file__).resolve().parent.parent
 NAMES = [
     "config/hareline.toml",
     "docs/configuration.md",
+    "docs/feature-tests.md",
     "docs/features.md",
     "docs/log-messages.md",
 ]
 
 
+@pytest.fixture(scope="module")
+def generated() -> dict[Path, str]:
+    return write_reference.generated_files()
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_generated_file_is_up_to_date(name: str) -> None:
+def test_generated_file_is_up_to_date(name: str, generated: dict[Path, str]) -> None:
     path = ROOT / name
-    written = write_reference.generated_files()[path]
+    written = generated[path]
     assert path.read_text(encoding="utf-8") == written, "run `make reference`"
 
 
-def test_every_generated_file_is_checked() -> None:
-    files = write_reference.generated_files()
-    assert sorted(path.relative_to(ROOT).as_posix() for path in files) == NAMES
+def test_every_generated_file_is_checked(generated: dict[Path, str]) -> None:
+    assert sorted(path.relative_to(ROOT).as_posix() for path in generated) == NAMES

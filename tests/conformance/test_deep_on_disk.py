@@ -101,9 +101,10 @@ def left_in_memory(queue: Queue) -> int:
     return sum(not isinstance(entry.message, StoredMessage) for entry in kept)
 
 
+@pytest.mark.row("C4", "C8")
 @pytest.mark.parametrize("is_durable", [True, False], ids=["durable", "transient"])
 @pytest.mark.parametrize("name", TYPES)
-def test_a_deep_queue_of_any_type_is_on_disk_and_in_order_c4_c8(
+def test_a_deep_queue_of_any_type_is_on_disk_and_in_order(
     disk: Disk, name: str, is_durable: bool
 ) -> None:
     arguments, place = TYPES[name]

@@ -31,9 +31,9 @@ CATEGORIES = {"x-qpid-priorities": 3}
 BY_KEY = {"x-sort-key": "k"}
 #: What very many messages are, and the one that is to come before them.
 DEEP = [
-    pytest.param(PRIORITIES, {"priority": 1}, {"priority": 2}, id="priorities_c1_c6"),
-    pytest.param(CATEGORIES, {"priority": 3}, {}, id="categories_c2_c6"),
-    pytest.param(BY_KEY, {"headers": {"k": "m"}}, {"headers": {"k": "l"}}, id="sorted_a5"),
+    pytest.param(PRIORITIES, {"priority": 1}, {"priority": 2}, id="priorities"),
+    pytest.param(CATEGORIES, {"priority": 3}, {}, id="categories"),
+    pytest.param(BY_KEY, {"headers": {"k": "m"}}, {"headers": {"k": "l"}}, id="sorted"),
 ]
 
 
@@ -65,6 +65,7 @@ def next_bodies(queue: Queue, count: int) -> list[bytes]:
     return [entry.message.body for entry in queue.acquire(count)]
 
 
+@pytest.mark.row("A5", "C1", "C2", "C6")
 @pytest.mark.usefixtures("no_collections")
 @pytest.mark.parametrize(("arguments", "many", "one"), DEEP)
 def test_behind_a_million_the_one_that_is_worth_more_is_next(
@@ -98,9 +99,10 @@ def cost_s(queue: Queue, many: dict[str, Any], one: dict[str, Any]) -> float:
     return best_s / MEASURED
 
 
+@pytest.mark.row("C13")
 @pytest.mark.usefixtures("no_collections")
 @pytest.mark.parametrize(("arguments", "many", "one"), DEEP)
-def test_a_message_costs_as_much_among_a_million_as_among_a_thousand_c13(
+def test_a_message_costs_as_much_among_a_million_as_among_a_thousand(
     arguments: dict[str, Any], many: dict[str, Any], one: dict[str, Any]
 ) -> None:
     shallow_s = cost_s(make_queue(arguments, THOUSAND, **many), many, one)

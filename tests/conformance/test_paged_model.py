@@ -135,10 +135,11 @@ def machine_of(chosen: Ordering, chosen_kind: str) -> type[PagedModel]:
     return Machine
 
 
+@pytest.mark.row("C4", "C8")
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", ["durable", "mixed", "transient"])
 @pytest.mark.parametrize("chosen", ORDERINGS, ids=str)
-def test_a_queue_on_disk_behaves_like_one_in_memory_c4_c8(chosen: Ordering, kind: str) -> None:
+def test_a_queue_on_disk_behaves_like_one_in_memory(chosen: Ordering, kind: str) -> None:
     run_state_machine_as_test(machine_of(chosen, kind))
 
 
@@ -183,10 +184,11 @@ class FlowToDiskModel(PagedModel):
         super().teardown()
 
 
+@pytest.mark.row("A24")
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("counts", [False, True], ids=["rabbitmq", "qpid"])
 @pytest.mark.parametrize("chosen", ORDERINGS, ids=str)
-def test_flow_to_disk_keeps_order_and_books_a24(chosen: Ordering, counts: bool) -> None:
+def test_flow_to_disk_keeps_order_and_books(chosen: Ordering, counts: bool) -> None:
     class Machine(FlowToDiskModel):
         ordering = chosen
         counts_unacked = counts

@@ -251,9 +251,10 @@ class ReadingModel(RuleBasedStateMachine):
                 assert consumer.credit >= 0
 
 
+@pytest.mark.row("A15")
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("name", QUEUES)
-def test_readers_agree_with_the_model_a15(name: str) -> None:
+def test_readers_agree_with_the_model(name: str) -> None:
     class Model(ReadingModel):
         arguments = QUEUES[name]
 

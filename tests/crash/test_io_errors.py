@@ -65,8 +65,9 @@ def publish(client: RawClient, *bodies: bytes) -> None:
         client.send_octets(frame.marshal(head, 1) + frame.marshal(ContentBody(body), 1))
 
 
+@pytest.mark.row("D8")
 @pytest.mark.parametrize("name", ["sync", "write"])
-def test_publishes_are_nacked_and_all_else_goes_on_d8(
+def test_publishes_are_nacked_and_all_else_goes_on(
     failing: set[str], settings: Settings, name: str
 ) -> None:
     with broker_in_thread(settings) as broker:
@@ -100,7 +101,8 @@ def test_publishes_are_nacked_and_all_else_goes_on_d8(
         assert [body for body in bodies if body in BODIES] == BODIES
 
 
-def test_a_publisher_without_confirms_is_told_why_d8(failing: set[str], settings: Settings) -> None:
+@pytest.mark.row("D8")
+def test_a_publisher_without_confirms_is_told_why(failing: set[str], settings: Settings) -> None:
     with broker_in_thread(settings) as broker:
         client = opened(broker)
         client.declare("line", durable=True)
@@ -117,7 +119,8 @@ def test_a_publisher_without_confirms_is_told_why_d8(failing: set[str], settings
         assert b"not to be kept" in fine.read_bodies(2)
 
 
-def test_a_commit_that_cannot_be_kept_is_refused_d6(failing: set[str], settings: Settings) -> None:
+@pytest.mark.row("D6")
+def test_a_commit_that_cannot_be_kept_is_refused(failing: set[str], settings: Settings) -> None:
     with broker_in_thread(settings) as broker:
         client = opened(broker)
         client.declare("line", durable=True)

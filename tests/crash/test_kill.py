@@ -22,9 +22,10 @@ STORIES = 1 if SEED else -(-ROUNDS // LIVES_A_STORY)
 pytestmark = pytest.mark.crash
 
 
+@pytest.mark.row("D8")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", range(STORIES))
-def test_what_was_confirmed_survives_kill_9_d8(number: int, tmp_path: Path) -> None:
+def test_what_was_confirmed_survives_kill_9(number: int, tmp_path: Path) -> None:
     seed = int(SEED) if SEED else random.SystemRandom().getrandbits(32)
     story = Story(tmp_path, seed)
     print(f"story of seed {seed}, again with CRASH_SEED={seed}; in {tmp_path}")

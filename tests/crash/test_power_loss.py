@@ -119,9 +119,10 @@ class Watcher:
         self.witness.check(self._recover(files))
 
 
+@pytest.mark.row("D8")
 @pytest.mark.parametrize(("retention_bytes", "linger_ms"), [(0, 0), (100_000, 0), (0, 5)])
 @pytest.mark.parametrize("seed", range(2))
-def test_any_operation_of_the_disk_may_be_the_last_d8(
+def test_any_operation_of_the_disk_may_be_the_last(
     definitions: SqliteDefinitions, seed: int, retention_bytes: int, linger_ms: int
 ) -> None:
     files = WatchedFiles()

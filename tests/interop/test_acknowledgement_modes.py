@@ -1,8 +1,7 @@
 """How clients acknowledge: the modes of JMS clients, and of Qpid's besides, done with pika.
 
-The ids at the ends of names are rows D1 to D11 of the feature matrix. What frames each mode is made
-of is in tests/transcripts, a story for each row; here it is a real client over TCP. Durability (D8)
-waits for the journal: what is held here is that the mode is taken and given back as it was sent.
+tests/transcripts has a story for each mode, frame by frame; here a real client uses it over TCP.
+tests/crash tests durability; the tests here check that the mode comes back as it was sent.
 """
 
 from __future__ import annotations
@@ -108,10 +107,11 @@ def left(channel: BlockingChannel, queue: str, count: int) -> None:
     )
 
 
-# ------------------------------------------------------------------ D1 to D5: who says when
+# ---------------------------------------------------------------------------- who says when
 
 
-def test_each_message_is_acked_alone_once_it_was_processed_d1(
+@pytest.mark.row("D1")
+def test_each_message_is_acked_alone_once_it_was_processed(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     publish(channel, jobs, *numbered(300))
@@ -133,7 +133,8 @@ def test_each_message_is_acked_alone_once_it_was_processed_d1(
     assert all(second.redelivered)
 
 
-def test_a_run_of_single_acks_makes_room_for_as_many_d2(
+@pytest.mark.row("D2")
+def test_a_run_of_single_acks_makes_room_for_as_many(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     publish(channel, jobs, *numbered(500))
@@ -148,8 +149,9 @@ def test_a_run_of_single_acks_makes_room_for_as_many_d2(
     assert ready_count(channel, jobs) == 0
 
 
+@pytest.mark.row("D2")
 @pytest.mark.parametrize("is_everything", [False, True])
-def test_one_ack_may_stand_for_all_before_it_d2(
+def test_one_ack_may_stand_for_all_before_it(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker], is_everything: bool
 ) -> None:
     publish(channel, jobs, *numbered(500))
@@ -161,7 +163,8 @@ def test_one_ack_may_stand_for_all_before_it_d2(
     assert ready_count(channel, jobs) == 0
 
 
-def test_an_ack_for_many_leaves_later_ones_unacked_d2(
+@pytest.mark.row("D2")
+def test_an_ack_for_many_leaves_later_ones_unacked(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     publish(channel, jobs, *numbered(10))
@@ -174,7 +177,8 @@ def test_an_ack_for_many_leaves_later_ones_unacked_d2(
     assert get_all(channel, jobs) == numbered(3, 7)
 
 
-def test_the_limit_may_be_raised_for_a_while_d2(
+@pytest.mark.row("D2")
+def test_the_limit_may_be_raised_for_a_while(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     publish(channel, jobs, *numbered(10))
@@ -191,7 +195,8 @@ def test_the_limit_may_be_raised_for_a_while_d2(
     client.wait_for(4)
 
 
-def test_who_may_have_seen_a_message_is_told_d3(
+@pytest.mark.row("D3")
+def test_who_may_have_seen_a_message_is_told(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     publish(channel, jobs, *numbered(6))
@@ -208,7 +213,8 @@ def test_who_may_have_seen_a_message_is_told_d3(
     assert other.redelivered == [True, True, True, True, False]
 
 
-def test_what_was_acked_before_the_work_is_lost_with_it_d4(
+@pytest.mark.row("D4")
+def test_what_was_acked_before_the_work_is_lost_with_it(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     publish(channel, jobs, *numbered(5))
@@ -225,7 +231,8 @@ def test_what_was_acked_before_the_work_is_lost_with_it_d4(
     assert ready_count(channel, jobs) == 0
 
 
-def test_without_acks_no_limit_counts_and_delivered_is_gone_d5(
+@pytest.mark.row("D5")
+def test_without_acks_no_limit_counts_and_delivered_is_gone(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     publish(channel, jobs, *numbered(1000))
@@ -236,7 +243,8 @@ def test_without_acks_no_limit_counts_and_delivered_is_gone_d5(
     assert ready_count(channel, jobs) == 0
 
 
-def test_without_acks_a_client_that_does_not_read_is_waited_for_d5(
+@pytest.mark.row("D5")
+def test_without_acks_a_client_that_does_not_read_is_waited_for(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     """No prefetch holds the broker back here, only the socket: the rest stays in the queue."""
@@ -256,10 +264,11 @@ def test_without_acks_a_client_that_does_not_read_is_waited_for_d5(
     assert ready_count(channel, jobs) == 0
 
 
-# ----------------------------------------------------- D6 and D7: transactions and recover
+# ------------------------------------------------------------------- transactions and recover
 
 
-def test_acks_of_a_transaction_count_at_its_commit_d6(
+@pytest.mark.row("D6")
+def test_acks_of_a_transaction_count_at_its_commit(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     publish(channel, jobs, *numbered(20))
@@ -281,7 +290,8 @@ def test_acks_of_a_transaction_count_at_its_commit_d6(
     assert get_all(channel, jobs) == numbered(10, 10)
 
 
-def test_acks_and_publishes_of_a_transaction_go_together_d6(
+@pytest.mark.row("D6")
+def test_acks_and_publishes_of_a_transaction_go_together(
     channel: BlockingChannel, jobs: str, queue: str, worker: Callable[..., Worker]
 ) -> None:
     publish(channel, jobs, b"question")
@@ -301,7 +311,8 @@ def test_acks_and_publishes_of_a_transaction_go_together_d6(
     assert ready_count(channel, jobs) == 0
 
 
-def test_recover_brings_back_what_is_unacked_in_order_d7(
+@pytest.mark.row("D7")
+def test_recover_brings_back_what_is_unacked_in_order(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     publish(channel, jobs, *numbered(5))
@@ -315,7 +326,8 @@ def test_recover_brings_back_what_is_unacked_in_order_d7(
     assert client.tags == list(range(1, 10))
 
 
-def test_recover_without_an_answer_does_the_same_d7(
+@pytest.mark.row("D7")
+def test_recover_without_an_answer_does_the_same(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     publish(channel, jobs, *numbered(3))
@@ -327,7 +339,8 @@ def test_recover_without_an_answer_does_the_same_d7(
     assert client.redelivered[3:] == [True] * 3
 
 
-def test_recover_to_the_same_consumer_is_not_implemented_d7(
+@pytest.mark.row("D7")
+def test_recover_to_the_same_consumer_is_not_implemented(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     """As in RabbitMQ. Qpid's JMS client needs it; a switch for such clients comes with them."""
@@ -343,19 +356,20 @@ def test_recover_to_the_same_consumer_is_not_implemented_d7(
     left(channel, jobs, 1)  # what it had comes back all the same
 
 
-# ------------------------------------------------------------- D8 to D11: modes and flow
+# -------------------------------------------------------------------------- modes and flow
 
 
+@pytest.mark.row("D8", "D9")
 @pytest.mark.parametrize(
     "mode",
     [
-        pytest.param(2, id="persistent_d8"),
-        pytest.param(1, id="non_persistent_d9"),
-        pytest.param(None, id="unsaid_d9"),
+        pytest.param(2, id="persistent"),
+        pytest.param(1, id="non_persistent"),
+        pytest.param(None, id="unsaid"),
     ],
 )
 @pytest.mark.parametrize("is_durable", [False, True])
-def test_a_delivery_mode_is_kept_d8_d9(
+def test_a_delivery_mode_is_kept(
     connection: pika.BlockingConnection, name: str, mode: int | None, is_durable: bool
 ) -> None:
     """On queues of either kind; that mode 2 outlives the broker is for the journal to keep."""
@@ -373,7 +387,8 @@ def test_a_delivery_mode_is_kept_d8_d9(
         channel.queue_delete(name)
 
 
-def test_a_producer_may_mix_the_modes_d10(
+@pytest.mark.row("D10")
+def test_a_producer_may_mix_the_modes(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     """The default of a producer and the exception for a message are the client's; both arrive."""
@@ -385,7 +400,8 @@ def test_a_producer_may_mix_the_modes_d10(
     assert [properties.delivery_mode for _, properties, _ in client.deliveries] == modes
 
 
-def test_flow_stops_a_channel_with_a_prefetch_and_lets_it_go_on_d11(
+@pytest.mark.row("D11")
+def test_flow_stops_a_channel_with_a_prefetch_and_lets_it_go_on(
     broker: BrokerUnderTest, channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     if broker.is_foreign:
@@ -406,7 +422,8 @@ def test_flow_stops_a_channel_with_a_prefetch_and_lets_it_go_on_d11(
     assert client.bodies == numbered(2 * QPID_PREFETCH)
 
 
-def test_flow_stops_no_other_channel_d11(
+@pytest.mark.row("D11")
+def test_flow_stops_no_other_channel(
     broker: BrokerUnderTest, channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
     if broker.is_foreign:

@@ -1,4 +1,4 @@
-"""pika against the broker: the exchange type x-delayed-message (JMS row S9).
+"""pika against the broker: the exchange type x-delayed-message.
 
 Nothing here waits longer than a delay lasts; what must not come early is told by the clock, or by
 a message that was sent later and comes first.
@@ -67,7 +67,8 @@ def bodies(received: list[tuple[Any, pika.BasicProperties, bytes]]) -> list[byte
 # --------------------------------------------------------------------------------- routing
 
 
-def test_s9_a_message_comes_at_its_time_with_its_delay_negated(
+@pytest.mark.row("S9")
+def test_a_message_comes_at_its_time_with_its_delay_negated(
     channel: BlockingChannel, exchange: str, queue: str
 ) -> None:
     channel.queue_bind(queue, exchange, "k")
@@ -82,7 +83,8 @@ def test_s9_a_message_comes_at_its_time_with_its_delay_negated(
     assert (method.exchange, method.routing_key, method.redelivered) == (exchange, "k", False)
 
 
-def test_s9_messages_come_in_the_order_of_their_times(
+@pytest.mark.row("S9")
+def test_messages_come_in_the_order_of_their_times(
     channel: BlockingChannel, exchange: str, queue: str
 ) -> None:
     """The plugin's own test of order."""
@@ -93,6 +95,7 @@ def test_s9_messages_come_in_the_order_of_their_times(
     assert received == [100, 101, 200, 300, 400, 500]
 
 
+@pytest.mark.row("S9")
 @pytest.mark.parametrize(
     ("inner", "binding_key", "conditions"),
     [
@@ -104,7 +107,7 @@ def test_s9_messages_come_in_the_order_of_their_times(
         ("x-random", "", None),
     ],
 )
-def test_s9_it_routes_as_the_type_it_was_declared_with(
+def test_it_routes_as_the_type_it_was_declared_with(
     channel: BlockingChannel,
     queue: str,
     name: str,
@@ -122,7 +125,8 @@ def test_s9_it_routes_as_the_type_it_was_declared_with(
     assert bodies(receive(channel, queue, 1)) == [b"m"]
 
 
-def test_s9_exchanges_can_be_bound_to_it_and_it_to_them(
+@pytest.mark.row("S9")
+def test_exchanges_can_be_bound_to_it_and_it_to_them(
     channel: BlockingChannel, exchange: str, queue: str, name: str
 ) -> None:
     first, last = f"{name}-first", f"{name}-last"
@@ -136,7 +140,8 @@ def test_s9_exchanges_can_be_bound_to_it_and_it_to_them(
     assert bodies(receive(channel, queue, 2)) == [b"now", b"later"]
 
 
-def test_s9_the_delays_of_the_jms_client_reach_the_exchange_of_the_destination(
+@pytest.mark.row("S9")
+def test_the_delays_of_the_jms_client_reach_the_exchange_of_the_destination(
     channel: BlockingChannel, queue: str, name: str
 ) -> None:
     """What RabbitMQ's JMS client declares, binds and sends for a message with a delivery delay."""
@@ -155,7 +160,8 @@ def test_s9_the_delays_of_the_jms_client_reach_the_exchange_of_the_destination(
     channel.exchange_delete(destinations)
 
 
-def test_s9_a_mandatory_message_is_not_returned_while_it_is_delayed(
+@pytest.mark.row("S9")
+def test_a_mandatory_message_is_not_returned_while_it_is_delayed(
     channel: BlockingChannel, exchange: str
 ) -> None:
     channel.confirm_delivery()
@@ -191,7 +197,8 @@ def test_copies_are_routed_at_its_time_too(
         channel.queue_unbind(queue, exchange, key)
 
 
-def test_s9_the_time_to_live_begins_at_the_end_of_the_delay(
+@pytest.mark.row("S9")
+def test_the_time_to_live_begins_at_the_end_of_the_delay(
     channel: BlockingChannel, exchange: str, queue: str
 ) -> None:
     dying = channel.queue_declare(
@@ -225,6 +232,7 @@ def test_a_transaction_delays_from_its_commit_on(
 # --------------------------------------------------------------------------------- refusals
 
 
+@pytest.mark.row("S9")
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -236,7 +244,7 @@ def test_a_transaction_delays_from_its_commit_on(
         ),
     ],
 )
-def test_s9_a_wrong_inner_type_is_refused(
+def test_a_wrong_inner_type_is_refused(
     channel: BlockingChannel, name: str, arguments: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(ChannelClosedByBroker) as refusal:
@@ -310,8 +318,9 @@ def kill(daemon: BrokerProcess) -> None:
     daemon.kill()
 
 
+@pytest.mark.row("S9")
 @pytest.mark.parametrize("end", [stop, kill], ids=["stop", "kill"])
-def test_s9_what_is_delayed_survives_and_comes_at_its_time(
+def test_what_is_delayed_survives_and_comes_at_its_time(
     own_broker: BrokerProcess, end: Any
 ) -> None:
     """Nothing confirmed is lost, nothing comes twice or early; transient messages are gone."""
@@ -340,7 +349,8 @@ def test_s9_what_is_delayed_survives_and_comes_at_its_time(
     assert not early
 
 
-def test_s9_deleting_the_exchange_is_not_undone_by_a_crash(own_broker: BrokerProcess) -> None:
+@pytest.mark.row("S9")
+def test_deleting_the_exchange_is_not_undone_by_a_crash(own_broker: BrokerProcess) -> None:
     with channel_to(own_broker) as channel:
         set_up(channel)
         publish(channel, "d", b"gone", 600, delivery_mode=2)

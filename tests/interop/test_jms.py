@@ -106,8 +106,9 @@ def test_jms_ran_every_case(suite: SuiteRun) -> None:
     suite.hold_to_names(CASES)
 
 
+@pytest.mark.row("M22")
 @pytest.mark.parametrize("read", READERS, ids=lambda read: f"{read.__module__}.{read.__name__}")
-def test_m22_pika_reads_what_jms_has_sent(
+def test_pika_reads_what_jms_has_sent(
     suite: SuiteRun, jms_channel: BlockingChannel, read: Callable[[BlockingChannel, str], None]
 ) -> None:
     assert suite.finished.status == 0 or suite.results, suite.finished.tail

@@ -1,4 +1,4 @@
-"""Selectors as JMS clients use them: on consumers and on bindings, with the names of JMS (M10).
+"""Selectors as JMS clients use them: on consumers and on bindings, with the names of JMS.
 
 The messages are published as the two JMS clients publish theirs: Qpid's fills in the properties,
 RabbitMQ's leaves most of them out and writes headers of the JMS names.
@@ -79,8 +79,9 @@ def properties(request: pytest.FixtureRequest) -> pika.BasicProperties:
     return pika.BasicProperties(**request.param)
 
 
+@pytest.mark.row("M10")
 @pytest.mark.parametrize("selector", NAMES)
-def test_m10_the_names_of_jms_select_on_consumers(
+def test_the_names_of_jms_select_on_consumers(
     channel: BlockingChannel, queue: str, properties: pika.BasicProperties, selector: str
 ) -> None:
     channel.basic_publish("", queue, b"plain")
@@ -91,9 +92,10 @@ def test_m10_the_names_of_jms_select_on_consumers(
     assert get_all(channel, queue) == [b"plain"]
 
 
+@pytest.mark.row("M10")
 @pytest.mark.parametrize("exchange", ["amq.topic", "amq.direct", "amq.fanout", "amq.match"])
 @pytest.mark.parametrize("selector", NAMES)
-def test_m10_the_names_of_jms_select_on_bindings(
+def test_the_names_of_jms_select_on_bindings(
     channel: BlockingChannel,
     name: str,
     properties: pika.BasicProperties,
@@ -107,7 +109,8 @@ def test_m10_the_names_of_jms_select_on_bindings(
     assert get_all(channel, queue) == [b"jms"]
 
 
-def test_m10_what_came_back_is_redelivered_to_selectors_too(
+@pytest.mark.row("M10")
+def test_what_came_back_is_redelivered_to_selectors_too(
     channel: BlockingChannel, queue: str
 ) -> None:
     for body in (b"0", b"1"):
@@ -121,8 +124,9 @@ def test_m10_what_came_back_is_redelivered_to_selectors_too(
     assert get_all(channel, queue) == [b"1"]
 
 
+@pytest.mark.row("M10")
 @pytest.mark.parametrize("blank", ["", "  ", "\n"])
-def test_m10_a_blank_selector_is_none_as_qpid_sends_it_with_every_consumer(
+def test_a_blank_selector_is_none_as_qpid_sends_it_with_every_consumer(
     channel: BlockingChannel, queue: str, blank: str
 ) -> None:
     channel.basic_publish("", queue, b"any")
@@ -131,6 +135,7 @@ def test_m10_a_blank_selector_is_none_as_qpid_sends_it_with_every_consumer(
     assert body == b"any"
 
 
+@pytest.mark.row("M10")
 @pytest.mark.parametrize(
     "selector",
     [
@@ -147,7 +152,7 @@ def test_m10_a_blank_selector_is_none_as_qpid_sends_it_with_every_consumer(
         "a BETWEEN 1 AND 5 AND s LIKE 'x\\_%' ESCAPE '\\'",
     ],
 )
-def test_m10_what_qpid_adds_to_the_language_is_taken(
+def test_what_qpid_adds_to_the_language_is_taken(
     channel: BlockingChannel, queue: str, selector: str
 ) -> None:
     properties = pika.BasicProperties(headers={"a": 3, "b": True, "s": "x_y"})
@@ -163,8 +168,9 @@ BAD = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.row("M10")
 @BAD
-def test_m10_what_is_no_selector_is_refused_on_a_consumer(
+def test_what_is_no_selector_is_refused_on_a_consumer(
     channel: BlockingChannel, queue: str, selector: str
 ) -> None:
     with pytest.raises(ChannelClosedByBroker, match="invalid selector: ") as refused:
@@ -172,8 +178,9 @@ def test_m10_what_is_no_selector_is_refused_on_a_consumer(
     assert refused.value.reply_code == 406
 
 
+@pytest.mark.row("M10")
 @BAD
-def test_m10_what_is_no_selector_is_refused_on_a_binding(
+def test_what_is_no_selector_is_refused_on_a_binding(
     channel: BlockingChannel, queue: str, selector: str
 ) -> None:
     with pytest.raises(ChannelClosedByBroker, match="invalid selector: ") as refused:

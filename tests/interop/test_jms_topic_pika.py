@@ -92,8 +92,9 @@ CONDITIONS: list[tuple[str, dict[str, Any], list[dict[str, Any]]]] = [
 ]
 
 
+@pytest.mark.row("M17")
 @pytest.mark.parametrize(("term", "headers", "others"), CONDITIONS)
-def test_m17_headers_decide_where_a_message_goes(
+def test_headers_decide_where_a_message_goes(
     channel: BlockingChannel,
     name: str,
     term: str,
@@ -111,9 +112,10 @@ def test_m17_headers_decide_where_a_message_goes(
     assert get_all(channel, queue) == expected
 
 
+@pytest.mark.row("M17")
 @pytest.mark.usefixtures("only_hareline")
 @pytest.mark.parametrize("value", [b"x", datetime(2026, 1, 1, tzinfo=UTC), [1], {"a": 1}, None])
-def test_m17_a_header_of_another_type_is_as_if_it_were_not_there(
+def test_a_header_of_another_type_is_as_if_it_were_not_there(
     channel: BlockingChannel, name: str, value: object
 ) -> None:
     declare(channel, name)
@@ -124,7 +126,8 @@ def test_m17_a_header_of_another_type_is_as_if_it_were_not_there(
     assert get_all(channel, unlike) == []
 
 
-def test_m17_neither_routing_keys_nor_properties_count(channel: BlockingChannel, name: str) -> None:
+@pytest.mark.row("M17")
+def test_neither_routing_keys_nor_properties_count(channel: BlockingChannel, name: str) -> None:
     declare(channel, name)
     queue = subscriber(channel, name, f"{{'>',{ident('JMSPriority')},3}}")
     properties = pika.BasicProperties(priority=9, headers={"a": 1})
@@ -134,7 +137,8 @@ def test_m17_neither_routing_keys_nor_properties_count(channel: BlockingChannel,
     assert get_all(channel, queue) == [b"header"]
 
 
-def test_m17_the_exchange_stands_behind_the_topic_and_goes_with_its_last_subscriber(
+@pytest.mark.row("M17")
+def test_the_exchange_stands_behind_the_topic_and_goes_with_its_last_subscriber(
     channel: BlockingChannel, name: str
 ) -> None:
     topic, selecting_exchange = f"{name}-topic", f"{name}-slx"
@@ -151,7 +155,8 @@ def test_m17_the_exchange_stands_behind_the_topic_and_goes_with_its_last_subscri
         channel.exchange_declare(selecting_exchange, passive=True)
 
 
-def test_m17_what_no_subscriber_selects_is_returned_or_goes_to_the_alternate(
+@pytest.mark.row("M17")
+def test_what_no_subscriber_selects_is_returned_or_goes_to_the_alternate(
     channel: BlockingChannel, name: str
 ) -> None:
     rest = channel.queue_declare("", exclusive=True).method.queue
@@ -166,9 +171,8 @@ def test_m17_what_no_subscriber_selects_is_returned_or_goes_to_the_alternate(
     channel.exchange_delete(name)
 
 
-def test_m17_declaring_and_binding_again_changes_nothing(
-    channel: BlockingChannel, name: str
-) -> None:
+@pytest.mark.row("M17")
+def test_declaring_and_binding_again_changes_nothing(channel: BlockingChannel, name: str) -> None:
     for _ in range(2):
         declare(channel, name)
     queue = subscriber(channel, name, "'true'")
@@ -181,7 +185,8 @@ def test_m17_declaring_and_binding_again_changes_nothing(
         channel.exchange_declare(name, passive=True)
 
 
-def test_m17_a_subscriber_has_one_condition_for_a_key_the_one_bound_last(
+@pytest.mark.row("M17")
+def test_a_subscriber_has_one_condition_for_a_key_the_one_bound_last(
     channel: BlockingChannel, name: str
 ) -> None:
     declare(channel, name)
@@ -196,7 +201,8 @@ def test_m17_a_subscriber_has_one_condition_for_a_key_the_one_bound_last(
     assert get_all(channel, queue) == [b"1", b"2"]
 
 
-def test_m17_a_message_comes_once_for_however_many_conditions(
+@pytest.mark.row("M17")
+def test_a_message_comes_once_for_however_many_conditions(
     channel: BlockingChannel, name: str
 ) -> None:
     declare(channel, name)
@@ -208,7 +214,8 @@ def test_m17_a_message_comes_once_for_however_many_conditions(
     assert get_all(channel, queue) == [b"all"]
 
 
-def test_m17_durable_subscriptions_survive_a_restart(own_broker: BrokerProcess) -> None:
+@pytest.mark.row("M17")
+def test_durable_subscriptions_survive_a_restart(own_broker: BrokerProcess) -> None:
     with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
         channel = connection.channel()
         channel.exchange_declare("jms.durable.topic", "topic", durable=True)
@@ -235,6 +242,7 @@ def test_m17_durable_subscriptions_survive_a_restart(own_broker: BrokerProcess) 
             channel = connection.channel()
 
 
+@pytest.mark.row("M17")
 @pytest.mark.usefixtures("only_hareline")
 @pytest.mark.parametrize(
     ("arguments", "problem"),
@@ -254,7 +262,7 @@ def test_m17_durable_subscriptions_survive_a_restart(own_broker: BrokerProcess) 
         (selecting("{'and','true'}"), "and is followed by 2 terms, not 1, at character 1"),
     ],
 )
-def test_m17_what_is_no_condition_is_refused_with_what_is_wrong_and_where(
+def test_what_is_no_condition_is_refused_with_what_is_wrong_and_where(
     channel: BlockingChannel, name: str, arguments: dict[str, Any], problem: str
 ) -> None:
     channel.exchange_declare(name, TYPE, arguments=dict(VERSION))

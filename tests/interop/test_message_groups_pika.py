@@ -139,7 +139,8 @@ CrewOf = Callable[[str], Crew]
 # --------------------------------------------------------------------------- standard
 
 
-def test_groups_stick_to_three_consumers_a7_a8(
+@pytest.mark.row("A7", "A8")
+def test_groups_stick_to_three_consumers(
     channel: BlockingChannel, declare: Declare, crew_of: CrewOf
 ) -> None:
     queue = declare(STANDARD)
@@ -160,7 +161,8 @@ def test_groups_stick_to_three_consumers_a7_a8(
             assert own == [f"{letter}{number}" for number in range(10)]
 
 
-def test_the_key_may_be_in_any_header_a7(
+@pytest.mark.row("A7")
+def test_the_key_may_be_in_any_header(
     channel: BlockingChannel, declare: Declare, crew_of: CrewOf
 ) -> None:
     queue = declare({**STANDARD, "x-message-group-key": "cart"})
@@ -174,7 +176,8 @@ def test_the_key_may_be_in_any_header_a7(
     assert {int(name[1:]) % 2 for name in second.names} == {1}
 
 
-def test_messages_without_a_group_go_to_anybody_a10(
+@pytest.mark.row("A10")
+def test_messages_without_a_group_go_to_anybody(
     channel: BlockingChannel, declare: Declare, crew_of: CrewOf
 ) -> None:
     queue = declare(STANDARD)
@@ -185,7 +188,8 @@ def test_messages_without_a_group_go_to_anybody_a10(
     assert (len(first.names), len(second.names)) == (5, 5)
 
 
-def test_a_group_goes_on_elsewhere_when_its_consumer_is_cancelled_a8(
+@pytest.mark.row("A8")
+def test_a_group_goes_on_elsewhere_when_its_consumer_is_cancelled(
     channel: BlockingChannel, declare: Declare, crew_of: CrewOf
 ) -> None:
     queue = declare(STANDARD)
@@ -205,7 +209,8 @@ def test_a_group_goes_on_elsewhere_when_its_consumer_is_cancelled_a8(
 # ----------------------------------------------------------------------------- shared
 
 
-def test_shared_groups_move_when_all_is_acked_a9(
+@pytest.mark.row("A9")
+def test_shared_groups_move_when_all_is_acked(
     channel: BlockingChannel, declare: Declare, crew_of: CrewOf
 ) -> None:
     queue = declare(SHARED)
@@ -223,6 +228,7 @@ def test_shared_groups_move_when_all_is_acked_a9(
     assert (first.names, second.names) == (["a1", "a2", "a3"], ["a4"])
 
 
+@pytest.mark.row("A10")
 @pytest.mark.parametrize(
     ("arguments", "default"),
     [
@@ -239,7 +245,7 @@ def test_shared_groups_move_when_all_is_acked_a9(
     ],
     ids=["unnamed", "named", "qpid"],
 )
-def test_messages_without_a_group_share_the_default_one_a10(
+def test_messages_without_a_group_share_the_default_one(
     channel: BlockingChannel,
     declare: Declare,
     crew_of: CrewOf,
@@ -259,8 +265,9 @@ def test_messages_without_a_group_share_the_default_one_a10(
 # ------------------------------------------------------------------------------- both
 
 
+@pytest.mark.row("A12")
 @BOTH
-def test_a_busy_group_of_100_000_does_not_block_another_a12(
+def test_a_busy_group_of_100_000_does_not_block_another(
     channel: BlockingChannel, declare: Declare, crew_of: CrewOf, arguments: dict[str, Any]
 ) -> None:
     queue = declare(arguments)
@@ -282,8 +289,9 @@ def test_a_busy_group_of_100_000_does_not_block_another_a12(
     assert time.monotonic() - started < 5.0  # no look at the others for each of them
 
 
+@pytest.mark.row("A11")
 @BOTH
-def test_browsers_see_every_group_a11(
+def test_browsers_see_every_group(
     channel: BlockingChannel, declare: Declare, crew_of: CrewOf, arguments: dict[str, Any]
 ) -> None:
     queue = declare(arguments)
@@ -411,8 +419,9 @@ class Worker(threading.Thread):
         channel.basic_ack(method.delivery_tag)
 
 
+@pytest.mark.row("A13")
 @BOTH
-def test_a_cart_is_never_with_two_consumers_a13(
+def test_a_cart_is_never_with_two_consumers(
     connect: PikaConnect, channel: BlockingChannel, declare: Declare, arguments: dict[str, Any]
 ) -> None:
     """Many carts, four workers of different speeds: add comes before remove, and never beside."""

@@ -32,7 +32,8 @@ ON_ITS_WAY = 64
 # -------------------------------------------------------------------------------------- drop-head
 
 
-def test_the_oldest_are_dropped_and_dead_lettered_a20_a22(
+@pytest.mark.row("A20", "A22")
+def test_the_oldest_are_dropped_and_dead_lettered(
     channel: BlockingChannel, queue: str, name: str
 ) -> None:
     declare(
@@ -47,7 +48,8 @@ def test_the_oldest_are_dropped_and_dead_lettered_a20_a22(
     assert get_all(channel, queue) == [b"%d" % number for number in range(7)]
 
 
-def test_octets_are_a_limit_too_a20(channel: BlockingChannel, name: str) -> None:
+@pytest.mark.row("A20")
+def test_octets_are_a_limit_too(channel: BlockingChannel, name: str) -> None:
     declare(channel, name, x_max_length_bytes=10)
     publish(channel, name, b"aaaa", b"bbbb", b"cccc", b"x" * 11)
     assert get_all(channel, name) == []
@@ -55,9 +57,8 @@ def test_octets_are_a_limit_too_a20(channel: BlockingChannel, name: str) -> None
     assert get_all(channel, name) == [b"bbbb", b"cccc"]
 
 
-def test_qpid_s_ring_drops_the_lowest_priority_first_a22(
-    channel: BlockingChannel, name: str
-) -> None:
+@pytest.mark.row("A22")
+def test_qpid_s_ring_drops_the_lowest_priority_first(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(
         name,
         exclusive=True,
@@ -69,7 +70,8 @@ def test_qpid_s_ring_drops_the_lowest_priority_first_a22(
     assert get_all(channel, name) == [b"1", b"4", b"3"]
 
 
-def test_a_limit_without_a_policy_by_qpid_s_name_drops_nothing_a21(
+@pytest.mark.row("A21")
+def test_a_limit_without_a_policy_by_qpid_s_name_drops_nothing(
     channel: BlockingChannel, name: str
 ) -> None:
     channel.queue_declare(name, exclusive=True, arguments={"qpid.max_count": 2})
@@ -80,7 +82,8 @@ def test_a_limit_without_a_policy_by_qpid_s_name_drops_nothing_a21(
 # ----------------------------------------------------------------------------------------- reject
 
 
-def test_a_refused_publish_is_nacked_and_the_next_one_may_be_taken_a25(
+@pytest.mark.row("A25")
+def test_a_refused_publish_is_nacked_and_the_next_one_may_be_taken(
     channel: BlockingChannel, name: str
 ) -> None:
     declare(channel, name, x_max_length=2, x_overflow="reject-publish")
@@ -93,7 +96,8 @@ def test_a_refused_publish_is_nacked_and_the_next_one_may_be_taken_a25(
     assert get_all(channel, name) == [b"2", b"4"]
 
 
-def test_of_many_in_one_breath_exactly_the_refused_ones_are_nacked_a25(
+@pytest.mark.row("A25")
+def test_of_many_in_one_breath_exactly_the_refused_ones_are_nacked(
     broker: BrokerUnderTest, channel: BlockingChannel, queue: str, name: str
 ) -> None:
     """The frames themselves, since a blocking publisher waits for each confirm."""
@@ -146,7 +150,8 @@ def test_of_many_in_one_breath_exactly_the_refused_ones_are_nacked_a25(
     assert ready_count(channel, queue) == 10
 
 
-def test_a_mandatory_publish_without_confirms_that_is_refused_is_returned_with_506_a25(
+@pytest.mark.row("A25")
+def test_a_mandatory_publish_without_confirms_that_is_refused_is_returned_with_506(
     connection: pika.BlockingConnection, channel: BlockingChannel, name: str
 ) -> None:
     declare(channel, name, x_max_length=1, x_overflow="reject-publish")
@@ -175,7 +180,8 @@ def test_a_mandatory_publish_under_confirms_that_is_refused_is_nacked_and_not_re
     assert caught.value.messages == []
 
 
-def test_refused_messages_are_dead_lettered_a25(
+@pytest.mark.row("A25")
+def test_refused_messages_are_dead_lettered(
     channel: BlockingChannel, queue: str, name: str
 ) -> None:
     declare(
@@ -194,7 +200,8 @@ def test_refused_messages_are_dead_lettered_a25(
     assert properties.headers["x-death"][0]["reason"] == "maxlen"
 
 
-def test_a_commit_with_a_refused_publish_is_partial_a25(
+@pytest.mark.row("A25")
+def test_a_commit_with_a_refused_publish_is_partial(
     channel: BlockingChannel, queue: str, name: str
 ) -> None:
     declare(channel, name, x_max_length=1, x_overflow="reject-publish")
@@ -213,7 +220,8 @@ def test_a_commit_with_a_refused_publish_is_partial_a25(
 # ----------------------------------------------------------------------------------- flow control
 
 
-def test_a_publisher_is_blocked_and_unblocked_a23(
+@pytest.mark.row("A23")
+def test_a_publisher_is_blocked_and_unblocked(
     broker: BrokerUnderTest, connect: PikaConnect, channel: BlockingChannel, name: str
 ) -> None:
     channel.queue_declare(
@@ -236,7 +244,8 @@ def test_a_publisher_is_blocked_and_unblocked_a23(
     channel.queue_delete(name)
 
 
-def test_a_flood_is_held_back_at_its_socket_and_nothing_is_lost_a23(
+@pytest.mark.row("A23")
+def test_a_flood_is_held_back_at_its_socket_and_nothing_is_lost(
     connect: PikaConnect, channel: BlockingChannel, name: str
 ) -> None:
     """64 MiB go through a queue that is limited to 1 MiB and a little more, which is on its way."""
@@ -276,7 +285,8 @@ def test_a_flood_is_held_back_at_its_socket_and_nothing_is_lost_a23(
     channel.queue_delete(name)
 
 
-def test_a_worker_that_answers_into_a_full_queue_is_not_stuck_a23(
+@pytest.mark.row("A23")
+def test_a_worker_that_answers_into_a_full_queue_is_not_stuck(
     connection: pika.BlockingConnection, channel: BlockingChannel, name: str
 ) -> None:
     """It has one connection for both, and its acknowledgements are what makes room."""
@@ -303,7 +313,8 @@ def test_a_worker_that_answers_into_a_full_queue_is_not_stuck_a23(
 # ------------------------------------------------------------------------------------ the log
 
 
-def test_the_log_says_when_a_queue_is_full_and_when_it_is_not_a26(
+@pytest.mark.row("A26")
+def test_the_log_says_when_a_queue_is_full_and_when_it_is_not(
     start_broker: StartBroker, name: str
 ) -> None:
     daemon = start_broker()

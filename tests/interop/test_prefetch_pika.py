@@ -1,7 +1,7 @@
 """Prefetch, as a user of pika sees it: who has how many messages, and when more come.
 
-The ids at the ends of names are rows of docs/features.md. The odd cases are in
-tests/unit/amqp/test_prefetch.py; here each row is seen through a client library and a socket.
+The odd cases are in tests/unit/amqp/test_prefetch.py; here each row of docs/features.md is seen
+through a client library and a socket.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def jobs(channel: BlockingChannel, name: str) -> str:
     return name
 
 
-def test_messages_are_pushed_and_without_a_limit_all_of_them_b1(
+@pytest.mark.row("B1")
+def test_messages_are_pushed_and_without_a_limit_all_of_them(
     connect: PikaConnect, channel: BlockingChannel, jobs: str
 ) -> None:
     inbox = Inbox(connect().channel(), jobs)
@@ -84,7 +85,8 @@ def test_messages_are_pushed_and_without_a_limit_all_of_them_b1(
     assert inbox.bodies == [*numbered(COUNT), b"new"]
 
 
-def test_each_consumer_has_a_limit_of_its_own_b2(connect: PikaConnect, jobs: str) -> None:
+@pytest.mark.row("B2")
+def test_each_consumer_has_a_limit_of_its_own(connect: PikaConnect, jobs: str) -> None:
     channel = connect().channel()
     channel.basic_qos(prefetch_count=3)
     first, second = Inbox(channel, jobs), Inbox(channel, jobs)
@@ -95,9 +97,10 @@ def test_each_consumer_has_a_limit_of_its_own_b2(connect: PikaConnect, jobs: str
     assert second.settled_count() == 3
 
 
+@pytest.mark.row("B3")
 @needs_hareline
 @pytest.mark.parametrize(("percent", "acked", "more"), [(50, 4, 0), (50, 5, 5), (100, 4, 4)])
-def test_the_top_up_may_wait_for_half_of_it_b3(
+def test_the_top_up_may_wait_for_half_of_it(
     connect: PikaConnect, jobs: str, percent: int, acked: int, more: int
 ) -> None:
     channel = connect().channel()
@@ -108,8 +111,9 @@ def test_the_top_up_may_wait_for_half_of_it_b3(
     inbox.wait_for(10 + more)
 
 
+@pytest.mark.row("B5")
 @needs_hareline
-def test_a_consumer_may_bring_its_own_limit_b5(connect: PikaConnect, jobs: str) -> None:
+def test_a_consumer_may_bring_its_own_limit(connect: PikaConnect, jobs: str) -> None:
     channel = connect().channel()
     channel.basic_qos(prefetch_count=3)
     own = Inbox(channel, jobs, arguments={"x-prefetch-count": 10})
@@ -117,14 +121,16 @@ def test_a_consumer_may_bring_its_own_limit_b5(connect: PikaConnect, jobs: str) 
     Inbox(channel, jobs).wait_for(3)
 
 
-def test_who_wants_one_for_each_request_gets_one_b7(channel: BlockingChannel, jobs: str) -> None:
+@pytest.mark.row("B7")
+def test_who_wants_one_for_each_request_gets_one(channel: BlockingChannel, jobs: str) -> None:
     bodies = [channel.basic_get(jobs, auto_ack=True)[2] for _ in range(COUNT)]
     assert bodies == numbered(COUNT)
     assert channel.basic_get(jobs) == (None, None, None)
 
 
+@pytest.mark.row("B8", "B9")
 @pytest.mark.parametrize("prefetch", [1, 5])
-def test_a_slow_consumer_delays_no_more_than_its_prefetch_b8_b9(
+def test_a_slow_consumer_delays_no_more_than_its_prefetch(
     connect: PikaConnect, channel: BlockingChannel, jobs: str, prefetch: int
 ) -> None:
     """Its prefetch is full, and messages wait: they are the others'."""
@@ -140,7 +146,8 @@ def test_a_slow_consumer_delays_no_more_than_its_prefetch_b8_b9(
     quick.wait_for(COUNT - prefetch + 1)
 
 
-def test_what_an_idle_consumer_hoards_comes_back_with_its_channel_b11(
+@pytest.mark.row("B11")
+def test_what_an_idle_consumer_hoards_comes_back_with_its_channel(
     connect: PikaConnect, channel: BlockingChannel, jobs: str
 ) -> None:
     pooled = connect().channel()
@@ -153,8 +160,9 @@ def test_what_an_idle_consumer_hoards_comes_back_with_its_channel_b11(
     wait_for(lambda: ready_count(channel, jobs) == COUNT, DELIVERY_DEADLINE_S, "all to come back")
 
 
+@pytest.mark.row("B13")
 @needs_hareline
-def test_the_limit_may_be_one_of_octets_b13(
+def test_the_limit_may_be_one_of_octets(
     connect: PikaConnect, channel: BlockingChannel, name: str
 ) -> None:
     channel.queue_declare(name, arguments={"x-expires": 60_000})
@@ -186,8 +194,9 @@ def set_up_broker(broker: BrokerUnderTest, request: Any, tmp_path: Path) -> Iter
         daemon.kill()
 
 
+@pytest.mark.row("B6")
 @pytest.mark.parametrize("set_up_broker", ["default_prefetch = 7"], indirect=True)
-def test_who_asks_for_no_limit_gets_the_default_b6(set_up_broker: BrokerProcess, name: str) -> None:
+def test_who_asks_for_no_limit_gets_the_default(set_up_broker: BrokerProcess, name: str) -> None:
     with pika.BlockingConnection(pika.URLParameters(set_up_broker.url)) as connection:
         channel = connection.channel()
         channel.queue_declare(name)
@@ -198,6 +207,7 @@ def test_who_asks_for_no_limit_gets_the_default_b6(set_up_broker: BrokerProcess,
         Inbox(unlimited, name).wait_for(COUNT - 7)
 
 
+@pytest.mark.row("B10")
 @pytest.mark.parametrize("set_up_broker", ['prefetch_profile = "activemq"'], indirect=True)
 @pytest.mark.parametrize(
     ("options", "is_exclusive", "expected"),
@@ -209,7 +219,7 @@ def test_who_asks_for_no_limit_gets_the_default_b6(set_up_broker: BrokerProcess,
         pytest.param({"arguments": {"x-non-destructive": True}}, False, 500, id="browser"),
     ],
 )
-def test_the_defaults_may_be_activemqs_b10(
+def test_the_defaults_may_be_activemqs(
     set_up_broker: BrokerProcess,
     name: str,
     options: dict[str, Any],

@@ -1,7 +1,7 @@
 """Priorities, as a user of pika sees them: levels, depth, prefetch, and messages that expire.
 
-The ids at the ends of names are rows of docs/features.md. The deep queues here are filled over a
-plain socket, since filling them is not what is tested; who looks for what comes next is pika.
+The deep queues here are filled over a plain socket, since filling them is not what is tested; pika
+reads what comes next.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def priorities_of(bodies: list[bytes]) -> list[int | None]:
 # ------------------------------------------------------------------------------------------ levels
 
 
-def test_the_highest_priority_is_next_and_equal_ones_as_they_came_a4(
+@pytest.mark.row("A4")
+def test_the_highest_priority_is_next_and_equal_ones_as_they_came(
     channel: BlockingChannel,
 ) -> None:
     queue = declare(channel, x_max_priority=9)
@@ -67,7 +68,8 @@ def test_the_highest_priority_is_next_and_equal_ones_as_they_came_a4(
     assert [int(body) for body in get_all(channel, queue)] == expected
 
 
-def test_rabbitmqs_levels_end_at_the_highest_and_no_priority_is_0_a4(
+@pytest.mark.row("A4")
+def test_rabbitmqs_levels_end_at_the_highest_and_no_priority_is_0(
     channel: BlockingChannel,
 ) -> None:
     queue = declare(channel, x_max_priority=5)
@@ -75,21 +77,24 @@ def test_rabbitmqs_levels_end_at_the_highest_and_no_priority_is_0_a4(
     assert priorities_of(get_all(channel, queue)) == [255, 5, 4, 1, None, 0]
 
 
+@pytest.mark.row("A4", "C3")
 @needs_hareline
-def test_qpids_ten_levels_are_0_to_9_and_no_priority_is_4_a4_c3(channel: BlockingChannel) -> None:
+def test_qpids_ten_levels_are_0_to_9_and_no_priority_is_4(channel: BlockingChannel) -> None:
     queue = declare(channel, x_qpid_priorities=10)
     publish_priorities(channel, queue, *range(10), None, 200)
     assert priorities_of(get_all(channel, queue)) == [9, 200, 8, 7, 6, 5, 4, None, 3, 2, 1, 0]
 
 
+@pytest.mark.row("C2")
 @needs_hareline
-def test_three_levels_are_activemqs_categories_c2(channel: BlockingChannel) -> None:
+def test_three_levels_are_activemqs_categories(channel: BlockingChannel) -> None:
     queue = declare(channel, x_qpid_priorities=3)
     publish_priorities(channel, queue, *range(10), None)
     assert priorities_of(get_all(channel, queue)) == [5, 6, 7, 8, 9, 4, None, 0, 1, 2, 3]
 
 
-def test_expedited_comes_before_normal_and_their_gradations_hold_too_c1(
+@pytest.mark.row("C1")
+def test_expedited_comes_before_normal_and_their_gradations_hold_too(
     channel: BlockingChannel,
 ) -> None:
     queue = declare(channel, x_max_priority=9)
@@ -98,10 +103,11 @@ def test_expedited_comes_before_normal_and_their_gradations_hold_too_c1(
     assert priorities_of(get_all(channel, queue)) == expected
 
 
+@pytest.mark.row("C3")
 @needs_hareline
 @pytest.mark.parametrize("arguments", [{"x_max_priority": 9}, {"x_qpid_priorities": 10}])
 @pytest.mark.parametrize("default", [0, 6, 9])
-def test_what_a_missing_priority_means_can_be_said_c3(
+def test_what_a_missing_priority_means_can_be_said(
     channel: BlockingChannel, arguments: dict[str, Any], default: int
 ) -> None:
     queue = declare(channel, x_default_priority=default, **arguments)
@@ -111,8 +117,9 @@ def test_what_a_missing_priority_means_can_be_said_c3(
     assert priorities_of(get_all(channel, queue)) == [*expected[:place], None, *expected[place:]]
 
 
+@pytest.mark.row("C3")
 @pytest.mark.parametrize("priority", [None, 4])
-def test_who_uses_no_priorities_sees_first_in_first_out_c3(
+def test_who_uses_no_priorities_sees_first_in_first_out(
     channel: BlockingChannel, priority: int | None
 ) -> None:
     queue = declare(channel, x_max_priority=9)
@@ -122,8 +129,9 @@ def test_who_uses_no_priorities_sees_first_in_first_out_c3(
     assert get_all(channel, queue) == [b"%d" % number for number in range(50)]
 
 
+@pytest.mark.row("C4", "C8")
 @pytest.mark.parametrize("is_durable", [False, True])
-def test_the_order_is_strict_however_messages_are_kept_c4_c8(
+def test_the_order_is_strict_however_messages_are_kept(
     connection: pika.BlockingConnection, name: str, is_durable: bool
 ) -> None:
     """Persistent and transient ones side by side, small and large."""
@@ -172,7 +180,8 @@ def deep(broker: BrokerUnderTest, channel: BlockingChannel, name: str) -> str:
     return name
 
 
-def test_behind_very_many_low_ones_a_high_one_is_next_c6_c7(
+@pytest.mark.row("C6", "C7")
+def test_behind_very_many_low_ones_a_high_one_is_next(
     connect: PikaConnect, channel: BlockingChannel, deep: str
 ) -> None:
     """There is no page or cache of some hundred messages within which alone the order holds."""
@@ -197,8 +206,9 @@ def test_behind_very_many_low_ones_a_high_one_is_next_c6_c7(
     channel.queue_delete(deep)
 
 
+@pytest.mark.row("A5", "C6")
 @needs_hareline
-def test_behind_very_many_a_lower_key_is_next_a5_c6(
+def test_behind_very_many_a_lower_key_is_next(
     broker: BrokerUnderTest, channel: BlockingChannel, name: str
 ) -> None:
     channel.queue_declare(name, arguments={"x-sort-key": "k", "x-expires": 120_000})
@@ -236,7 +246,8 @@ def worked_off(
     return priorities_of(done)
 
 
-def test_with_a_prefetch_of_1_the_order_is_exact_a27_c10(
+@pytest.mark.row("A27", "C10")
+def test_with_a_prefetch_of_1_the_order_is_exact(
     connect: PikaConnect, channel: BlockingChannel, name: str
 ) -> None:
     channel.queue_declare(name, arguments={"x-max-priority": 9, "x-expires": 60_000})
@@ -246,7 +257,8 @@ def test_with_a_prefetch_of_1_the_order_is_exact_a27_c10(
     assert done == [6, 6, 9, 7, 6, 5, 1, 1, 1]
 
 
-def test_what_a_large_prefetch_holds_cannot_be_overtaken_a27_c10(
+@pytest.mark.row("A27", "C10")
+def test_what_a_large_prefetch_holds_cannot_be_overtaken(
     connect: PikaConnect, channel: BlockingChannel, name: str
 ) -> None:
     channel.queue_declare(name, arguments={"x-max-priority": 9, "x-expires": 60_000})
@@ -272,7 +284,8 @@ def exact_broker(broker: BrokerUnderTest, tmp_path: Path) -> Iterator[BrokerProc
         daemon.kill()
 
 
-def test_an_operator_makes_the_order_exact_whatever_clients_ask_for_a27(
+@pytest.mark.row("A27")
+def test_an_operator_makes_the_order_exact_whatever_clients_ask_for(
     exact_broker: BrokerProcess, name: str
 ) -> None:
     parameters = pika.URLParameters(exact_broker.url)
@@ -298,10 +311,11 @@ TYPES = [
 ]
 
 
+@pytest.mark.row("C9")
 @needs_hareline
 @pytest.mark.parametrize("arguments", TYPES)
 @pytest.mark.parametrize("period_ms", [None, 100, 0], ids=["timely", "period", "lazy"])
-def test_what_expires_leaves_the_others_in_their_order_c9(
+def test_what_expires_leaves_the_others_in_their_order(
     channel: BlockingChannel, queue: str, arguments: dict[str, Any], period_ms: int | None
 ) -> None:
     sweep = {} if period_ms is None else {"x-expiry-check-period": period_ms}
@@ -338,8 +352,9 @@ def test_what_expires_leaves_the_others_in_their_order_c9(
     assert sorted(get_all(channel, queue)) == sorted(expiring)
 
 
+@pytest.mark.row("C9")
 @needs_hareline
-def test_a_sweep_does_not_move_what_comes_back_meanwhile_c9(
+def test_a_sweep_does_not_move_what_comes_back_meanwhile(
     channel: BlockingChannel, queue: str
 ) -> None:
     swept = declare(

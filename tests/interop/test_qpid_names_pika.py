@@ -1,7 +1,7 @@
 """Queues declared with the argument names of Qpid Broker-J, as a user of pika sees them.
 
 Each name once: that it means the same as the name documented first, and for what queues are and how
-much they hold, that it does so. The ids at the ends of names are rows of docs/features.md.
+much they hold, that it does so.
 """
 
 from __future__ import annotations
@@ -78,13 +78,15 @@ def publish_all(channel: BlockingChannel, queue: str, *properties: dict[str, Any
         channel.basic_publish("", queue, b"%d" % number, pika.BasicProperties(**each))
 
 
-def test_every_name_of_qpids_is_in_this_file_a2() -> None:
+@pytest.mark.row("A2")
+def test_every_name_of_qpids_is_in_this_file() -> None:
     aliases = {alias.name for argument in ARGUMENTS for alias in argument.aliases}
     assert sorted(aliases) == sorted(name for name, *_ in NAMES)
 
 
+@pytest.mark.row("A2")
 @pytest.mark.parametrize(("name_of_qpid", "value", "same", "same_value"), NAMES)
-def test_a_queue_may_be_declared_by_either_name_a2(
+def test_a_queue_may_be_declared_by_either_name(
     connect: PikaConnect, name: str, name_of_qpid: str, value: Any, same: str, same_value: Any
 ) -> None:
     channel = connect().channel()
@@ -98,9 +100,8 @@ def test_a_queue_may_be_declared_by_either_name_a2(
     assert f"inequivalent arg '{name_of_qpid}' for queue '{name}'" in refusal.value.reply_text
 
 
-def test_both_names_with_different_values_are_refused_a2(
-    channel: BlockingChannel, name: str
-) -> None:
+@pytest.mark.row("A2")
+def test_both_names_with_different_values_are_refused(channel: BlockingChannel, name: str) -> None:
     with pytest.raises(ChannelClosedByBroker) as refusal:
         declare(channel, {"x-sort-key": "a", "sortKey": "b"}, name)
     assert refusal.value.reply_code == 406
@@ -110,20 +111,23 @@ def test_both_names_with_different_values_are_refused_a2(
 # ---------------------------------------------------------------------------------- what they are
 
 
+@pytest.mark.row("A4")
 @pytest.mark.parametrize("arguments", [{"x-qpid-priorities": 10}, {"priorities": "10"}])
-def test_a_priority_queue_a4(channel: BlockingChannel, arguments: dict[str, Any]) -> None:
+def test_a_priority_queue(channel: BlockingChannel, arguments: dict[str, Any]) -> None:
     queue = declare(channel, arguments)
     publish_all(channel, queue, {"priority": 3}, {}, {"priority": 5})
     assert get_all(channel, queue) == [b"2", b"1", b"0"]
 
 
+@pytest.mark.row("A5")
 @pytest.mark.parametrize("key", ["qpid.queue_sort_key", "sortKey"])
-def test_a_sorted_queue_a5(channel: BlockingChannel, key: str) -> None:
+def test_a_sorted_queue(channel: BlockingChannel, key: str) -> None:
     queue = declare(channel, {key: "due"})
     publish_all(channel, queue, *({"headers": {"due": due}} for due in ("c", "a", "b")), {})
     assert get_all(channel, queue) == [b"3", b"1", b"2", b"0"]
 
 
+@pytest.mark.row("A6")
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [
@@ -133,9 +137,7 @@ def test_a_sorted_queue_a5(channel: BlockingChannel, key: str) -> None:
         ({"qpid.last_value_queue": True, "qpid.last_value_queue_key": "symbol"}, "symbol"),
     ],
 )
-def test_a_last_value_queue_a6(
-    channel: BlockingChannel, arguments: dict[str, Any], key: str
-) -> None:
+def test_a_last_value_queue(channel: BlockingChannel, arguments: dict[str, Any], key: str) -> None:
     queue = declare(channel, arguments)
     publish_all(channel, queue, *({"headers": {key: symbol}} for symbol in "aba"), {})
     assert get_all(channel, queue) == [b"1", b"2", b"3"]
@@ -144,6 +146,7 @@ def test_a_last_value_queue_a6(
 # -------------------------------------------------------------------------- how long, and how much
 
 
+@pytest.mark.row("A16")
 @pytest.mark.parametrize(
     ("bound", "expiration", "is_gone"),
     [
@@ -154,7 +157,7 @@ def test_a_last_value_queue_a6(
         ({"minimumMessageTtl": 60}, None, False),
     ],
 )
-def test_bounds_on_the_time_to_live_a16(
+def test_bounds_on_the_time_to_live(
     channel: BlockingChannel,
     queue: str,
     bound: dict[str, int],
@@ -182,9 +185,10 @@ def policies(name_on_the_wire: str, attribute: str) -> list[dict[str, str]]:
     return [{"qpid.policy_type": name_on_the_wire}, {"overflowPolicy": attribute}]
 
 
+@pytest.mark.row("A20", "A22")
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("policy", policies("ring", "RING"))
-def test_ring_keeps_the_newest_a20_a22(
+def test_ring_keeps_the_newest(
     channel: BlockingChannel, depth: dict[str, int], policy: dict[str, str]
 ) -> None:
     queue = declare(channel, {**depth, **policy})
@@ -192,9 +196,10 @@ def test_ring_keeps_the_newest_a20_a22(
     assert [int(body) for body in get_all(channel, queue)] == [7, 8, 9]
 
 
+@pytest.mark.row("A20", "A25")
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("policy", policies("reject", "REJECT"))
-def test_reject_refuses_what_is_too_much_a20_a25(
+def test_reject_refuses_what_is_too_much(
     channel: BlockingChannel, depth: dict[str, int], policy: dict[str, str]
 ) -> None:
     queue = declare(channel, {**depth, **policy})
@@ -205,9 +210,10 @@ def test_reject_refuses_what_is_too_much_a20_a25(
     assert [int(body) for body in get_all(channel, queue)] == [0, 1, 2]
 
 
+@pytest.mark.row("A20", "A21")
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("policy", [*policies("none", "NONE"), {}])
-def test_none_keeps_all_a20_a21(
+def test_none_keeps_all(
     channel: BlockingChannel, depth: dict[str, int], policy: dict[str, str]
 ) -> None:
     queue = declare(channel, {**depth, **policy})
@@ -215,11 +221,12 @@ def test_none_keeps_all_a20_a21(
     assert [int(body) for body in get_all(channel, queue)] == list(range(10))
 
 
+@pytest.mark.row("A24")
 @pytest.mark.parametrize("depth", [{"x-max-length": 3}, *DEPTHS])
 @pytest.mark.parametrize(
     "policy", [{"x-overflow": "flow-to-disk"}, *policies("flow_to_disk", "FLOW_TO_DISK")]
 )
-def test_flow_to_disk_bounds_nothing_and_gives_all_back_in_order_a24(
+def test_flow_to_disk_bounds_nothing_and_gives_all_back_in_order(
     channel: BlockingChannel, depth: dict[str, int], policy: dict[str, str]
 ) -> None:
     """Where messages are kept is not to be seen from outside."""
@@ -231,13 +238,15 @@ def test_flow_to_disk_bounds_nothing_and_gives_all_back_in_order_a24(
     assert [int(body) for body in get_all(channel, queue)] == list(range(10))
 
 
+@pytest.mark.row("A20")
 @pytest.mark.parametrize("name_of_limit", [*COUNT_LIMITS, *BYTE_LIMITS])
-def test_a_limit_below_0_is_none_a20(channel: BlockingChannel, name_of_limit: str) -> None:
+def test_a_limit_below_0_is_none(channel: BlockingChannel, name_of_limit: str) -> None:
     queue = declare(channel, {name_of_limit: -1, "qpid.policy_type": "ring"})
     publish(channel, queue, *[b"x"] * 100)
     assert ready_count(channel, queue) == 100
 
 
+@pytest.mark.row("A23")
 @pytest.mark.parametrize(
     ("arguments", "resume_count"),
     [
@@ -247,7 +256,7 @@ def test_a_limit_below_0_is_none_a20(channel: BlockingChannel, name_of_limit: st
         ({"x-overflow": "flow-control", "x-max-length": 10, "x-flow-resume-limit": 30}, 3),
     ],
 )
-def test_publishers_are_held_until_the_queue_is_down_to_the_limit_a23(
+def test_publishers_are_held_until_the_queue_is_down_to_the_limit(
     connect: PikaConnect,
     channel: BlockingChannel,
     name: str,

@@ -1,7 +1,7 @@
 """What each queue type gives out next, as a user of pika sees it.
 
-The ids at the ends of names are rows of docs/features.md. Priorities have a file of their own,
-test_priorities_pika.py, and Qpid's names for all of it are in test_qpid_names_pika.py.
+Priorities have a file of their own, test_priorities_pika.py, and Qpid's names for all of it are in
+test_qpid_names_pika.py.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def texts(bodies: list[bytes]) -> list[str]:
 # ------------------------------------------------------------------- the way into a queue, FIFO
 
 
-def test_a_message_reaches_a_queue_through_an_exchange_only_a1(
+@pytest.mark.row("A1")
+def test_a_message_reaches_a_queue_through_an_exchange_only(
     connection: pika.BlockingConnection, channel: BlockingChannel, queue: str, name: str
 ) -> None:
     returned: list[bytes] = []
@@ -72,7 +73,8 @@ def test_a_message_reaches_a_queue_through_an_exchange_only_a1(
     assert refusal.value.reply_code == 403
 
 
-def test_what_comes_first_goes_first_a3(channel: BlockingChannel, queue: str) -> None:
+@pytest.mark.row("A3")
+def test_what_comes_first_goes_first(channel: BlockingChannel, queue: str) -> None:
     """Nothing that other types look at makes a difference here."""
     for number in range(100):
         properties = pika.BasicProperties(priority=number % 10, headers={"k": -number})
@@ -104,8 +106,9 @@ CONTRADICTORY = [
 ]
 
 
+@pytest.mark.row("A2")
 @needs_hareline
-def test_a_queue_with_two_orderings_is_refused_and_both_are_named_a2(
+def test_a_queue_with_two_orderings_is_refused_and_both_are_named(
     broker: BrokerUnderTest, connection: pika.BlockingConnection, name: str
 ) -> None:
     assert len(CONTRADICTORY) == 35
@@ -123,8 +126,9 @@ def test_a_queue_with_two_orderings_is_refused_and_both_are_named_a2(
     assert missing.value.reply_code == 404
 
 
+@pytest.mark.row("A2")
 @needs_hareline
-def test_the_argument_that_is_given_chooses_the_type_a2(channel: BlockingChannel) -> None:
+def test_the_argument_that_is_given_chooses_the_type(channel: BlockingChannel) -> None:
     queues = {
         "fifo": declare(channel),
         "priority": declare(channel, x_max_priority=9),
@@ -143,8 +147,9 @@ def test_the_argument_that_is_given_chooses_the_type_a2(channel: BlockingChannel
     }
 
 
+@pytest.mark.row("A2")
 @pytest.mark.parametrize("queue_type", ["classic", "quorum", "stream"])
-def test_rabbitmqs_queue_types_are_taken_a2(
+def test_rabbitmqs_queue_types_are_taken(
     channel: BlockingChannel, name: str, queue_type: str
 ) -> None:
     channel.queue_declare(name, durable=True, arguments={"x-queue-type": queue_type})
@@ -162,6 +167,7 @@ def test_rabbitmqs_queue_types_are_taken_a2(
         channel.queue_delete(name)
 
 
+@pytest.mark.row("A2")
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -178,7 +184,7 @@ def test_rabbitmqs_queue_types_are_taken_a2(
     ],
 )
 @needs_hareline
-def test_a_type_that_cannot_be_is_refused_with_its_argument_a2(
+def test_a_type_that_cannot_be_is_refused_with_its_argument(
     channel: BlockingChannel, name: str, arguments: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(ChannelClosedByBroker) as refusal:
@@ -191,6 +197,7 @@ def test_a_type_that_cannot_be_is_refused_with_its_argument_a2(
 # ------------------------------------------------------------------------------------------ sorted
 
 
+@pytest.mark.row("A5")
 @needs_hareline
 @pytest.mark.parametrize(
     ("arguments", "expected"),
@@ -200,7 +207,7 @@ def test_a_type_that_cannot_be_is_refused_with_its_argument_a2(
         ({"x_sort_order": "desc"}, ["none", "void", "b", "a1", "a2", "B", "9", "10"]),
     ],
 )
-def test_messages_are_in_the_order_of_their_texts_a5(
+def test_messages_are_in_the_order_of_their_texts(
     channel: BlockingChannel, arguments: dict[str, Any], expected: list[str] | None
 ) -> None:
     sorted_ = declare(channel, x_sort_key="k", **arguments)
@@ -210,9 +217,10 @@ def test_messages_are_in_the_order_of_their_texts_a5(
     assert texts(get_all(channel, sorted_)) == (expected or ascending)
 
 
+@pytest.mark.row("A5")
 @needs_hareline
 @pytest.mark.parametrize("is_descending", [False, True])
-def test_messages_are_in_the_order_of_their_numbers_a5(
+def test_messages_are_in_the_order_of_their_numbers(
     channel: BlockingChannel, is_descending: bool
 ) -> None:
     order = "desc" if is_descending else "asc"
@@ -225,8 +233,9 @@ def test_messages_are_in_the_order_of_their_numbers_a5(
     assert texts(get_all(channel, sorted_)) == ["text", "none", *numbers]
 
 
+@pytest.mark.row("A5")
 @needs_hareline
-def test_a_lower_key_that_comes_late_is_next_a5(channel: BlockingChannel) -> None:
+def test_a_lower_key_that_comes_late_is_next(channel: BlockingChannel) -> None:
     sorted_ = declare(channel, x_sort_key="k")
     publish_keyed(channel, sorted_, *((f"{n:03}", f"{n:03}") for n in range(100, 300)))
     assert channel.basic_get(sorted_, auto_ack=True)[2] == b"100"
@@ -238,8 +247,9 @@ def test_a_lower_key_that_comes_late_is_next_a5(channel: BlockingChannel) -> Non
 # -------------------------------------------------------------------------------------- last value
 
 
+@pytest.mark.row("A6")
 @needs_hareline
-def test_only_the_newest_of_each_key_is_kept_and_all_without_one_a6(
+def test_only_the_newest_of_each_key_is_kept_and_all_without_one(
     channel: BlockingChannel,
 ) -> None:
     latest = declare(channel, x_last_value_key="k")
@@ -253,9 +263,10 @@ def test_only_the_newest_of_each_key_is_kept_and_all_without_one_a6(
     assert texts(get_all(channel, latest)) == ["a4"]
 
 
+@pytest.mark.row("A6")
 @needs_hareline
 @pytest.mark.parametrize("is_newer_gone", [False, True])
-def test_a_value_that_somebody_has_stays_and_is_stale_when_it_returns_a6(
+def test_a_value_that_somebody_has_stays_and_is_stale_when_it_returns(
     channel: BlockingChannel, queue: str, is_newer_gone: bool
 ) -> None:
     latest = declare(
@@ -281,8 +292,9 @@ def test_a_value_that_somebody_has_stays_and_is_stale_when_it_returns_a6(
     assert get_all(channel, queue) == []
 
 
+@pytest.mark.row("A6")
 @needs_hareline
-def test_the_newest_value_returns_to_its_place_and_can_be_replaced_there_a6(
+def test_the_newest_value_returns_to_its_place_and_can_be_replaced_there(
     channel: BlockingChannel,
 ) -> None:
     latest = declare(channel, x_last_value_key="k")
@@ -301,10 +313,10 @@ def test_the_newest_value_returns_to_its_place_and_can_be_replaced_there_a6(
 #: For each type what is published, as (body, priority, key), and the order it goes out in.
 PUBLISHED = [("0", 1, "e"), ("1", 5, "d"), ("2", 5, "c"), ("3", 9, "b"), ("4", 0, "a")]
 TYPES = [
-    pytest.param({}, "01234", id="fifo_a3"),
-    pytest.param({"x-max-priority": 9}, "31204", id="priority_a4"),
-    pytest.param({"x-sort-key": "k"}, "43210", id="sorted_a5"),
-    pytest.param({"x-last-value-key": "k"}, "01234", id="last_value_a6"),
+    pytest.param({}, "01234", id="fifo"),
+    pytest.param({"x-max-priority": 9}, "31204", id="priority"),
+    pytest.param({"x-sort-key": "k"}, "43210", id="sorted"),
+    pytest.param({"x-last-value-key": "k"}, "01234", id="last_value"),
 ]
 
 
@@ -329,6 +341,7 @@ def disconnect(channel: BlockingChannel) -> None:
     channel.connection.close()
 
 
+@pytest.mark.row("A3", "A4", "A5", "A6")
 @needs_hareline
 @pytest.mark.parametrize(("arguments", "order"), TYPES)
 @pytest.mark.parametrize(
@@ -357,6 +370,7 @@ def test_what_comes_back_returns_to_its_own_place(
     assert [method.redelivered for method, _, _ in received] == [True] * 3 + [False] * 2
 
 
+@pytest.mark.row("A3", "A4", "A5", "A6")
 @needs_hareline
 @pytest.mark.parametrize(("arguments", "order"), TYPES)
 def test_one_that_comes_back_from_the_middle_is_no_sooner_than_those_before_it(

@@ -121,7 +121,8 @@ def test_a_selector_and_a_plain_consumer_beside_each_other(
     assert plain.redelivered == [False, False, False, True, True]
 
 
-def test_a_selector_by_priority_c12(
+@pytest.mark.row("C12")
+def test_a_selector_by_priority(
     connection: pika.BlockingConnection, channel: BlockingChannel, declare: Declare
 ) -> None:
     """The example of the article: expedited messages have a consumer of their own."""
@@ -133,7 +134,8 @@ def test_a_selector_by_priority_c12(
     assert get_all(channel, queue) == [b"0", b"2", b"4", b"5"]
 
 
-def test_a_selector_by_priority_in_a_queue_with_priorities_c12(
+@pytest.mark.row("C12")
+def test_a_selector_by_priority_in_a_queue_with_priorities(
     connection: pika.BlockingConnection, channel: BlockingChannel, declare: Declare
 ) -> None:
     queue = declare(x_max_priority=9)
@@ -265,7 +267,8 @@ def test_a_blank_selector_takes_everything(
     all_.wait(b"r1", b"b1")
 
 
-def test_a_selector_and_groups_both_count_a9(
+@pytest.mark.row("A9")
+def test_a_selector_and_groups_both_count(
     connection: pika.BlockingConnection, channel: BlockingChannel, declare: Declare
 ) -> None:
     queue = declare(x_message_group_type="shared")

@@ -95,7 +95,8 @@ def depth(channel: Any, queue: str) -> int:
 # ------------------------------------------------------------------------ non-destructive
 
 
-def test_two_consumers_see_everything_and_it_stays_a15(
+@pytest.mark.row("A15")
+def test_two_consumers_see_everything_and_it_stays(
     connect: Any, channel: Any, declare: Declare
 ) -> None:
     queue = declare(NON_DESTRUCTIVE)
@@ -121,7 +122,8 @@ def test_a_nack_with_requeue_is_not_redelivered(channel: Any, declare: Declare) 
     assert depth(channel, queue) == 4
 
 
-def test_get_shows_the_first_again_and_again_a15(channel: Any, declare: Declare) -> None:
+@pytest.mark.row("A15")
+def test_get_shows_the_first_again_and_again(channel: Any, declare: Declare) -> None:
     queue = declare(NON_DESTRUCTIVE)
     publish(channel, queue, b"one", b"two")
     for auto_ack in (True, False, True):
@@ -133,7 +135,8 @@ def test_get_shows_the_first_again_and_again_a15(channel: Any, declare: Declare)
     assert depth(channel, queue) == 2
 
 
-def test_a_last_value_queue_that_is_only_read_is_a_snapshot_a15(
+@pytest.mark.row("A15")
+def test_a_last_value_queue_that_is_only_read_is_a_snapshot(
     connect: Any, channel: Any, declare: Declare
 ) -> None:
     queue = declare({**NON_DESTRUCTIVE, "x-last-value-key": "symbol"})
@@ -147,9 +150,8 @@ def test_a_last_value_queue_that_is_only_read_is_a_snapshot_a15(
     assert late.wait(3) == numbered(28, 31)
 
 
-def test_expired_messages_leave_a_queue_that_is_only_read_a28(
-    channel: Any, declare: Declare
-) -> None:
+@pytest.mark.row("A28")
+def test_expired_messages_leave_a_queue_that_is_only_read(channel: Any, declare: Declare) -> None:
     queue = declare(NON_DESTRUCTIVE)
     publish(channel, queue, b"stays")
     publish(channel, queue, b"goes", expiration="50")
@@ -159,10 +161,11 @@ def test_expired_messages_leave_a_queue_that_is_only_read_a28(
     assert channel.basic_get(queue, auto_ack=True)[2] == b"stays"
 
 
+@pytest.mark.row("A17")
 @pytest.mark.parametrize(
     ("start", "first"), [("first", 0), ("last", 9), ("next", 10), (4, 4), (1000, 10), ("1h", 0)]
 )
-def test_a_consumer_begins_where_it_asks_a17(
+def test_a_consumer_begins_where_it_asks(
     channel: Any, declare: Declare, start: object, first: int
 ) -> None:
     queue = declare(NON_DESTRUCTIVE)
@@ -172,7 +175,8 @@ def test_a_consumer_begins_where_it_asks_a17(
     assert inbox.wait(12 - first) == numbered(first, 12)
 
 
-def test_a_consumer_begins_at_a_timestamp_a17(channel: Any, declare: Declare) -> None:
+@pytest.mark.row("A17")
+def test_a_consumer_begins_at_a_timestamp(channel: Any, declare: Declare) -> None:
     queue = declare(NON_DESTRUCTIVE)
     publish(channel, queue, *numbered(0, 3))
     assert depth(channel, queue) == 3
@@ -184,7 +188,8 @@ def test_a_consumer_begins_at_a_timestamp_a17(channel: Any, declare: Declare) ->
     assert ahead.wait(1) == [b"3"]
 
 
-def test_a_negative_replay_period_begins_in_the_future_a17(channel: Any, declare: Declare) -> None:
+@pytest.mark.row("A17")
+def test_a_negative_replay_period_begins_in_the_future(channel: Any, declare: Declare) -> None:
     queue = declare(NON_DESTRUCTIVE)
     inbox = Inbox(channel, queue, {"x-qpid-replay-period": "-1"})
     started = time.time()
@@ -194,8 +199,9 @@ def test_a_negative_replay_period_begins_in_the_future_a17(channel: Any, declare
     assert inbox.wait(1) == [b"in time"]
 
 
+@pytest.mark.row("A17")
 @pytest.mark.parametrize(("period", "first"), [(0, 5), ("0", 5), (3600, 0), ("3600", 0)])
-def test_a_replay_period_begins_so_long_ago_a17(
+def test_a_replay_period_begins_so_long_ago(
     channel: Any, declare: Declare, period: object, first: int
 ) -> None:
     queue = declare(NON_DESTRUCTIVE)
@@ -205,7 +211,8 @@ def test_a_replay_period_begins_so_long_ago_a17(
     assert inbox.wait(6 - first) == numbered(first, 6)
 
 
-def test_a_default_filter_gives_the_replay_period_a18(
+@pytest.mark.row("A18")
+def test_a_default_filter_gives_the_replay_period(
     connect: Any, channel: Any, declare: Declare
 ) -> None:
     filters = {"x-qpid-replay-period": {"x-qpid-replay-period": ["0"]}}
@@ -218,7 +225,8 @@ def test_a_default_filter_gives_the_replay_period_a18(
     assert own.wait(6) == numbered(0, 6)
 
 
-def test_a_default_selector_holds_for_readers_a18(channel: Any, declare: Declare) -> None:
+@pytest.mark.row("A18")
+def test_a_default_selector_holds_for_readers(channel: Any, declare: Declare) -> None:
     filters = {"even": {"x-filter-jms-selector": ["even = TRUE"]}}
     queue = declare({**NON_DESTRUCTIVE, "x-default-filters": filters})
     for number in range(10):
@@ -226,7 +234,8 @@ def test_a_default_selector_holds_for_readers_a18(channel: Any, declare: Declare
     assert Inbox(channel, queue, {}).wait(5) == numbered(0, 10)[::2]
 
 
-def test_default_filters_hold_for_get_a18(channel: Any, declare: Declare) -> None:
+@pytest.mark.row("A18")
+def test_default_filters_hold_for_get(channel: Any, declare: Declare) -> None:
     filters = {
         "even": {"x-filter-jms-selector": ["even = TRUE"]},
         "recent": {"x-qpid-replay-period": ["3600"]},
@@ -274,7 +283,8 @@ def test_a_stream_offset_is_refused_on_a_plain_queue(channel: Any, declare: Decl
     assert caught.value.reply_code == 406
 
 
-def test_a_consumer_that_takes_leaves_what_is_older_than_its_replay_period_a17(
+@pytest.mark.row("A17")
+def test_a_consumer_that_takes_leaves_what_is_older_than_its_replay_period(
     connect: Any, channel: Any, declare: Declare
 ) -> None:
     queue = declare({})
@@ -411,8 +421,9 @@ def test_a_stream_keeps_no_more_octets_than_it_may(channel: Any, declare: Declar
 # -------------------------------------------------------------------------------- browsers
 
 
+@pytest.mark.row("A14")
 @pytest.mark.parametrize("argument", ["x-filter-no-consume", "x-browse"])
-def test_a_browser_shows_all_and_takes_nothing_a14(
+def test_a_browser_shows_all_and_takes_nothing(
     channel: Any, declare: Declare, argument: str
 ) -> None:
     queue = declare({})
@@ -425,7 +436,8 @@ def test_a_browser_shows_all_and_takes_nothing_a14(
     assert all("x-stream-offset" not in (p.headers or {}) for _, p, _ in browser.messages)
 
 
-def test_a_browser_is_cancelled_at_the_end_a14(channel: Any, declare: Declare) -> None:
+@pytest.mark.row("A14")
+def test_a_browser_is_cancelled_at_the_end(channel: Any, declare: Declare) -> None:
     queue = declare({})
     publish(channel, queue, *numbered(0, 300))
     browser = Inbox(
@@ -456,7 +468,8 @@ def test_a_consumer_is_cancelled_when_its_queue_is_empty(channel: Any, declare: 
     assert depth(channel, queue) == 0
 
 
-def test_a_browser_blocks_no_consumer_a14(connect: Any, channel: Any, declare: Declare) -> None:
+@pytest.mark.row("A14")
+def test_a_browser_blocks_no_consumer(connect: Any, channel: Any, declare: Declare) -> None:
     queue = declare({})
     publish(channel, queue, *numbered(0, 50))
     other = connect().channel()
@@ -467,7 +480,8 @@ def test_a_browser_blocks_no_consumer_a14(connect: Any, channel: Any, declare: D
     assert depth(channel, queue) == 0
 
 
-def test_groups_do_not_concern_browsers_a11(channel: Any, declare: Declare) -> None:
+@pytest.mark.row("A11")
+def test_groups_do_not_concern_browsers(channel: Any, declare: Declare) -> None:
     queue = declare({"x-message-group-type": "standard"})
     for number in range(6):
         publish(channel, queue, b"%d" % number, headers={"JMSXGroupID": "one"})

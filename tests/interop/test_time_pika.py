@@ -83,7 +83,8 @@ def test_messages_expire_by_their_times_wherever_they_stand(
     assert get_all(channel, dying) == [b"for ever"]
 
 
-def test_the_minimum_and_maximum_force_one_time_to_live_a16(
+@pytest.mark.row("A16")
+def test_the_minimum_and_maximum_force_one_time_to_live(
     broker: BrokerUnderTest, channel: BlockingChannel, queue: str
 ) -> None:
     if broker.is_foreign:
@@ -140,7 +141,8 @@ def test_an_instant_may_be_given_as_clients_of_qpid_do(
 # ------------------------------------------------------------------------------- holding back
 
 
-def test_held_messages_are_overtaken_and_come_at_their_time_a19(
+@pytest.mark.row("A19")
+def test_held_messages_are_overtaken_and_come_at_their_time(
     broker: BrokerUnderTest, channel: BlockingChannel
 ) -> None:
     if broker.is_foreign:

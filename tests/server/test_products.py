@@ -96,8 +96,9 @@ both = pytest.mark.parametrize("again", [restart, kill_and_start], ids=["stop", 
 # --------------------------------------------------------------------------- the handshake
 
 
+@pytest.mark.row("M1")
 @pytest.mark.parametrize("header", [PROBE_0_10, PROBE_0_8, b"AMQP\x00\x01\x00\x00"])
-def test_m1_another_header_is_answered_by_ours_and_the_socket_closed_at_once(
+def test_another_header_is_answered_by_ours_and_the_socket_closed_at_once(
     start_broker: StartBroker, header: bytes
 ) -> None:
     raw = start_broker().client()
@@ -109,14 +110,16 @@ def test_m1_another_header_is_answered_by_ours_and_the_socket_closed_at_once(
     assert octets == b"AMQP\x00\x00\x09\x01"
 
 
-def test_m1_the_header_of_0_9_is_served_as_rabbitmq_does(start_broker: StartBroker) -> None:
+@pytest.mark.row("M1")
+def test_the_header_of_0_9_is_served_as_rabbitmq_does(start_broker: StartBroker) -> None:
     raw = start_broker().client()
     raw.send_octets(PROBE_0_9)
     start = raw.expect(commands.Connection.Start)
     assert (start.version_major, start.version_minor) == (0, 9)
 
 
-def test_m2_tune_names_a_largest_frame(start_broker: StartBroker) -> None:
+@pytest.mark.row("M2")
+def test_tune_names_a_largest_frame(start_broker: StartBroker) -> None:
     tune = start_broker().client().log_in()
     assert tune.frame_max == 131_072
     assert tune.channel_max == 2047
@@ -125,7 +128,8 @@ def test_m2_tune_names_a_largest_frame(start_broker: StartBroker) -> None:
 # ---------------------------------------------------------------------------- product names
 
 
-def test_m6_who_begins_with_0_10_is_told_a_product_of_qpid_s(start_daemon: StartDaemon) -> None:
+@pytest.mark.row("M6")
+def test_who_begins_with_0_10_is_told_a_product_of_qpid_s(start_daemon: StartDaemon) -> None:
     daemon = start_daemon()
     assert product(daemon.port) == USUAL
     probe(daemon.port)
@@ -135,8 +139,9 @@ def test_m6_who_begins_with_0_10_is_told_a_product_of_qpid_s(start_daemon: Start
     assert properties["qpid.message_compression_supported"] == "true"
 
 
+@pytest.mark.row("M6")
 @both
-def test_m6_a_host_of_qpid_clients_is_told_the_same_after_a_restart(
+def test_a_host_of_qpid_clients_is_told_the_same_after_a_restart(
     start_daemon: StartDaemon, again: Restart
 ) -> None:
     """One that fails over does not begin with 0-10 again."""
@@ -197,7 +202,8 @@ def test_each_further_port_has_its_ready_line_and_the_first_stays_the_first(
             raw.open().declare("q", durable=False)
 
 
-def test_m6_a_port_with_a_product_tells_it_to_everybody(start_daemon: StartDaemon) -> None:
+@pytest.mark.row("M6")
+def test_a_port_with_a_product_tells_it_to_everybody(start_daemon: StartDaemon) -> None:
     daemon = start_daemon(TWO_PORTS)
     first, second, third = ports(daemon)
     assert [product(port) for port in (first, second, third)] == [USUAL, USUAL, "qpid"]

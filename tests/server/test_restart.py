@@ -219,8 +219,9 @@ def test_virtual_hosts_keep_to_themselves_and_one_that_is_not_listed_is_kept(
 # ---------------------------------------------------------------------------- messages
 
 
+@pytest.mark.row("D8", "D9")
 @both
-def test_persistent_messages_come_back_as_they_were_d8_d9(
+def test_persistent_messages_come_back_as_they_were(
     daemon: BrokerProcess, restart: Restart
 ) -> None:
     properties: dict[str, Any] = {

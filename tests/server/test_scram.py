@@ -52,7 +52,8 @@ def offered(daemon: BrokerProcess) -> list[str]:
         return mechanisms(client).split()
 
 
-def test_s10_scram_is_offered_and_works_with_default_settings(start_daemon: StartDaemon) -> None:
+@pytest.mark.row("S10")
+def test_scram_is_offered_and_works_with_default_settings(start_daemon: StartDaemon) -> None:
     daemon = start_daemon()
     assert offered(daemon) == ["PLAIN", "AMQPLAIN", "SCRAM-SHA-256"]
     log_in(daemon, "guest", "guest")
@@ -60,7 +61,8 @@ def test_s10_scram_is_offered_and_works_with_default_settings(start_daemon: Star
         log_in(daemon, "guest", "wrong")
 
 
-def test_s10_a_reload_decides_anew_who_can_log_in_by_scram(start_daemon: StartDaemon) -> None:
+@pytest.mark.row("S10")
+def test_a_reload_decides_anew_who_can_log_in_by_scram(start_daemon: StartDaemon) -> None:
     keys = user("ann", password_hash="kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR")
     stored = user("bob", scram=str(new_keys("pencil")))
     daemon = start_daemon(user("guest", password="guest") + stored)

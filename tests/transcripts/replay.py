@@ -150,6 +150,8 @@ class Replay:
                 (alarms.set if step.words[1] == "on" else alarms.clear)(cast("Resource", words[0]))
             case "clock":
                 self.broker.advance(float(words[0]))
+            case "row":
+                pass  # for docs/features.md: scripts/write_features.py reads it
             case "close":
                 self._client(words[0][1:]).peer.connection.force_close(words[1])
             case _:

@@ -6,12 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from scripts.write_features import story_rows
+
 from .replay import Replay
 from .transcript import parse
 
-STORIES = sorted((Path(__file__).parent / "stories").glob("*.txt"))
+STORIES = [
+    pytest.param(
+        story,
+        id=story.stem,
+        marks=pytest.mark.row(*story_rows(story.read_text(encoding="utf-8"))),
+    )
+    for story in sorted((Path(__file__).parent / "stories").glob("*.txt"))
+]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: str(story.stem))
+@pytest.mark.parametrize("story", STORIES)
 def test_the_broker_says_what_the_transcript_says(story: Path) -> None:
     Replay().run(parse(story.read_text(encoding="utf-8")))

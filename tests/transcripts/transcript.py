@@ -23,6 +23,7 @@ said must be named before the client goes on, so nothing can be overlooked. A li
     S: 1 basic.deliver body="x" properties={...} ...
     S: octets "..." | heartbeat | nothing | closed | dropped
 
+    row A8 A9                            the rows of docs/features.md that the story shows
     limits NAME=VALUE ...                of ``amqp.context.Limits``; only before the first line of C
     vhost NAME [max_connections=N] [max_queues=N]
     user NAME password=P [configure=RE] [write=RE] [read=RE] [vhosts=[...]] [tags=[...]]

@@ -193,7 +193,8 @@ def declare_full(peer: Peer, name: str, *, room: int = 0) -> None:
     peer.declare(name, arguments={"x-max-length": room, "x-overflow": "reject-publish"})
 
 
-def test_a_refused_publish_is_nacked_a25(confirming: Peer) -> None:
+@pytest.mark.row("A25")
+def test_a_refused_publish_is_nacked(confirming: Peer) -> None:
     declare_full(confirming, "full", room=1)
     confirming.fill("full", b"1")
     assert answers(confirming) == [("ack", 1, False)]

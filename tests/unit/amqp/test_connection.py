@@ -77,6 +77,7 @@ def test_another_protocol_is_answered_with_ours_and_the_socket_closed(
     ]
 
 
+@pytest.mark.row("M1")
 @pytest.mark.parametrize(
     ("header", "protocol"),
     [
@@ -85,7 +86,7 @@ def test_another_protocol_is_answered_with_ours_and_the_socket_closed(
         (b"AMQP\x01\x01\x09\x01", "AMQP version 1-1-9-1"),
     ],
 )
-def test_m1_a_header_of_0_10_or_0_8_is_answered_with_ours_and_the_socket_closed(
+def test_a_header_of_0_10_or_0_8_is_answered_with_ours_and_the_socket_closed(
     broker: SteppedBroker, header: bytes, protocol: str
 ) -> None:
     """That is how Qpid's client begins, so it is nothing to warn of."""

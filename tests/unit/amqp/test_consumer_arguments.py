@@ -165,10 +165,11 @@ def test_arguments_of_streams_are_for_streams(name: str) -> None:
     assert read({name: "first"}, stream) == ConsumerArguments()
 
 
-# --------------------------------------------------------------------- what a queue adds (A18)
+# --------------------------------------------------------------------------- what a queue adds
 
 
-def test_a_default_selector_is_inherited_a18() -> None:
+@pytest.mark.row("A18")
+def test_a_default_selector_is_inherited() -> None:
     queue = with_filters(DefaultFilter(SELECTOR, SELECTOR, "size > 3"))
     cases: list[dict[str, object]] = [{}, {SELECTOR: " "}, {SELECTOR: None}, {"x-priority": 1}]
     for arguments in cases:
@@ -177,13 +178,15 @@ def test_a_default_selector_is_inherited_a18() -> None:
         assert not takes(selector, size=3)
 
 
-def test_a_consumers_own_selector_takes_the_place_of_the_default_of_that_name_a18() -> None:
+@pytest.mark.row("A18")
+def test_a_consumers_own_selector_takes_the_place_of_the_default_of_that_name() -> None:
     queue = with_filters(DefaultFilter(SELECTOR, SELECTOR, "size > 3"))
     selector = read({SELECTOR: "size < 3"}, queue).selector
     assert takes(selector, size=2)
 
 
-def test_defaults_under_other_names_hold_besides_the_consumers_own_a18() -> None:
+@pytest.mark.row("A18")
+def test_defaults_under_other_names_hold_besides_the_consumers_own() -> None:
     queue = with_filters(
         DefaultFilter("small", SELECTOR, "size < 10 OR size > 100"),
         DefaultFilter("red", SELECTOR, "colour = 'red' OR colour = 'pink'"),
@@ -211,7 +214,8 @@ def test_a_broken_selector_is_refused_as_the_client_wrote_it() -> None:
         read({SELECTOR: "a = 1) OR (b = 2"}, queue)
 
 
-def test_inherited_filters_are_those_of_the_type_that_the_consumer_did_not_replace_a18() -> None:
+@pytest.mark.row("A18")
+def test_inherited_filters_are_those_of_the_type_that_the_consumer_did_not_replace() -> None:
     queue = with_filters(
         DefaultFilter(REPLAY_PERIOD, REPLAY_PERIOD, "0"),
         DefaultFilter("hour", REPLAY_PERIOD, "3600"),

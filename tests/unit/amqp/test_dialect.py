@@ -1,7 +1,6 @@
 """The qpid dialect frame by frame, and that nobody else is touched by it.
 
-Tests named ``m4`` or ``s2`` show one thing that the JMS clients of Qpid (some: of RabbitMQ) cannot
-do without, or should have; docs/jms.md has the list.
+docs/jms.md lists what the JMS clients of Qpid and RabbitMQ cannot do without, or should have.
 """
 
 from __future__ import annotations
@@ -69,15 +68,17 @@ def test_rabbitmqs_dialect_has_every_switch_off() -> None:
 # ------------------------------------------------------------------------- open, login, close
 
 
+@pytest.mark.row("M3")
 @pytest.mark.parametrize("name", ["other", "/other"])
-def test_m3_a_virtual_host_is_found_with_a_slash_in_front(broker: SteppedBroker, name: str) -> None:
+def test_a_virtual_host_is_found_with_a_slash_in_front(broker: SteppedBroker, name: str) -> None:
     broker.add_vhost("other")
     broker.add_user("u", "u", vhosts=("other",))
     assert broker.connect("u", vhost=name, qpid="c").connection.vhost.name == "other"
     assert broker.connect("u", vhost=name).connection.vhost.name == "other"
 
 
-def test_m3_a_virtual_host_that_really_begins_with_a_slash_comes_first(
+@pytest.mark.row("M3")
+def test_a_virtual_host_that_really_begins_with_a_slash_comes_first(
     broker: SteppedBroker,
 ) -> None:
     broker.add_vhost("x")
@@ -86,7 +87,8 @@ def test_m3_a_virtual_host_that_really_begins_with_a_slash_comes_first(
     assert broker.connect("u", vhost="/x").connection.vhost is slashed
 
 
-def test_s6_bad_credentials_are_answered_by_a_close_frame(broker: SteppedBroker) -> None:
+@pytest.mark.row("S6")
+def test_bad_credentials_are_answered_by_a_close_frame(broker: SteppedBroker) -> None:
     peer = broker.accept()
     peer.start("guest", "wrong", qpid="c")
     refusal = peer.refusal()
@@ -96,7 +98,8 @@ def test_s6_bad_credentials_are_answered_by_a_close_frame(broker: SteppedBroker)
 # --------------------------------------------------------------------------------- flow and qos
 
 
-def test_m4_flow_stops_deliveries_and_starts_them_again(qpid: Peer) -> None:
+@pytest.mark.row("M4")
+def test_flow_stops_deliveries_and_starts_them_again(qpid: Peer) -> None:
     qpid.declare("q")
     assert not qpid.call(1, CHANNEL.Flow, active=False).active
     qpid.subscribe("q", "1")
@@ -110,7 +113,8 @@ def test_m4_flow_stops_deliveries_and_starts_them_again(qpid: Peer) -> None:
     qpid.expect_nothing()
 
 
-def test_m4_a_consumer_without_acknowledgements_is_stopped_as_well(qpid: Peer) -> None:
+@pytest.mark.row("M4")
+def test_a_consumer_without_acknowledgements_is_stopped_as_well(qpid: Peer) -> None:
     qpid.declare("q")
     qpid.call(1, CHANNEL.Flow, active=False)
     qpid.subscribe("q", "1", no_ack=True)
@@ -120,7 +124,8 @@ def test_m4_a_consumer_without_acknowledgements_is_stopped_as_well(qpid: Peer) -
     assert names(qpid) == ["channel.flow-ok", "basic.deliver"]
 
 
-def test_m13_qos_limits_the_whole_channel_and_at_once(qpid: Peer) -> None:
+@pytest.mark.row("M13")
+def test_qos_limits_the_whole_channel_and_at_once(qpid: Peer) -> None:
     qpid.declare("q")
     qpid.declare("p")
     qpid.call(1, BASIC.Qos, prefetch_count=1)
@@ -138,7 +143,8 @@ def test_m13_qos_limits_the_whole_channel_and_at_once(qpid: Peer) -> None:
     assert len(deliveries(qpid)) == 1
 
 
-def test_m13_a_limit_of_octets_set_later_counts_what_is_out(qpid: Peer) -> None:
+@pytest.mark.row("M13")
+def test_a_limit_of_octets_set_later_counts_what_is_out(qpid: Peer) -> None:
     qpid.declare("q")
     qpid.call(1, BASIC.Qos, prefetch_count=10)
     qpid.subscribe("q", "1")
@@ -151,7 +157,8 @@ def test_m13_a_limit_of_octets_set_later_counts_what_is_out(qpid: Peer) -> None:
     assert [body for _, body, _ in deliveries(qpid)] == [b"more"]
 
 
-def test_m13_qos_of_nothing_is_no_limit(qpid: Peer) -> None:
+@pytest.mark.row("M13")
+def test_qos_of_nothing_is_no_limit(qpid: Peer) -> None:
     qpid.declare("q")
     qpid.call(1, BASIC.Qos, prefetch_count=1)
     qpid.subscribe("q", "1")
@@ -176,7 +183,8 @@ def test_qos_of_another_client_is_for_its_later_consumers(peer: Peer) -> None:
 # ----------------------------------------------------------------- settling and transactions
 
 
-def test_m7_recover_without_requeue_redelivers_everything_unacked(qpid: Peer) -> None:
+@pytest.mark.row("M7")
+def test_recover_without_requeue_redelivers_everything_unacked(qpid: Peer) -> None:
     qpid.declare("q")
     qpid.subscribe("q", "1")
     qpid.fill("q", b"a", b"b", b"c")
@@ -199,9 +207,8 @@ def test_recover_without_requeue_is_refused_to_others(peer: Peer) -> None:
     )
 
 
-def test_m8_a_reject_in_a_transaction_takes_effect_at_once(
-    broker: SteppedBroker, qpid: Peer
-) -> None:
+@pytest.mark.row("M8")
+def test_a_reject_in_a_transaction_takes_effect_at_once(broker: SteppedBroker, qpid: Peer) -> None:
     qpid.declare("q")
     qpid.call(1, TX.Select)
     qpid.subscribe("q", "1")
@@ -226,7 +233,8 @@ def test_m8_a_reject_in_a_transaction_takes_effect_at_once(
     ]
 
 
-def test_m8_what_was_acknowledged_comes_again_after_a_rollback(qpid: Peer) -> None:
+@pytest.mark.row("M8")
+def test_what_was_acknowledged_comes_again_after_a_rollback(qpid: Peer) -> None:
     qpid.declare("q")
     qpid.fill("q", b"a", b"b")
     qpid.call(1, TX.Select)
@@ -316,8 +324,9 @@ def test_every_return_of_other_clients_counts(broker: SteppedBroker, peer: Peer)
     assert broker.queue("q").ready_count == 0
 
 
+@pytest.mark.row("S4")
 @pytest.mark.parametrize("is_transacted", [False, True])
-def test_s4_a_multiple_up_to_an_unknown_tag_settles_what_is_below(
+def test_a_multiple_up_to_an_unknown_tag_settles_what_is_below(
     broker: SteppedBroker, qpid: Peer, is_transacted: bool
 ) -> None:
     qpid.declare("q")
@@ -335,7 +344,8 @@ def test_s4_a_multiple_up_to_an_unknown_tag_settles_what_is_below(
     assert (broker.queue("q").unacked_count, broker.queue("q").ready_count) == (1, 0)
 
 
-def test_m8_acknowledgements_still_wait_for_the_commit(broker: SteppedBroker, qpid: Peer) -> None:
+@pytest.mark.row("M8")
+def test_acknowledgements_still_wait_for_the_commit(broker: SteppedBroker, qpid: Peer) -> None:
     qpid.declare("q")
     qpid.fill("q", b"a")
     qpid.call(1, TX.Select)
@@ -348,9 +358,8 @@ def test_m8_acknowledgements_still_wait_for_the_commit(broker: SteppedBroker, qp
     assert broker.queue("q").unacked_count == 0
 
 
-def test_m21_recover_gives_back_what_a_rollback_left_unacked(
-    broker: SteppedBroker, peer: Peer
-) -> None:
+@pytest.mark.row("M21")
+def test_recover_gives_back_what_a_rollback_left_unacked(broker: SteppedBroker, peer: Peer) -> None:
     peer.declare("q")
     peer.fill("q", b"a", b"b")
     peer.call(1, TX.Select)
@@ -369,6 +378,7 @@ def test_m21_recover_gives_back_what_a_rollback_left_unacked(
     ]
 
 
+@pytest.mark.row("S4")
 @pytest.mark.parametrize("is_transacted", [False, True])
 @pytest.mark.parametrize(
     ("method", "fields"),
@@ -379,7 +389,7 @@ def test_m21_recover_gives_back_what_a_rollback_left_unacked(
         (BASIC.Nack, {"multiple": False, "requeue": True}),
     ],
 )
-def test_s4_unknown_tags_are_ignored(
+def test_unknown_tags_are_ignored(
     qpid: Peer, method: type[Frame], fields: dict[str, object], is_transacted: bool
 ) -> None:
     qpid.declare("q")
@@ -393,7 +403,8 @@ def test_s4_unknown_tags_are_ignored(
     assert qpid.broker.queue("q").unacked_count == 1
 
 
-def test_m20_what_a_closed_channel_had_is_back_in_its_place(qpid: Peer) -> None:
+@pytest.mark.row("M20")
+def test_what_a_closed_channel_had_is_back_in_its_place(qpid: Peer) -> None:
     qpid.declare("q")
     qpid.fill("q", *[b"%d" % number for number in range(6)])
     qpid.call(2, BASIC.Qos, prefetch_count=3)
@@ -406,7 +417,8 @@ def test_m20_what_a_closed_channel_had_is_back_in_its_place(qpid: Peer) -> None:
 # ------------------------------------------------------------------------------------ browsing
 
 
-def test_m9_a_browser_is_shown_all_and_takes_nothing(broker: SteppedBroker, qpid: Peer) -> None:
+@pytest.mark.row("M9")
+def test_a_browser_is_shown_all_and_takes_nothing(broker: SteppedBroker, qpid: Peer) -> None:
     qpid.declare("q")
     qpid.fill("q", b"a", b"b")
     qpid.call(1, CHANNEL.Flow, active=False)
@@ -426,7 +438,8 @@ def test_m9_a_browser_is_shown_all_and_takes_nothing(broker: SteppedBroker, qpid
     assert qpid.call(1, BASIC.Cancel, consumer_tag="1").consumer_tag == "1"  # gone, and no error
 
 
-def test_m9_a_browser_of_an_empty_queue_is_told_of_its_end(qpid: Peer) -> None:
+@pytest.mark.row("M9")
+def test_a_browser_of_an_empty_queue_is_told_of_its_end(qpid: Peer) -> None:
     qpid.declare("q")
     qpid.consume("q", "1", no_ack=True, arguments={"x-filter-auto-close": True, "x-browse": True})
     assert names(qpid) == ["basic.consume-ok", "basic.cancel-ok"]
@@ -442,7 +455,8 @@ def test_others_are_told_by_a_cancel_if_they_take_it(broker: SteppedBroker, peer
     assert names(silent) == ["basic.consume-ok"]
 
 
-def test_m14_a_deleted_queue_is_no_cancel_for_who_could_not_read_it(
+@pytest.mark.row("M14")
+def test_a_deleted_queue_is_no_cancel_for_who_could_not_read_it(
     broker: SteppedBroker, qpid: Peer
 ) -> None:
     qpid.declare("q")
@@ -451,7 +465,8 @@ def test_m14_a_deleted_queue_is_no_cancel_for_who_could_not_read_it(
     qpid.expect_nothing()
 
 
-def test_m14_an_alarm_blocks_without_a_word(broker: SteppedBroker, qpid: Peer) -> None:
+@pytest.mark.row("M14")
+def test_an_alarm_blocks_without_a_word(broker: SteppedBroker, qpid: Peer) -> None:
     broker.context.alarms.set("memory")
     qpid.publish(1, "q", b"a")
     qpid.expect_nothing()
@@ -461,6 +476,7 @@ def test_m14_an_alarm_blocks_without_a_word(broker: SteppedBroker, qpid: Peer) -
 # ------------------------------------------------------------------------------- declarations
 
 
+@pytest.mark.row("M15")
 @pytest.mark.parametrize(
     ("name", "exchange_type"),
     [
@@ -470,7 +486,7 @@ def test_m14_an_alarm_blocks_without_a_word(broker: SteppedBroker, qpid: Peer) -
         ("amq.fanout", "fanout"),
     ],
 )
-def test_m15_the_predeclared_exchanges_are_declared_passively(
+def test_the_predeclared_exchanges_are_declared_passively(
     qpid: Peer, name: str, exchange_type: str
 ) -> None:
     fields: dict[str, Any] = {"exchange": name, "exchange_type": exchange_type, "passive": True}
@@ -479,7 +495,8 @@ def test_m15_the_predeclared_exchanges_are_declared_passively(
     qpid.expect_nothing()
 
 
-def test_m16_unknown_arguments_are_no_error(qpid: Peer) -> None:
+@pytest.mark.row("M16")
+def test_unknown_arguments_are_no_error(qpid: Peer) -> None:
     unknown = {"qpid.something": 1, "x-unheard-of": "of", "local-address": True}
     qpid.declare("q", arguments={**unknown, "no-local": False, "alternateExchange": "amq.fanout"})
     qpid.bind("q", "amq.topic", "a.b", arguments=unknown)
@@ -488,7 +505,8 @@ def test_m16_unknown_arguments_are_no_error(qpid: Peer) -> None:
     assert len(deliveries(qpid)) == 1
 
 
-def test_s3_the_default_exchange_may_be_declared(qpid: Peer, peer: Peer) -> None:
+@pytest.mark.row("S3")
+def test_the_default_exchange_may_be_declared(qpid: Peer, peer: Peer) -> None:
     fields: dict[str, Any] = {"exchange": "", "exchange_type": "direct"}
     qpid.call(1, EXCHANGE.Declare, **fields)
     qpid.send(1, EXCHANGE.Declare, **fields, nowait=True)
@@ -502,7 +520,8 @@ def test_the_default_exchange_is_of_no_other_type(qpid: Peer, exchange_type: str
     assert (code, text) == (403, "ACCESS_REFUSED - operation not permitted on the default exchange")
 
 
-def test_s5_a_queue_may_be_declared_again_with_other_durability_and_arguments(
+@pytest.mark.row("S5")
+def test_a_queue_may_be_declared_again_with_other_durability_and_arguments(
     broker: SteppedBroker, qpid: Peer, peer: Peer
 ) -> None:
     peer.declare("q", durable=True, arguments={"x-max-priority": 5})
@@ -513,7 +532,8 @@ def test_s5_a_queue_may_be_declared_again_with_other_durability_and_arguments(
     assert peer.refused(1, QUEUE.Declare, queue="q", durable=False)[0] == 406
 
 
-def test_s5_a_redeclaration_is_still_held_to_exclusivity_and_lifetime(qpid: Peer) -> None:
+@pytest.mark.row("S5")
+def test_a_redeclaration_is_still_held_to_exclusivity_and_lifetime(qpid: Peer) -> None:
     qpid.declare("q")
     assert qpid.refused(1, QUEUE.Declare, queue="q", exclusive=True)[0] == 405
     qpid.open(1)
@@ -550,7 +570,8 @@ def subscribe_durably(peer: Peer, **arguments: object) -> None:
     peer.bind("client-1:sub", "amq.topic", "news", arguments=arguments)
 
 
-def test_m11_a_durable_exclusive_queue_outlives_its_connection(
+@pytest.mark.row("M11")
+def test_a_durable_exclusive_queue_outlives_its_connection(
     broker: SteppedBroker, qpid: Peer, peer: Peer
 ) -> None:
     subscribe_durably(qpid)
@@ -563,8 +584,9 @@ def test_m11_a_durable_exclusive_queue_outlives_its_connection(
     assert again.call(1, QUEUE.Delete, queue="client-1:sub").message_count == 0
 
 
+@pytest.mark.row("M11")
 @pytest.mark.parametrize("client_id", ["client-2", "", None])
-def test_m11_no_other_client_may_use_it(
+def test_no_other_client_may_use_it(
     broker: SteppedBroker, qpid: Peer, client_id: str | None
 ) -> None:
     subscribe_durably(qpid)
@@ -582,7 +604,8 @@ def test_m11_no_other_client_may_use_it(
         other.open(1)
 
 
-def test_m11_a_second_subscriber_of_a_client_id_is_refused_with_its_connection(
+@pytest.mark.row("M11")
+def test_a_second_subscriber_of_a_client_id_is_refused_with_its_connection(
     broker: SteppedBroker, qpid: Peer, peer: Peer
 ) -> None:
     subscribe_durably(qpid)
@@ -599,7 +622,8 @@ def test_m11_a_second_subscriber_of_a_client_id_is_refused_with_its_connection(
     assert other.refusal().scope == "channel"
 
 
-def test_m11_a_subscriber_without_the_right_to_read_is_refused_with_its_connection(
+@pytest.mark.row("M11")
+def test_a_subscriber_without_the_right_to_read_is_refused_with_its_connection(
     broker: SteppedBroker,
 ) -> None:
     rights = Permissions(configure=".*", write=".*", read="^amq")
@@ -632,7 +656,8 @@ def test_a_durable_exclusive_queue_of_other_clients_goes_with_its_connection(
     assert "q" not in broker.vhost.queues
 
 
-def test_s1_a_binding_with_the_same_key_is_replaced(qpid: Peer, peer: Peer) -> None:
+@pytest.mark.row("S1")
+def test_a_binding_with_the_same_key_is_replaced(qpid: Peer, peer: Peer) -> None:
     subscribe_durably(qpid, **{SELECTOR: "n > 5"})
     subscribe_durably(qpid, **{SELECTOR: "n < 5"})
     for number in (3, 7):
@@ -641,7 +666,8 @@ def test_s1_a_binding_with_the_same_key_is_replaced(qpid: Peer, peer: Peer) -> N
     assert qpid.drain("client-1:sub") == [b"3"]
 
 
-def test_s1_a_repetition_leaves_the_binding_and_takes_others_away(
+@pytest.mark.row("S1")
+def test_a_repetition_leaves_the_binding_and_takes_others_away(
     broker: SteppedBroker, qpid: Peer
 ) -> None:
     subscribe_durably(qpid, **{SELECTOR: "n > 5"})
@@ -650,7 +676,8 @@ def test_s1_a_repetition_leaves_the_binding_and_takes_others_away(
     assert [dict(binding.arguments) for binding in bindings] == [{SELECTOR: "n > 5"}]
 
 
-def test_s1_an_unbind_takes_the_binding_away_whatever_its_arguments(
+@pytest.mark.row("S1")
+def test_an_unbind_takes_the_binding_away_whatever_its_arguments(
     broker: SteppedBroker, qpid: Peer
 ) -> None:
     subscribe_durably(qpid, **{SELECTOR: "n > 5"})
@@ -658,7 +685,8 @@ def test_s1_an_unbind_takes_the_binding_away_whatever_its_arguments(
     assert not broker.vhost.bindings.to_destination("queue", "client-1:sub")
 
 
-def test_s1_a_refused_binding_replaces_nothing(broker: SteppedBroker, qpid: Peer) -> None:
+@pytest.mark.row("S1")
+def test_a_refused_binding_replaces_nothing(broker: SteppedBroker, qpid: Peer) -> None:
     subscribe_durably(qpid, **{SELECTOR: "n > 5"})
     fields = {"queue": "client-1:sub", "exchange": "amq.topic", "routing_key": "news"}
     assert qpid.refused(1, QUEUE.Bind, **fields, arguments={SELECTOR: "n >"})[0] == 409
@@ -682,7 +710,8 @@ def test_headers_bindings_are_their_arguments_also_for_qpid(
     assert len(broker.vhost.bindings.to_destination("queue", "q")) == 2
 
 
-def test_m5_bound_is_answered_without_closing_the_channel(qpid: Peer) -> None:
+@pytest.mark.row("M5")
+def test_bound_is_answered_without_closing_the_channel(qpid: Peer) -> None:
     subscribe_durably(qpid)
     asked = (
         ("", "", "client-1:sub", 0),
@@ -710,6 +739,7 @@ def test_m5_bound_is_answered_without_closing_the_channel(qpid: Peer) -> None:
 # ------------------------------------------------------------------------------------ no-local
 
 
+@pytest.mark.row("S2")
 @pytest.mark.parametrize(
     "form",
     [
@@ -718,7 +748,7 @@ def test_m5_bound_is_answered_without_closing_the_channel(qpid: Peer) -> None:
         {"arguments": {NO_LOCAL: True, SELECTOR: ""}},
     ],
 )
-def test_s2_a_no_local_consumer_gets_what_others_publish(
+def test_a_no_local_consumer_gets_what_others_publish(
     broker: SteppedBroker, qpid: Peer, peer: Peer, form: dict[str, Any]
 ) -> None:
     qpid.declare("q")
@@ -732,7 +762,8 @@ def test_s2_a_no_local_consumer_gets_what_others_publish(
     assert [one.body for one in peer.receive()[1:]] == [b"before", b"own"]
 
 
-def test_s2_no_local_and_a_selector_must_both_agree(qpid: Peer, peer: Peer) -> None:
+@pytest.mark.row("S2")
+def test_no_local_and_a_selector_must_both_agree(qpid: Peer, peer: Peer) -> None:
     qpid.declare("q")
     qpid.subscribe("q", "1", no_local=True, arguments={SELECTOR: "n = 1"})
     for publisher in (qpid, peer):
@@ -742,9 +773,8 @@ def test_s2_no_local_and_a_selector_must_both_agree(qpid: Peer, peer: Peer) -> N
     assert [body for _, body, _ in deliveries(qpid)] == [b"1"]
 
 
-def test_s2_a_queue_may_be_no_local_for_all_its_consumers(
-    broker: SteppedBroker, peer: Peer
-) -> None:
+@pytest.mark.row("S2")
+def test_a_queue_may_be_no_local_for_all_its_consumers(broker: SteppedBroker, peer: Peer) -> None:
     peer.declare("q", arguments={"no-local": True})
     peer.subscribe("q", "t")
     peer.fill("q", b"own")
@@ -753,7 +783,8 @@ def test_s2_a_queue_may_be_no_local_for_all_its_consumers(
     assert [body for _, body, _ in deliveries(peer)] == [b"foreign"]
 
 
-def test_s2_two_no_local_consumers_each_get_what_the_other_publishes(
+@pytest.mark.row("S2")
+def test_two_no_local_consumers_each_get_what_the_other_publishes(
     broker: SteppedBroker, qpid: Peer
 ) -> None:
     other = broker.connect(qpid="client-2")
@@ -766,7 +797,8 @@ def test_s2_two_no_local_consumers_each_get_what_the_other_publishes(
     assert [body for _, body, _ in deliveries(other)] == [b"from 1"] * 2
 
 
-def test_s2_a_browser_may_be_no_local(qpid: Peer, peer: Peer) -> None:
+@pytest.mark.row("S2")
+def test_a_browser_may_be_no_local(qpid: Peer, peer: Peer) -> None:
     qpid.declare("q")
     qpid.fill("q", b"own")
     peer.fill("q", b"foreign")
@@ -775,7 +807,8 @@ def test_s2_a_browser_may_be_no_local(qpid: Peer, peer: Peer) -> None:
     assert [one.body for one in qpid.receive()[1:]] == [b"foreign"]
 
 
-def test_s2_a_no_local_binding_keeps_own_messages_out(
+@pytest.mark.row("S2")
+def test_a_no_local_binding_keeps_own_messages_out(
     broker: SteppedBroker, qpid: Peer, peer: Peer
 ) -> None:
     subscribe_durably(qpid, **{NO_LOCAL: True})
@@ -789,13 +822,15 @@ def test_s2_a_no_local_binding_keeps_own_messages_out(
     assert again.drain("client-1:sub") == [b"meanwhile"]
 
 
-def test_s2_a_no_local_binding_may_say_so_in_text(qpid: Peer) -> None:
+@pytest.mark.row("S2")
+def test_a_no_local_binding_may_say_so_in_text(qpid: Peer) -> None:
     subscribe_durably(qpid, **{NO_LOCAL: "true"})
     qpid.publish(1, "news", b"own", exchange="amq.topic")
     assert qpid.drain("client-1:sub") == []
 
 
-def test_s2_own_messages_do_not_gather_in_an_exclusive_queue_that_is_no_local(
+@pytest.mark.row("S2")
+def test_own_messages_do_not_gather_in_an_exclusive_queue_that_is_no_local(
     broker: SteppedBroker, qpid: Peer, peer: Peer
 ) -> None:
     for name, is_exclusive in (("own", True), ("anybody's", False)):
@@ -808,7 +843,8 @@ def test_s2_own_messages_do_not_gather_in_an_exclusive_queue_that_is_no_local(
     assert broker.queue("anybody's").ready_count == 2
 
 
-def test_s2_a_no_local_binding_looks_at_who_consumes(qpid: Peer, peer: Peer) -> None:
+@pytest.mark.row("S2")
+def test_a_no_local_binding_looks_at_who_consumes(qpid: Peer, peer: Peer) -> None:
     peer.declare("q")
     peer.bind("q", "amq.fanout", arguments={NO_LOCAL: True})
     peer.publish(1, "", b"before", exchange="amq.fanout")
@@ -823,9 +859,8 @@ def test_s2_a_no_local_binding_looks_at_who_consumes(qpid: Peer, peer: Peer) -> 
 # ------------------------------------------------------------------- publishing, mandatory, text
 
 
-def test_m12_an_expiration_beyond_ten_years_is_an_instant(
-    broker: SteppedBroker, qpid: Peer
-) -> None:
+@pytest.mark.row("M12")
+def test_an_expiration_beyond_ten_years_is_an_instant(broker: SteppedBroker, qpid: Peer) -> None:
     qpid.declare("q")
     now_ms = broker.clock.now_ms
     qpid.publish(1, "q", b"soon", properties=Properties(expiration=str(now_ms + 1000)))
@@ -841,7 +876,8 @@ def test_m12_an_expiration_beyond_ten_years_is_an_instant(
     assert qpid.get("q") is None
 
 
-def test_m12_an_expiration_beyond_all_time_is_never(broker: SteppedBroker, qpid: Peer) -> None:
+@pytest.mark.row("M12")
+def test_an_expiration_beyond_all_time_is_never(broker: SteppedBroker, qpid: Peer) -> None:
     qpid.declare("q")
     qpid.publish(1, "q", b"a", properties=Properties(expiration="9" * 25))
     qpid.receive()
@@ -849,7 +885,8 @@ def test_m12_an_expiration_beyond_all_time_is_never(broker: SteppedBroker, qpid:
     assert qpid.drain("q") == [b"a"]
 
 
-def test_s11_an_absolute_expiration_holds_after_a_requeue_too(
+@pytest.mark.row("S11")
+def test_an_absolute_expiration_holds_after_a_requeue_too(
     broker: SteppedBroker, qpid: Peer
 ) -> None:
     qpid.declare("q")
@@ -868,9 +905,8 @@ def test_s11_an_absolute_expiration_holds_after_a_requeue_too(
     assert qpid.get("q") is None
 
 
-def test_s11_a_dead_letter_tells_the_instant_it_expired_at(
-    broker: SteppedBroker, qpid: Peer
-) -> None:
+@pytest.mark.row("S11")
+def test_a_dead_letter_tells_the_instant_it_expired_at(broker: SteppedBroker, qpid: Peer) -> None:
     qpid.declare("dead")
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     qpid.declare("q", arguments=arguments)
@@ -887,7 +923,8 @@ def test_s11_a_dead_letter_tells_the_instant_it_expired_at(
     assert (death["reason"], death["original-expiration"]) == ("expired", instant)
 
 
-def test_m18_a_topic_reaches_a_subscription_through_an_exchange_in_between(peer: Peer) -> None:
+@pytest.mark.row("M18")
+def test_a_topic_reaches_a_subscription_through_an_exchange_in_between(peer: Peer) -> None:
     """As RabbitMQ's client arranges it for a subscriber with a selector, and for delayed ones."""
     peer.declare("q")
     peer.declare_exchange("topic", "topic", durable=True)
@@ -905,7 +942,8 @@ def test_m18_a_topic_reaches_a_subscription_through_an_exchange_in_between(peer:
     assert peer.drain("q") == []
 
 
-def test_m22_address_and_headers_are_given_back_octet_by_octet(qpid: Peer) -> None:
+@pytest.mark.row("M22")
+def test_address_and_headers_are_given_back_octet_by_octet(qpid: Peer) -> None:
     qpid.declare("q")
     qpid.bind("q", "amq.direct", "key")
     headers = Table({"JMS_QPID_DESTTYPE": 1, "t": True, "x": b"\x00\xff", "d": 1.5})
@@ -935,8 +973,9 @@ def test_what_a_full_queue_refuses_is_returned_in_front_of_its_nack(
         assert names(peer) == expected
 
 
+@pytest.mark.row("S7")
 @pytest.mark.parametrize("is_transacted", [False, True])
-def test_s7_immediate_is_returned_when_no_consumer_waits(qpid: Peer, is_transacted: bool) -> None:
+def test_immediate_is_returned_when_no_consumer_waits(qpid: Peer, is_transacted: bool) -> None:
     qpid.declare("q")
     if is_transacted:
         qpid.call(1, TX.Select)
@@ -952,7 +991,8 @@ def test_s7_immediate_is_returned_when_no_consumer_waits(qpid: Peer, is_transact
     assert qpid.drain("q") == []
 
 
-def test_s7_immediate_reaches_a_consumer_with_credit_and_no_other(qpid: Peer) -> None:
+@pytest.mark.row("S7")
+def test_immediate_reaches_a_consumer_with_credit_and_no_other(qpid: Peer) -> None:
     qpid.declare("q")
     qpid.call(2, BASIC.Qos, prefetch_count=1)
     qpid.subscribe("q", "1", number=2, arguments={SELECTOR: "n = 1"})
@@ -968,7 +1008,8 @@ def test_s7_immediate_reaches_a_consumer_with_credit_and_no_other(qpid: Peer) ->
     ]
 
 
-def test_s7_immediate_is_returned_while_the_consumers_are_stopped(qpid: Peer) -> None:
+@pytest.mark.row("S7")
+def test_immediate_is_returned_while_the_consumers_are_stopped(qpid: Peer) -> None:
     qpid.declare("q")
     qpid.subscribe("q", "1")
     qpid.call(1, CHANNEL.Flow, active=False)
@@ -978,7 +1019,8 @@ def test_s7_immediate_is_returned_while_the_consumers_are_stopped(qpid: Peer) ->
     assert names(qpid) == ["channel.flow-ok"]
 
 
-def test_s7_immediate_is_returned_where_the_message_would_be_held(
+@pytest.mark.row("S7")
+def test_immediate_is_returned_where_the_message_would_be_held(
     broker: SteppedBroker, qpid: Peer
 ) -> None:
     qpid.declare("q", arguments={"holdOnPublishEnabled": True})
@@ -989,7 +1031,8 @@ def test_s7_immediate_is_returned_where_the_message_would_be_held(
     assert [one.body for one in qpid.receive() if one.name == "basic.return"] == [b"a"]
 
 
-def test_s7_immediate_goes_to_a_reader_that_has_seen_all(qpid: Peer) -> None:
+@pytest.mark.row("S7")
+def test_immediate_goes_to_a_reader_that_has_seen_all(qpid: Peer) -> None:
     qpid.declare("log", arguments={"x-non-destructive": True})
     qpid.publish(1, "log", b"unread", immediate=True)
     assert names(qpid) == ["basic.return"]
@@ -999,7 +1042,8 @@ def test_s7_immediate_goes_to_a_reader_that_has_seen_all(qpid: Peer) -> None:
     assert [one.body for one in qpid.receive()] == [b"a", b"b"]
 
 
-def test_s7_immediate_is_returned_where_its_group_has_to_wait(qpid: Peer) -> None:
+@pytest.mark.row("S7")
+def test_immediate_is_returned_where_its_group_has_to_wait(qpid: Peer) -> None:
     qpid.declare("q", arguments={"x-message-group-key": "g"})
     for number in (1, 2):
         qpid.call(number, BASIC.Qos, prefetch_count=1)
@@ -1015,7 +1059,8 @@ def test_s7_immediate_is_returned_where_its_group_has_to_wait(qpid: Peer) -> Non
     assert names(qpid) == ["basic.deliver"]
 
 
-def test_s7_immediate_is_returned_where_others_wait_before_it(qpid: Peer) -> None:
+@pytest.mark.row("S7")
+def test_immediate_is_returned_where_others_wait_before_it(qpid: Peer) -> None:
     qpid.declare("q")
     qpid.fill("q", b"1")
     qpid.call(1, CHANNEL.Flow, active=False)
@@ -1024,7 +1069,8 @@ def test_s7_immediate_is_returned_where_others_wait_before_it(qpid: Peer) -> Non
     assert names(qpid) == ["basic.return"]
 
 
-def test_s7_immediate_and_a_delay_contradict_each_other(qpid: Peer) -> None:
+@pytest.mark.row("S7")
+def test_immediate_and_a_delay_contradict_each_other(qpid: Peer) -> None:
     qpid.declare_exchange("later", "x-delayed-message", arguments={"x-delayed-type": "fanout"})
     qpid.declare("q")
     qpid.bind("q", "later")
@@ -1035,7 +1081,8 @@ def test_s7_immediate_and_a_delay_contradict_each_other(qpid: Peer) -> None:
     assert sorted(names(qpid)) == ["basic.deliver", "basic.return"]
 
 
-def test_s7_immediate_is_refused_to_others(peer: Peer) -> None:
+@pytest.mark.row("S7")
+def test_immediate_is_refused_to_others(peer: Peer) -> None:
     assert peer.publish_refused(1, "q", immediate=True) == (
         540,
         "NOT_IMPLEMENTED - immediate=true",
@@ -1076,8 +1123,9 @@ def test_a_priority_as_text_is_406_to_others(peer: Peer) -> None:
     assert (code, text.rpartition(": ")[2]) == (406, '"expected integer, got longstr"')
 
 
+@pytest.mark.row("S7")
 @pytest.mark.parametrize("queue", ["q"])
-def test_s7_a_selector_that_is_none_closes_the_channel_with_409(
+def test_a_selector_that_is_none_closes_the_channel_with_409(
     qpid: Peer, peer: Peer, queue: str
 ) -> None:
     qpid.declare(queue)
@@ -1088,7 +1136,8 @@ def test_s7_a_selector_that_is_none_closes_the_channel_with_409(
     assert peer.refused(1, BASIC.Consume, **fields)[0] == 406
 
 
-def test_s8_confirms_are_advertised_and_a_matching_user_id_is_taken(
+@pytest.mark.row("S8")
+def test_confirms_are_advertised_and_a_matching_user_id_is_taken(
     broker: SteppedBroker,
 ) -> None:
     greeted = broker.accept()

@@ -64,7 +64,8 @@ def overfill(peer: Peer, queue: str = "q", number: int = 1) -> None:
 # --------------------------------------------------------------------- sockets that are not read
 
 
-def test_a_publisher_is_told_and_not_read_from_until_there_is_room_a23(
+@pytest.mark.row("A23")
+def test_a_publisher_is_told_and_not_read_from_until_there_is_room(
     broker: SteppedBroker, reader: Peer
 ) -> None:
     peer = broker.connect()
@@ -84,7 +85,8 @@ def test_a_publisher_is_told_and_not_read_from_until_there_is_room_a23(
     assert peer.is_read_from()
 
 
-def test_every_publish_is_accepted_and_confirmed_a23(broker: SteppedBroker, reader: Peer) -> None:
+@pytest.mark.row("A23")
+def test_every_publish_is_accepted_and_confirmed(broker: SteppedBroker, reader: Peer) -> None:
     peer = broker.connect()
     peer.call(1, commands.Confirm.Select)
     peer.send_octets(publish_octets(1, "q", b"x") * 20)
@@ -106,7 +108,8 @@ def test_a_client_that_does_not_know_connection_blocked_is_only_not_read_from(
     assert peer.is_read_from()
 
 
-def test_only_who_publishes_to_the_full_queue_is_stopped_a23(
+@pytest.mark.row("A23")
+def test_only_who_publishes_to_the_full_queue_is_stopped(
     broker: SteppedBroker, reader: Peer
 ) -> None:
     reader.declare("free")
@@ -166,9 +169,8 @@ def test_it_goes_on_when_the_last_of_its_full_queues_has_room(
     assert peer.is_read_from()
 
 
-def test_the_end_of_the_queue_lets_publishers_go_on_a23(
-    broker: SteppedBroker, reader: Peer
-) -> None:
+@pytest.mark.row("A23")
+def test_the_end_of_the_queue_lets_publishers_go_on(broker: SteppedBroker, reader: Peer) -> None:
     peer = broker.connect()
     overfill(peer)
     peer.expect(BLOCKED)
@@ -191,7 +193,8 @@ def test_a_long_name_makes_a_reason_that_fits(broker: SteppedBroker, reader: Pee
 # ------------------------------------------------------------------------ who must still be read
 
 
-def test_a_publisher_that_also_consumes_is_told_but_read_from_a23(
+@pytest.mark.row("A23")
+def test_a_publisher_that_also_consumes_is_told_but_read_from(
     broker: SteppedBroker, reader: Peer
 ) -> None:
     peer = broker.connect(channels=[1, 2])
@@ -301,8 +304,9 @@ def test_the_end_of_an_alarm_does_not_unblock_who_waits_for_a_queue(
 # --------------------------------------------------------------------------------- channel.flow
 
 
+@pytest.mark.row("A23")
 @pytest.mark.parametrize("properties", [JAVA, QPID])
-def test_a_client_that_takes_channel_flow_is_read_from_a23(
+def test_a_client_that_takes_channel_flow_is_read_from(
     broker: SteppedBroker, reader: Peer, properties: dict[str, object]
 ) -> None:
     peer = connect(broker, 1, 2, **properties)

@@ -64,10 +64,9 @@ def prove(peer: Peer, client: ScramClient) -> None:
     peer.send(0, SECURE_OK, response=client.final(challenge(peer)))
 
 
+@pytest.mark.row("S10")
 @pytest.mark.parametrize(("name", "password"), [("guest", "guest"), ("alice", "secret")])
-def test_s10_scram_leads_to_an_open_connection(
-    broker: SteppedBroker, name: str, password: str
-) -> None:
+def test_scram_leads_to_an_open_connection(broker: SteppedBroker, name: str, password: str) -> None:
     peer = greet(broker)
     client = ScramClient(name, password)
     prove(peer, client)
@@ -81,13 +80,15 @@ def test_s10_scram_leads_to_an_open_connection(
     assert report["user"] == name
 
 
-def test_s10_the_order_is_rabbitmqs_with_scram_behind(broker: SteppedBroker) -> None:
+@pytest.mark.row("S10")
+def test_the_order_is_rabbitmqs_with_scram_behind(broker: SteppedBroker) -> None:
     peer = broker.accept()
     peer.send_octets(PROTOCOL_HEADER)
     assert peer.expect(commands.Connection.Start).mechanisms == "PLAIN AMQPLAIN SCRAM-SHA-256"
 
 
-def test_s10_scram_is_not_offered_while_a_user_has_a_hash_alone(broker: SteppedBroker) -> None:
+@pytest.mark.row("S10")
+def test_scram_is_not_offered_while_a_user_has_a_hash_alone(broker: SteppedBroker) -> None:
     broker.add_user("bob", "b")
     peer = broker.accept()
     peer.send_octets(PROTOCOL_HEADER)
@@ -109,6 +110,7 @@ def test_a_client_without_an_initial_response_is_asked_for_one(broker: SteppedBr
     peer.expect(commands.Connection.Tune)
 
 
+@pytest.mark.row("S10")
 @pytest.mark.parametrize(
     ("name", "password", "why"),
     [
@@ -117,7 +119,7 @@ def test_a_client_without_an_initial_response_is_asked_for_one(broker: SteppedBr
         ("bob", "b", "no SCRAM keys"),
     ],
 )
-def test_s10_a_wrong_password_and_an_unknown_user_look_the_same(
+def test_a_wrong_password_and_an_unknown_user_look_the_same(
     broker: SteppedBroker, name: str, password: str, why: str
 ) -> None:
     peer = greet(broker)
@@ -224,10 +226,9 @@ def test_scram_that_is_switched_off_is_503(mechanisms: list[str]) -> None:
     )
 
 
+@pytest.mark.row("S10")
 @pytest.mark.parametrize("steps", [0, 1, 2])
-def test_s10_only_secure_ok_is_expected_between_the_steps(
-    broker: SteppedBroker, steps: int
-) -> None:
+def test_only_secure_ok_is_expected_between_the_steps(broker: SteppedBroker, steps: int) -> None:
     peer = greet(broker)
     client = ScramClient("alice", "secret")
     if steps == 0:

@@ -1,8 +1,4 @@
-"""Prefetch as a client sees it: who sets the number, and when a consumer that used it up gets more.
-
-The ids at the ends of names are rows of the feature matrix: B1 to B13 prefetch, A27 and C10 what a
-low one is for.
-"""
+"""Prefetch as a client sees it: who sets the number, and when a consumer at its limit gets more."""
 
 from __future__ import annotations
 
@@ -34,7 +30,8 @@ def delivered(peer: Peer, count: int, **arguments: object) -> int:
 # ----------------------------------------------------------------------- the rows, one by one
 
 
-def test_messages_come_without_being_asked_for_b1(peer: Peer) -> None:
+@pytest.mark.row("B1")
+def test_messages_come_without_being_asked_for(peer: Peer) -> None:
     peer.declare("q")
     peer.subscribe("q", "t")
     for body in numbered(3):
@@ -42,7 +39,8 @@ def test_messages_come_without_being_asked_for_b1(peer: Peer) -> None:
         assert peer.bodies() == [body]
 
 
-def test_no_more_than_the_prefetch_are_out_for_each_consumer_b2(peer: Peer) -> None:
+@pytest.mark.row("B2")
+def test_no_more_than_the_prefetch_are_out_for_each_consumer(peer: Peer) -> None:
     peer.declare("q")
     peer.call(1, BASIC.Qos, prefetch_count=3)
     peer.subscribe("q", "a")
@@ -55,7 +53,8 @@ def test_no_more_than_the_prefetch_are_out_for_each_consumer_b2(peer: Peer) -> N
         assert len(peer.bodies()) == 1
 
 
-def test_a_refill_at_50_percent_waits_for_half_and_then_fills_up_b3(peer: Peer) -> None:
+@pytest.mark.row("B3")
+def test_a_refill_at_50_percent_waits_for_half_and_then_fills_up(peer: Peer) -> None:
     peer.declare("q")
     peer.call(1, BASIC.Qos, prefetch_count=10)
     peer.subscribe("q", "t", arguments=Table({"x-prefetch-refill": 50}))
@@ -72,7 +71,8 @@ def test_a_refill_at_50_percent_waits_for_half_and_then_fills_up_b3(peer: Peer) 
     assert peer.bodies() == numbered(10, 24)
 
 
-def test_a_refill_at_once_is_what_happens_unless_asked_otherwise_b3(peer: Peer) -> None:
+@pytest.mark.row("B3")
+def test_a_refill_at_once_is_what_happens_unless_asked_otherwise(peer: Peer) -> None:
     peer.declare("q")
     peer.call(1, BASIC.Qos, prefetch_count=10)
     peer.subscribe("q", "t", arguments=Table({"x-prefetch-refill": 100}))
@@ -83,7 +83,8 @@ def test_a_refill_at_once_is_what_happens_unless_asked_otherwise_b3(peer: Peer) 
         assert len(peer.bodies()) == 1
 
 
-def test_a_consumer_may_bring_a_prefetch_of_its_own_b5(peer: Peer) -> None:
+@pytest.mark.row("B5")
+def test_a_consumer_may_bring_a_prefetch_of_its_own(peer: Peer) -> None:
     peer.call(1, BASIC.Qos, prefetch_count=3)
     assert delivered(peer, 20, **{"x-prefetch-count": 10}) == 10
     assert delivered(peer, 20, **{"x-prefetch-count": 1}) == 1
@@ -91,7 +92,8 @@ def test_a_consumer_may_bring_a_prefetch_of_its_own_b5(peer: Peer) -> None:
     assert delivered(peer, 20) == 3
 
 
-def test_a_virtual_host_may_have_a_default_b6(broker: SteppedBroker, peer: Peer) -> None:
+@pytest.mark.row("B6")
+def test_a_virtual_host_may_have_a_default(broker: SteppedBroker, peer: Peer) -> None:
     broker.vhost.default_prefetch = 4
     assert delivered(peer, 20) == 4
     assert delivered(peer, 20, **{"x-prefetch-count": 6}) == 6
@@ -99,8 +101,9 @@ def test_a_virtual_host_may_have_a_default_b6(broker: SteppedBroker, peer: Peer)
     assert delivered(peer, 20) == 2
 
 
+@pytest.mark.row("B6")
 @pytest.mark.parametrize("is_global", [False, True])
-def test_a_qos_of_0_is_no_limit_whatever_the_default_b6(
+def test_a_qos_of_0_is_no_limit_whatever_the_default(
     broker: SteppedBroker, peer: Peer, is_global: bool
 ) -> None:
     broker.vhost.default_prefetch = 4
@@ -108,7 +111,8 @@ def test_a_qos_of_0_is_no_limit_whatever_the_default_b6(
     assert delivered(peer, 20) == 20
 
 
-def test_a_channel_that_is_opened_again_has_the_default_again_b6(
+@pytest.mark.row("B6")
+def test_a_channel_that_is_opened_again_has_the_default_again(
     broker: SteppedBroker, peer: Peer
 ) -> None:
     broker.vhost.default_prefetch = 4
@@ -118,7 +122,8 @@ def test_a_channel_that_is_opened_again_has_the_default_again_b6(
     assert delivered(peer, 20) == 4
 
 
-def test_who_wants_to_be_asked_for_each_message_uses_get_b7(peer: Peer) -> None:
+@pytest.mark.row("B7")
+def test_who_wants_to_be_asked_for_each_message_uses_get(peer: Peer) -> None:
     peer.declare("q")
     assert peer.get("q") is None  # at once: it waits for nothing
     peer.fill("q", *numbered(3))
@@ -129,7 +134,8 @@ def test_who_wants_to_be_asked_for_each_message_uses_get_b7(peer: Peer) -> None:
     assert peer.get("q") is None
 
 
-def test_with_a_prefetch_of_1_a_client_needs_no_buffer_b9(peer: Peer) -> None:
+@pytest.mark.row("B9")
+def test_with_a_prefetch_of_1_a_client_needs_no_buffer(peer: Peer) -> None:
     peer.declare("q")
     peer.call(1, BASIC.Qos, prefetch_count=1)
     peer.subscribe("q", "a")
@@ -159,8 +165,9 @@ PROFILE = [
 ]
 
 
+@pytest.mark.row("B10")
 @pytest.mark.parametrize(("declared", "is_exclusive", "count"), PROFILE)
-def test_activemqs_defaults_go_by_the_kind_of_queue_b10(
+def test_activemqs_defaults_go_by_the_kind_of_queue(
     broker: SteppedBroker,
     peer: Peer,
     declared: dict[str, object],
@@ -174,7 +181,8 @@ def test_activemqs_defaults_go_by_the_kind_of_queue_b10(
     assert consumer.credit == count
 
 
-def test_a_consumer_gets_what_activemq_would_give_it_b10(broker: SteppedBroker, peer: Peer) -> None:
+@pytest.mark.row("B10")
+def test_a_consumer_gets_what_activemq_would_give_it(broker: SteppedBroker, peer: Peer) -> None:
     broker.vhost.prefetch_profile = "activemq"
     assert delivered(peer, 1500) == 1000
     assert delivered(peer, 1500, **{"x-prefetch-count": 7}) == 7
@@ -182,7 +190,8 @@ def test_a_consumer_gets_what_activemq_would_give_it_b10(broker: SteppedBroker, 
     assert delivered(peer, 1500) == 1500
 
 
-def test_what_a_consumer_hoards_is_not_given_to_others_until_it_goes_b11(
+@pytest.mark.row("B11")
+def test_what_a_consumer_hoards_is_not_given_to_others_until_it_goes(
     broker: SteppedBroker, peer: Peer
 ) -> None:
     peer.declare("q")
@@ -200,7 +209,8 @@ def test_what_a_consumer_hoards_is_not_given_to_others_until_it_goes_b11(
     assert all(one.method.redelivered for one in again)
 
 
-def test_octets_can_be_limited_besides_the_count_b13(peer: Peer) -> None:
+@pytest.mark.row("B13")
+def test_octets_can_be_limited_besides_the_count(peer: Peer) -> None:
     peer.declare("q")
     peer.call(1, BASIC.Qos, prefetch_count=5, prefetch_size=1000)
     peer.subscribe("q", "t")
@@ -214,7 +224,8 @@ def test_octets_can_be_limited_besides_the_count_b13(peer: Peer) -> None:
     assert len(peer.bodies()) == 1
 
 
-def test_an_operator_may_bound_every_prefetch_a27(broker: SteppedBroker, peer: Peer) -> None:
+@pytest.mark.row("A27")
+def test_an_operator_may_bound_every_prefetch(broker: SteppedBroker, peer: Peer) -> None:
     broker.vhost.prefetch_max = 2
     assert delivered(peer, 20) == 2
     assert delivered(peer, 20, **{"x-prefetch-count": 10}) == 2
@@ -228,7 +239,8 @@ def test_an_operator_may_bound_every_prefetch_a27(broker: SteppedBroker, peer: P
     assert delivered(peer, 20) == 20
 
 
-def test_a_bound_holds_for_each_consumer_besides_the_channels_limit_a27(
+@pytest.mark.row("A27")
+def test_a_bound_holds_for_each_consumer_besides_the_channels_limit(
     broker: SteppedBroker, peer: Peer
 ) -> None:
     broker.vhost.prefetch_max = 2
@@ -237,7 +249,8 @@ def test_a_bound_holds_for_each_consumer_besides_the_channels_limit_a27(
     assert delivered(peer, 20) == 1
 
 
-def test_the_bound_is_for_those_who_acknowledge_a27(broker: SteppedBroker, peer: Peer) -> None:
+@pytest.mark.row("A27")
+def test_the_bound_is_for_those_who_acknowledge(broker: SteppedBroker, peer: Peer) -> None:
     broker.vhost.prefetch_max = 2
     peer.declare("q")
     peer.subscribe("q", "t", no_ack=True)
@@ -245,9 +258,8 @@ def test_the_bound_is_for_those_who_acknowledge_a27(broker: SteppedBroker, peer:
     assert len(peer.bodies()) == 20
 
 
-def test_a_default_that_changes_is_for_later_consumers_b6(
-    broker: SteppedBroker, peer: Peer
-) -> None:
+@pytest.mark.row("B6")
+def test_a_default_that_changes_is_for_later_consumers(broker: SteppedBroker, peer: Peer) -> None:
     peer.declare("q")
     peer.subscribe("q", "before")
     broker.vhost.default_prefetch = 1
@@ -292,6 +304,7 @@ def test_a_limit_for_each_consumer_lifts_the_one_for_the_channel(peer: Peer) -> 
 # -------------------------------------------------------------------------------- the refill
 
 
+@pytest.mark.row("B3")
 @pytest.mark.parametrize(
     ("count", "percent", "unacked"),
     [
@@ -308,7 +321,7 @@ def test_a_limit_for_each_consumer_lifts_the_one_for_the_channel(peer: Peer) -> 
         (10, 100, 9),
     ],
 )
-def test_a_refill_begins_when_so_few_are_unacked_b3(
+def test_a_refill_begins_when_so_few_are_unacked(
     peer: Peer, count: int, percent: int, unacked: int
 ) -> None:
     peer.declare("q")
@@ -416,7 +429,8 @@ def publish_priorities(peer: Peer, queue: str, *priorities: int) -> None:
         peer.publish(1, queue, b"%d" % number, properties=Properties(priority=number))
 
 
-def test_with_a_prefetch_of_1_priorities_are_exact_a27_c10(peer: Peer) -> None:
+@pytest.mark.row("A27", "C10")
+def test_with_a_prefetch_of_1_priorities_are_exact(peer: Peer) -> None:
     peer.declare("q", arguments=Table({"x-max-priority": 9}))
     peer.call(1, BASIC.Qos, prefetch_count=1)
     peer.subscribe("q", "t")
@@ -430,7 +444,8 @@ def test_with_a_prefetch_of_1_priorities_are_exact_a27_c10(peer: Peer) -> None:
     assert order == [b"9", b"5", b"2", b"1"]
 
 
-def test_with_a_large_prefetch_a_late_high_one_leads_what_comes_next_a27_c10(peer: Peer) -> None:
+@pytest.mark.row("A27", "C10")
+def test_with_a_large_prefetch_a_late_high_one_leads_what_comes_next(peer: Peer) -> None:
     peer.declare("q", arguments=Table({"x-max-priority": 9}))
     peer.call(1, BASIC.Qos, prefetch_count=3)
     peer.subscribe("q", "t")
@@ -442,7 +457,8 @@ def test_with_a_large_prefetch_a_late_high_one_leads_what_comes_next_a27_c10(pee
     assert peer.bodies() == [b"9", b"1", b"1"]
 
 
-def test_an_operator_makes_priorities_exact_whatever_clients_ask_for_a27(
+@pytest.mark.row("A27")
+def test_an_operator_makes_priorities_exact_whatever_clients_ask_for(
     broker: SteppedBroker, peer: Peer
 ) -> None:
     broker.vhost.prefetch_max = 1
@@ -456,7 +472,8 @@ def test_an_operator_makes_priorities_exact_whatever_clients_ask_for_a27(
     assert peer.bodies() == [b"9"]
 
 
-def test_consumers_may_be_dedicated_to_high_priorities_c12(peer: Peer) -> None:
+@pytest.mark.row("C12")
+def test_consumers_may_be_dedicated_to_high_priorities(peer: Peer) -> None:
     peer.declare("q")
     peer.subscribe("q", "high", arguments=Table({"x-filter-jms-selector": "JMSPriority > 6"}))
     publish_priorities(peer, "q", 1, 7, 6, 9)
@@ -466,7 +483,8 @@ def test_consumers_may_be_dedicated_to_high_priorities_c12(peer: Peer) -> None:
     assert [one.body for one in peer.receive()[1:]] == [b"1", b"6"]
 
 
-def test_a_consumer_inherits_the_selector_of_its_queue_a18(peer: Peer) -> None:
+@pytest.mark.row("A18")
+def test_a_consumer_inherits_the_selector_of_its_queue(peer: Peer) -> None:
     filters = Table({"f": Table({"x-filter-jms-selector": ["JMSPriority > 2"]})})
     peer.declare("q", arguments=Table({"x-default-filters": filters}))
     publish_priorities(peer, "q", 1, 7, 3, 9)

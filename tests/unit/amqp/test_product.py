@@ -116,7 +116,8 @@ def test_a_product_is_qpid_s_by_its_name(product: str, is_one: bool) -> None:
     assert is_qpid(product) is is_one
 
 
-def test_m6_an_address_that_probed_is_told_a_product_of_qpid_s(stand: Stand) -> None:
+@pytest.mark.row("M6")
+def test_an_address_that_probed_is_told_a_product_of_qpid_s(stand: Stand) -> None:
     stand.products.on_probe("10.0.0.1")
     assert stand.told("10.0.0.1") == QPIDS
     assert stand.told("10.0.0.2") == USUAL
@@ -291,8 +292,9 @@ def log_in(broker: SteppedBroker, product: str) -> Peer:
     return peer
 
 
+@pytest.mark.row("M6")
 @pytest.mark.parametrize("header", [PROBE_0_10, PROBE_0_8])
-def test_m6_a_probe_changes_the_product_of_connection_start(
+def test_a_probe_changes_the_product_of_connection_start(
     broker: SteppedBroker, header: bytes
 ) -> None:
     assert product_told(broker)["product"] == USUAL
@@ -320,7 +322,8 @@ def test_other_protocols_change_no_product(broker: SteppedBroker, header: bytes)
     assert product_told(broker)["product"] == USUAL
 
 
-def test_m6_a_login_of_qpid_s_client_outlasts_its_probe(broker: SteppedBroker) -> None:
+@pytest.mark.row("M6")
+def test_a_login_of_qpid_s_client_outlasts_its_probe(broker: SteppedBroker) -> None:
     probe(broker)
     log_in(broker, "qpid").lose()
     broker.advance(PROBE_VALID_MS / 1000 + 1)

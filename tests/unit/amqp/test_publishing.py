@@ -564,7 +564,8 @@ def returned_text(peer: Peer) -> str:
     return str(received.method.reply_text)
 
 
-def test_a_mandatory_publish_that_a_queue_refuses_is_returned_a25(
+@pytest.mark.row("A25")
+def test_a_mandatory_publish_that_a_queue_refuses_is_returned(
     broker: SteppedBroker, peer: Peer
 ) -> None:
     peer.declare("full", arguments=REFUSING)

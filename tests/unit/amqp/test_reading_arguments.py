@@ -45,24 +45,27 @@ def test_a_consumer_that_says_nothing(queue: dict[str, object], start: Start) ->
     assert wish.since_ms == 0
 
 
+@pytest.mark.row("A17")
 @pytest.mark.parametrize("queue", [NON_DESTRUCTIVE, STREAM], ids=["qpid", "stream"])
-def test_a_reader_begins_where_it_asks_a17(queue: dict[str, object]) -> None:
+def test_a_reader_begins_where_it_asks(queue: dict[str, object]) -> None:
     assert read(queue, {"x-stream-offset": "last"}).start == LAST
     assert read(queue, {"x-stream-offset": Timestamp(5)}).start == Start("time", 5000)
     assert read(queue, {"x-qpid-replay-period": 60}).start == Start("time", NOW_MS - 60_000)
 
 
+@pytest.mark.row("A17")
 @pytest.mark.parametrize(
     ("period", "since_ms"),
     [(0, NOW_MS), ("60", NOW_MS - 60_000), (10**18, 0), (-5, NOW_MS + 5000)],
 )
-def test_for_a_consumer_that_takes_a_replay_period_is_a_bound_a17(
+def test_for_a_consumer_that_takes_a_replay_period_is_a_bound(
     period: object, since_ms: int
 ) -> None:
     assert read(PLAIN, {"x-qpid-replay-period": period}) == ReadingArguments(since_ms=since_ms)
 
 
-def test_for_a_reader_only_a_start_in_the_future_is_a_bound_a17() -> None:
+@pytest.mark.row("A17")
+def test_for_a_reader_only_a_start_in_the_future_is_a_bound() -> None:
     ahead = Start("time", NOW_MS + 5000)
     wish = read(NON_DESTRUCTIVE, {"x-qpid-replay-period": "-5"})
     assert wish == ReadingArguments(start=ahead, since_ms=NOW_MS + 5000)
@@ -71,7 +74,8 @@ def test_for_a_reader_only_a_start_in_the_future_is_a_bound_a17() -> None:
     assert read(STREAM, dict(stream_offset)) == ReadingArguments(start=ahead)
 
 
-def test_a_default_filter_may_begin_in_the_future_a18() -> None:
+@pytest.mark.row("A18")
+def test_a_default_filter_may_begin_in_the_future() -> None:
     queue = {
         **NON_DESTRUCTIVE,
         "x-default-filters": {"later": {"x-qpid-replay-period": ["-10"]}},
@@ -79,12 +83,14 @@ def test_a_default_filter_may_begin_in_the_future_a18() -> None:
     assert read(queue, {}).since_ms == NOW_MS + 10_000
 
 
-def test_a_default_filter_counts_for_those_that_take_as_well_a18() -> None:
+@pytest.mark.row("A18")
+def test_a_default_filter_counts_for_those_that_take_as_well() -> None:
     queue = {"x-default-filters": {"recent": {"x-qpid-replay-period": ["10"]}}}
     assert read(dict(queue), {}).since_ms == NOW_MS - 10_000
 
 
-def test_a_default_filter_gives_way_to_the_consumer_s_own_start_a18() -> None:
+@pytest.mark.row("A18")
+def test_a_default_filter_gives_way_to_the_consumer_s_own_start() -> None:
     filters = {"x-qpid-replay-period": {"x-qpid-replay-period": ["10"]}}
     queue = {**NON_DESTRUCTIVE, "x-default-filters": filters}
     assert read(queue, {}).start == Start("time", NOW_MS - 10_000)
@@ -95,8 +101,9 @@ def test_a_default_filter_gives_way_to_the_consumer_s_own_start_a18() -> None:
 # ------------------------------------------------------------------------------------- browsers
 
 
+@pytest.mark.row("A14")
 @pytest.mark.parametrize("name", ["x-filter-no-consume", "x-browse"])
-def test_a_browser_says_that_it_is_one_a14(name: str) -> None:
+def test_a_browser_says_that_it_is_one(name: str) -> None:
     assert read(PLAIN, {name: True}) == ReadingArguments(is_browser=True)
     assert read(PLAIN, {name: False}) == ReadingArguments()
     browser = read(PLAIN, {name: True, "x-filter-auto-close": True, "x-qpid-replay-period": 5})
@@ -264,7 +271,8 @@ def test_readings_settle_in_transactions_too(peer: Peer, broker: SteppedBroker) 
     assert broker.queue("q").ready_count == 3
 
 
-def test_a_browser_that_reaches_the_end_gets_a_basic_cancel_a14(peer: Peer) -> None:
+@pytest.mark.row("A14")
+def test_a_browser_that_reaches_the_end_gets_a_basic_cancel(peer: Peer) -> None:
     peer.declare("q")
     peer.fill("q", b"1", b"2")
     peer.send(

@@ -373,7 +373,8 @@ def test_many_multiple_acks_of_a_transaction_take_the_right_deliveries(
 # -------------------------------------------------------------------------------------- full queues
 
 
-def test_a_refused_publish_makes_the_commit_partial_a25(
+@pytest.mark.row("A25")
+def test_a_refused_publish_makes_the_commit_partial(
     transacting: Peer, broker: SteppedBroker
 ) -> None:
     transacting.declare("full", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})

@@ -109,7 +109,8 @@ def test_the_mechanisms_are_offered_in_order() -> None:
     assert registry.decode("AMQPLAIN", amqplain(LOGIN="u", PASSWORD="p")) == ("u", "p")
 
 
-def test_s10_scram_is_offered_where_it_lets_everybody_in() -> None:
+@pytest.mark.row("S10")
+def test_scram_is_offered_where_it_lets_everybody_in() -> None:
     assert MechanismRegistry().offered(is_scram_for_all=False) == "PLAIN AMQPLAIN"
     only = MechanismRegistry(["SCRAM-SHA-256"])
     assert only.offered(is_scram_for_all=False) == "SCRAM-SHA-256"

@@ -74,7 +74,8 @@ def malformation(exchange: ScramExchange, response: bytes) -> str:
 # -------------------------------------------------------------------------------- the exchange
 
 
-def test_s10_the_example_of_rfc_7677_is_answered_to_the_octet(exchange: ScramExchange) -> None:
+@pytest.mark.row("S10")
+def test_the_example_of_rfc_7677_is_answered_to_the_octet(exchange: ScramExchange) -> None:
     proofs = []
     story = ((CLIENT_FIRST, SERVER_FIRST), (CLIENT_FINAL, SERVER_FINAL), (b"", None))
     for response, answer in story:

@@ -132,7 +132,8 @@ def keyed(name: str, password: str = "pencil") -> User:
     return User(name, hash_password(password), scram=PasswordKeys(password, salt_of(name)))
 
 
-def test_s10_scram_is_for_all_while_every_user_has_keys() -> None:
+@pytest.mark.row("S10")
+def test_scram_is_for_all_while_every_user_has_keys() -> None:
     registry = UserRegistry([keyed("guest"), User("alice", "", scram=new_keys("x"))])
     bob = User("bob", hash_password("b"))
     seen = [registry.is_scram_for_all]
@@ -150,8 +151,9 @@ def test_users_that_nothing_lets_in_do_not_count() -> None:
     assert not UserRegistry([User("nobody", "")]).is_scram_for_all
 
 
+@pytest.mark.row("S10")
 @pytest.mark.parametrize("user", [keyed("é"), keyed("a\tb"), keyed("guest", "pässword")])
-def test_s10_clients_that_know_ascii_alone_are_not_led_into_scram(user: User) -> None:
+def test_clients_that_know_ascii_alone_are_not_led_into_scram(user: User) -> None:
     assert not UserRegistry([user]).is_scram_for_all
 
 

@@ -136,7 +136,8 @@ def test_what_only_the_subject_has_is_run_on_it_alone(
     assert not found.scenarios[0].errors
 
 
-def test_the_cost_of_depth_is_measured_for_each_queue_type_c13() -> None:
+@pytest.mark.row("C13")
+def test_the_cost_of_depth_is_measured_for_each_queue_type() -> None:
     measured = {scenario.name: scenario for scenario in scenarios.full()}
     for stem in LOADS:
         backlog = measured[f"backlog_{stem}_1000000_100B"]

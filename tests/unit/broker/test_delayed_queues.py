@@ -143,7 +143,8 @@ def only(queue: Queue) -> Message:
 # ------------------------------------------------------------------------- waiting and going
 
 
-def test_s9_message_waits_and_then_is_routed(stand: Stand) -> None:
+@pytest.mark.row("S9")
+def test_message_waits_and_then_is_routed(stand: Stand) -> None:
     queue = stand.queue()
     assert stand.publish(delay=1000) == 1
     assert stand.waiting.held_count == 1
@@ -154,16 +155,18 @@ def test_s9_message_waits_and_then_is_routed(stand: Stand) -> None:
     assert stand.waiting.held_count == stand.waiting.ready_count == 0
 
 
+@pytest.mark.row("S9")
 @pytest.mark.parametrize("delay", [None, 0, -5, "soon"])
-def test_s9_message_without_a_delay_is_routed_at_once(stand: Stand, delay: object) -> None:
+def test_message_without_a_delay_is_routed_at_once(stand: Stand, delay: object) -> None:
     queue = stand.queue()
     stand.publish(delay=delay)
     assert bodies(queue) == [b"m"]
     assert only(queue).header("x-delay") == delay  # and is as it came
 
 
+@pytest.mark.row("S9")
 @pytest.mark.parametrize("delay", [SignedInt(1000), 1000, 1000.7, "1000"])
-def test_s9_delay_is_delivered_negated(stand: Stand, delay: object) -> None:
+def test_delay_is_delivered_negated(stand: Stand, delay: object) -> None:
     queue = stand.queue()
     stand.publish(delay=delay, headers={"a": "b"}, message_id="id", delivery_mode=1)
     stand.pass_time(1000)
@@ -188,7 +191,8 @@ def test_message_keeps_where_it_was_published_to(stand: Stand) -> None:
     assert (address.exchange, address.routing_key) == ("first", "k")
 
 
-def test_s9_it_is_routed_by_the_bindings_of_its_time(stand: Stand) -> None:
+@pytest.mark.row("S9")
+def test_it_is_routed_by_the_bindings_of_its_time(stand: Stand) -> None:
     before = stand.queue("before")
     stand.publish()
     stand.vhost.unbind("d", "queue", before, "k", {})
@@ -229,7 +233,8 @@ def test_only_the_part_of_a_route_that_is_delayed_waits(stand: Stand) -> None:
     assert only(at_once).header("x-delay") == 1000
 
 
-def test_s9_delays_of_the_jms_client_reach_their_destination(stand: Stand) -> None:
+@pytest.mark.row("S9")
+def test_delays_of_the_jms_client_reach_their_destination(stand: Stand) -> None:
     """Its exchange, its headers, and a binding to the exchange of the destination."""
     stand.exchange("x-delayed-jms-message", arguments={"x-delayed-type": "headers"})
     for name in ("jms.durable.queues", "jms.temp.queues"):
@@ -325,7 +330,8 @@ def test_dead_letters_can_be_delayed(stand: Stand) -> None:
 # ------------------------------------------------------------------------------------- time
 
 
-def test_s9_time_to_live_counts_from_when_it_reaches_its_queue(stand: Stand) -> None:
+@pytest.mark.row("S9")
+def test_time_to_live_counts_from_when_it_reaches_its_queue(stand: Stand) -> None:
     queue = stand.queue()
     stand.publish(delay=1000, ttl_ms=300)
     stand.pass_time(1299)
@@ -412,7 +418,8 @@ def test_declaring_it_again_changes_nothing(stand: Stand) -> None:
 # ---------------------------------------------------------------------------------- deleting
 
 
-def test_s9_what_is_delayed_goes_with_the_exchange(stand: Stand) -> None:
+@pytest.mark.row("S9")
+def test_what_is_delayed_goes_with_the_exchange(stand: Stand) -> None:
     queue = stand.queue()
     stand.publish(delivery_mode=2)
     stand.vhost.delete_exchange("d", if_unused=False)
@@ -483,7 +490,8 @@ def test_nothing_is_kept_of_a_transient_exchange() -> None:
     stand.vhost.delete_exchange("d", if_unused=False)
 
 
-def test_s9_persistent_messages_are_kept_and_transient_ones_not(stand: Stand) -> None:
+@pytest.mark.row("S9")
+def test_persistent_messages_are_kept_and_transient_ones_not(stand: Stand) -> None:
     stand.queue()
     stand.publish(b"kept", delivery_mode=2)
     stand.publish(b"gone", delivery_mode=1)
@@ -504,7 +512,8 @@ def test_going_on_is_one_batch_for_the_store(stand: Stand) -> None:
     assert len(stand.store.batches) == batches + 1
 
 
-def test_s9_restored_exchange_gets_its_queue_and_what_was_in_it(stand: Stand) -> None:
+@pytest.mark.row("S9")
+def test_restored_exchange_gets_its_queue_and_what_was_in_it(stand: Stand) -> None:
     message = make_message(b"m", exchange="d", routing_key="k", headers=Table({"x-delay": 1000}))
     message.arrival_ms = stand.now_ms - 400
     stand.definitions.failure = "nothing may be written"

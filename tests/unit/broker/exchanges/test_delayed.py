@@ -25,8 +25,9 @@ def delayed_exchange(type_name: str = "direct", **arguments: object) -> DelayedE
 # ----------------------------------------------------------------------------- declaring
 
 
+@pytest.mark.row("S9")
 @pytest.mark.parametrize("arguments", [{}, {"x-delayed-type": 5}, {"x-delayed-type": None}])
-def test_s9_type_to_route_by_must_be_given(arguments: dict[str, object]) -> None:
+def test_type_to_route_by_must_be_given(arguments: dict[str, object]) -> None:
     with pytest.raises(PreconditionFailed) as refusal:
         create_exchange("x-delayed-message", "x", arguments=arguments)
     assert refusal.value.explanation == (
@@ -62,14 +63,16 @@ def test_binding_arguments_that_the_inner_type_refuses_are_refused() -> None:
 # ------------------------------------------------------------------------------ matching
 
 
+@pytest.mark.row("S9")
 @pytest.mark.parametrize("type_name", ["direct", "fanout", "topic", "headers", "x-random"])
-def test_s9_message_with_a_delay_matches_the_delay_queue_alone(type_name: str) -> None:
+def test_message_with_a_delay_matches_the_delay_queue_alone(type_name: str) -> None:
     exchange = delayed_exchange(type_name)
     exchange.bind(Place("q"), "k", {})
     assert matched(exchange, "k", DELAYED) == ["delay queue"]
     assert matched(exchange, "elsewhere", DELAYED) == ["delay queue"]
 
 
+@pytest.mark.row("S9")
 @pytest.mark.parametrize("subject", [PLAIN, WAS_DELAYED], ids=["no delay", "delayed before"])
 @pytest.mark.parametrize(
     ("type_name", "binding_key", "routing_key", "expected"),
@@ -84,7 +87,7 @@ def test_s9_message_with_a_delay_matches_the_delay_queue_alone(type_name: str) -
         ("x-random", "a.b", "a.c", ["q"]),
     ],
 )
-def test_s9_other_messages_are_matched_as_the_inner_type_does(
+def test_other_messages_are_matched_as_the_inner_type_does(
     type_name: str, binding_key: str, routing_key: str, expected: list[str], subject: object
 ) -> None:
     exchange = delayed_exchange(type_name)

@@ -1,4 +1,4 @@
-"""The exchange behind the topics of RabbitMQ's JMS client (M17 of the JMS rows)."""
+"""The exchange behind the topics of RabbitMQ's JMS client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def condition(text: str, **others: object) -> dict[str, object]:
     return {CONDITION_ARGUMENT: text, "rjms_version": "3.7.0", **others}
 
 
-def test_m17_a_message_goes_where_its_headers_meet_the_condition() -> None:
+@pytest.mark.row("M17")
+def test_a_message_goes_where_its_headers_meet_the_condition() -> None:
     exchange = JmsTopicExchange("x")
     exchange.bind(Place("large"), "T", condition(LARGE))
     exchange.bind(Place("small"), "T", condition(SMALL))
@@ -31,7 +32,8 @@ def test_m17_a_message_goes_where_its_headers_meet_the_condition() -> None:
     assert matched(exchange, "T", PLAIN) == []
 
 
-def test_m17_neither_routing_key_nor_properties_matter() -> None:
+@pytest.mark.row("M17")
+def test_neither_routing_key_nor_properties_matter() -> None:
     exchange = JmsTopicExchange("x")
     exchange.bind(Place("q"), "T", condition("{'not_null',{'ident',<<\"JMSPriority\">>}}"))
     assert matched(exchange, "T", message(priority=4, headers=Table(other=1))) == []
@@ -57,7 +59,8 @@ def test_destinations_of_one_condition_are_found_together_and_leave_one_by_one()
     assert matched(exchange, "", PLAIN) == []
 
 
-def test_m17_a_destination_has_one_condition_for_each_key_the_last_one() -> None:
+@pytest.mark.row("M17")
+def test_a_destination_has_one_condition_for_each_key_the_last_one() -> None:
     exchange = JmsTopicExchange("x")
     place = Place("q")
     exchange.bind(place, "T", condition("true"))
@@ -113,6 +116,7 @@ def test_nothing_is_left_of_bindings_that_are_gone() -> None:
     assert exchange._places == {}
 
 
+@pytest.mark.row("M17")
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -132,7 +136,7 @@ def test_nothing_is_left_of_bindings_that_are_gone() -> None:
         ),
     ],
 )
-def test_m17_a_binding_that_has_no_condition_is_refused(
+def test_a_binding_that_has_no_condition_is_refused(
     arguments: dict[str, object], problem: str
 ) -> None:
     exchange = JmsTopicExchange("x")

@@ -165,6 +165,7 @@ def test_a_full_priority_queue_with_a_time_to_live_dead_letters_for_both_reasons
     assert (queue.ready_bytes, queue.unacked_count, queue.held_count) == (0, 0, 0)
 
 
+@pytest.mark.row("A22")
 @pytest.mark.parametrize(
     ("ordering", "properties"),
     [
@@ -172,7 +173,7 @@ def test_a_full_priority_queue_with_a_time_to_live_dead_letters_for_both_reasons
         ({"x-qpid-priorities": 10}, [{"priority": 1}, {"priority": 0}, {"priority": 9}]),
     ],
 )
-def test_a_full_priority_queue_gives_up_parked_low_ones_before_a_high_one_a22(
+def test_a_full_priority_queue_gives_up_parked_low_ones_before_a_high_one(
     place: Place, ordering: dict[str, object], properties: list[dict[str, Any]]
 ) -> None:
     """Those that no consumer's selector is true of are still there, and worth less."""
@@ -183,7 +184,8 @@ def test_a_full_priority_queue_gives_up_parked_low_ones_before_a_high_one_a22(
     assert bodies(queue) == [b"high", b"low"]
 
 
-def test_a_full_sorted_queue_gives_up_the_first_comer_parked_or_not_a22(place: Place) -> None:
+@pytest.mark.row("A22")
+def test_a_full_sorted_queue_gives_up_the_first_comer_parked_or_not(place: Place) -> None:
     queue = place.queue("q", {"x-sort-key": "k", "x-max-length": 2})
     place.consume(queue, selector=RED)
     place.publish(queue, b"first", headers={"k": "a"})
@@ -278,7 +280,8 @@ def test_many_priorities_of_selective_consumers_are_forgotten_with_them(place: P
 # ------------------------------------------------------------------- last values and hold
 
 
-def test_a_held_value_replaces_the_one_that_is_there_when_its_time_comes_a6(place: Place) -> None:
+@pytest.mark.row("A6")
+def test_a_held_value_replaces_the_one_that_is_there_when_its_time_comes(place: Place) -> None:
     queue = place.queue("q", {"x-last-value-key": "k", "x-hold-on-publish": True})
     place.publish(queue, b"old", headers={"k": "x"})
     place.publish(queue, b"held", headers={"k": "x", "x-delay": 100})

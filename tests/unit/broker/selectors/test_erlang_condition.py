@@ -1,4 +1,4 @@
-"""Conditions as the terms that RabbitMQ's JMS client makes of selectors (M17 of the JMS rows).
+"""Conditions as the terms that RabbitMQ's JMS client makes of selectors.
 
 ``written`` is such a client for the property tests: it writes the trees of ``naive`` as terms.
 """
@@ -36,6 +36,7 @@ VERDICTS = {"T": True, "F": False, "U": None}
 # ------------------------------------------------------------------- what the client really sends
 
 
+@pytest.mark.row("M17")
 @pytest.mark.parametrize(
     ("term", "selector"),
     [
@@ -91,7 +92,7 @@ VERDICTS = {"T": True, "F": False, "U": None}
         ),
     ],
 )
-def test_m17_a_term_has_the_tree_of_its_selector(term: str, selector: str) -> None:
+def test_a_term_has_the_tree_of_its_selector(term: str, selector: str) -> None:
     assert repr(parse_term(term)) == repr(parse(selector))
 
 
@@ -102,6 +103,7 @@ def ident(name: str) -> str:
     return f"{{'ident',<<\"{name}\">>}}"
 
 
+@pytest.mark.row("M17")
 @pytest.mark.parametrize(
     ("verdict", "term"),
     [
@@ -184,7 +186,7 @@ def ident(name: str) -> str:
         ("T", f"{{'<',{{'is_null',{ident('size')}}},{{'is_null',{ident('absent')}}}}}"),
     ],
 )
-def test_m17_a_term_says_of_the_message(verdict: str, term: str) -> None:
+def test_a_term_says_of_the_message(verdict: str, term: str) -> None:
     selector = Selector(term, ERLANG_TERMS)
     assert selector.evaluate(SUBJECT) is VERDICTS[verdict]
     assert selector.matches(SUBJECT) is (verdict == "T")
@@ -210,6 +212,7 @@ def test_equal_terms_share_a_selector_which_is_not_that_of_the_other_language() 
 # ----------------------------------------------------------------------------- what is refused
 
 
+@pytest.mark.row("M17")
 @pytest.mark.parametrize(
     ("term", "problem", "position"),
     [
@@ -268,14 +271,15 @@ def test_equal_terms_share_a_selector_which_is_not_that_of_the_other_language() 
         ("true false", "expected the end", 5),
     ],
 )
-def test_m17_what_can_never_be_true_is_explained(term: str, problem: str, position: int) -> None:
+def test_what_can_never_be_true_is_explained(term: str, problem: str, position: int) -> None:
     with pytest.raises(SelectorError) as caught:
         parse_term(term)
     assert (caught.value.problem, caught.value.position) == (problem, position)
     assert len(f"PRECONDITION_FAILED - invalid arg 'rjms_erlang_selector': {caught.value}") < 255
 
 
-def test_m17_terms_nest_so_deep_and_no_deeper() -> None:
+@pytest.mark.row("M17")
+def test_terms_nest_so_deep_and_no_deeper() -> None:
     deepest = "{'not'," * NESTING_MAX + "true" + "}" * NESTING_MAX
     assert to_text(parse_term(deepest)).count("NOT") == NESTING_MAX
     with pytest.raises(SelectorError, match="too many levels inside one another"):
@@ -295,8 +299,9 @@ def test_m17_terms_nest_so_deep_and_no_deeper() -> None:
             parse_term("{'not'," * (NESTING_MAX - 1) + inmost + "}" * (NESTING_MAX - 1))
 
 
+@pytest.mark.row("M17")
 @pytest.mark.parametrize("word", ["and", "or"])
-def test_m17_a_long_row_is_one_level(word: str) -> None:
+def test_a_long_row_is_one_level(word: str) -> None:
     names = [f"n{number}" for number in range(400)]
     term = ident(names[-1])
     for name in names[-2::-1]:
@@ -308,7 +313,8 @@ def test_m17_a_long_row_is_one_level(word: str) -> None:
     assert Selector(term, ERLANG_TERMS).evaluate(message) is (word == "and")
 
 
-def test_m17_a_pattern_has_a_longest_length() -> None:
+@pytest.mark.row("M17")
+def test_a_pattern_has_a_longest_length() -> None:
     start, end = f"{{'like',{ident('a')},<<\"", "\">>,'no_escape'}"
     pattern = "%_" * (PATTERN_LENGTH_MAX // 2)
     message = message_with({"a": "x" * PATTERN_LENGTH_MAX})
@@ -420,8 +426,9 @@ def is_written(tree: naive.Tree) -> bool:
     return all(is_written(part) for part in tree if isinstance(part, tuple) and part)
 
 
+@pytest.mark.row("M17")
 @given(naive.CONDITIONS, st.randoms(use_true_random=False))
-def test_m17_a_term_and_the_selector_of_the_same_condition_have_one_tree(
+def test_a_term_and_the_selector_of_the_same_condition_have_one_tree(
     tree: naive.Tree, random: Random
 ) -> None:
     assume(is_written(tree) and not computes(tree) and not is_simplified(tree))
@@ -496,8 +503,9 @@ def evaluate(tree: naive.Tree, headers: Mapping[str, object]) -> Any:
     raise AssertionError(tree)
 
 
+@pytest.mark.row("M17")
 @given(naive.CONDITIONS, naive.HEADERS, st.randoms(use_true_random=False))
-def test_m17_a_term_says_what_an_interpreter_of_it_says(
+def test_a_term_says_what_an_interpreter_of_it_says(
     tree: naive.Tree, headers: dict[str, object], random: Random
 ) -> None:
     assume(is_written(tree))

@@ -13,7 +13,8 @@ def plain() -> ReadingQueue:
     return ReadingQueue({})
 
 
-def test_a_browser_sees_all_and_removes_nothing_a14(plain: ReadingQueue) -> None:
+@pytest.mark.row("A14")
+def test_a_browser_sees_all_and_removes_nothing(plain: ReadingQueue) -> None:
     plain.publish(*numbers(0, 5))
     browser = plain.browse()
     plain.publish(*numbers(5, 7))
@@ -23,7 +24,8 @@ def test_a_browser_sees_all_and_removes_nothing_a14(plain: ReadingQueue) -> None
     assert plain.queue.unacked_count == 0
 
 
-def test_a_browser_blocks_nobody_a14(plain: ReadingQueue) -> None:
+@pytest.mark.row("A14")
+def test_a_browser_blocks_nobody(plain: ReadingQueue) -> None:
     browser = plain.browse(room=-1)
     consumer = plain.consume()
     plain.publish(*numbers(0, 5))
@@ -31,13 +33,15 @@ def test_a_browser_blocks_nobody_a14(plain: ReadingQueue) -> None:
     assert consumer.bodies == numbers(0, 5)
 
 
-def test_a_browser_sees_new_messages_before_they_are_taken_a14(plain: ReadingQueue) -> None:
+@pytest.mark.row("A14")
+def test_a_browser_sees_new_messages_before_they_are_taken(plain: ReadingQueue) -> None:
     consumer, browser = plain.consume(acknowledges=False), plain.browse()
     plain.publish(*numbers(0, 5))
     assert browser.bodies == consumer.bodies == numbers(0, 5)
 
 
-def test_what_was_taken_meanwhile_is_not_shown_a14(plain: ReadingQueue) -> None:
+@pytest.mark.row("A14")
+def test_what_was_taken_meanwhile_is_not_shown(plain: ReadingQueue) -> None:
     plain.publish(*numbers(0, 6))
     browser = plain.browse(2)
     consumer = plain.consume(4)
@@ -70,7 +74,8 @@ def test_what_a_browser_acknowledges_gives_its_credit_back(plain: ReadingQueue) 
     assert plain.queue.unacked_count == 0
 
 
-def test_a_browser_is_let_go_at_the_end_a14(plain: ReadingQueue) -> None:
+@pytest.mark.row("A14")
+def test_a_browser_is_let_go_at_the_end(plain: ReadingQueue) -> None:
     plain.publish(*numbers(0, 3))
     browser = plain.browse(closes_at_end=True)
     assert browser.bodies == numbers(0, 3)
@@ -80,11 +85,13 @@ def test_a_browser_is_let_go_at_the_end_a14(plain: ReadingQueue) -> None:
     assert browser.bodies == numbers(0, 3)
 
 
-def test_a_browser_of_an_empty_queue_is_let_go_at_once_a14(plain: ReadingQueue) -> None:
+@pytest.mark.row("A14")
+def test_a_browser_of_an_empty_queue_is_let_go_at_once(plain: ReadingQueue) -> None:
     assert plain.browse(closes_at_end=True).is_told_of_end
 
 
-def test_a_browser_with_a_limit_is_let_go_when_it_has_seen_all_a14(plain: ReadingQueue) -> None:
+@pytest.mark.row("A14")
+def test_a_browser_with_a_limit_is_let_go_when_it_has_seen_all(plain: ReadingQueue) -> None:
     plain.publish(*numbers(0, 3))
     browser = plain.browse(2, closes_at_end=True)
     assert not browser.is_told_of_end
@@ -138,7 +145,8 @@ def test_a_browser_may_select(plain: ReadingQueue) -> None:
     assert plain.queue.ready_count == 6
 
 
-def test_a_browser_may_begin_later_a17(plain: ReadingQueue) -> None:
+@pytest.mark.row("A17")
+def test_a_browser_may_begin_later(plain: ReadingQueue) -> None:
     plain.publish(*numbers(0, 2))
     plain.timers.advance(1000)
     plain.publish(*numbers(2, 4))
@@ -161,8 +169,9 @@ def test_a_browser_sees_priorities_in_their_order() -> None:
     assert browser.bodies == [b"4", b"3", b"9", b"2"]
 
 
+@pytest.mark.row("A11")
 @pytest.mark.parametrize("group_type", ["standard", "shared"])
-def test_groups_do_not_concern_browsers_a11(group_type: str) -> None:
+def test_groups_do_not_concern_browsers(group_type: str) -> None:
     queue = ReadingQueue({"x-message-group-type": group_type})
     for number in range(4):
         queue.accept(b"%03d" % number, headers={"JMSXGroupID": "g"})
@@ -174,7 +183,8 @@ def test_groups_do_not_concern_browsers_a11(group_type: str) -> None:
     assert queue.queue.ready_count == 3
 
 
-def test_parked_messages_are_shown_in_their_places_a11() -> None:
+@pytest.mark.row("A11")
+def test_parked_messages_are_shown_in_their_places() -> None:
     queue = ReadingQueue({})
     for number in range(6):
         queue.accept(b"%03d" % number, headers={"k": number % 2})

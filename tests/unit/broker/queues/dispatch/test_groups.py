@@ -42,23 +42,27 @@ def tag(
 # ---------------------------------------------------------------------------- the key
 
 
+@pytest.mark.row("A7")
 @pytest.mark.parametrize("name", ["JMSXGroupID", "JMSXGroupId"])
-def test_the_key_is_a_header_in_either_spelling_a7(name: str) -> None:
+def test_the_key_is_a_header_in_either_spelling(name: str) -> None:
     assert tag({"x": 1, name: "cart-7"}).key == "cart-7"
 
 
-def test_of_both_spellings_the_one_that_clients_write_counts_a7() -> None:
+@pytest.mark.row("A7")
+def test_of_both_spellings_the_one_that_clients_write_counts() -> None:
     assert tag({"JMSXGroupId": "book", "JMSXGroupID": "code"}).key == "code"
     assert tag({"JMSXGroupId": "book", "JMSXGroupID": None}).key == "book"
 
 
-def test_the_key_is_the_header_that_the_queue_names_a7() -> None:
+@pytest.mark.row("A7")
+def test_the_key_is_the_header_that_the_queue_names() -> None:
     assert tag({"cart": "7", "JMSXGroupID": "x"}, header="cart").key == "7"
     assert tag({"JMSXGroupID": "x"}, header="cart").key is None
 
 
+@pytest.mark.row("A10")
 @pytest.mark.parametrize("headers", [None, {}, {"other": "x"}])
-def test_a_message_may_have_no_group_a10(headers: dict[str, Any] | None) -> None:
+def test_a_message_may_have_no_group(headers: dict[str, Any] | None) -> None:
     assert tag(headers) == (None, 0)
     assert tag(headers, default="qpid.no-group") == ("qpid.no-group", 0)
 
@@ -94,7 +98,8 @@ def test_a_group_is_made_once_for_each_key() -> None:
     assert len(groups) == 2
 
 
-def test_the_default_group_is_for_shared_ones_a10() -> None:
+@pytest.mark.row("A10")
+def test_the_default_group_is_for_shared_ones() -> None:
     message = make_message(b"")
     assert Groups("standard", default="mine").keys(message).key is None
     assert Groups("shared").keys(message).key == DEFAULT_GROUP == "qpid.no-group"
@@ -211,7 +216,8 @@ def shared() -> GroupQueue:
     return GroupQueue(SHARED)
 
 
-def test_a_standard_group_stays_with_its_consumer_though_all_is_acked_a8(
+@pytest.mark.row("A8")
+def test_a_standard_group_stays_with_its_consumer_though_all_is_acked(
     standard: GroupQueue,
 ) -> None:
     first, second = standard.consume(), standard.consume()
@@ -224,7 +230,8 @@ def test_a_standard_group_stays_with_its_consumer_though_all_is_acked_a8(
     assert names(second) == ["b1", "b2", "b3", "b4", "b5"]
 
 
-def test_a_standard_group_waits_for_its_consumer_a8(standard: GroupQueue) -> None:
+@pytest.mark.row("A8")
+def test_a_standard_group_waits_for_its_consumer(standard: GroupQueue) -> None:
     first, second = standard.consume(1), standard.consume(1)
     standard.put("a1", "a2", "a3", "b1")
     assert (names(first), names(second)) == (["a1"], ["b1"])
@@ -246,7 +253,8 @@ def test_new_groups_are_dealt_out_in_turn(standard: GroupQueue) -> None:
     ]
 
 
-def test_a_shared_group_is_pinned_only_while_something_of_it_is_unacked_a9(
+@pytest.mark.row("A9")
+def test_a_shared_group_is_pinned_only_while_something_of_it_is_unacked(
     shared: GroupQueue,
 ) -> None:
     first, second = shared.consume(2), shared.consume(2)
@@ -261,7 +269,8 @@ def test_a_shared_group_is_pinned_only_while_something_of_it_is_unacked_a9(
     assert (names(first), names(second)) == (["a1", "a2", "a3"], ["a4"])
 
 
-def test_a_freed_shared_group_goes_to_who_is_willing_a9(shared: GroupQueue) -> None:
+@pytest.mark.row("A9")
+def test_a_freed_shared_group_goes_to_who_is_willing(shared: GroupQueue) -> None:
     first, second = shared.consume(1), shared.consume(1)
     shared.put("a1", "a2")
     entry = first.take_unacked()[0]
@@ -287,8 +296,9 @@ def test_groups_that_become_free_at_once_are_dealt_out_in_turn(shared: GroupQueu
     assert all(4 <= len(other.bodies) <= 6 for other in others)
 
 
+@pytest.mark.row("A12")
 @BOTH
-def test_a_busy_group_holds_up_nobody_behind_it_a12(arguments: dict[str, object]) -> None:
+def test_a_busy_group_holds_up_nobody_behind_it(arguments: dict[str, object]) -> None:
     queue = GroupQueue(arguments)
     slow, other = queue.consume(1), queue.consume(1)
     queue.put("a0", *[f"a{number}" for number in range(1, 10_000)], "b1")
@@ -299,7 +309,8 @@ def test_a_busy_group_holds_up_nobody_behind_it_a12(arguments: dict[str, object]
         assert names(slow)[-1] == f"a{number}"
 
 
-def test_a_message_without_a_group_goes_to_anybody_in_a_standard_queue_a10(
+@pytest.mark.row("A10")
+def test_a_message_without_a_group_goes_to_anybody_in_a_standard_queue(
     standard: GroupQueue,
 ) -> None:
     first, second = standard.consume(), standard.consume()
@@ -307,21 +318,24 @@ def test_a_message_without_a_group_goes_to_anybody_in_a_standard_queue_a10(
     assert (names(first), names(second)) == (["a1", "-2"], ["-1", "-3"])
 
 
-def test_messages_without_a_group_are_one_group_in_a_shared_queue_a10(shared: GroupQueue) -> None:
+@pytest.mark.row("A10")
+def test_messages_without_a_group_are_one_group_in_a_shared_queue(shared: GroupQueue) -> None:
     first, second = shared.consume(), shared.consume()
     shared.put("-1", "-2", "a1", "-3")
     assert (names(first), names(second)) == (["-1", "-2", "-3"], ["a1"])
     assert "qpid.no-group" in shared.groups.by_key
 
 
-def test_the_default_group_may_be_named_a10() -> None:
+@pytest.mark.row("A10")
+def test_the_default_group_may_be_named() -> None:
     queue = GroupQueue({**SHARED, "x-message-group-default": "a"})
     first, second = queue.consume(), queue.consume()
     queue.put("a1", "-1", "b1")
     assert (names(first), names(second)) == (["a1", "-1"], ["b1"])
 
 
-def test_qpid_s_names_make_the_same_queues_a7_a9() -> None:
+@pytest.mark.row("A7", "A9")
+def test_qpid_s_names_make_the_same_queues() -> None:
     queue = GroupQueue({"qpid.group_header_key": "cart", "qpid.shared_msg_group": 1})
     first, second = queue.consume(), queue.consume()
     for body, cart in ((b"1", "x"), (b"2", "y"), (b"3", "x")):
@@ -333,8 +347,9 @@ def test_qpid_s_names_make_the_same_queues_a7_a9() -> None:
     assert first.bodies == [b"1", b"3"]
 
 
+@pytest.mark.row("A13")
 @BOTH
-def test_a_cart_is_never_with_two_consumers_a13(arguments: dict[str, object]) -> None:
+def test_a_cart_is_never_with_two_consumers(arguments: dict[str, object]) -> None:
     queue = GroupQueue(arguments)
     consumers = [queue.consume(1) for _ in range(4)]
     carts = "abcdefghij"
@@ -371,7 +386,8 @@ def test_a_released_message_keeps_its_place_in_the_group(arguments: dict[str, ob
     assert queue.queue.ready_count == 0
 
 
-def test_a_standard_group_comes_back_to_who_released_it_a8(standard: GroupQueue) -> None:
+@pytest.mark.row("A8")
+def test_a_standard_group_comes_back_to_who_released_it(standard: GroupQueue) -> None:
     first, second = standard.consume(2), standard.consume(2)
     standard.put("a1", "a2")
     first.release(1)
@@ -379,7 +395,8 @@ def test_a_standard_group_comes_back_to_who_released_it_a8(standard: GroupQueue)
     assert (names(first), names(second)) == (["a1", "a2", "a1"], [])
 
 
-def test_a_consumer_that_does_not_acknowledge_pins_no_shared_group_a9(shared: GroupQueue) -> None:
+@pytest.mark.row("A9")
+def test_a_consumer_that_does_not_acknowledge_pins_no_shared_group(shared: GroupQueue) -> None:
     first, second = shared.consume(acknowledges=False), shared.consume(acknowledges=False)
     shared.put("a1", "a2")  # in one turn, and so to one of them
     assert (names(first), names(second)) == (["a1", "a2"], [])
@@ -389,7 +406,8 @@ def test_a_consumer_that_does_not_acknowledge_pins_no_shared_group_a9(shared: Gr
     assert shared.queue.unacked_count == 0
 
 
-def test_what_waited_for_a_group_goes_on_when_it_is_handed_over_without_acks_a9(
+@pytest.mark.row("A9")
+def test_what_waited_for_a_group_goes_on_when_it_is_handed_over_without_acks(
     shared: GroupQueue,
 ) -> None:
     """``slow`` has the group; behind it one is waiting that takes all there is."""
@@ -404,7 +422,8 @@ def test_what_waited_for_a_group_goes_on_when_it_is_handed_over_without_acks_a9(
     assert names(fast) == ["b1", "a2", "a3"]
 
 
-def test_a_group_that_is_freed_by_a_full_output_goes_on_at_once_a9(shared: GroupQueue) -> None:
+@pytest.mark.row("A9")
+def test_a_group_that_is_freed_by_a_full_output_goes_on_at_once(shared: GroupQueue) -> None:
     """What it had was settled when it was handed over, and it can take no more."""
     full = shared.consume(acknowledges=False, room=1)
     other = shared.consume()
@@ -444,7 +463,8 @@ def test_what_a_leaver_had_goes_to_another_in_order(arguments: dict[str, object]
     assert other.redelivered == [True, True, False, False]
 
 
-def test_the_idle_groups_of_a_leaver_are_anybody_s_a8(standard: GroupQueue) -> None:
+@pytest.mark.row("A8")
+def test_the_idle_groups_of_a_leaver_are_anybody_s(standard: GroupQueue) -> None:
     leaver, other = standard.consume(1), standard.consume()
     standard.put("a1", "b1")
     leaver.ack()
@@ -580,8 +600,9 @@ def test_what_a_get_has_passed_over_is_still_delivered(standard: GroupQueue) -> 
 # ----------------------------------------------------------------------- other policies
 
 
+@pytest.mark.row("A11")
 @BOTH
-def test_browsers_see_every_group_a11(arguments: dict[str, object]) -> None:
+def test_browsers_see_every_group(arguments: dict[str, object]) -> None:
     queue = GroupQueue(arguments)
     owner, idle = queue.consume(1), queue.consume(1)
     queue.put("a1", "a2", "b1", "b2", "a3")

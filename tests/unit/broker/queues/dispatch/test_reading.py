@@ -35,7 +35,8 @@ def log() -> ReadingQueue:
 # -------------------------------------------------------------------------- what is read
 
 
-def test_every_reader_sees_everything_and_nothing_goes_a15(log: ReadingQueue) -> None:
+@pytest.mark.row("A15")
+def test_every_reader_sees_everything_and_nothing_goes(log: ReadingQueue) -> None:
     log.publish(*numbers(0, 5))
     early, late = log.consume(), log.consume(acknowledges=False)
     log.publish(*numbers(5, 8))
@@ -44,7 +45,8 @@ def test_every_reader_sees_everything_and_nothing_goes_a15(log: ReadingQueue) ->
     assert log.bodies == numbers(0, 8)
 
 
-def test_fifty_readers_share_one_copy_of_each_message_a15(log: ReadingQueue) -> None:
+@pytest.mark.row("A15")
+def test_fifty_readers_share_one_copy_of_each_message(log: ReadingQueue) -> None:
     log.publish(*numbers(0, 100))
     readers = [log.consume() for _ in range(50)]
     for number in range(100):
@@ -55,7 +57,8 @@ def test_fifty_readers_share_one_copy_of_each_message_a15(log: ReadingQueue) -> 
     assert all(not one.heap and not one.shelf for one in dispatcher._readers.values())
 
 
-def test_acks_and_nacks_give_credit_back_and_change_nothing_a15(log: ReadingQueue) -> None:
+@pytest.mark.row("A15")
+def test_acks_and_nacks_give_credit_back_and_change_nothing(log: ReadingQueue) -> None:
     log.publish(*numbers(0, 9))
     reader = log.consume(3)
     assert reader.bodies == numbers(0, 3)
@@ -92,7 +95,8 @@ def test_readings_are_counted_as_unacked(log: ReadingQueue) -> None:
     assert len(other.bodies) == 4
 
 
-def test_get_shows_the_first_every_time_a15(log: ReadingQueue) -> None:
+@pytest.mark.row("A15")
+def test_get_shows_the_first_every_time(log: ReadingQueue) -> None:
     assert log.queue.get() is None
     log.publish(*numbers(0, 3))
     first, second = log.queue.get(), log.queue.get()
@@ -210,8 +214,9 @@ def got(queue: ReadingQueue) -> bytes | None:
     return entry.message.body
 
 
+@pytest.mark.row("A18")
 @pytest.mark.parametrize("arguments", [NON_DESTRUCTIVE, PRIORITIES, SORTED], ids=str)
-def test_get_shows_the_first_of_which_the_default_selector_is_true_a18(
+def test_get_shows_the_first_of_which_the_default_selector_is_true(
     arguments: dict[str, object],
 ) -> None:
     queue = with_filters(
@@ -230,8 +235,9 @@ def test_get_shows_the_first_of_which_the_default_selector_is_true_a18(
     assert queue.bodies == [b"new blue", b"new red"]
 
 
+@pytest.mark.row("A18")
 @pytest.mark.parametrize("arguments", [NON_DESTRUCTIVE, PRIORITIES], ids=["log", "priorities"])
-def test_get_shows_the_first_within_the_default_replay_period_a18(
+def test_get_shows_the_first_within_the_default_replay_period(
     arguments: dict[str, object],
 ) -> None:
     queue = with_filters(arguments, recent=("x-qpid-replay-period", "10"))
@@ -245,14 +251,16 @@ def test_get_shows_the_first_within_the_default_replay_period_a18(
     assert got(queue) is None
 
 
+@pytest.mark.row("A18")
 @pytest.mark.parametrize("period", ["0", "-5"])
-def test_get_shows_nothing_where_only_what_is_to_come_is_shown_a18(period: str) -> None:
+def test_get_shows_nothing_where_only_what_is_to_come_is_shown(period: str) -> None:
     queue = with_filters(NON_DESTRUCTIVE, recent=("x-qpid-replay-period", period))
     queue.publish(b"now")
     assert got(queue) is None
 
 
-def test_selector_and_replay_period_hold_for_get_together_a18() -> None:
+@pytest.mark.row("A18")
+def test_selector_and_replay_period_hold_for_get_together() -> None:
     queue = with_filters(
         NON_DESTRUCTIVE,
         recent=("x-qpid-replay-period", "10"),
@@ -268,7 +276,8 @@ def test_selector_and_replay_period_hold_for_get_together_a18() -> None:
     assert got(queue) == b"right"
 
 
-def test_get_looks_at_each_message_of_a_log_once_a18(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.row("A18")
+def test_get_looks_at_each_message_of_a_log_once(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = with_filters(NON_DESTRUCTIVE, colour=("x-filter-jms-selector", "colour = 'red'"))
     looks: list[QueueEntry] = []
     matches = Getter._is_true_of
@@ -287,7 +296,8 @@ def test_get_looks_at_each_message_of_a_log_once_a18(monkeypatch: pytest.MonkeyP
     assert len(looks) == 53
 
 
-def test_get_goes_back_for_what_was_held_a18() -> None:
+@pytest.mark.row("A18")
+def test_get_goes_back_for_what_was_held() -> None:
     queue = with_filters(
         {**NON_DESTRUCTIVE, "x-hold-on-publish": True},
         colour=("x-filter-jms-selector", "colour = 'red'"),
@@ -304,10 +314,11 @@ def test_get_goes_back_for_what_was_held_a18() -> None:
 # ------------------------------------------------------------------------ where they begin
 
 
+@pytest.mark.row("A17")
 @pytest.mark.parametrize(
     "arguments", [NON_DESTRUCTIVE, PRIORITIES, {}], ids=["log", "priorities", "browser"]
 )
-def test_what_comes_before_a_start_in_the_future_is_not_shown_a17(
+def test_what_comes_before_a_start_in_the_future_is_not_shown(
     arguments: dict[str, object],
 ) -> None:
     queue = ReadingQueue(arguments)
@@ -323,6 +334,7 @@ def test_what_comes_before_a_start_in_the_future_is_not_shown_a17(
     assert reader.bodies == [b"3"]
 
 
+@pytest.mark.row("A17")
 @pytest.mark.parametrize(
     ("start", "first"),
     [
@@ -336,7 +348,7 @@ def test_what_comes_before_a_start_in_the_future_is_not_shown_a17(
     ],
 )
 @pytest.mark.parametrize("arguments", [NON_DESTRUCTIVE, PRIORITIES], ids=["log", "priorities"])
-def test_a_reader_begins_where_it_asked_a17(
+def test_a_reader_begins_where_it_asked(
     arguments: dict[str, object], start: Start, first: int
 ) -> None:
     queue = ReadingQueue(arguments)
@@ -346,11 +358,12 @@ def test_a_reader_begins_where_it_asked_a17(
     assert reader.bodies == numbers(first, 12)
 
 
+@pytest.mark.row("A17")
 @pytest.mark.parametrize("arguments", [NON_DESTRUCTIVE, PRIORITIES], ids=["log", "priorities"])
 @pytest.mark.parametrize(
     ("ago_ms", "first"), [(10_000, 0), (5_000, 0), (4_999, 1), (1_000, 4), (999, 5), (0, 5)]
 )
-def test_a_reader_begins_at_an_instant_a17(
+def test_a_reader_begins_at_an_instant(
     arguments: dict[str, object], ago_ms: int, first: int
 ) -> None:
     queue = ReadingQueue(arguments)
@@ -385,7 +398,8 @@ def test_an_offset_that_is_gone_is_the_next_that_is_there(log: ReadingQueue) -> 
 # ------------------------------------------------------------- what happens under a reader
 
 
-def test_what_expires_before_a_reader_comes_to_it_is_not_shown_a28(log: ReadingQueue) -> None:
+@pytest.mark.row("A28")
+def test_what_expires_before_a_reader_comes_to_it_is_not_shown(log: ReadingQueue) -> None:
     log.publish(*numbers(0, 500))
     slow, fast = log.consume(10), log.consume()
     log.queue.drop(log.queue.ready_entries()[5:450], "expired")
@@ -398,7 +412,8 @@ def test_what_expires_before_a_reader_comes_to_it_is_not_shown_a28(log: ReadingQ
     assert log.bodies == numbers(0, 5) + numbers(450, 500)
 
 
-def test_messages_expire_from_a_non_destructive_queue_a28() -> None:
+@pytest.mark.row("A28")
+def test_messages_expire_from_a_non_destructive_queue() -> None:
     queue = ReadingQueue({**NON_DESTRUCTIVE, "x-message-ttl": 1000})
     reader = queue.consume()
     queue.publish(*numbers(0, 3))
@@ -475,7 +490,8 @@ def test_a_reader_of_a_sorted_queue_never_sees_anything_twice() -> None:
     assert reader.bodies == [b"a", b"b", b"0", b"c", b"d"]
 
 
-def test_readers_of_last_values_see_what_is_current_a15() -> None:
+@pytest.mark.row("A15")
+def test_readers_of_last_values_see_what_is_current() -> None:
     queue = ReadingQueue(LAST_VALUES)
     early = queue.consume()
     for number, key in enumerate("abab"):
@@ -489,7 +505,8 @@ def test_readers_of_last_values_see_what_is_current_a15() -> None:
     assert queue.bodies == [b"b3", b"a4"]
 
 
-def test_what_is_replaced_for_a_slow_reader_is_passed_over_a15() -> None:
+@pytest.mark.row("A15")
+def test_what_is_replaced_for_a_slow_reader_is_passed_over() -> None:
     queue = ReadingQueue(LAST_VALUES)
     reader = queue.consume(1)
     for number in range(1000):
@@ -655,7 +672,8 @@ def test_waiting_readers_cost_nothing(log: ReadingQueue) -> None:
     assert busy.bodies == numbers(0, 2)
 
 
-def test_a_reader_that_closes_at_the_end_is_let_go_a14(log: ReadingQueue) -> None:
+@pytest.mark.row("A14")
+def test_a_reader_that_closes_at_the_end_is_let_go(log: ReadingQueue) -> None:
     log.publish(*numbers(0, 3))
     reader = log.consume(closes_at_end=True)
     assert reader.bodies == numbers(0, 3)

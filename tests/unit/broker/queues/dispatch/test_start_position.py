@@ -23,6 +23,7 @@ def refusal(arguments: dict[str, object]) -> str:
     return caught.value.explanation
 
 
+@pytest.mark.row("A17")
 @pytest.mark.parametrize(
     ("value", "start"),
     [
@@ -40,7 +41,7 @@ def refusal(arguments: dict[str, object]) -> str:
         ("1Y", Start("time", NOW_MS - 365 * 24 * HOUR_MS)),
     ],
 )
-def test_a_stream_offset_is_read_as_rabbitmq_reads_it_a17(value: object, start: Start) -> None:
+def test_a_stream_offset_is_read_as_rabbitmq_reads_it(value: object, start: Start) -> None:
     assert start_of({"x-stream-offset": value}) == start
 
 
@@ -66,6 +67,7 @@ def test_any_other_stream_offset_is_refused(value: object, problem: str) -> None
     )
 
 
+@pytest.mark.row("A17")
 @pytest.mark.parametrize(
     ("value", "start"),
     [
@@ -84,7 +86,7 @@ def test_any_other_stream_offset_is_refused(value: object, problem: str) -> None
         (-1e300, Start("time", NOW_MS + 10**18)),
     ],
 )
-def test_a_replay_period_is_seconds_before_now_a17(value: object, start: Start) -> None:
+def test_a_replay_period_is_seconds_before_now(value: object, start: Start) -> None:
     assert start_of({"x-qpid-replay-period": value}) == start
 
 
@@ -118,16 +120,19 @@ def test_a_consumer_that_says_nothing_starts_where_its_queue_says() -> None:
     assert start_of({}) == FIRST
 
 
-def test_a_default_replay_period_is_inherited_a18() -> None:
+@pytest.mark.row("A18")
+def test_a_default_replay_period_is_inherited() -> None:
     assert start_of({}, ("3600",)) == Start("time", NOW_MS - HOUR_MS)
 
 
-def test_of_several_default_replay_periods_the_shortest_holds_a18() -> None:
+@pytest.mark.row("A18")
+def test_of_several_default_replay_periods_the_shortest_holds() -> None:
     assert start_of({}, ("3600", "60", "600")) == Start("time", NOW_MS - 60_000)
     assert start_of({}, ("3600", "0", "600")) == NEXT
     assert start_of({}, ("0", "0.0001")) == NEXT
     assert start_of({}, ("3600", "0", "-5")) == Start("time", NOW_MS + 5000)
 
 
-def test_a_start_of_its_own_comes_before_an_inherited_one_a18() -> None:
+@pytest.mark.row("A18")
+def test_a_start_of_its_own_comes_before_an_inherited_one() -> None:
     assert start_of({"x-stream-offset": 5}, ("0",)) == Start("offset", 5)

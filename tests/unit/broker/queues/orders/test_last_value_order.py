@@ -50,7 +50,8 @@ def get(queue: Queue) -> QueueEntry:
     return entry
 
 
-def test_a_newer_value_takes_the_place_of_the_older_a6(queue: Queue, order: LastValueOrder) -> None:
+@pytest.mark.row("A6")
+def test_a_newer_value_takes_the_place_of_the_older(queue: Queue, order: LastValueOrder) -> None:
     publish(queue, "ibm 1", "IBM")
     publish(queue, "sun 1", "SUN")
     publish(queue, "ibm 2", "IBM")
@@ -58,9 +59,8 @@ def test_a_newer_value_takes_the_place_of_the_older_a6(queue: Queue, order: Last
     assert (queue.ready_count, queue.ready_bytes, queue.settled_count) == (2, 10, 1)
 
 
-def test_messages_without_the_key_are_never_replaced_a6(
-    queue: Queue, order: LastValueOrder
-) -> None:
+@pytest.mark.row("A6")
+def test_messages_without_the_key_are_never_replaced(queue: Queue, order: LastValueOrder) -> None:
     for number in range(3):
         publish(queue, f"bare {number}")
     headers = Table({KEY: None})

@@ -52,13 +52,15 @@ def order_of(order: EntryOrder, priorities: Sequence[int | None]) -> list[int | 
 # --------------------------------------------------------------------- x-max-priority
 
 
-def test_higher_priorities_come_first_and_equal_ones_as_they_arrived_a4(turn: ManualTurn) -> None:
+@pytest.mark.row("A4")
+def test_higher_priorities_come_first_and_equal_ones_as_they_arrived(turn: ManualTurn) -> None:
     queue = Queue("q", rabbitmq_levels(9), turn)
     publish(queue, 1, 9, 0, 9, 5, 1)
     assert bodies(queue) == ["1:9", "3:9", "4:5", "0:1", "5:1", "2:0"]
 
 
-def test_no_priority_is_0_for_rabbitmq_a4(turn: ManualTurn) -> None:
+@pytest.mark.row("A4")
+def test_no_priority_is_0_for_rabbitmq(turn: ManualTurn) -> None:
     queue = Queue("q", rabbitmq_levels(9), turn)
     publish(queue, None, 1, 0, None)
     assert bodies(queue) == ["1:1", "0:-", "2:0", "3:-"]
@@ -87,6 +89,7 @@ def test_with_0_all_are_of_one_level() -> None:
 # ------------------------------------------------------------------ x-qpid-priorities
 
 
+@pytest.mark.row("A4")
 @pytest.mark.parametrize(
     ("levels", "of_priority"),
     [
@@ -98,25 +101,28 @@ def test_with_0_all_are_of_one_level() -> None:
         (12, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
     ],
 )
-def test_qpids_levels_are_centred_on_priority_4_a4(levels: int, of_priority: list[int]) -> None:
+def test_qpids_levels_are_centred_on_priority_4(levels: int, of_priority: list[int]) -> None:
     published = [*range(10)]
     expected = sorted(published, key=lambda priority: -of_priority[priority])
     assert order_of(qpid_levels(levels), published) == expected
 
 
-def test_three_levels_are_low_default_and_high_c2(turn: ManualTurn) -> None:
+@pytest.mark.row("C2")
+def test_three_levels_are_low_default_and_high(turn: ManualTurn) -> None:
     queue = Queue("q", qpid_levels(3), turn)
     publish(queue, 0, 3, 4, None, 5, 9, 200)
     assert bodies(queue) == ["4:5", "5:9", "6:200", "2:4", "3:-", "0:0", "1:3"]
 
 
-def test_no_priority_is_4_for_qpid_c3(turn: ManualTurn) -> None:
+@pytest.mark.row("C3")
+def test_no_priority_is_4_for_qpid(turn: ManualTurn) -> None:
     queue = Queue("q", qpid_levels(10), turn)
     publish(queue, 3, None, 4, 5)
     assert bodies(queue) == ["3:5", "1:-", "2:4", "0:3"]
 
 
-def test_who_sets_no_priority_gets_first_in_first_out_c3() -> None:
+@pytest.mark.row("C3")
+def test_who_sets_no_priority_gets_first_in_first_out() -> None:
     for order in (qpid_levels(10), qpid_levels(3), rabbitmq_levels(9)):
         queue = Queue("q", order, ManualTurn())
         publish(queue, *[None] * 100)
@@ -132,8 +138,9 @@ def test_qpids_default_priority_can_be_another(turn: ManualTurn) -> None:
 # ----------------------------------------------------------------------------- strict
 
 
+@pytest.mark.row("C1")
 @pytest.mark.parametrize("depth", [100, 20_000])
-def test_one_high_message_behind_many_low_ones_is_next_c1(turn: ManualTurn, depth: int) -> None:
+def test_one_high_message_behind_many_low_ones_is_next(turn: ManualTurn, depth: int) -> None:
     queue = Queue("q", rabbitmq_levels(9), turn)
     publish(queue, *[0] * depth, 1)
     entry = queue.get()
@@ -153,7 +160,8 @@ def test_a_higher_one_is_next_though_lower_ones_were_delivered_before(turn: Manu
     assert consumer.bodies == [b"0:1", b"1:1", b"4:7"]
 
 
-def test_a_released_entry_returns_to_its_place_in_its_level_a4(turn: ManualTurn) -> None:
+@pytest.mark.row("A4")
+def test_a_released_entry_returns_to_its_place_in_its_level(turn: ManualTurn) -> None:
     queue = Queue("q", rabbitmq_levels(9), turn)
     publish(queue, 5, 5, 7, 5)
     high, first, second = queue.acquire(3)

@@ -47,25 +47,29 @@ def settle(order: SortedOrder, entry: QueueEntry) -> None:
     order.discard(entry)
 
 
-def test_texts_come_out_in_ascending_order_a5() -> None:
+@pytest.mark.row("A5")
+def test_texts_come_out_in_ascending_order() -> None:
     queue = make_queue(SortedOrder("k"))
     publish(queue, "b", "10", "a", "B", "9", "")
     assert bodies(queue) == ["5:", "1:10", "4:9", "3:B", "2:a", "0:b"]
 
 
-def test_messages_without_the_header_come_first_as_they_arrived_a5() -> None:
+@pytest.mark.row("A5")
+def test_messages_without_the_header_come_first_as_they_arrived() -> None:
     queue = make_queue(SortedOrder("k"))
     publish(queue, "", None, "a", None)
     assert bodies(queue) == ["1:None", "3:None", "0:", "2:a"]
 
 
-def test_equal_keys_keep_the_order_of_their_arrival_a5() -> None:
+@pytest.mark.row("A5")
+def test_equal_keys_keep_the_order_of_their_arrival() -> None:
     queue = make_queue(SortedOrder("k"))
     publish(queue, "b", "a", "b", "a", "b")
     assert bodies(queue) == ["1:a", "3:a", "0:b", "2:b", "4:b"]
 
 
-def test_values_of_other_types_are_sorted_by_their_text_a5() -> None:
+@pytest.mark.row("A5")
+def test_values_of_other_types_are_sorted_by_their_text() -> None:
     queue = make_queue(SortedOrder("k"))
     publish(queue, True, 10, "9", 2.5)
     assert bodies(queue) == ["1:10", "3:2.5", "2:9", "0:True"]
@@ -97,7 +101,8 @@ def test_a_smaller_key_that_comes_later_is_next() -> None:
     assert bodies(queue) == ["3:a", "2:z"]
 
 
-def test_a_released_entry_returns_to_its_place_a5() -> None:
+@pytest.mark.row("A5")
+def test_a_released_entry_returns_to_its_place() -> None:
     queue = make_queue(SortedOrder("k"))
     publish(queue, "a", "b", "b", "c")
     _first, second, third = queue.acquire(3)

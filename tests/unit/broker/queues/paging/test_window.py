@@ -200,7 +200,8 @@ class TestDurable:
         assert read(again) == [b"0003", b"0015", b"0020", b"0021"]
         assert [entry.delivery_count for entry in again] == [1, 1, 0, 0]
 
-    def test_many_that_come_back_leave_memory_again_with_their_counts_b1(self) -> None:
+    @pytest.mark.row("B1")
+    def test_many_that_come_back_leave_memory_again_with_their_counts(self) -> None:
         paged = deep(50)
         paged.queue.release(paged.queue.acquire(40))
         paged.settle_down()
@@ -239,7 +240,8 @@ class TestDurable:
         assert read(entries) == bodies(0, 40)
         assert [entry.message.position > 0 for entry in entries] == [True, False] * 20
 
-    def test_priorities_stay_strict_c1(self) -> None:
+    @pytest.mark.row("C1")
+    def test_priorities_stay_strict(self) -> None:
         paged = durable(rabbitmq_levels(9))
         for number in range(60):
             publish(paged, 1, priority=number % 3)
@@ -574,7 +576,8 @@ class TestSpooling:
         assert paged_count(paged) == 0
         assert paged.content_store.spooled == []
 
-    def test_above_the_mark_they_are_spooled_and_keep_their_order_c8(self) -> None:
+    @pytest.mark.row("C8")
+    def test_above_the_mark_they_are_spooled_and_keep_their_order(self) -> None:
         paged = transient()
         publish(paged, 50, position=TRANSIENT)
         set_spooling(paged.environment, [paged.queue], True)
@@ -588,7 +591,8 @@ class TestSpooling:
         assert {entry.message.position for entry in entries} == {TRANSIENT}
         assert paged.content_store.spooled == [], "in memory and in the spool"
 
-    def test_priorities_are_strict_after_the_spool_c8(self) -> None:
+    @pytest.mark.row("C8")
+    def test_priorities_are_strict_after_the_spool(self) -> None:
         paged = transient(rabbitmq_levels(9))
         set_spooling(paged.environment, [paged.queue], True)
         for number in range(40):
@@ -666,8 +670,9 @@ class TestSpooling:
         assert len(paged.content_store.spooled) > 10
         assert read(paged.queue.acquire(40)) == bodies(0, 40)
 
+    @pytest.mark.row("A24")
     @pytest.mark.parametrize("counts", [False, True], ids=["rabbitmq", "qpid"])
-    def test_flow_to_disk_keeps_so_much_in_memory_as_the_limit_says_a24(self, counts: bool) -> None:
+    def test_flow_to_disk_keeps_so_much_in_memory_as_the_limit_says(self, counts: bool) -> None:
         paged = transient()
         overflow = paged.queue.overflow = Overflow(
             paged.queue,

@@ -91,6 +91,7 @@ def bearing(value: object) -> Message:
 # ------------------------------------------------------------------------------ the header
 
 
+@pytest.mark.row("S9")
 @pytest.mark.parametrize(
     "value",
     [
@@ -100,7 +101,7 @@ def bearing(value: object) -> Message:
         *("100", "+100", "0100"),
     ],
 )
-def test_s9_delay_is_a_number_of_any_type_or_a_text_with_one(value: object) -> None:
+def test_delay_is_a_number_of_any_type_or_a_text_with_one(value: object) -> None:
     assert delay_ms_of(bearing(value)) == 100
 
 
@@ -145,7 +146,8 @@ def test_message_without_headers_has_no_delay() -> None:
 # ---------------------------------------------------------------------------- when they go
 
 
-def test_s9_entry_goes_at_its_time_and_no_earlier(place: DelayPlace) -> None:
+@pytest.mark.row("S9")
+def test_entry_goes_at_its_time_and_no_earlier(place: DelayPlace) -> None:
     place.publish(b"m", headers={"x-delay": 1000})
     assert place.queue.held_count == 1
     place.pass_time(999)
@@ -163,8 +165,9 @@ def test_nothing_is_ever_ready_even_what_is_due_at_once(place: DelayPlace) -> No
     assert place.onward.sent == [b"m"]
 
 
+@pytest.mark.row("S9")
 @given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 60))
-def test_s9_entries_go_in_the_order_of_their_times_whoever_came_first(
+def test_entries_go_in_the_order_of_their_times_whoever_came_first(
     delays: list[int], pause_ms: int
 ) -> None:
     """Also those that are due together, because nobody looked for a while."""

@@ -44,7 +44,8 @@ def test_a_message_expires_at_its_millisecond_and_not_before(place: TimedQueue) 
     assert place.deaths.reasons == ["expired"]
 
 
-def test_a_message_behind_one_that_lives_longer_expires_in_its_time_a28(place: TimedQueue) -> None:
+@pytest.mark.row("A28")
+def test_a_message_behind_one_that_lives_longer_expires_in_its_time(place: TimedQueue) -> None:
     place.publish(b"long", 5000)
     place.publish(b"for ever")
     place.publish(b"short", 10)
@@ -160,6 +161,7 @@ def test_the_shorter_of_message_and_queue_counts(
     assert first(place).expires_at_ms == place.now_ms + expected_ms
 
 
+@pytest.mark.row("A16")
 @pytest.mark.parametrize(
     ("own_ms", "queue_ms", "min_ms", "max_ms", "expected_ms"),
     [
@@ -180,7 +182,7 @@ def test_the_shorter_of_message_and_queue_counts(
         (50, None, 0, 0, 50),  # 0 is no bound
     ],
 )
-def test_bounds_on_the_time_to_live_a16(
+def test_bounds_on_the_time_to_live(
     place: TimedQueue,
     own_ms: int | None,
     queue_ms: int | None,
@@ -302,7 +304,8 @@ def test_a_clock_set_back_between_the_timer_and_its_dispatch_loses_no_timer(
 # --------------------------------------------------------------------- expiry-check-period
 
 
-def test_with_a_period_the_timer_drops_at_most_once_in_it_c9(place: TimedQueue) -> None:
+@pytest.mark.row("C9")
+def test_with_a_period_the_timer_drops_at_most_once_in_it(place: TimedQueue) -> None:
     place.expire(sweep_ms=1000)
     place.publish(b"1", 10)
     place.pass_time(10)
@@ -315,8 +318,9 @@ def test_with_a_period_the_timer_drops_at_most_once_in_it_c9(place: TimedQueue) 
     assert place.deaths.bodies == [b"1", b"2", b"3"]
 
 
+@pytest.mark.row("C9")
 @pytest.mark.parametrize("sweep_ms", [0, 30_000])
-def test_without_a_sweep_nothing_expired_is_delivered_or_got_c9(
+def test_without_a_sweep_nothing_expired_is_delivered_or_got(
     place: TimedQueue, sweep_ms: int
 ) -> None:
     place.expire(sweep_ms=sweep_ms)
@@ -336,7 +340,8 @@ def test_without_a_sweep_nothing_expired_is_delivered_or_got_c9(
     assert place.deaths.bodies[-3:] == [b"1", b"2", b"3"]
 
 
-def test_a_lazy_queue_drops_nothing_by_itself_c9(place: TimedQueue) -> None:
+@pytest.mark.row("C9")
+def test_a_lazy_queue_drops_nothing_by_itself(place: TimedQueue) -> None:
     place.expire(sweep_ms=0)
     place.publish(b"m", 10)
     place.pass_time(10 * LOOK_AGAIN_MS)

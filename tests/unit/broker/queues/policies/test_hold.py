@@ -61,8 +61,9 @@ def bearing(**headers: object) -> Message:
 # ------------------------------------------------------------------------- what is held
 
 
+@pytest.mark.row("A19")
 @pytest.mark.parametrize("offset_ms", [-1000, -1, 0, 1, 1000])
-def test_not_valid_before_is_held_while_now_is_not_past_it_a19(
+def test_not_valid_before_is_held_while_now_is_not_past_it(
     place: TimedQueue, offset_ms: int
 ) -> None:
     place.publish(b"m", headers={NOT_VALID_BEFORE: place.now_ms + offset_ms})
@@ -76,9 +77,10 @@ def test_not_valid_before_is_held_while_now_is_not_past_it_a19(
     assert place.queue.ready_bytes == 1
 
 
+@pytest.mark.row("A19")
 @pytest.mark.parametrize("header", ["x-delay", "x-opt-delivery-delay"])
 @pytest.mark.parametrize("delay_ms", [-5, 0, 1, 1000])
-def test_a_delay_counts_from_now_a19(place: TimedQueue, header: str, delay_ms: int) -> None:
+def test_a_delay_counts_from_now(place: TimedQueue, header: str, delay_ms: int) -> None:
     place.publish(b"m", headers={header: delay_ms})
     assert place.queue.held_count == (delay_ms > 0)
     if delay_ms > 0:
@@ -88,14 +90,16 @@ def test_a_delay_counts_from_now_a19(place: TimedQueue, header: str, delay_ms: i
     assert place.ready == [b"m"]
 
 
+@pytest.mark.row("A19")
 @pytest.mark.parametrize("offset_ms", [-1, 0, 1, 1000])
-def test_a_delivery_time_is_the_instant_itself_a19(place: TimedQueue, offset_ms: int) -> None:
+def test_a_delivery_time_is_the_instant_itself(place: TimedQueue, offset_ms: int) -> None:
     place.publish(b"m", headers={"x-opt-delivery-time": place.now_ms + offset_ms})
     assert place.queue.held_count == (offset_ms > 0)
     place.pass_time(max(0, offset_ms))
     assert place.ready == [b"m"]
 
 
+@pytest.mark.row("A19")
 @pytest.mark.parametrize(
     "value",
     [
@@ -106,7 +110,7 @@ def test_a_delivery_time_is_the_instant_itself_a19(place: TimedQueue, offset_ms:
         1_800_000_000_000.9,
     ],
 )
-def test_any_numeric_type_is_milliseconds_a19(value: object) -> None:
+def test_any_numeric_type_is_milliseconds(value: object) -> None:
     message = bearing(x_qpid_not_valid_before=value)
     assert ready_at_ms(message, NOW_MS) == 1_800_000_000_001
 
@@ -128,6 +132,7 @@ def test_short_numeric_types_will_do_for_a_delay(value: object) -> None:
     assert ready_at_ms(bearing(x_delay=value), NOW_MS) == NOW_MS + 100
 
 
+@pytest.mark.row("A19")
 @pytest.mark.parametrize(
     "value",
     [
@@ -148,7 +153,7 @@ def test_short_numeric_types_will_do_for_a_delay(value: object) -> None:
     "header",
     ["x_qpid_not_valid_before", "x_opt_delivery_time", "x_opt_delivery_delay", "x_delay"],
 )
-def test_what_is_no_number_of_the_future_holds_nothing_a19(header: str, value: object) -> None:
+def test_what_is_no_number_of_the_future_holds_nothing(header: str, value: object) -> None:
     assert ready_at_ms(bearing(**{header: value}), NOW_MS) <= NOW_MS
 
 
@@ -176,7 +181,8 @@ def test_the_words_alone_hold_nothing(place: TimedQueue) -> None:
     assert place.timers.set_count == 0
 
 
-def test_without_the_argument_nothing_is_held_a19() -> None:
+@pytest.mark.row("A19")
+def test_without_the_argument_nothing_is_held() -> None:
     place = TimedQueue()
     publish_held(place, b"m", 1000)
     assert place.ready == [b"m"]
@@ -185,7 +191,8 @@ def test_without_the_argument_nothing_is_held_a19() -> None:
 # ----------------------------------------------------------------------- becoming ready
 
 
-def test_others_overtake_what_is_held_and_it_takes_its_own_place_then_a19(
+@pytest.mark.row("A19")
+def test_others_overtake_what_is_held_and_it_takes_its_own_place_then(
     place: TimedQueue,
 ) -> None:
     publish_held(place, b"1", 100)

@@ -138,7 +138,8 @@ class LimitedQueue(TimedQueue):
 # ------------------------------------------------------------------------------ drop-head, ring
 
 
-def test_the_oldest_goes_when_there_are_too_many_a22() -> None:
+@pytest.mark.row("A22")
+def test_the_oldest_goes_when_there_are_too_many() -> None:
     place = LimitedQueue("drop-head", 3)
     place.fill(b"1", b"2", b"3")
     assert place.dropped == []
@@ -147,7 +148,8 @@ def test_the_oldest_goes_when_there_are_too_many_a22() -> None:
     assert place.letters.deaths == [(b"1", "maxlen"), (b"2", "maxlen")]
 
 
-def test_the_oldest_go_when_there_are_too_many_octets_a20() -> None:
+@pytest.mark.row("A20")
+def test_the_oldest_go_when_there_are_too_many_octets() -> None:
     place = LimitedQueue("drop-head", None, 10)
     place.fill(b"aaaa", b"bbbb", b"cc")
     assert place.dropped == []
@@ -157,7 +159,8 @@ def test_the_oldest_go_when_there_are_too_many_octets_a20() -> None:
     assert place.ready == [b"eeeeeeeee"]
 
 
-def test_either_limit_counts_a20() -> None:
+@pytest.mark.row("A20")
+def test_either_limit_counts() -> None:
     place = LimitedQueue("drop-head", 2, 10)
     place.fill(b"a", b"b", b"c")
     assert place.ready == [b"b", b"c"]
@@ -181,8 +184,9 @@ def test_with_a_limit_of_0_nothing_stays_that_is_not_delivered_at_once() -> None
     assert place.dropped == [b"lost", b"late"]
 
 
+@pytest.mark.row("A22")
 @pytest.mark.parametrize("limits", [(0, None), (None, 10)])
-def test_with_qpid_s_names_the_newcomer_stays_above_the_limit_for_its_own_sake_a22(
+def test_with_qpid_s_names_the_newcomer_stays_above_the_limit_for_its_own_sake(
     limits: tuple[int | None, int | None],
 ) -> None:
     place = LimitedQueue("drop-head", *limits, counts_unacked=True)
@@ -191,7 +195,8 @@ def test_with_qpid_s_names_the_newcomer_stays_above_the_limit_for_its_own_sake_a
     assert place.dropped == [b"a"]
 
 
-def test_the_lowest_priority_goes_first_and_of_that_the_oldest_a22() -> None:
+@pytest.mark.row("A22")
+def test_the_lowest_priority_goes_first_and_of_that_the_oldest() -> None:
     place = LimitedQueue("drop-head", 4, order=rabbitmq_levels(9))
     for body, priority in [(b"h", 9), (b"l1", 1), (b"l2", 1), (b"m", 5)]:
         place.offer(body, priority=priority)
@@ -216,7 +221,8 @@ def test_a_newcomer_below_everything_else_in_a_full_queue_is_the_one_to_go(
     assert place.ready == [b"h", b"m"]
 
 
-def test_a_sorted_queue_gives_up_what_arrived_first_a22() -> None:
+@pytest.mark.row("A22")
+def test_a_sorted_queue_gives_up_what_arrived_first() -> None:
     place = LimitedQueue("drop-head", 2, order=SortedOrder("k"))
     for body, key in [(b"1", "z"), (b"2", "a"), (b"3", "m")]:
         place.offer(body, headers=Table(k=key))
@@ -241,7 +247,8 @@ def test_a_consumer_without_credit_is_no_help() -> None:
     assert place.dropped == [b"2"]
 
 
-def test_with_rabbitmq_s_names_what_is_delivered_does_not_count_a20() -> None:
+@pytest.mark.row("A20")
+def test_with_rabbitmq_s_names_what_is_delivered_does_not_count() -> None:
     place = LimitedQueue("drop-head", 2)
     place.fill(b"1", b"2")
     place.take()
@@ -249,7 +256,8 @@ def test_with_rabbitmq_s_names_what_is_delivered_does_not_count_a20() -> None:
     assert place.dropped == []
 
 
-def test_with_qpid_s_names_what_is_delivered_counts_but_stays_with_its_consumer_a20() -> None:
+@pytest.mark.row("A20")
+def test_with_qpid_s_names_what_is_delivered_counts_but_stays_with_its_consumer() -> None:
     place = LimitedQueue("drop-head", 2, counts_unacked=True)
     place.fill(b"1", b"2")
     first, second = place.take(), place.take()
@@ -299,7 +307,8 @@ def test_with_qpid_s_names_what_is_held_counts_from_the_start() -> None:
 # --------------------------------------------------------------------------- reject and discard
 
 
-def test_a_full_queue_refuses_and_takes_again_when_there_is_room_a25() -> None:
+@pytest.mark.row("A25")
+def test_a_full_queue_refuses_and_takes_again_when_there_is_room() -> None:
     place = LimitedQueue("reject-publish", 2)
     place.fill(b"1", b"2")
     assert not place.offer(b"3")
@@ -310,7 +319,8 @@ def test_a_full_queue_refuses_and_takes_again_when_there_is_room_a25() -> None:
     assert place.letters.deaths == []
 
 
-def test_octets_are_counted_with_the_new_message_a20() -> None:
+@pytest.mark.row("A20")
+def test_octets_are_counted_with_the_new_message() -> None:
     place = LimitedQueue("reject-publish", None, 10)
     place.fill(b"aaaaa")
     assert not place.offer(b"bbbbbb")
@@ -332,7 +342,8 @@ def test_consumers_make_room_before_anything_is_refused() -> None:
     assert consumer.bodies == [b"1", b"2", b"3"]
 
 
-def test_refused_messages_are_dead_lettered_where_that_is_asked_for_a25() -> None:
+@pytest.mark.row("A25")
+def test_refused_messages_are_dead_lettered_where_that_is_asked_for() -> None:
     place = LimitedQueue("reject-publish-dlx", 1)
     place.fill(b"1")
     assert not place.offer(b"2")
@@ -349,7 +360,8 @@ def test_what_comes_back_is_never_refused() -> None:
     assert not place.offer(b"3")
 
 
-def test_with_qpid_s_names_unacked_messages_count_against_a_newcomer_a25() -> None:
+@pytest.mark.row("A25")
+def test_with_qpid_s_names_unacked_messages_count_against_a_newcomer() -> None:
     place = LimitedQueue("reject-publish", 1, counts_unacked=True)
     place.fill(b"1")
     taken = place.take()
@@ -365,8 +377,9 @@ def test_a_newcomer_is_discarded_and_taken_for_accepted() -> None:
     assert place.letters.deaths == []
 
 
+@pytest.mark.row("A21", "A24")
 @pytest.mark.parametrize("policy", ["none", "flow-to-disk"])
-def test_without_a_policy_the_limit_is_only_logged_a21_a24(policy: OverflowPolicy) -> None:
+def test_without_a_policy_the_limit_is_only_logged(policy: OverflowPolicy) -> None:
     place = LimitedQueue(policy, 2)
     place.fill(b"1", b"2")
     assert place.codes == []
@@ -390,7 +403,8 @@ def full(place: LimitedQueue, count: int) -> Publisher:
     return publisher
 
 
-def test_publishers_stop_above_the_limit_and_go_on_at_80_percent_a23() -> None:
+@pytest.mark.row("A23")
+def test_publishers_stop_above_the_limit_and_go_on_at_80_percent() -> None:
     place = LimitedQueue("flow-control", 10)
     publisher = full(place, 11)
     for _ in range(2):
@@ -402,10 +416,11 @@ def test_publishers_stop_above_the_limit_and_go_on_at_80_percent_a23() -> None:
     assert not place.stops_publishers()
 
 
+@pytest.mark.row("A23")
 @pytest.mark.parametrize(
     ("limit", "percent", "resume_at"), [(5, 50.0, 3), (10, 100.0, 10), (10, 0.0, 0), (3, 80.0, 3)]
 )
-def test_the_resume_limit_is_a_percentage_rounded_up_a23(
+def test_the_resume_limit_is_a_percentage_rounded_up(
     limit: int, percent: float, resume_at: int
 ) -> None:
     place = LimitedQueue("flow-control", limit, resume_percent=percent)
@@ -416,7 +431,8 @@ def test_the_resume_limit_is_a_percentage_rounded_up_a23(
     assert publisher.heard == [place.overflow]
 
 
-def test_both_depths_must_have_fallen_a23() -> None:
+@pytest.mark.row("A23")
+def test_both_depths_must_have_fallen() -> None:
     place = LimitedQueue("flow-control", 10, 100)
     place.fill(b"x" * 90)
     publisher = full(place, 10)  # 11 messages, 100 octets
@@ -427,7 +443,8 @@ def test_both_depths_must_have_fallen_a23() -> None:
     assert publisher.heard == [place.overflow]
 
 
-def test_the_octets_alone_can_stop_publishers_a23() -> None:
+@pytest.mark.row("A23")
+def test_the_octets_alone_can_stop_publishers() -> None:
     place = LimitedQueue("flow-control", None, 100)
     place.fill(b"x" * 60, b"y" * 40)
     assert not place.stops_publishers()
@@ -443,7 +460,8 @@ def test_consumers_have_their_chance_before_publishers_are_stopped() -> None:
     assert not place.stops_publishers()
 
 
-def test_deliveries_make_room_with_rabbitmq_s_names_and_acks_with_qpid_s_a23() -> None:
+@pytest.mark.row("A23")
+def test_deliveries_make_room_with_rabbitmq_s_names_and_acks_with_qpid_s() -> None:
     for counts_unacked in (False, True):
         place = LimitedQueue("flow-control", 4, counts_unacked=counts_unacked)
         publisher = full(place, 5)
@@ -454,7 +472,8 @@ def test_deliveries_make_room_with_rabbitmq_s_names_and_acks_with_qpid_s_a23() -
         assert publisher.heard == [place.overflow]
 
 
-def test_a_purge_lets_publishers_go_on_a23() -> None:
+@pytest.mark.row("A23")
+def test_a_purge_lets_publishers_go_on() -> None:
     place = LimitedQueue("flow-control", 4)
     publisher = full(place, 5)
     assert place.queue.purge() == 5
@@ -508,7 +527,8 @@ def test_what_was_delivered_can_be_settled_after_the_queue_is_gone() -> None:
 # -------------------------------------------------------------------------------------- the log
 
 
-def test_the_log_has_a_line_when_it_begins_and_one_when_it_ends_a26() -> None:
+@pytest.mark.row("A26")
+def test_the_log_has_a_line_when_it_begins_and_one_when_it_ends() -> None:
     place = LimitedQueue("flow-control", 5, 1000)
     place.fill(*[b"four"] * 9)
     assert place.logged == [
@@ -531,7 +551,8 @@ def test_the_log_has_a_line_when_it_begins_and_one_when_it_ends_a26() -> None:
     assert place.logged[-1][1]["messages"] == 4
 
 
-def test_dropped_messages_are_counted_and_not_logged_one_by_one_a26() -> None:
+@pytest.mark.row("A26")
+def test_dropped_messages_are_counted_and_not_logged_one_by_one() -> None:
     place = LimitedQueue("drop-head", 2)
     place.fill(*[b"x"] * 1002)
     assert place.codes == ["QUE-1003"]
@@ -551,8 +572,9 @@ def test_dropped_messages_are_counted_and_not_logged_one_by_one_a26() -> None:
     assert place.timers.pending == []
 
 
+@pytest.mark.row("A26")
 @pytest.mark.parametrize("policy", ["reject-publish", "discard"])
-def test_refused_and_discarded_messages_are_counted_too_a26(policy: OverflowPolicy) -> None:
+def test_refused_and_discarded_messages_are_counted_too(policy: OverflowPolicy) -> None:
     place = LimitedQueue(policy, 2)
     for _ in range(5):
         place.offer()
@@ -568,7 +590,8 @@ def test_what_is_not_reported_yet_is_when_the_queue_goes() -> None:
     assert place.timers.pending == []
 
 
-def test_episodes_in_quick_succession_do_not_fill_the_log_a26() -> None:
+@pytest.mark.row("A26")
+def test_episodes_in_quick_succession_do_not_fill_the_log() -> None:
     place = LimitedQueue("flow-control", 1)
     for _ in range(500):
         place.fill(b"1", b"2")

@@ -8,6 +8,7 @@ import com.rabbitmq.client.Channel;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Full queues: this client waits at channel.flow, and hears of refused publishes. */
@@ -18,8 +19,9 @@ class OverflowTest extends BrokerCase {
   }
 
   /** Both channels are of one connection, so a socket that is not read would be the end of it. */
+  @Tag("A23")
   @Test
-  void aPublisherWaitsAtChannelFlowUntilThereIsRoom_a23() throws Exception {
+  void aPublisherWaitsAtChannelFlowUntilThereIsRoom() throws Exception {
     String full = limited(10, "flow-control");
     Channel publishing = connection.createChannel();
     AtomicInteger published = new AtomicInteger();
@@ -50,8 +52,9 @@ class OverflowTest extends BrokerCase {
     assertEquals(before + 1, published.get());
   }
 
+  @Tag("A25")
   @Test
-  void refusedPublishesAreNacked_a25() throws Exception {
+  void refusedPublishesAreNacked() throws Exception {
     String full = limited(5, "reject-publish");
     channel.confirmSelect();
     AtomicInteger refused = new AtomicInteger();

@@ -15,6 +15,7 @@ import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Queues in other orders than that of arrival, delivery limits, and consumers that select. */
@@ -30,8 +31,9 @@ class QueueTypesTest extends BrokerCase {
     channel.basicPublish("", to, properties, bytes(body));
   }
 
+  @Tag("A4")
   @Test
-  void theHighestPriorityIsNextAndComesBackToItsPlace_a4() throws Exception {
+  void theHighestPriorityIsNextAndComesBackToItsPlace() throws Exception {
     String work = declared(Map.of("x-max-priority", 9));
     for (int i = 0; i < 20; i++) {
       publish(work, i + ":" + i % 4, i % 4, null);
@@ -50,8 +52,9 @@ class QueueTypesTest extends BrokerCase {
     assertEquals(expected, drainTexts(channel, work));
   }
 
+  @Tag("A27")
   @Test
-  void withAPrefetchOfOneALateHighOneIsNext_a27() throws Exception {
+  void withAPrefetchOfOneALateHighOneIsNext() throws Exception {
     String work = declared(Map.of("x-max-priority", 9));
     for (int i = 0; i < 5; i++) {
       publish(work, "low", 1, null);
@@ -66,8 +69,9 @@ class QueueTypesTest extends BrokerCase {
     assertEquals("high", text(inbox.take().getBody()));
   }
 
+  @Tag("A5")
   @Test
-  void messagesAreInTheOrderOfAHeader_a5() throws Exception {
+  void messagesAreInTheOrderOfAHeader() throws Exception {
     String sorted = declared(Map.of("x-sort-key", "price", "x-sort-type", "number"));
     for (int price : new int[] {30, 4, 100, -1}) {
       publish(sorted, Integer.toString(price), null, Map.of("price", price));
@@ -79,8 +83,9 @@ class QueueTypesTest extends BrokerCase {
         List.of("none", "-1", "4", "4.5", "5", "30", "100"), drainTexts(channel, sorted));
   }
 
+  @Tag("A6")
   @Test
-  void onlyTheNewestOfEachKeyIsKept_a6() throws Exception {
+  void onlyTheNewestOfEachKeyIsKept() throws Exception {
     String latest = declared(Map.of("x-last-value-key", "symbol"));
     for (int i = 0; i < 30; i++) {
       publish(latest, Integer.toString(i), null, Map.of("symbol", "S" + i % 3));
@@ -88,8 +93,9 @@ class QueueTypesTest extends BrokerCase {
     assertEquals(List.of("27", "28", "29"), drainTexts(channel, latest));
   }
 
+  @Tag("A2")
   @Test
-  void twoOrderingsAreRefused_a2() throws Exception {
+  void twoOrderingsAreRefused() throws Exception {
     Channel refused = connection.createChannel();
     Map<String, Object> both = Map.of("x-max-priority", 9, "x-sort-key", "k");
     String reason =
@@ -126,8 +132,9 @@ class QueueTypesTest extends BrokerCase {
     assertEquals(0, inbox.size());
   }
 
+  @Tag("C12")
   @Test
-  void consumersMayBeDedicatedToHighPriorities_c12() throws Exception {
+  void consumersMayBeDedicatedToHighPriorities() throws Exception {
     BlockingQueue<String> urgent = selecting("JMSPriority > 6 AND kind <> 'test'");
     for (int i = 0; i < 1_000; i++) {
       publish(queue, "low", i % 7, Map.of("kind", "real"));

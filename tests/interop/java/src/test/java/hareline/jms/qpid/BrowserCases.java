@@ -12,13 +12,15 @@ import javax.jms.MessageConsumer;
 import javax.jms.Queue;
 import javax.jms.QueueBrowser;
 import javax.jms.Session;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** QueueBrowser: x-filter-no-consume and x-filter-auto-close. */
 abstract class BrowserCases extends QpidCase {
 
+  @Tag("M9")
   @Test
-  void m9_anEmptyQueueIsBrowsedToItsEnd() throws Exception {
+  void anEmptyQueueIsBrowsedToItsEnd() throws Exception {
     Session session = autoSession(connect());
     QueueBrowser browser = session.createBrowser(queue(session, name("browse-empty")));
     assertEquals(List.of(), browse(browser));
@@ -26,8 +28,9 @@ abstract class BrowserCases extends QpidCase {
     browser.close();
   }
 
+  @Tag("M9")
   @Test
-  void m9_browsingShowsAllAndTakesNothing() throws Exception {
+  void browsingShowsAllAndTakesNothing() throws Exception {
     for (int prefetch : new int[] {0, 1, 500}) {
       Session session = autoSession(connect(url().option("maxprefetch", prefetch)));
       String name = name("browse-all");
@@ -46,8 +49,9 @@ abstract class BrowserCases extends QpidCase {
     }
   }
 
+  @Tag("M9")
   @Test
-  void m9_browsingSelects() throws Exception {
+  void browsingSelects() throws Exception {
     Session session = autoSession(connect());
     String name = name("browse-selected");
     Queue queue = queue(session, name);
@@ -61,8 +65,9 @@ abstract class BrowserCases extends QpidCase {
     assertEquals(10, observer.ready(name));
   }
 
+  @Tag("M9")
   @Test
-  void m9_whatIsWithAConsumerIsNotShown() throws Exception {
+  void whatIsWithAConsumerIsNotShown() throws Exception {
     Connection connection = connect(url().option("maxprefetch", 1));
     Session session = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);
     Queue queue = queue(session, name("browse-rest"));
@@ -75,16 +80,18 @@ abstract class BrowserCases extends QpidCase {
     assertEquals(numbers(0, 4), browse(other.createBrowser(queue)), "it came back");
   }
 
+  @Tag("M9")
   @Test
-  void m9_aManyTimesLargerQueueThanThePrefetchIsShown() throws Exception {
+  void aManyTimesLargerQueueThanThePrefetchIsShown() throws Exception {
     Session session = autoSession(connect(url().option("maxprefetch", 5)));
     Queue queue = queue(session, name("browse-many"));
     sendNumbers(session, queue, 300);
     assertEquals(numbers(0, 300), browse(session.createBrowser(queue)));
   }
 
+  @Tag("M9")
   @Test
-  void m9_transactedSessionsBrowseToo() throws Exception {
+  void transactedSessionsBrowseToo() throws Exception {
     Session session = transacted(connect());
     String name = name("browse-tx");
     Queue queue = queue(session, name);
@@ -97,8 +104,9 @@ abstract class BrowserCases extends QpidCase {
     assertEquals(3, observer.ready(name));
   }
 
+  @Tag("S4")
   @Test
-  void s4_aBrowserMayBeClosedEarly() throws Exception {
+  void aBrowserMayBeClosedEarly() throws Exception {
     for (int mode : new int[] {Session.AUTO_ACKNOWLEDGE, Session.CLIENT_ACKNOWLEDGE}) {
       Connection connection = connect();
       Session session = connection.createSession(false, mode);
@@ -118,8 +126,9 @@ abstract class BrowserCases extends QpidCase {
     }
   }
 
+  @Tag("S4")
   @Test
-  void s4_aTransactedBrowserMayBeClosedEarly() throws Exception {
+  void aTransactedBrowserMayBeClosedEarly() throws Exception {
     Session session = transacted(connect());
     Queue queue = queue(session, name("browse-early-tx"));
     sendNumbers(session, queue, 50);

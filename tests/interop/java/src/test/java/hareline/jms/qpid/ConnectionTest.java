@@ -19,6 +19,7 @@ import javax.naming.Context;
 import javax.naming.InitialContext;
 import org.apache.qpid.AMQSecurityException;
 import org.apache.qpid.client.AMQConnection;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
@@ -36,8 +37,9 @@ class ConnectionTest extends QpidCase {
     assertNextIs("topic " + name, session, topic, session.createConsumer(topic));
   }
 
+  @Tag("M1")
   @Test
-  void m1_theDefaultVersionFallsBackTo091() throws Exception {
+  void theDefaultVersionFallsBackTo091() throws Exception {
     for (Syntax syntax : Syntax.values()) {
       Connection connection = open("0-10", url());
       assertEquals("0-91", ((AMQConnection) connection).getProtocolVersion().toString());
@@ -45,23 +47,26 @@ class ConnectionTest extends QpidCase {
     }
   }
 
+  @Tag("M1")
   @Test
-  void m1_version091IsServedAtOnce() throws Exception {
+  void version091IsServedAtOnce() throws Exception {
     for (Syntax syntax : Syntax.values()) {
       roundTrip(open("0-9-1", url()), syntax);
       roundTrip(open("0-91", url()), syntax);
     }
   }
 
+  @Tag("M1")
   @Test
-  void m1_olderVersionsAreServedOrRedirected() throws Exception {
+  void olderVersionsAreServedOrRedirected() throws Exception {
     for (String version : new String[] {"0-9", "0-8"}) {
       roundTrip(open(version, url()), Syntax.BURL);
     }
   }
 
+  @Tag("M1")
   @Test
-  void m1_aProbeIsAnsweredByOurHeaderAndTheEnd() throws Exception {
+  void aProbeIsAnsweredByOurHeaderAndTheEnd() throws Exception {
     byte[][] probes = {{1, 1, 0, 10}, {1, 1, 8, 0}};
     for (byte[] version : probes) {
       try (Socket socket = new Socket(broker.host, broker.port)) {
@@ -75,16 +80,18 @@ class ConnectionTest extends QpidCase {
     }
   }
 
+  @Tag("M2")
   @Test
-  void m2_framesHaveALimitThatTheClientCanUse() throws Exception {
+  void framesHaveALimitThatTheClientCanUse() throws Exception {
     AMQConnection connection = (AMQConnection) connect();
     long frameMax = connection.getMaximumFrameSize();
     assertTrue(frameMax >= 4096 && frameMax <= 1 << 20, "" + frameMax);
     assertTrue(connection.getMaximumChannelCount() >= 1);
   }
 
+  @Tag("M3")
   @Test
-  void m3_aVirtualHostIsFoundBehindASlash() throws Exception {
+  void aVirtualHostIsFoundBehindASlash() throws Exception {
     onlyHareline();
     // The client says "/other" for the virtual host "other".
     for (Syntax syntax : Syntax.values()) {
@@ -93,8 +100,9 @@ class ConnectionTest extends QpidCase {
     }
   }
 
+  @Tag("M3")
   @Test
-  void m3_virtualHostsAreApart() throws Exception {
+  void virtualHostsAreApart() throws Exception {
     onlyHareline();
     Connection there = connect(url().vhost("other"));
     Session session = autoSession(there);
@@ -104,15 +112,17 @@ class ConnectionTest extends QpidCase {
     assertTrue(!observer.exists(name), "it is in the other virtual host");
   }
 
+  @Tag("M3")
   @Test
-  void m3_anUnknownVirtualHostIsRefused() throws Exception {
+  void anUnknownVirtualHostIsRefused() throws Exception {
     JMSException failure =
         assertThrows(JMSException.class, () -> connect(url().vhost("no-such-virtual-host")));
     assertTrue(failure.getMessage().contains("no-such-virtual-host"), failure.getMessage());
   }
 
+  @Tag("S6")
   @Test
-  void s6_aWrongPasswordIsASecurityException() throws Exception {
+  void aWrongPasswordIsASecurityException() throws Exception {
     for (String mechanism : new String[] {"", "PLAIN", "AMQPLAIN", "SCRAM-SHA-256"}) {
       for (Syntax syntax : Syntax.values()) {
         Url url = url().login(broker.username, "wrong");
@@ -124,8 +134,9 @@ class ConnectionTest extends QpidCase {
     }
   }
 
+  @Tag("S6")
   @Test
-  void s6_anUnknownUserIsASecurityException() throws Exception {
+  void anUnknownUserIsASecurityException() throws Exception {
     assertRefused(() -> connect(url().login("nobody-of-this-name", "x")));
   }
 
@@ -136,15 +147,17 @@ class ConnectionTest extends QpidCase {
     assertTrue(failure.getMessage().contains("ACCESS_REFUSED"), failure.getMessage());
   }
 
+  @Tag("S10")
   @Test
-  void s10_eachMechanismLetsIn() throws Exception {
+  void eachMechanismLetsIn() throws Exception {
     for (String mechanism : new String[] {"SCRAM-SHA-256", "PLAIN", "AMQPLAIN"}) {
       roundTrip(open("0-10", url().brokerOption("sasl_mechs", mechanism)), Syntax.ADDR);
     }
   }
 
+  @Tag("S10")
   @Test
-  void s10_noMechanismIsOfferedThatTheClientWouldFailWith() throws Exception {
+  void noMechanismIsOfferedThatTheClientWouldFailWith() throws Exception {
     for (String mechanism : new String[] {"EXTERNAL", "GSSAPI", "CRAM-MD5", "CRAM-MD5-HASHED"}) {
       assertThrows(
           JMSException.class,
@@ -153,8 +166,9 @@ class ConnectionTest extends QpidCase {
     }
   }
 
+  @Tag("M14")
   @Test
-  void m14_anIdleConnectionLivesByItsHeartbeats() throws Exception {
+  void anIdleConnectionLivesByItsHeartbeats() throws Exception {
     Connection connection = open("0-10", url().brokerOption("heartbeat", 1));
     connection.start();
     Session session = autoSession(connection);

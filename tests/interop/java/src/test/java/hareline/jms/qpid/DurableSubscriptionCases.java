@@ -12,13 +12,15 @@ import javax.jms.Message;
 import javax.jms.MessageConsumer;
 import javax.jms.Session;
 import javax.jms.Topic;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Durable subscriptions: durable exclusive queues that are a client id's. */
 abstract class DurableSubscriptionCases extends QpidCase {
 
+  @Tag("M11")
   @Test
-  void m11_aSubscriptionOutlivesItsConnection() throws Exception {
+  void aSubscriptionOutlivesItsConnection() throws Exception {
     Url url = url();
     Connection first = connect(url);
     Session session = autoSession(first);
@@ -42,8 +44,9 @@ abstract class DurableSubscriptionCases extends QpidCase {
     again.unsubscribe("sub");
   }
 
+  @Tag("M11")
   @Test
-  void m11_manyTimesOverTheSameSubscription() throws Exception {
+  void manyTimesOverTheSameSubscription() throws Exception {
     Url url = url();
     Topic topic = null;
     String name = name("durable-many");
@@ -66,8 +69,9 @@ abstract class DurableSubscriptionCases extends QpidCase {
     last.unsubscribe("sub");
   }
 
+  @Tag("M11")
   @Test
-  void m11_unsubscribeEndsIt() throws Exception {
+  void unsubscribeEndsIt() throws Exception {
     Url url = url();
     Session session = autoSession(connect(url));
     Topic topic = topic(session, name("durable-end"));
@@ -82,8 +86,9 @@ abstract class DurableSubscriptionCases extends QpidCase {
     session.unsubscribe("sub");
   }
 
+  @Tag("M11")
   @Test
-  void m11_anotherTopicBeginsTheSubscriptionAnew() throws Exception {
+  void anotherTopicBeginsTheSubscriptionAnew() throws Exception {
     Url url = url();
     Session session = autoSession(connect(url));
     Topic before = topic(session, name("durable-before"));
@@ -98,8 +103,9 @@ abstract class DurableSubscriptionCases extends QpidCase {
     other.unsubscribe("sub");
   }
 
+  @Tag("M11")
   @Test
-  void m11_theQueueIsItsClientIdsAndNoOthers() throws Exception {
+  void theQueueIsItsClientIdsAndNoOthers() throws Exception {
     String owner = name("owner");
     Session session = autoSession(connect(url().clientId(owner)));
     Topic topic = topic(session, name("durable-owned"));
@@ -112,8 +118,9 @@ abstract class DurableSubscriptionCases extends QpidCase {
     session.unsubscribe("sub");
   }
 
+  @Tag("M11")
   @Test
-  void m11_twoConnectionsOfOneClientIdShareTheQueueInTurn() throws Exception {
+  void twoConnectionsOfOneClientIdShareTheQueueInTurn() throws Exception {
     Url url = url();
     Connection first = connect(url);
     Connection second = connect(url);
@@ -133,8 +140,9 @@ abstract class DurableSubscriptionCases extends QpidCase {
     three.unsubscribe("sub");
   }
 
+  @Tag("M11")
   @Test
-  void m11_unacknowledgedMessagesOfASubscriptionComeBack() throws Exception {
+  void unacknowledgedMessagesOfASubscriptionComeBack() throws Exception {
     Url url = url();
     Connection connection = connect(url);
     Session session = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);
@@ -155,8 +163,9 @@ abstract class DurableSubscriptionCases extends QpidCase {
     again.unsubscribe("sub");
   }
 
+  @Tag("M11")
   @Test
-  void m11_severalSubscriptionsOfOneClientAreApart() throws Exception {
+  void severalSubscriptionsOfOneClientAreApart() throws Exception {
     Url url = url();
     Connection connection = connect(url);
     Session session = autoSession(connection);

@@ -24,6 +24,7 @@ import javax.jms.Topic;
 import javax.jms.TransactionRolledBackException;
 import org.apache.qpid.client.AMQConnection;
 import org.apache.qpid.jms.ConnectionListener;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -136,8 +137,9 @@ class FailoverTest extends QpidCase {
     }
   }
 
+  @Tag("M11")
   @Test
-  void m11_durableSubscriptionsOutliveAKilledBroker() throws Exception {
+  void durableSubscriptionsOutliveAKilledBroker() throws Exception {
     for (Syntax syntax : Syntax.values()) {
       try (Daemon daemon = Daemon.start()) {
         Url url = patient(daemon);
@@ -245,8 +247,9 @@ class FailoverTest extends QpidCase {
     }
   }
 
+  @Tag("M6")
   @Test
-  void m6_theProductIsRememberedOverARestart() throws Exception {
+  void theProductIsRememberedOverARestart() throws Exception {
     // The client probes once and never again, so after a restart its address must still be known.
     try (Daemon daemon = Daemon.start()) {
       Connection connection = connectTo(daemon, Syntax.ADDR);

@@ -13,13 +13,15 @@ import javax.jms.MessageConsumer;
 import javax.jms.Queue;
 import javax.jms.Session;
 import javax.jms.Topic;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** channel.flow from the client: connections that are stopped, sessions that do not receive yet. */
 class FlowTest extends QpidCase {
 
+  @Tag("M4")
   @Test
-  void m4_nothingIsDeliveredBeforeTheConnectionStarts() throws Exception {
+  void nothingIsDeliveredBeforeTheConnectionStarts() throws Exception {
     for (Syntax syntax : Syntax.values()) {
       Connection connection = open(syntax.version, url());
       Session session = autoSession(connection);
@@ -34,8 +36,9 @@ class FlowTest extends QpidCase {
     }
   }
 
+  @Tag("M4")
   @Test
-  void m4_aStoppedConnectionPausesItsDeliveries() throws Exception {
+  void aStoppedConnectionPausesItsDeliveries() throws Exception {
     for (int prefetch : new int[] {1, 500}) {
       Connection connection = connect(url().option("maxprefetch", prefetch));
       Session session = autoSession(connection);
@@ -57,8 +60,9 @@ class FlowTest extends QpidCase {
     }
   }
 
+  @Tag("M4")
   @Test
-  void m4_listenersPauseWithTheirConnection() throws Exception {
+  void listenersPauseWithTheirConnection() throws Exception {
     Connection connection = connect();
     String name = name("stopped-listener");
     Queue queue = queue(autoSession(connection), name);
@@ -84,8 +88,9 @@ class FlowTest extends QpidCase {
     assertEquals("while stopped", take(received, "a message"));
   }
 
+  @Tag("M4")
   @Test
-  void m4_topicsKeepTheirMessagesWhileStopped() throws Exception {
+  void topicsKeepTheirMessagesWhileStopped() throws Exception {
     Connection connection = connect();
     Session session = autoSession(connection);
     Topic topic = topic(session, name("stopped-topic"));
@@ -98,8 +103,9 @@ class FlowTest extends QpidCase {
     assertEquals(numbers(0, 20), receiveTexts(consumer, 20));
   }
 
+  @Tag("M13")
   @Test
-  void m13_thePrefetchIsTheChannelsAndNotTheConsumers() throws Exception {
+  void thePrefetchIsTheChannelsAndNotTheConsumers() throws Exception {
     onlyHareline(); // Broker-J counts messages that are with a consumer among those of a queue.
     // Two consumers of one session share the 4 of maxprefetch, whatever the bit "global" says.
     Connection connection = connect(url().option("maxprefetch", 4));
@@ -124,8 +130,9 @@ class FlowTest extends QpidCase {
     assertEquals("0", receiveText(two));
   }
 
+  @Tag("M13")
   @Test
-  void m13_aLargerPrefetchCountsAtOnce() throws Exception {
+  void aLargerPrefetchCountsAtOnce() throws Exception {
     Connection connection = connect(url().option("maxprefetch", 1));
     Session session = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);
     Queue queue = queue(session, name("prefetch-grows"));
@@ -137,8 +144,9 @@ class FlowTest extends QpidCase {
     assertNextIs("and is as before then", session, queue, consumer);
   }
 
+  @Tag("M14")
   @Test
-  void m14_aDeletedQueueClosesNothing() throws Exception {
+  void aDeletedQueueClosesNothing() throws Exception {
     Connection connection = connect();
     Session session = autoSession(connection);
     String name = name("deleted");

@@ -24,6 +24,7 @@ import javax.jms.Queue;
 import javax.jms.Session;
 import javax.jms.StreamMessage;
 import javax.jms.TextMessage;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** What is in a message: bodies of every type, every type of property, headers, sizes, gzip. */
@@ -129,8 +130,9 @@ class MessageTypeTest extends QpidCase {
     assertEquals(value, received.getObject());
   }
 
+  @Tag("M22")
   @Test
-  void m22_everyTypeOfPropertyComesAsItWas() throws Exception {
+  void everyTypeOfPropertyComesAsItWas() throws Exception {
     Session session = transacted(connect());
     Queue queue = queue(session, name("properties"));
     TextMessage message = session.createTextMessage("x");
@@ -171,8 +173,9 @@ class MessageTypeTest extends QpidCase {
     session.commit();
   }
 
+  @Tag("M22")
   @Test
-  void m22_theDestinationIsRebuiltFromExchangeAndKey() throws Exception {
+  void theDestinationIsRebuiltFromExchangeAndKey() throws Exception {
     for (Syntax syntax : Syntax.values()) {
       Session session = autoSession(connect());
       String name = name("destination");

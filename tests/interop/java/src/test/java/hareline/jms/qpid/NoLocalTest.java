@@ -10,13 +10,15 @@ import javax.jms.MessageConsumer;
 import javax.jms.Queue;
 import javax.jms.Session;
 import javax.jms.Topic;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** No-local in all its forms: consumer, binding, queue argument, durable subscriber. */
 class NoLocalTest extends QpidCase {
 
+  @Tag("S2")
   @Test
-  void s2_aTopicConsumerDoesNotHearItsOwnConnection() throws Exception {
+  void aTopicConsumerDoesNotHearItsOwnConnection() throws Exception {
     for (Syntax syntax : Syntax.values()) {
       Connection own = connect();
       Session session = autoSession(own);
@@ -28,8 +30,9 @@ class NoLocalTest extends QpidCase {
     }
   }
 
+  @Tag("S2")
   @Test
-  void s2_aSelectorAndNoLocalBothCount() throws Exception {
+  void aSelectorAndNoLocalBothCount() throws Exception {
     for (Syntax syntax : Syntax.values()) {
       Session session = autoSession(connect());
       Topic topic = session.createTopic(syntax.topic(name("nolocal-select")));
@@ -42,8 +45,9 @@ class NoLocalTest extends QpidCase {
     }
   }
 
+  @Tag("S2")
   @Test
-  void s2_aConsumerWithoutItHearsItsOwnConnection() throws Exception {
+  void aConsumerWithoutItHearsItsOwnConnection() throws Exception {
     Session session = autoSession(connect());
     // Two objects: by address the client remembers no-local in the first one.
     String name = name("local");
@@ -55,8 +59,9 @@ class NoLocalTest extends QpidCase {
     assertNextIs("another's", autoSession(connect()), topic, deaf);
   }
 
+  @Tag("S2")
   @Test
-  void s2_aQueueConsumerLeavesItsOwnConnectionsMessagesToOthers() throws Exception {
+  void aQueueConsumerLeavesItsOwnConnectionsMessagesToOthers() throws Exception {
     Session session = autoSession(connect());
     Queue queue = queue(session, name("nolocal-queue"));
     MessageConsumer deaf = session.createConsumer(queue, null, true);
@@ -66,8 +71,9 @@ class NoLocalTest extends QpidCase {
     assertEquals("own", receiveText(other.createConsumer(queue)));
   }
 
+  @Tag("S2")
   @Test
-  void s2_aDurableSubscriberDoesNotHearItsOwnConnection() throws Exception {
+  void aDurableSubscriberDoesNotHearItsOwnConnection() throws Exception {
     for (Syntax syntax : Syntax.values()) {
       Url url = url();
       Connection own = connect(url);
@@ -99,8 +105,9 @@ class NoLocalTest extends QpidCase {
     }
   }
 
+  @Tag("S2")
   @Test
-  void s2_theQueueArgumentKeepsOutTheOwnersMessages() throws Exception {
+  void theQueueArgumentKeepsOutTheOwnersMessages() throws Exception {
     Session session = autoSession(connect());
     String name = name("nolocal-argument");
     String address =

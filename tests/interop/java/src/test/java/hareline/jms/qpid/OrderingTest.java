@@ -18,6 +18,7 @@ import javax.jms.Queue;
 import javax.jms.Session;
 import javax.jms.TextMessage;
 import javax.jms.Topic;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** What comes first: priorities, message groups, and messages that are not valid yet. */
@@ -42,8 +43,9 @@ class OrderingTest extends QpidCase {
     }
   }
 
+  @Tag("M16")
   @Test
-  void m16_anAddressDeclaresAPriorityQueue() throws Exception {
+  void anAddressDeclaresAPriorityQueue() throws Exception {
     onlyHareline();
     Session session = autoSession(connect(url().option("maxprefetch", 1)));
     Queue queue =

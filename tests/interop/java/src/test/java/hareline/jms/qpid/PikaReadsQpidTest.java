@@ -10,6 +10,7 @@ import javax.jms.Message;
 import javax.jms.Queue;
 import javax.jms.Session;
 import javax.jms.TextMessage;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** What a Python program reads with pika when the suite has ended; see jms_pika_qpid.py. */
@@ -25,8 +26,9 @@ class PikaReadsQpidTest extends QpidCase {
     assertEquals(1, observer.ready(name), "it stays for pika");
   }
 
+  @Tag("M22")
   @Test
-  void m22_leaveTextWithEveryTypeOfPropertyForPika() throws Exception {
+  void leaveTextWithEveryTypeOfPropertyForPika() throws Exception {
     Session session = autoSession(connect());
     TextMessage message = session.createTextMessage("h\u00e4re \u20ac");
     message.setBooleanProperty("boolean", true);
@@ -42,16 +44,18 @@ class PikaReadsQpidTest extends QpidCase {
     leave("qpid-to-pika-text", session, message);
   }
 
+  @Tag("M22")
   @Test
-  void m22_leaveBytesForPika() throws Exception {
+  void leaveBytesForPika() throws Exception {
     Session session = autoSession(connect());
     BytesMessage message = session.createBytesMessage();
     message.writeBytes(new byte[] {0, 1, (byte) 0xCE, (byte) 0xFF});
     leave("qpid-to-pika-bytes", session, message);
   }
 
+  @Tag("M22")
   @Test
-  void m22_leaveAMapForPika() throws Exception {
+  void leaveAMapForPika() throws Exception {
     Session session = autoSession(connect());
     MapMessage message = session.createMapMessage();
     message.setString("key", "value");

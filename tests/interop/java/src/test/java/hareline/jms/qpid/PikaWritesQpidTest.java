@@ -15,6 +15,7 @@ import javax.jms.MessageConsumer;
 import javax.jms.Session;
 import javax.jms.TextMessage;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** What a Python program has written with pika before the suite began; see jms_pika_qpid.py. */
@@ -33,8 +34,9 @@ class PikaWritesQpidTest extends QpidCase {
     return receive(consumer);
   }
 
+  @Tag("M22")
   @Test
-  void m22_textOfPikaIsATextMessage() throws Exception {
+  void textOfPikaIsATextMessage() throws Exception {
     TextMessage message = (TextMessage) from("pika-to-qpid-text");
     assertEquals("h\u00e4re \u20ac", message.getText());
     assertEquals("corr-1", message.getJMSCorrelationID());
@@ -44,8 +46,9 @@ class PikaWritesQpidTest extends QpidCase {
     assertEquals("ID:pika-1", message.getJMSMessageID());
   }
 
+  @Tag("M22")
   @Test
-  void m22_headersOfPikaAreProperties() throws Exception {
+  void headersOfPikaAreProperties() throws Exception {
     Message message = from("pika-to-qpid-headers");
     assertEquals(Boolean.TRUE, message.getObjectProperty("boolean"));
     assertEquals(70_000, message.getObjectProperty("int"));
@@ -56,16 +59,18 @@ class PikaWritesQpidTest extends QpidCase {
     assertEquals("g", message.getStringProperty("JMSXGroupID"));
   }
 
+  @Tag("M22")
   @Test
-  void m22_bytesOfPikaAreABytesMessage() throws Exception {
+  void bytesOfPikaAreABytesMessage() throws Exception {
     BytesMessage message = assertInstanceOf(BytesMessage.class, from("pika-to-qpid-bytes"));
     byte[] body = new byte[(int) message.getBodyLength()];
     message.readBytes(body);
     assertArrayEquals(new byte[] {0, 1, (byte) 0xCE, (byte) 0xFF}, body);
   }
 
+  @Tag("M10")
   @Test
-  void m10_messagesOfPikaAreSelectedByTheirHeaders() throws Exception {
+  void messagesOfPikaAreSelectedByTheirHeaders() throws Exception {
     MessageConsumer consumer =
         session.createConsumer(
             session.createQueue(prefix + "pika-to-qpid-select"), "n >= 2 AND colour = 'red'");
@@ -73,8 +78,9 @@ class PikaWritesQpidTest extends QpidCase {
     assertEquals("3", text(message));
   }
 
+  @Tag("M12")
   @Test
-  void m12_aRelativeExpirationOfPikaIsRead() throws Exception {
+  void aRelativeExpirationOfPikaIsRead() throws Exception {
     // RabbitMQ's way: milliseconds from when the message was published.
     BytesMessage message = (BytesMessage) from("pika-to-qpid-ttl");
     byte[] body = new byte[(int) message.getBodyLength()];

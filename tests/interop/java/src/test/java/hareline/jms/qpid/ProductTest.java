@@ -18,6 +18,7 @@ import javax.jms.Queue;
 import javax.jms.Session;
 import javax.jms.TemporaryQueue;
 import javax.jms.Topic;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** The product name, on which the client's use of exchange.bound depends; memory alarms. */
@@ -31,8 +32,9 @@ class ProductTest extends QpidCase {
     return connection;
   }
 
+  @Tag("M6")
   @Test
-  void m6_withoutAProbeBindingUrlsWorkAndAddressesDoNot() throws Exception {
+  void withoutAProbeBindingUrlsWorkAndAddressesDoNot() throws Exception {
     try (Daemon daemon = Daemon.start()) {
       Url url = new Url(daemon).clientId(name("client"));
       Connection connection = started("0-9-1", url);
@@ -64,8 +66,9 @@ class ProductTest extends QpidCase {
     }
   }
 
+  @Tag("M6")
   @Test
-  void m6_aListenerMaySayTheProductToAll() throws Exception {
+  void aListenerMaySayTheProductToAll() throws Exception {
     String toml = "[[listeners]]\nport = 0\nproduct = \"qpid\"\n";
     try (Daemon daemon = Daemon.configured(toml)) {
       Broker listener = daemon.listener(1);
@@ -87,8 +90,9 @@ class ProductTest extends QpidCase {
     }
   }
 
+  @Tag("M14")
   @Test
-  void m14_aMemoryAlarmHoldsProducersBackWithoutAWord() throws Exception {
+  void aMemoryAlarmHoldsProducersBackWithoutAWord() throws Exception {
     try (Daemon daemon = Daemon.configured(ALARM.replace("\"1MiB\"", "1.0"))) {
       Connection sending = started("0-10", new Url(daemon).clientId(name("client")));
       Session sender = autoSession(sending);
@@ -117,8 +121,9 @@ class ProductTest extends QpidCase {
     }
   }
 
+  @Tag("M6")
   @Test
-  void m6_theSharedBrokerKnowsThisAddress() throws Exception {
+  void theSharedBrokerKnowsThisAddress() throws Exception {
     Session session = autoSession(started("0-9-1", url()));
     assertFalse(qpid(session).isQueueBound(null, name("absent"), null));
     String name = name("known");

@@ -18,13 +18,15 @@ import javax.jms.Session;
 import org.apache.qpid.client.AMQDestination;
 import org.apache.qpid.client.AMQNoConsumersException;
 import org.apache.qpid.client.AMQNoRouteException;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Sending: confirms, user ids, queues that are full, depths, and what a producer declares. */
 class PublishingTest extends QpidCase {
 
+  @Tag("S8")
   @Test
-  void s8_synchronousSendsAreConfirmed() throws Exception {
+  void synchronousSendsAreConfirmed() throws Exception {
     for (Syntax syntax : Syntax.values()) {
       Session session = autoSession(connect(url().option("sync_publish", "all")));
       String name = name("confirms");
@@ -37,8 +39,9 @@ class PublishingTest extends QpidCase {
     }
   }
 
+  @Tag("S8")
   @Test
-  void s8_synchronousSendsOfATransactionAreThereAtCommit() throws Exception {
+  void synchronousSendsOfATransactionAreThereAtCommit() throws Exception {
     Session session = transacted(connect(url().option("sync_publish", "all")));
     String name = name("confirms-tx");
     Queue queue = queue(session, name);
@@ -47,8 +50,9 @@ class PublishingTest extends QpidCase {
     assertEquals(3, observer.ready(name));
   }
 
+  @Tag("S8")
   @Test
-  void s8_aRefusedMessageFailsItsSend() throws Exception {
+  void aRefusedMessageFailsItsSend() throws Exception {
     onlyHareline();
     Session session = autoSession(connect(url().option("sync_publish", "all")));
     Queue queue =
@@ -98,8 +102,9 @@ class PublishingTest extends QpidCase {
     assertTrue(raised.isEmpty(), raised::toString);
   }
 
+  @Tag("S8")
   @Test
-  void s8_theUserIdIsTheLoginOrAbsent() throws Exception {
+  void theUserIdIsTheLoginOrAbsent() throws Exception {
     for (boolean isPopulated : new boolean[] {true, false}) {
       Session session = autoSession(connect(url().option("populateJMSXUserID", isPopulated)));
       Queue queue = queue(session, name("user-id"));
@@ -110,8 +115,9 @@ class PublishingTest extends QpidCase {
     }
   }
 
+  @Tag("M5")
   @Test
-  void m5_verifyQueueOnSendRefusesAnUnknownQueue() throws Exception {
+  void verifyQueueOnSendRefusesAnUnknownQueue() throws Exception {
     Session session = autoSession(connect(url().option("verifyQueueOnSend", true)));
     String name = name("verified");
     Queue known = session.createQueue(Syntax.BURL.queue(name));
@@ -124,8 +130,9 @@ class PublishingTest extends QpidCase {
         () -> producer.send(session.createTextMessage("nowhere")));
   }
 
+  @Tag("M5")
   @Test
-  void m5_depthsAreReported() throws Exception {
+  void depthsAreReported() throws Exception {
     Connection connection = connect();
     Session session = autoSession(connection);
     String name = name("depth");
@@ -139,8 +146,9 @@ class PublishingTest extends QpidCase {
     assertEquals(0, qpid(session).getQueueDepth((AMQDestination) absent, true));
   }
 
+  @Tag("M14")
   @Test
-  void m14_aFullQueueStopsItsProducersByChannelFlow() throws Exception {
+  void aFullQueueStopsItsProducersByChannelFlow() throws Exception {
     // The client obeys channel.flow and never answers it; nothing may wait for an answer.
     onlyHareline();
     Connection connection = connect();

@@ -15,13 +15,15 @@ import javax.jms.MessageConsumer;
 import javax.jms.Queue;
 import javax.jms.Session;
 import javax.jms.TextMessage;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Session.recover(), which the client sends as basic.recover with requeue=0. */
 abstract class RecoverCases extends QpidCase {
 
+  @Tag("M7")
   @Test
-  void m7_recoverRedeliversWhatIsUnacknowledgedInOrder() throws Exception {
+  void recoverRedeliversWhatIsUnacknowledgedInOrder() throws Exception {
     for (int prefetch : new int[] {0, 1, 500}) {
       Connection connection = connect(url().option("maxprefetch", prefetch));
       Session session = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);
@@ -106,8 +108,9 @@ abstract class RecoverCases extends QpidCase {
     assertEquals(List.of("2", "8", "4"), receiveTexts(consumer, 3));
   }
 
+  @Tag("M7")
   @Test
-  void m7_recoverOfAnEmptySessionChangesNothing() throws Exception {
+  void recoverOfAnEmptySessionChangesNothing() throws Exception {
     Session session = connect().createSession(false, Session.CLIENT_ACKNOWLEDGE);
     Queue queue = queue(session, name("recover-nothing"));
     MessageConsumer consumer = session.createConsumer(queue);
@@ -115,8 +118,9 @@ abstract class RecoverCases extends QpidCase {
     assertNextIs("only", session, queue, consumer);
   }
 
+  @Tag("M7")
   @Test
-  void m7_recoverInAListenerRedelivers() throws Exception {
+  void recoverInAListenerRedelivers() throws Exception {
     Connection connection = connect();
     Session session = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);
     Queue queue = queue(session, name("recover-listener"));
@@ -141,8 +145,9 @@ abstract class RecoverCases extends QpidCase {
     assertEquals("x true", take(received, "a message"));
   }
 
+  @Tag("M7")
   @Test
-  void m7_aFailingListenerGetsItsMessageAgain() throws Exception {
+  void aFailingListenerGetsItsMessageAgain() throws Exception {
     Connection connection = connect();
     Session session = autoSession(connection);
     Queue queue = queue(session, name("recover-auto"));
@@ -165,8 +170,9 @@ abstract class RecoverCases extends QpidCase {
     assertEquals("x true", take(received, "a message"));
   }
 
+  @Tag("M7")
   @Test
-  void m7_recoverIsForTheSessionAndNoOther() throws Exception {
+  void recoverIsForTheSessionAndNoOther() throws Exception {
     Connection connection = connect(url().option("maxprefetch", 1));
     Session one = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);
     Session two = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);

@@ -18,6 +18,7 @@ import org.apache.qpid.AMQConnectionClosedException;
 import org.apache.qpid.AMQUndeliveredException;
 import org.apache.qpid.client.AMQNoConsumersException;
 import org.apache.qpid.client.AMQNoRouteException;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Messages that come back, and what the broker refuses: codes as this client knows them. */
@@ -28,8 +29,9 @@ class ReturnTest extends QpidCase {
     return (Message) cause(failure, kind).getUndeliveredMessage();
   }
 
+  @Tag("S7")
   @Test
-  void s7_anUnroutableMessageComesBackWith312() throws Exception {
+  void anUnroutableMessageComesBackWith312() throws Exception {
     for (Syntax syntax : Syntax.values()) {
       Session session = autoSession(connect());
       String name = name("unroutable");
@@ -49,8 +51,9 @@ class ReturnTest extends QpidCase {
     }
   }
 
+  @Tag("S7")
   @Test
-  void s7_topicsReturnNothingUnlessAsked() throws Exception {
+  void topicsReturnNothingUnlessAsked() throws Exception {
     Session session = autoSession(connect());
     Topic topic = topic(session, name("nobody"));
     send(session, topic, "lost");
@@ -95,8 +98,9 @@ class ReturnTest extends QpidCase {
     assertTrue(raised.isEmpty(), raised::toString);
   }
 
+  @Tag("S7")
   @Test
-  void s7_transactionsReturnAtCommit() throws Exception {
+  void transactionsReturnAtCommit() throws Exception {
     Session session = transacted(connect(url().option("closeWhenNoRoute", false)));
     MessageProducer producer =
         session.createProducer(session.createQueue(Syntax.BURL.queue(name("unroutable-tx"))));
@@ -108,8 +112,9 @@ class ReturnTest extends QpidCase {
     assertEquals("two", text(returned(AMQNoRouteException.class)));
   }
 
+  @Tag("S7")
   @Test
-  void s7_immediateMessagesComeBackWith313UnlessSomebodyWaits() throws Exception {
+  void immediateMessagesComeBackWith313UnlessSomebodyWaits() throws Exception {
     Connection connection = connect();
     Session session = autoSession(connection);
     String name = name("immediate");
@@ -129,8 +134,9 @@ class ReturnTest extends QpidCase {
     assertTrue(raised.isEmpty(), raised::toString);
   }
 
+  @Tag("S7")
   @Test
-  void s7_theBrokerRefusesASelectorThatIsNone() throws Exception {
+  void theBrokerRefusesASelectorThatIsNone() throws Exception {
     // By a consumer argument in an address the text reaches the broker without the client's look.
     Session session = autoSession(connect());
     String name = name("wrong-selector");
@@ -143,8 +149,9 @@ class ReturnTest extends QpidCase {
     assertThrows(InvalidSelectorException.class, () -> session.createConsumer(queue));
   }
 
+  @Tag("S7")
   @Test
-  void s7_anUnknownExchangeIsNotFound() throws Exception {
+  void anUnknownExchangeIsNotFound() throws Exception {
     Session session = autoSession(connect());
     Queue queue = queue(session, name("nowhere"));
     assertThrows(
@@ -153,8 +160,9 @@ class ReturnTest extends QpidCase {
     assertNextIs("the session lives", session, queue, session.createConsumer(queue));
   }
 
+  @Tag("S7")
   @Test
-  void s7_anUnroutableMessageWithoutTheFlagIsDropped() throws Exception {
+  void anUnroutableMessageWithoutTheFlagIsDropped() throws Exception {
     Session session = autoSession(connect());
     Queue queue = session.createQueue(Syntax.BURL.queue(name("dropped")));
     MessageProducer producer = qpid(session).createProducer(queue, false, false);

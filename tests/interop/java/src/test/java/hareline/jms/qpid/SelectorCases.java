@@ -18,13 +18,15 @@ import javax.jms.Session;
 import javax.jms.TextMessage;
 import javax.jms.Topic;
 import org.apache.qpid.client.AMQQueue;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** JMS selectors on queues, topics and durable subscriptions. */
 abstract class SelectorCases extends QpidCase {
 
+  @Tag("M10")
   @Test
-  void m10_aQueueGivesEachConsumerWhatItSelects() throws Exception {
+  void aQueueGivesEachConsumerWhatItSelects() throws Exception {
     for (int prefetch : new int[] {0, 1, 500}) {
       Connection connection = connect(url().option("maxprefetch", prefetch));
       Session session = autoSession(connection);
@@ -43,8 +45,9 @@ abstract class SelectorCases extends QpidCase {
     }
   }
 
+  @Tag("M10")
   @Test
-  void m10_aMessageThatComesLaterIsSelectedToo() throws Exception {
+  void aMessageThatComesLaterIsSelectedToo() throws Exception {
     Connection connection = connect();
     Session session = autoSession(connection);
     String name = name("select-later");
@@ -56,8 +59,9 @@ abstract class SelectorCases extends QpidCase {
     observer.awaitReady(name, 3);
   }
 
+  @Tag("M10")
   @Test
-  void m10_everyKindOfPropertyIsSelectedBy() throws Exception {
+  void everyKindOfPropertyIsSelectedBy() throws Exception {
     Session session = autoSession(connect());
     Queue queue = queue(session, name("select-types"));
     List<String> selectors =
@@ -107,8 +111,9 @@ abstract class SelectorCases extends QpidCase {
     }
   }
 
+  @Tag("M10")
   @Test
-  void m10_whatIsUnknownIsNotSelected() throws Exception {
+  void whatIsUnknownIsNotSelected() throws Exception {
     Session session = autoSession(connect());
     Queue queue = queue(session, name("select-unknown"));
     MessageConsumer consumer =
@@ -117,8 +122,9 @@ abstract class SelectorCases extends QpidCase {
     assertEquals("3", receiveText(consumer));
   }
 
+  @Tag("M10")
   @Test
-  void m10_topicsSelect() throws Exception {
+  void topicsSelect() throws Exception {
     Connection connection = connect();
     Session session = autoSession(connection);
     Topic topic = topic(session, name("select-topic"));
@@ -140,8 +146,9 @@ abstract class SelectorCases extends QpidCase {
     assertEquals("n=" + n, receiveText(consumer));
   }
 
+  @Tag("M10")
   @Test
-  void m10_durableSubscriptionsKeepWhatTheySelect() throws Exception {
+  void durableSubscriptionsKeepWhatTheySelect() throws Exception {
     Url url = url();
     Connection connection = connect(url);
     Session session = autoSession(connection);
@@ -158,8 +165,9 @@ abstract class SelectorCases extends QpidCase {
     again.unsubscribe("sub");
   }
 
+  @Tag("S1")
   @Test
-  void s1_anotherSelectorReplacesTheOneBefore() throws Exception {
+  void anotherSelectorReplacesTheOneBefore() throws Exception {
     Url url = url();
     Connection connection = connect(url);
     Session session = autoSession(connection);
@@ -184,8 +192,9 @@ abstract class SelectorCases extends QpidCase {
     return qpid(session).getQueueDepth(new AMQQueue("amq.topic", clientId + ":" + subscription));
   }
 
+  @Tag("S1")
   @Test
-  void s1_aSelectorMayBeAddedAndRemoved() throws Exception {
+  void aSelectorMayBeAddedAndRemoved() throws Exception {
     Session session = autoSession(connect());
     Topic topic = topic(session, name("select-removed"));
     session.createDurableSubscriber(topic, "sub").close();
@@ -204,8 +213,9 @@ abstract class SelectorCases extends QpidCase {
     session.unsubscribe("sub");
   }
 
+  @Tag("S7")
   @Test
-  void s7_theClientRefusesASelectorThatIsNone() throws Exception {
+  void theClientRefusesASelectorThatIsNone() throws Exception {
     Session session = autoSession(connect());
     Queue queue = queue(session, name("select-wrong"));
     assertThrows(
@@ -214,8 +224,9 @@ abstract class SelectorCases extends QpidCase {
     assertNextIs("the session lives", session, queue, consumer);
   }
 
+  @Tag("M10")
   @Test
-  void m10_whatARolledBackSelectionTookIsSelectedAgain() throws Exception {
+  void whatARolledBackSelectionTookIsSelectedAgain() throws Exception {
     Session session = transacted(connect());
     Queue queue = queue(session, name("select-tx"));
     sendNumbers(session, queue, 6);

@@ -20,6 +20,7 @@ import javax.jms.TemporaryQueue;
 import javax.jms.TemporaryTopic;
 import javax.jms.TextMessage;
 import org.apache.qpid.client.AMQDestination;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Temporary queues and topics, and request and reply over them. */
@@ -58,8 +59,9 @@ class TemporaryDestinationTest extends QpidCase {
     assertFalse(observer.exists(nameOf(queue)));
   }
 
+  @Tag("M16")
   @Test
-  void m16_theArgumentsOfATemporaryQueueAreAccepted() throws Exception {
+  void theArgumentsOfATemporaryQueueAreAccepted() throws Exception {
     // With qpid.queue_lifetime_supported the client declares it with qpid.lifetime_policy and
     // qpid.exclusivity_policy, and its consumers declare it again without.
     Session session = autoSession(connect());

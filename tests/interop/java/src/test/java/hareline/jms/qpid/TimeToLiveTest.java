@@ -14,6 +14,7 @@ import javax.jms.MessageConsumer;
 import javax.jms.MessageProducer;
 import javax.jms.Queue;
 import javax.jms.Session;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Time to live, which this client sends as an instant: milliseconds since 1970. */
@@ -33,8 +34,9 @@ class TimeToLiveTest extends QpidCase {
     Patience.until(() -> System.currentTimeMillis() > instant, "the clock has passed " + instant);
   }
 
+  @Tag("M12")
   @Test
-  void m12_anExpiredMessageIsNotDelivered() throws Exception {
+  void anExpiredMessageIsNotDelivered() throws Exception {
     Session session = autoSession(connect());
     Queue queue = queue(session, name("ttl"));
     Message expires = sendFor(session, queue, "expires", 30);
@@ -43,8 +45,9 @@ class TimeToLiveTest extends QpidCase {
     assertEquals("stays", receiveText(session.createConsumer(queue)));
   }
 
+  @Tag("M12")
   @Test
-  void m12_expirationComesAsItWasSent() throws Exception {
+  void expirationComesAsItWasSent() throws Exception {
     Session session = autoSession(connect());
     Queue queue = queue(session, name("ttl-text"));
     Message sent = sendFor(session, queue, "x", 60_000);
@@ -54,8 +57,9 @@ class TimeToLiveTest extends QpidCase {
     assertTrue(Math.abs(remaining - 60_000) < 5, "from its time stamp: " + remaining);
   }
 
+  @Tag("M12")
   @Test
-  void m12_aYearIsNotTooLongAndNoTimeIsForEver() throws Exception {
+  void aYearIsNotTooLongAndNoTimeIsForEver() throws Exception {
     Session session = autoSession(connect());
     Queue queue = queue(session, name("ttl-long"));
     sendFor(session, queue, "a year", 365L * 24 * 3600 * 1000);
@@ -67,8 +71,9 @@ class TimeToLiveTest extends QpidCase {
     assertEquals(List.of("a year", "twenty years", "for ever", "last"), receiveTexts(consumer, 4));
   }
 
+  @Tag("M12")
   @Test
-  void m12_manyExpireAtTheirOwnTimes() throws Exception {
+  void manyExpireAtTheirOwnTimes() throws Exception {
     Session session = autoSession(connect());
     Queue queue = queue(session, name("ttl-many"));
     Message latest = null;
@@ -87,8 +92,9 @@ class TimeToLiveTest extends QpidCase {
     assertEquals(staying, receiveTexts(session.createConsumer(queue), 25));
   }
 
+  @Tag("S11")
   @Test
-  void s11_theTimeGoesOnWhileAMessageIsRedelivered() throws Exception {
+  void theTimeGoesOnWhileAMessageIsRedelivered() throws Exception {
     Session session = transacted(connect());
     Queue queue = queue(session, name("ttl-requeue"));
     Message sent = sendFor(session, queue, "x", 1_500);
@@ -109,8 +115,9 @@ class TimeToLiveTest extends QpidCase {
     assertEquals("after", receiveText(autoSession(connect()).createConsumer(queue)));
   }
 
+  @Tag("S11")
   @Test
-  void s11_aDeadLetterKeepsItsTextAndDoesNotExpireAgain() throws Exception {
+  void aDeadLetterKeepsItsTextAndDoesNotExpireAgain() throws Exception {
     onlyHareline();
     Session session = autoSession(connect());
     String dead = name("ttl-dead");
@@ -129,8 +136,9 @@ class TimeToLiveTest extends QpidCase {
     assertEquals(0, observer.ready(name));
   }
 
+  @Tag("S11")
   @Test
-  void s11_theDeathSaysWhatTheExpirationWas() throws Exception {
+  void theDeathSaysWhatTheExpirationWas() throws Exception {
     onlyHareline();
     Session session = autoSession(connect());
     String dead = name("ttl-history");

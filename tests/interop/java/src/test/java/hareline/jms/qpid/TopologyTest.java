@@ -16,13 +16,15 @@ import javax.jms.Session;
 import javax.jms.TextMessage;
 import javax.jms.Topic;
 import org.apache.qpid.client.AMQSession;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** What the client declares, binds and asks for, in both syntaxes. */
 class TopologyTest extends QpidCase {
 
+  @Tag("M5")
   @Test
-  void m5_boundQueuesAreFound() throws Exception {
+  void boundQueuesAreFound() throws Exception {
     Session session = autoSession(connect());
     AMQSession<?, ?> qpid = qpid(session);
     String name = name("bound");
@@ -38,8 +40,9 @@ class TopologyTest extends QpidCase {
     assertFalse(qpid.isQueueBound(null, name("absent"), null));
   }
 
+  @Tag("M6")
   @Test
-  void m6_aPlainNameIsResolvedByAskingTheBroker() throws Exception {
+  void aPlainNameIsResolvedByAskingTheBroker() throws Exception {
     Session session = autoSession(connect());
     String name = name("plain");
     assertThrows(
@@ -51,8 +54,9 @@ class TopologyTest extends QpidCase {
     assertNextIs("a topic too", session, topic, session.createConsumer(topic));
   }
 
+  @Tag("M6")
   @Test
-  void m6_anExchangeIsResolvedToATopic() throws Exception {
+  void anExchangeIsResolvedToATopic() throws Exception {
     Session session = autoSession(connect());
     for (String exchange : new String[] {"amq.fanout", "amq.direct", "amq.topic"}) {
       Destination there = session.createTopic("ADDR:" + exchange + "/" + name("subject"));
@@ -62,8 +66,9 @@ class TopologyTest extends QpidCase {
     }
   }
 
+  @Tag("M6")
   @Test
-  void m6_nodesAreCreatedAssertedAndDeleted() throws Exception {
+  void nodesAreCreatedAssertedAndDeleted() throws Exception {
     Session session = autoSession(connect());
     String name = name("node");
     Queue queue =
@@ -91,8 +96,9 @@ class TopologyTest extends QpidCase {
         JMSException.class, () -> other.createConsumer(other.createQueue("ADDR:" + name)));
   }
 
+  @Tag("M6")
   @Test
-  void m6_bindingsOfAnAddressAreMade() throws Exception {
+  void bindingsOfAnAddressAreMade() throws Exception {
     Session session = autoSession(connect());
     String name = name("x-bindings");
     Queue queue =
@@ -117,8 +123,9 @@ class TopologyTest extends QpidCase {
     assertEquals("by headers", receiveText(consumer));
   }
 
+  @Tag("M15")
   @Test
-  void m15_producersOfThePredefinedExchangesDeclareThemPassively() throws Exception {
+  void producersOfThePredefinedExchangesDeclareThemPassively() throws Exception {
     Session session = autoSession(connect());
     String[] urls = {
       "direct://amq.direct//",
@@ -139,8 +146,9 @@ class TopologyTest extends QpidCase {
     }
   }
 
+  @Tag("M16")
   @Test
-  void m16_unknownArgumentsAreAccepted() throws Exception {
+  void unknownArgumentsAreAccepted() throws Exception {
     Session session = autoSession(connect());
     String name = name("unknown-arguments");
     Queue queue =
@@ -181,8 +189,9 @@ class TopologyTest extends QpidCase {
     }
   }
 
+  @Tag("S3")
   @Test
-  void s3_theDefaultExchangeMayBeDeclared() throws Exception {
+  void theDefaultExchangeMayBeDeclared() throws Exception {
     Session session = autoSession(connect());
     String name = name("default-exchange");
     observer.declare(name, Map.of());
@@ -192,8 +201,9 @@ class TopologyTest extends QpidCase {
     assertEquals("by the default exchange", receiveText(session.createConsumer(queue)));
   }
 
+  @Tag("S5")
   @Test
-  void s5_anotherDurabilityIsTolerated() throws Exception {
+  void anotherDurabilityIsTolerated() throws Exception {
     Session session = autoSession(connect());
     String name = name("durability");
     Queue durable = session.createQueue(Syntax.BURL.queue(name));
@@ -203,8 +213,9 @@ class TopologyTest extends QpidCase {
     assertNextIs("x", session, durable, consumer);
   }
 
+  @Tag("S5")
   @Test
-  void s5_otherArgumentsAreTolerated() throws Exception {
+  void otherArgumentsAreTolerated() throws Exception {
     onlyHareline();
     Session session = autoSession(connect());
     String name = name("arguments");
@@ -214,8 +225,9 @@ class TopologyTest extends QpidCase {
     assertNextIs("x", session, queue, session.createConsumer(queue));
   }
 
+  @Tag("M22")
   @Test
-  void m22_aReceivedDestinationMayBeConsumedFrom() throws Exception {
+  void aReceivedDestinationMayBeConsumedFrom() throws Exception {
     Session session = autoSession(connect());
     Queue queue = queue(session, name("received-from"));
     MessageConsumer consumer = session.createConsumer(queue);
@@ -226,8 +238,9 @@ class TopologyTest extends QpidCase {
     assertNextIs("again", session, queue, again);
   }
 
+  @Tag("S5")
   @Test
-  void s5_anotherExclusivityIsNot() throws Exception {
+  void anotherExclusivityIsNot() throws Exception {
     Session session = autoSession(connect());
     String name = name("exclusivity");
     observer.declare(name, Map.of());

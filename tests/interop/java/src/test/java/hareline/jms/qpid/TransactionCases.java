@@ -13,6 +13,7 @@ import javax.jms.MessageConsumer;
 import javax.jms.Queue;
 import javax.jms.Session;
 import javax.jms.Topic;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Transacted sessions: commit, rollback, redelivery, and prefetches smaller than a transaction. */
@@ -62,8 +63,9 @@ abstract class TransactionCases extends QpidCase {
     }
   }
 
+  @Tag("M8")
   @Test
-  void m8_rollbackRedeliversInOrder() throws Exception {
+  void rollbackRedeliversInOrder() throws Exception {
     for (int prefetch : new int[] {0, 1, 2, 500}) {
       Session session = transacted(connect(url().option("maxprefetch", prefetch)));
       Queue queue = queue(session, name("tx-rollback"));
@@ -91,8 +93,9 @@ abstract class TransactionCases extends QpidCase {
     session.commit();
   }
 
+  @Tag("M8")
   @Test
-  void m8_rollbackGivesMessagesToOtherConsumersToo() throws Exception {
+  void rollbackGivesMessagesToOtherConsumersToo() throws Exception {
     Session session = transacted(connect());
     String name = name("tx-others");
     Queue queue = queue(session, name);
@@ -107,8 +110,9 @@ abstract class TransactionCases extends QpidCase {
     assertEquals(numbers(0, 4), receiveTexts(autoSession(connect()).createConsumer(queue), 4));
   }
 
+  @Tag("M8")
   @Test
-  void m8_rollbackInAListenerRedelivers() throws Exception {
+  void rollbackInAListenerRedelivers() throws Exception {
     Connection connection = connect();
     Session session = transacted(connection);
     Queue queue = queue(session, name("tx-listener"));
@@ -135,8 +139,9 @@ abstract class TransactionCases extends QpidCase {
     assertTrue(take(received, "a message").startsWith("2 "));
   }
 
+  @Tag("M8")
   @Test
-  void m8_closingASessionRollsItBack() throws Exception {
+  void closingASessionRollsItBack() throws Exception {
     Connection connection = connect();
     Session session = transacted(connection);
     String name = name("tx-close");
@@ -151,8 +156,9 @@ abstract class TransactionCases extends QpidCase {
     assertEquals(0, observer.ready(name));
   }
 
+  @Tag("M13")
   @Test
-  void m13_aTransactionMayBeLargerThanThePrefetch() throws Exception {
+  void aTransactionMayBeLargerThanThePrefetch() throws Exception {
     for (int prefetch : new int[] {0, 1, 3}) {
       Connection connection = connect(url().option("maxprefetch", prefetch));
       Session session = transacted(connection);
@@ -170,8 +176,9 @@ abstract class TransactionCases extends QpidCase {
     }
   }
 
+  @Tag("M13")
   @Test
-  void m13_clientAcknowledgeMayWaitLongerThanThePrefetch() throws Exception {
+  void clientAcknowledgeMayWaitLongerThanThePrefetch() throws Exception {
     for (int prefetch : new int[] {0, 1, 3}) {
       Connection connection = connect(url().option("maxprefetch", prefetch));
       Session session = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);

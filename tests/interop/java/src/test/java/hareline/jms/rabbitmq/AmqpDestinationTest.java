@@ -23,6 +23,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Destinations that name an exchange, a key and a queue, with the body as it is on the wire. */
@@ -87,8 +88,9 @@ class AmqpDestinationTest extends RabbitCase {
         "from elsewhere", new String(received.getBody(byte[].class), StandardCharsets.UTF_8));
   }
 
+  @Tag("M22")
   @Test
-  void m22_exchangeKeyAndPropertiesArriveAsTheyWereSent() throws Exception {
+  void exchangeKeyAndPropertiesArriveAsTheyWereSent() throws Exception {
     Queue queue = queue();
     Message message = session.createTextMessage("x");
     message.setByteProperty("byte", (byte) 1);
@@ -139,8 +141,9 @@ class AmqpDestinationTest extends RabbitCase {
     return plain;
   }
 
+  @Tag("M22")
   @Test
-  void m22_whatOthersPublishIsReadWithItsProperties() throws Exception {
+  void whatOthersPublishIsReadWithItsProperties() throws Exception {
     RMQDestination destination = destination();
     Map<String, Object> headers = new HashMap<>();
     headers.put("number", 42);

@@ -16,6 +16,7 @@ import jakarta.jms.Session;
 import java.util.Enumeration;
 import java.util.List;
 import java.util.Map;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -23,8 +24,9 @@ import org.junit.jupiter.api.Test;
  * closes: they need a right count of ready messages, and requeueing in the original order.
  */
 class BrowserTest extends RabbitCase {
+  @Tag("M20")
   @Test
-  void m20_browsingLeavesEverythingInItsPlace() throws Exception {
+  void browsingLeavesEverythingInItsPlace() throws Exception {
     Queue queue = queue();
     fill(queue, numbers(0, 20));
     QueueBrowser browser = session.createBrowser(queue);
@@ -35,13 +37,15 @@ class BrowserTest extends RabbitCase {
     assertEquals(List.of(numbers(0, 20)), drained(queue, 20));
   }
 
+  @Tag("M20")
   @Test
-  void m20_anEmptyQueueHasNothingToBrowse() throws Exception {
+  void anEmptyQueueHasNothingToBrowse() throws Exception {
     assertFalse(session.createBrowser(queue()).getEnumeration().hasMoreElements());
   }
 
+  @Tag("M20")
   @Test
-  void m20_aSelectorShowsSomeAndLeavesAll() throws Exception {
+  void aSelectorShowsSomeAndLeavesAll() throws Exception {
     Queue queue = queue();
     MessageProducer producer = session.createProducer(queue);
     for (int i = 0; i < 12; i++) {
@@ -56,14 +60,16 @@ class BrowserTest extends RabbitCase {
     assertEquals(List.of(numbers(0, 12)), drained(queue, 12));
   }
 
+  @Tag("M20")
   @Test
-  void m20_aBadSelectorIsRefused() throws Exception {
+  void aBadSelectorIsRefused() throws Exception {
     Queue queue = queue();
     assertThrows(InvalidSelectorException.class, () -> session.createBrowser(queue, "n BETWEEN"));
   }
 
+  @Tag("M20")
   @Test
-  void m20_aLimitedBrowserSeesTheFirst() throws Exception {
+  void aLimitedBrowserSeesTheFirst() throws Exception {
     Queue queue = queue();
     fill(queue, numbers(0, 10));
     RMQConnectionFactory limited = factory();
@@ -73,8 +79,9 @@ class BrowserTest extends RabbitCase {
     assertEquals(List.of(numbers(0, 10)), drained(queue, 10));
   }
 
+  @Tag("M20")
   @Test
-  void m20_anEnumerationMayBeLeftHalfRead() throws Exception {
+  void anEnumerationMayBeLeftHalfRead() throws Exception {
     Queue queue = queue();
     fill(queue, "1", "2", "3");
     QueueBrowser browser = session.createBrowser(queue);
@@ -84,8 +91,9 @@ class BrowserTest extends RabbitCase {
     assertEquals(List.of("1", "2", "3"), drained(queue, 3));
   }
 
+  @Tag("M20")
   @Test
-  void m20_whatOthersHoldIsNotShownAndKeepsItsPlace() throws Exception {
+  void whatOthersHoldIsNotShownAndKeepsItsPlace() throws Exception {
     Queue queue = queue();
     fill(queue, "1", "2", "3", "4");
     Session holder = session(Session.CLIENT_ACKNOWLEDGE);
@@ -98,8 +106,9 @@ class BrowserTest extends RabbitCase {
     assertEquals(List.of("1", "2", "3", "4"), drained(queue, 4));
   }
 
+  @Tag("M20")
   @Test
-  void m20_browsedMessagesStandBeforeLaterOnes() throws Exception {
+  void browsedMessagesStandBeforeLaterOnes() throws Exception {
     Queue queue = queue();
     fill(queue, "1", "2");
     texts(session.createBrowser(queue).getEnumeration());
@@ -113,8 +122,9 @@ class BrowserTest extends RabbitCase {
     assertEquals(List.of("2", "3", "4"), takeTexts(consumer, 3));
   }
 
+  @Tag("M20")
   @Test
-  void m20_aPriorityQueueIsBrowsedInItsOrder() throws Exception {
+  void aPriorityQueueIsBrowsedInItsOrder() throws Exception {
     Queue queue = queue(Map.of("x-max-priority", 9));
     MessageProducer producer = session.createProducer(queue);
     for (int priority : new int[] {1, 8, 4, 8, 0}) {
@@ -127,8 +137,9 @@ class BrowserTest extends RabbitCase {
     assertEquals(expected, drained(queue, 5));
   }
 
+  @Tag("M20")
   @Test
-  void m20_manyMessagesAreBrowsedAtOnce() throws Exception {
+  void manyMessagesAreBrowsedAtOnce() throws Exception {
     Queue queue = queue();
     fill(queue, numbers(0, 2_000));
     QueueBrowser browser = session.createBrowser(queue);

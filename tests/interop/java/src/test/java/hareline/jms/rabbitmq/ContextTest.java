@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** The simplified API of JMS 2.0. */
@@ -120,8 +121,9 @@ class ContextTest extends RabbitCase {
     assertFalse(observer.exists(sharedDurable));
   }
 
+  @Tag("M17")
   @Test
-  void m17_aContextSelects() throws Exception {
+  void aContextSelects() throws Exception {
     onlyHareline();
     Topic topic = topic();
     JMSConsumer consumer = context.createConsumer(topic, "n > 1 AND colour IN ('red', 'blue')");
@@ -156,8 +158,9 @@ class ContextTest extends RabbitCase {
     assertEquals("1", consumer.receiveBody(String.class, PATIENCE_MS));
   }
 
+  @Tag("S9")
   @Test
-  void s9_aContextDelays() throws Exception {
+  void aContextDelays() throws Exception {
     onlyHareline();
     Queue queue = queue();
     context.createProducer().setDeliveryDelay(150).send(queue, "late");

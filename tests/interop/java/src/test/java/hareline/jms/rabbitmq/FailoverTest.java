@@ -26,6 +26,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** A broker that is killed, or restarted, below a client that recovers by itself. */
@@ -189,8 +190,9 @@ class FailoverTest {
     assertEquals("2", RabbitCase.takeText(ofTopic));
   }
 
+  @Tag("M17")
   @Test
-  void m17_selectorsGoOnAfterAKill() throws Exception {
+  void selectorsGoOnAfterAKill() throws Exception {
     Topic topic = session.createTopic("news");
     MessageConsumer plain = session.createConsumer(topic, "n = 1");
     MessageConsumer durable = session.createDurableConsumer(topic, "durable", "n = 2", false);
@@ -207,8 +209,9 @@ class FailoverTest {
     RabbitCase.assertNothing(durable);
   }
 
+  @Tag("M17")
   @Test
-  void m17_aDurableSelectorWorksWithoutItsClient() throws Exception {
+  void aDurableSelectorWorksWithoutItsClient() throws Exception {
     Topic topic = session.createTopic("news");
     session.createDurableConsumer(topic, "durable", "n = 2", false);
     connection.close();
@@ -230,8 +233,9 @@ class FailoverTest {
         RabbitCase.takeText(session.createDurableConsumer(topic, "durable", "n = 2", false)));
   }
 
+  @Tag("S9")
   @Test
-  void s9_aDelayedMessageSurvivesAKill() throws Exception {
+  void aDelayedMessageSurvivesAKill() throws Exception {
     Queue queue = session.createQueue("delayed");
     Session own = connection.createSession(true, Session.SESSION_TRANSACTED);
     MessageProducer producer = own.createProducer(queue);

@@ -23,6 +23,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeSet;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Every kind of message, every type of property, and the headers of JMS, from end to end. */
@@ -122,8 +123,9 @@ class MessageTest extends RabbitCase {
     assertEquals("a property", sent(message).getStringProperty("only"));
   }
 
+  @Tag("M22")
   @Test
-  void m22_propertiesKeepTheirTypes() throws Exception {
+  void propertiesKeepTheirTypes() throws Exception {
     Message message = session.createTextMessage("x");
     Map<String, Object> properties =
         Map.of(
@@ -194,8 +196,9 @@ class MessageTest extends RabbitCase {
     assertArrayEquals(body, copy);
   }
 
+  @Tag("S9")
   @Test
-  void s9_theDeliveryCountGoesUp() throws Exception {
+  void theDeliveryCountGoesUp() throws Exception {
     Queue queue = queue(Map.of("x-queue-type", "quorum", "x-delivery-limit", 10));
     fill(queue, "1");
     Session own = session(Session.CLIENT_ACKNOWLEDGE);

@@ -7,6 +7,7 @@ import jakarta.jms.Message;
 import jakarta.jms.Queue;
 import jakarta.jms.Session;
 import java.util.Map;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -59,8 +60,9 @@ class PikaReadsRabbitTest extends RabbitCase {
     observer.awaitReady(name("bytes"), 1);
   }
 
+  @Tag("M22")
   @Test
-  void m22_aMessageOfTheClientsOwnKind() throws Exception {
+  void aMessageOfTheClientsOwnKind() throws Exception {
     observer.delete(name("own"));
     Queue queue = session.createQueue(name("own"));
     Message message = session.createTextMessage("in the client's own encoding");

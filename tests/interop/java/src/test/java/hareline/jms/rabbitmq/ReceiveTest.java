@@ -17,19 +17,22 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Receiving, which this client does by polling with basic.get. */
 class ReceiveTest extends RabbitCase {
+  @Tag("M19")
   @Test
-  void m19_anEmptyQueueGivesNothing() throws Exception {
+  void anEmptyQueueGivesNothing() throws Exception {
     MessageConsumer consumer = session.createConsumer(queue());
     assertNull(consumer.receiveNoWait());
     assertNull(consumer.receive(150));
   }
 
+  @Tag("M19")
   @Test
-  void m19_manyEmptyPollsAreQuick() throws Exception {
+  void manyEmptyPollsAreQuick() throws Exception {
     Queue queue = queue();
     MessageConsumer consumer = session.createConsumer(queue);
     long started = System.nanoTime();
@@ -42,8 +45,9 @@ class ReceiveTest extends RabbitCase {
     assertEquals("at last", takeText(consumer));
   }
 
+  @Tag("M19")
   @Test
-  void m19_receiveTakesWhatComesWhileItPolls() throws Exception {
+  void receiveTakesWhatComesWhileItPolls() throws Exception {
     Queue queue = queue();
     MessageConsumer consumer = session(Session.AUTO_ACKNOWLEDGE).createConsumer(queue);
     ExecutorService thread = Executors.newSingleThreadExecutor();
@@ -61,8 +65,9 @@ class ReceiveTest extends RabbitCase {
     }
   }
 
+  @Tag("M19")
   @Test
-  void m19_manyPollingConsumersShareAQueue() throws Exception {
+  void manyPollingConsumersShareAQueue() throws Exception {
     Queue queue = queue();
     int count = 60;
     Set<String> taken = Collections.synchronizedSet(new TreeSet<>());
@@ -97,8 +102,9 @@ class ReceiveTest extends RabbitCase {
     assertEquals(new TreeSet<>(List.of(numbers(0, count))), taken);
   }
 
+  @Tag("M19")
   @Test
-  void m19_aPassiveDeclareCountsWhatIsReadyOnly() throws Exception {
+  void aPassiveDeclareCountsWhatIsReadyOnly() throws Exception {
     Queue queue = queue();
     fill(queue, numbers(0, 10));
     Session own = session(Session.CLIENT_ACKNOWLEDGE);

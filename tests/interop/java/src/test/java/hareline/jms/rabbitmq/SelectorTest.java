@@ -23,6 +23,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -112,8 +113,9 @@ class SelectorTest extends RabbitCase {
     }
   }
 
+  @Tag("M17")
   @Test
-  void m17_comparisons() throws Exception {
+  void comparisons() throws Exception {
     assertSelects(
         Map.of(
             "boolProp AND JMSPriority > 3", List.of("one", "three"),
@@ -128,8 +130,9 @@ class SelectorTest extends RabbitCase {
             "absent <> 'x'", List.of()));
   }
 
+  @Tag("M17")
   @Test
-  void m17_betweenAndIn() throws Exception {
+  void betweenAndIn() throws Exception {
     assertSelects(
         Map.of(
             "n BETWEEN 1 AND 3", List.of("one", "two", "three"),
@@ -141,8 +144,9 @@ class SelectorTest extends RabbitCase {
             "absent NOT BETWEEN 1 AND 2", List.of()));
   }
 
+  @Tag("M17")
   @Test
-  void m17_like() throws Exception {
+  void like() throws Exception {
     assertSelects(
         Map.of(
             "a.b LIKE 'x!_%' ESCAPE '!'", List.of("one"),
@@ -157,8 +161,9 @@ class SelectorTest extends RabbitCase {
             "absent NOT LIKE 'x'", List.of()));
   }
 
+  @Tag("M17")
   @Test
-  void m17_nullTests() throws Exception {
+  void nullTests() throws Exception {
     assertSelects(
         Map.of(
             "p IS NULL", List.of("one", "two", "four", "none"),
@@ -167,8 +172,9 @@ class SelectorTest extends RabbitCase {
             "nothing IS NULL AND JMSPriority > 12-9", List.of("one", "three", "four", "none")));
   }
 
+  @Tag("M17")
   @Test
-  void m17_logicHasThreeValues() throws Exception {
+  void logicHasThreeValues() throws Exception {
     assertSelects(
         Map.of(
             "NOT boolProp", List.of("two"),
@@ -182,8 +188,9 @@ class SelectorTest extends RabbitCase {
             "boolProp AND NOT (s = 'a' OR n = 2)", List.of("three")));
   }
 
+  @Tag("M17")
   @Test
-  void m17_arithmetic() throws Exception {
+  void arithmetic() throws Exception {
     assertSelects(
         Map.of(
             "n + 1 > 3", List.of("three", "four"),
@@ -198,8 +205,9 @@ class SelectorTest extends RabbitCase {
             "absent + 1 > 0", List.of()));
   }
 
+  @Tag("M17")
   @Test
-  void m17_headersThatHaveNames() throws Exception {
+  void headersThatHaveNames() throws Exception {
     List<String> all = List.of("one", "two", "three", "four", "none");
     assertSelects(
         Map.of(
@@ -212,8 +220,9 @@ class SelectorTest extends RabbitCase {
             "JMSTimestamp > 0", all));
   }
 
+  @Tag("M17")
   @Test
-  void m17_propertiesOfEveryType() throws Exception {
+  void propertiesOfEveryType() throws Exception {
     Topic topic = topic();
     MessageConsumer consumer =
         session.createConsumer(
@@ -234,8 +243,9 @@ class SelectorTest extends RabbitCase {
     assertEquals("all of them", takeText(consumer));
   }
 
+  @Tag("M17")
   @Test
-  void m17_textsOfOtherAlphabets() throws Exception {
+  void textsOfOtherAlphabets() throws Exception {
     onlyHareline(); // RabbitMQ 3.10 reads the term as Latin 1
     Topic topic = topic();
     MessageConsumer equal = session.createConsumer(topic, "s = 'grün €'");
@@ -252,8 +262,9 @@ class SelectorTest extends RabbitCase {
     assertNothing(like);
   }
 
+  @Tag("M17")
   @Test
-  void m17_aListenerGetsWhatItSelects() throws Exception {
+  void aListenerGetsWhatItSelects() throws Exception {
     Topic topic = topic();
     Session own = session(Session.AUTO_ACKNOWLEDGE);
     Inbox inbox = new Inbox(own.createConsumer(topic, "n > 2"));
@@ -261,8 +272,9 @@ class SelectorTest extends RabbitCase {
     assertEquals(List.of("three", "four"), inbox.takeTexts(2));
   }
 
+  @Tag("M17")
   @Test
-  void m17_aBadSelectorIsRefused() throws Exception {
+  void aBadSelectorIsRefused() throws Exception {
     Topic topic = topic();
     for (String bad : List.of("n >", "n = 'x' AND", "JMSPriority = 'high'", "n LIKE 3")) {
       assertThrows(
@@ -272,8 +284,9 @@ class SelectorTest extends RabbitCase {
     }
   }
 
+  @Tag("M17")
   @Test
-  void m17_aDurableSubscriptionKeepsItsSelectorOverReconnects() throws Exception {
+  void aDurableSubscriptionKeepsItsSelectorOverReconnects() throws Exception {
     Topic topic = topic();
     String name = uniqueName("selecting");
     deleteAtTheEnd(name);
@@ -294,8 +307,9 @@ class SelectorTest extends RabbitCase {
     assertNothing(again);
   }
 
+  @Tag("M17")
   @Test
-  void m17_aDurableSubscriptionMayChangeItsSelector() throws Exception {
+  void aDurableSubscriptionMayChangeItsSelector() throws Exception {
     Topic topic = topic();
     String name = uniqueName("changing");
     deleteAtTheEnd(name);
@@ -307,8 +321,9 @@ class SelectorTest extends RabbitCase {
     assertNothing(changed);
   }
 
+  @Tag("M17")
   @Test
-  void m17_aSharedDurableSubscriptionSelects() throws Exception {
+  void aSharedDurableSubscriptionSelects() throws Exception {
     Topic topic = topic();
     String name = uniqueName("sharing");
     deleteAtTheEnd(name);
@@ -322,8 +337,9 @@ class SelectorTest extends RabbitCase {
   }
 
   /** In two sessions: the selectors of one share an exchange, and that does not look at keys. */
+  @Tag("M18")
   @Test
-  void m18_theKeyOfTheTopicCountsBeforeTheSelector() throws Exception {
+  void theKeyOfTheTopicCountsBeforeTheSelector() throws Exception {
     Topic topic = topic();
     Topic other = topic();
     MessageConsumer consumer =
@@ -339,8 +355,9 @@ class SelectorTest extends RabbitCase {
     assertNothing(ofOther);
   }
 
+  @Tag("M18")
   @Test
-  void m18_aPatternOfTopicsSelects() throws Exception {
+  void aPatternOfTopicsSelects() throws Exception {
     String root = uniqueName("root");
     MessageConsumer consumer = session.createConsumer(session.createTopic(root + ".#"), "n = 2");
     sendSamples(session.createTopic(root + ".a"));
@@ -350,8 +367,9 @@ class SelectorTest extends RabbitCase {
     assertNothing(consumer);
   }
 
+  @Tag("M18")
   @Test
-  void m18_theExchangeOfASelectorGoesWithItsSubscribers() throws Exception {
+  void theExchangeOfASelectorGoesWithItsSubscribers() throws Exception {
     Topic topic = topic();
     String name = uniqueName("ending");
     Session own = session(Session.AUTO_ACKNOWLEDGE);
@@ -365,8 +383,9 @@ class SelectorTest extends RabbitCase {
     assertEquals("two", takeText(again));
   }
 
+  @Tag("M17")
   @Test
-  void m17_aQueueReceiverCannotSelect() throws Exception {
+  void aQueueReceiverCannotSelect() throws Exception {
     Queue queue = queue();
     assertThrows(
         UnsupportedOperationException.class, () -> session.createConsumer(queue, "n = 1"));

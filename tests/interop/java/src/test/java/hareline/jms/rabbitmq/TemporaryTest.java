@@ -20,6 +20,7 @@ import jakarta.jms.TemporaryQueue;
 import jakarta.jms.TemporaryTopic;
 import java.util.ArrayList;
 import java.util.List;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Temporary destinations, and requests that are answered through them or by direct reply-to. */
@@ -100,8 +101,9 @@ class TemporaryTest extends RabbitCase {
     assertEquals(asked, answered);
   }
 
+  @Tag("S9")
   @Test
-  void s9_aRequestIsAnsweredByDirectReplyTo() throws Exception {
+  void aRequestIsAnsweredByDirectReplyTo() throws Exception {
     Queue requests = queue();
     answerEachRequest(open().createSession(Session.AUTO_ACKNOWLEDGE), requests);
     Session own = session(Session.AUTO_ACKNOWLEDGE);
@@ -118,8 +120,9 @@ class TemporaryTest extends RabbitCase {
     }
   }
 
+  @Tag("S9")
   @Test
-  void s9_severalAskByDirectReplyToAtOnce() throws Exception {
+  void severalAskByDirectReplyToAtOnce() throws Exception {
     Queue requests = queue();
     answerEachRequest(open().createSession(Session.AUTO_ACKNOWLEDGE), requests);
     List<Inbox> inboxes = new ArrayList<>();
@@ -137,8 +140,9 @@ class TemporaryTest extends RabbitCase {
     }
   }
 
+  @Tag("S9")
   @Test
-  void s9_anAnswerToNobodyIsLostQuietly() throws Exception {
+  void anAnswerToNobodyIsLostQuietly() throws Exception {
     Queue requests = queue();
     Session own = session(Session.AUTO_ACKNOWLEDGE);
     RMQDestination replies = directReplyTo();

@@ -13,6 +13,7 @@ import jakarta.jms.Session;
 import jakarta.jms.Topic;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Time to live, which is relative on the wire here, and delivery delay. */
@@ -75,8 +76,9 @@ class TimeTest extends RabbitCase {
     assertTrue(received.getJMSExpiration() > System.currentTimeMillis() + hundredYearsMs / 2);
   }
 
+  @Tag("S9")
   @Test
-  void s9_aDelayedMessageComesAfterItsDelay() throws Exception {
+  void aDelayedMessageComesAfterItsDelay() throws Exception {
     onlyHareline();
     Queue queue = queue();
     MessageConsumer consumer = session.createConsumer(queue);
@@ -94,8 +96,9 @@ class TimeTest extends RabbitCase {
     assertTrue(tookMs < PATIENCE_MS, () -> "it came after " + tookMs + " ms");
   }
 
+  @Tag("S9")
   @Test
-  void s9_delayedMessagesComeInTheOrderOfTheirDelays() throws Exception {
+  void delayedMessagesComeInTheOrderOfTheirDelays() throws Exception {
     onlyHareline();
     Queue queue = queue();
     Inbox inbox = new Inbox(session(Session.AUTO_ACKNOWLEDGE).createConsumer(queue));
@@ -107,8 +110,9 @@ class TimeTest extends RabbitCase {
     assertEquals(List.of("after 200", "after 400", "after 600"), inbox.takeTexts(3));
   }
 
+  @Tag("S9")
   @Test
-  void s9_aDelayedMessageToATopicReachesItsSubscribers() throws Exception {
+  void aDelayedMessageToATopicReachesItsSubscribers() throws Exception {
     onlyHareline();
     Topic topic = topic();
     Topic other = topic();
@@ -128,8 +132,9 @@ class TimeTest extends RabbitCase {
     assertNothing(two);
   }
 
+  @Tag("S9")
   @Test
-  void s9_aDelayStartsAtCommit() throws Exception {
+  void aDelayStartsAtCommit() throws Exception {
     onlyHareline();
     Queue queue = queue();
     Session own = transacted();
@@ -142,8 +147,9 @@ class TimeTest extends RabbitCase {
     assertEquals(List.of("committed"), drained(queue, 1));
   }
 
+  @Tag("S9")
   @Test
-  void s9_aDelayedMessageMayLiveLong() throws Exception {
+  void aDelayedMessageMayLiveLong() throws Exception {
     onlyHareline();
     Queue queue = queue();
     MessageProducer producer = session.createProducer(queue);

@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Transacted sessions: commit, rollback, and the recover that this client sends after it. */
@@ -71,8 +72,9 @@ class TransactionTest extends RabbitCase {
     assertEquals(0, observer.ready(source.getQueueName()));
   }
 
+  @Tag("M21")
   @Test
-  void m21_rollbackGivesBackWhatWasReceived() throws Exception {
+  void rollbackGivesBackWhatWasReceived() throws Exception {
     Queue queue = queue();
     fill(queue, "1", "2", "3", "4");
     Session own = transacted();
@@ -89,8 +91,9 @@ class TransactionTest extends RabbitCase {
     assertEquals(0, observer.ready(queue.getQueueName()));
   }
 
+  @Tag("M21")
   @Test
-  void m21_afterRollbackAnotherSessionMayHaveIt() throws Exception {
+  void afterRollbackAnotherSessionMayHaveIt() throws Exception {
     Queue queue = queue();
     fill(queue, "1", "2");
     Session own = transacted();
@@ -99,8 +102,9 @@ class TransactionTest extends RabbitCase {
     assertEquals(List.of("1", "2"), drained(queue, 2));
   }
 
+  @Tag("M21")
   @Test
-  void m21_rollbackUndoesSendingAndReceivingTogether() throws Exception {
+  void rollbackUndoesSendingAndReceivingTogether() throws Exception {
     Queue source = queue();
     Queue target = queue();
     fill(source, "1");
@@ -112,8 +116,9 @@ class TransactionTest extends RabbitCase {
     assertEquals(0, observer.ready(target.getQueueName()));
   }
 
+  @Tag("M21")
   @Test
-  void m21_rollbackKeepsWhatWasCommittedBefore() throws Exception {
+  void rollbackKeepsWhatWasCommittedBefore() throws Exception {
     Queue queue = queue();
     fill(queue, "1", "2", "3");
     Session own = transacted();
@@ -127,8 +132,9 @@ class TransactionTest extends RabbitCase {
     assertEquals(List.of("2", "3"), drained(queue, 2));
   }
 
+  @Tag("M21")
   @Test
-  void m21_rollbackInAListenerRedelivers() throws Exception {
+  void rollbackInAListenerRedelivers() throws Exception {
     Queue queue = queue();
     Session own = transacted();
     BlockingQueue<String> seen = new LinkedBlockingQueue<>();
@@ -153,8 +159,9 @@ class TransactionTest extends RabbitCase {
     assertEquals(0, observer.ready(queue.getQueueName()));
   }
 
+  @Tag("M21")
   @Test
-  void m21_closingTheSessionGivesBackWhatWasReceived() throws Exception {
+  void closingTheSessionGivesBackWhatWasReceived() throws Exception {
     Queue queue = queue();
     fill(queue, "1", "2");
     Session own = transacted();
@@ -163,8 +170,9 @@ class TransactionTest extends RabbitCase {
     assertEquals(List.of("1", "2"), drained(queue, 2));
   }
 
+  @Tag("M21")
   @Test
-  void m21_nackOnRollbackSendsToTheDeadLetterQueue() throws Exception {
+  void nackOnRollbackSendsToTheDeadLetterQueue() throws Exception {
     Queue dead = queue();
     Queue queue =
         queue(

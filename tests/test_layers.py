@@ -32,7 +32,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "wire": ("wire", "errors"),
     "auth": ("auth", "wire.table", "errors"),
     "broker": ("broker", "errors", "clock", "events", "message", "turn", "storage.interface"),
-    "storage": ("storage", "broker.queues.entry", "message", "errors", "events", "clock"),
+    "storage": ("storage", "message", "errors", "events", "clock"),
     "storage.recovery.read_journal": ("storage", "broker", "message", "errors", "events", "clock"),
     "storage.journal": ("storage.journal", "errors"),
     "amqp": (

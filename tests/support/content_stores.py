@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 
-from hareline.broker.queues.entry import SETTLED, QueueEntry
+from hareline.broker.queues.entry import SETTLED
 from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.orders.order import EntryOrder
 from hareline.broker.queues.paging.window import Paging
@@ -17,7 +17,7 @@ from hareline.broker.queues.queue import Queue
 from hareline.errors import StoreError
 from hareline.events import Event
 from hareline.message import TRANSIENT, UNWRITTEN, Message
-from hareline.storage.interface import SPOOLED, ContentStore, MessageStore, QueueLedger
+from hareline.storage.interface import SPOOLED, ContentStore, MessageStore, QueueLedger, StoredEntry
 from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
 
@@ -74,7 +74,7 @@ class MemoryContentStore(ContentStore):
         return [position for position in self.records if position >= SPOOLED]
 
 
-class ShelvingLedger(QueueLedger):
+class PagedLedger(QueueLedger):
     """``living``: offset to position, UNWRITTEN as long as it has none."""
 
     def __init__(self, store: PagingStore) -> None:
@@ -85,21 +85,21 @@ class ShelvingLedger(QueueLedger):
         self.released: list[int] = []
         self.is_forgotten = False
 
-    def add(self, entry: QueueEntry) -> None:
+    def add(self, entry: StoredEntry) -> None:
         assert entry.message.position == UNWRITTEN
         assert entry.offset not in self.living
         self.living[entry.offset] = UNWRITTEN
         self.store.pending.append((self, entry))
 
-    def settle(self, entry: QueueEntry) -> None:
+    def settle(self, entry: StoredEntry) -> None:
         assert entry.state == SETTLED
         if entry.message.position != TRANSIENT:
             self._settle(entry.offset, entry.message.position)
 
-    def hold_for_dead_letter(self, entry: QueueEntry) -> None:
+    def hold_for_dead_letter(self, entry: StoredEntry) -> None:
         assert entry.state == SETTLED
 
-    def release_hold(self, entry: QueueEntry) -> None:
+    def release_hold(self, entry: StoredEntry) -> None:
         self.settle(entry)
 
     def settle_paged(self, offsets: Sequence[int], positions: Sequence[int]) -> None:
@@ -112,10 +112,10 @@ class ShelvingLedger(QueueLedger):
         if position > 0:
             self.store.let_go(position)
 
-    def on_acquired(self, entries: list[QueueEntry]) -> None:
+    def on_acquired(self, entries: Sequence[StoredEntry]) -> None:
         self.acquired += [entry.offset for entry in entries]
 
-    def on_released(self, entries: list[QueueEntry]) -> None:
+    def on_released(self, entries: Sequence[StoredEntry]) -> None:
         self.released += [entry.offset for entry in entries]
 
     def forget(self) -> None:
@@ -136,14 +136,14 @@ class PagingStore(MessageStore):
         self.keeps_all = keeps_all
         self.memory = MemoryContentStore()
         super().__init__(self.memory)
-        self.pending: list[tuple[ShelvingLedger, QueueEntry]] = []
+        self.pending: list[tuple[PagedLedger, StoredEntry]] = []
         self.written: list[Message] = []
         self.references: dict[int, int] = {}
         self.waiting: list[tuple[int, Callable[[], None]]] = []
         self._next_position = 1 << 32
 
-    def open_queue(self, queue_id: int, name: str) -> ShelvingLedger:
-        return ShelvingLedger(self)
+    def open_queue(self, queue_id: int, name: str) -> PagedLedger:
+        return PagedLedger(self)
 
     def write_pending(self) -> bool:
         pending, self.pending = self.pending, []
@@ -214,11 +214,10 @@ class PagedQueue:
         self.queue = Queue("q", order, self.turn, environment=self.environment)
         self.paging = Paging(self.queue, order, self.environment, self.content_store)
         self.queue.install(paging=self.paging)
-        self.ledger: ShelvingLedger | None = None
+        self.ledger: PagedLedger | None = None
         if is_durable:
             self.ledger = self.store.open_queue(1, "q")
             self.queue.install(ledger=self.ledger)
-        self.queue.install()
 
     def settle_down(self) -> None:
         """Everything is durable, and all that may leave memory has."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from hareline.broker.queues.entry import ACQUIRED, READY, SETTLED
 from hareline.message import UNWRITTEN, Message
+from hareline.storage.interface import StoredEntry
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import SETTLE, decode_settle
@@ -34,8 +35,8 @@ SEGMENT_BYTES = 1 << 18
 NOW_MS = 1_700_000_000_000
 
 
-class FakeEntry:
-    """What a store needs of a queue entry."""
+class FakeEntry(StoredEntry):
+    """An entry without a queue."""
 
     def __init__(self, message: Message, offset: int) -> None:
         self.message = message

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from hareline.broker.queues.entry import SETTLED, QueueEntry
+from hareline.broker.queues.entry import SETTLED
 from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, Message
-from hareline.storage.interface import MessageStore, QueueLedger
+from hareline.storage.interface import MessageStore, QueueLedger, StoredEntry
 from hareline.storage.memory import MemoryDefinitions
 
 
@@ -33,11 +33,11 @@ class FakeLedger(QueueLedger):
         self.settled: list[int] = []
         self.acquired: list[int] = []
         self.released: list[tuple[int, int]] = []
-        self.living: dict[int, QueueEntry] = {}
+        self.living: dict[int, StoredEntry] = {}
         self.covers: int | None = None
         self.is_forgotten = False
 
-    def add(self, entry: QueueEntry) -> None:
+    def add(self, entry: StoredEntry) -> None:
         assert not self.is_forgotten, entry
         assert entry.message.position == UNWRITTEN, "added with a place of its own already"
         assert entry.state != SETTLED, "added when it was settled"
@@ -46,7 +46,7 @@ class FakeLedger(QueueLedger):
         self.living[entry.offset] = entry
         self.store.pending.append(entry)
 
-    def settle(self, entry: QueueEntry) -> None:
+    def settle(self, entry: StoredEntry) -> None:
         if self.is_forgotten:  # its dead letter had to wait for others
             return
         assert entry.state == SETTLED, entry
@@ -57,23 +57,23 @@ class FakeLedger(QueueLedger):
         self.settled.append(entry.offset)
         self.store.settled_count += 1
 
-    def hold_for_dead_letter(self, entry: QueueEntry) -> None:
+    def hold_for_dead_letter(self, entry: StoredEntry) -> None:
         assert entry.state == SETTLED, entry
 
-    def release_hold(self, entry: QueueEntry) -> None:
+    def release_hold(self, entry: StoredEntry) -> None:
         self.settle(entry)
 
     def settle_paged(self, offsets: Sequence[int], positions: Sequence[int]) -> None:
         raise AssertionError("nothing stands in pages here")
 
-    def on_acquired(self, entries: list[QueueEntry]) -> None:
+    def on_acquired(self, entries: Sequence[StoredEntry]) -> None:
         assert not self.is_forgotten
         self.acquired += [entry.offset for entry in entries]
         if self.covers is not None and any(entry.offset >= self.covers for entry in entries):
             self.deliver_ticket = self.store.ticket
             self.store.is_asked = True
 
-    def on_released(self, entries: list[QueueEntry]) -> None:
+    def on_released(self, entries: Sequence[StoredEntry]) -> None:
         assert not self.is_forgotten
         self.released += [(entry.offset, entry.delivery_count) for entry in entries]
 
@@ -82,7 +82,7 @@ class FakeLedger(QueueLedger):
         self.is_forgotten = True
         self.living.clear()
 
-    def restored(self, entries: Iterable[QueueEntry]) -> None:
+    def restored(self, entries: Iterable[StoredEntry]) -> None:
         """These were there before the start."""
         for entry in entries:
             self.added.append(entry.offset)
@@ -98,7 +98,7 @@ class FakeStore(MessageStore):
     def __init__(self) -> None:
         super().__init__()
         self.ledgers: dict[str, FakeLedger] = {}
-        self.pending: list[QueueEntry] = []
+        self.pending: list[StoredEntry] = []
         self.settled_count = 0  # since the last batch
         self.is_asked = False  # somebody waits for the batch that is gathered
         self.batches: list[int] = []

@@ -1,14 +1,23 @@
 """What the broker asks of the place where messages and definitions are kept.
 
-Seven small roles, which ``server`` hands down: ``MessageStore`` (the durable path), ``QueueLedger``
-(one durable queue's part of it), ``StoreTransaction`` (what is kept or lost as a whole though it is
-done in several turns), ``ContentStore`` (contents that have left memory), ``BodyStore`` (large
-bodies, which never are in memory), ``DefinitionStore`` (virtual hosts, exchanges, queues,
-bindings) and ``HostStore`` (where clients of another product come from). The broker imports nothing
-of ``storage`` but this module, so another store needs no change to a queue.
+Seven small roles, which ``server`` hands down:
 
-A *ticket* is the number of the batch that is gathered at the moment: what is added now is durable
-once ``durable_ticket`` has come to it. Tickets only grow; nothing waits for more than one integer.
+====================  ==========================================================================
+``MessageStore``      the durable path: batches, tickets, what waits for them
+``QueueLedger``       one durable queue's part of it, told of each ``StoredEntry``
+``StoreTransaction``  work of several turns that is kept or lost as a whole
+``ContentStore``      contents that have left memory
+``BodyStore``         large bodies, which are never whole in memory
+``DefinitionStore``   exchanges, queues and bindings
+``HostStore``         where Qpid clients come from
+====================  ==========================================================================
+
+The broker imports nothing else of ``storage``, so another store needs no change to a queue. This
+module imports nothing of the broker: a store sees an entry as the four fields of ``StoredEntry``.
+
+A *ticket* is the number of the batch that gathers now: what is added now is durable once
+``durable_ticket`` has reached it. Tickets only grow, and one integer is all that has to be waited
+for.                                                                                         [hot]
 """
 
 from __future__ import annotations
@@ -18,17 +27,35 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.entry import QueueEntry
     from hareline.errors import StoreError
     from hareline.message import LargeBody, Message
+
+
+class StoredEntry:
+    """A queue entry as far as a store reads it: the base of ``broker.queues.entry.QueueEntry``.
+
+    ``offset`` fixes the entry's place in its queue. ``state``, one of ``broker.queues.entry``, is
+    SETTLED once the entry has left, and then it need not be written. ``delivery_count`` is above 0
+    once a delivery came back. ``message.position`` says where its content is stored. Only the queue
+    changes any of these.
+
+    A class with slots, not a protocol: a ledger reads these fields for every message.
+    """
+
+    __slots__ = ("delivery_count", "message", "offset", "state")
+
+    message: Message
+    offset: int
+    state: int
+    delivery_count: int
 
 
 class QueueLedger(ABC):
     """What a store keeps of one durable queue; the queue tells it what happens to its entries.
 
-    ``deliver_ticket``: what was delivered from this queue may be written to a socket when this
-    ticket is durable, since only then a crash would know that it may have been delivered. It only
-    grows, and hardly ever is one that is still to come.
+    ``deliver_ticket``: deliveries from this queue may be written to a socket once this ticket is
+    durable, since only then a restart after a crash knows that they may have gone out. It only
+    grows, and is mostly durable already.
     """
 
     __slots__ = ("deliver_ticket",)
@@ -37,108 +64,111 @@ class QueueLedger(ABC):
         self.deliver_ticket = 0
 
     @abstractmethod
-    def add(self, entry: QueueEntry) -> None:
-        """A new entry whose message must survive; called once for it, before it is settled."""
+    def add(self, entry: StoredEntry) -> None:
+        """Gather a new entry whose message must survive; called once, before it is settled."""
 
     @abstractmethod
-    def settle(self, entry: QueueEntry) -> None:
-        """The entry has left the queue, its state is SETTLED; nothing for transient messages."""
+    def settle(self, entry: StoredEntry) -> None:
+        """Gather the end of an entry, whose state is SETTLED; no effect on transient messages."""
 
     @abstractmethod
-    def hold_for_dead_letter(self, entry: QueueEntry) -> None:
-        """The entry has left the queue, its state is SETTLED, and its dead letter has to wait.
+    def hold_for_dead_letter(self, entry: StoredEntry) -> None:
+        """Keep the message of a SETTLED entry over a crash until ``release_hold``.
 
-        Until ``release_hold`` a crash must not lose its message.
+        Its dead letter is not published yet.
         """
 
     @abstractmethod
-    def release_hold(self, entry: QueueEntry) -> None:
-        """As ``settle``, for one of which ``hold_for_dead_letter`` was told."""
+    def release_hold(self, entry: StoredEntry) -> None:
+        """Settle an entry that was given to ``hold_for_dead_letter``."""
 
     @abstractmethod
     def settle_paged(self, offsets: Sequence[int], positions: Sequence[int]) -> None:
-        """Settle entries that stood in pages; positions as the content store knows them."""
+        """Settle entries that were paged out; positions as the content store knows them."""
 
     @abstractmethod
-    def on_acquired(self, entries: list[QueueEntry]) -> None:
-        """These entries are about to be delivered; may raise ``deliver_ticket``."""
+    def on_acquired(self, entries: Sequence[StoredEntry]) -> None:
+        """Note that these are about to be delivered; may raise ``deliver_ticket``."""
 
     @abstractmethod
-    def on_released(self, entries: list[QueueEntry]) -> None:
-        """These entries came back; their ``delivery_count`` has changed."""
+    def on_released(self, entries: Sequence[StoredEntry]) -> None:
+        """Gather the new ``delivery_count`` of entries that came back."""
 
     @abstractmethod
     def forget(self) -> None:
-        """The queue is deleted: all its entries are gone, and nothing more is told of them."""
+        """The queue is deleted: all its entries are gone, and no call follows."""
 
 
 class StoreTransaction:
-    """What is kept or lost as a whole, though it is done in several turns.
+    """Work of several turns that a crash keeps or loses as a whole.
 
-    That is whatever queues tell their ledgers between ``enter`` and ``leave``, of which there may
-    be many pairs, each in one callback of the loop. What it adds may be written before ``finish``,
-    and does not count after a crash unless that was called; what it settles is not written before.
+    All that ledgers are told between ``enter`` and ``leave`` belongs to it; there may be many such
+    pairs, each within one callback of the loop. What it adds may be written before ``finish``, but
+    counts after a crash only if ``finish`` was durable; what it settles is written no earlier.
     This class does nothing, for stores that keep nothing.
     """
 
     __slots__ = ()
 
     def enter(self) -> None:
-        """What follows is part of this transaction."""
+        """Begin a stretch of work that belongs to this transaction."""
 
     def leave(self) -> None:
-        """What follows is not."""
+        """End that stretch."""
 
     def finish(self) -> None:
-        """All of it is done: durable with the ticket that is gathered at the moment."""
+        """Close the transaction: it is durable with the ticket that gathers now."""
 
 
 class ContentStore(ABC):
     """Contents that have left memory, by position.
 
-    A position below ``SPOOLED`` is one in the durable store, from there on one in the spool, which
-    does not survive the process.
+    A position below ``SPOOLED`` stands in the durable store, any other in the spool, which does not
+    survive the process.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def read(self, position: int) -> Message:
-        """The message as it was; its ``position`` is this one. Raises StoreError."""
+        """Return the message as it was, with this ``position``. Raises StoreError."""
 
     @abstractmethod
     def read_run(self, positions: Sequence[int]) -> list[Message]:
-        """Many at once, in this order; cheap where they stand one after the other."""
+        """Return many, in this order; cheap where they stand one after the other."""
 
     @abstractmethod
     def content(self, position: int) -> bytes:
-        """``Message.content`` alone. Raises StoreError."""
+        """Return only ``Message.content``. Raises StoreError."""
 
     @abstractmethod
     def spool(self, message: Message) -> int:
-        """Put the content of a message, which is not in the durable store, on disk."""
+        """Write a message that is not in the durable store to disk; returns its position."""
 
     @abstractmethod
     def drop_spooled(self, positions: Iterable[int]) -> None:
-        """These are needed no more; positions below ``SPOOLED`` are passed over."""
+        """Free what is spooled at these positions; those below ``SPOOLED`` are skipped."""
 
 
 SPOOLED = 1 << 62
 
-#: What a transaction may bring to the store; all of it is in memory until its commit.
+#: Octets that one transaction may bring to the store; they are in memory until its commit.
 COMMIT_BYTES_MAX = 1 << 28
 
 
+def _no_turn() -> None:
+    """Ask for no turn: tests step the broker by hand."""
+
+
 class MessageStore(ABC):
-    """The durable path. ``failure`` is empty, or why nothing can be written any more, for good.
+    """The durable path.
 
-    ``refusal`` is empty, or why new messages cannot be kept now, for people: there is no room, or
-    the store has failed. Publishes are refused then; what the broker itself adds (dead letters)
-    still comes, and so do settlements. ``on_refusal_changed`` are called when it changes.
-
-    ``write_pending`` is the turn's call, after its queues have dispatched and before connections
-    write. ``ask_for_turn`` is the store's: a turn is to come, though nothing may be marked.
-    ``content_store`` is None where contents never leave memory.
+    ``failure``: empty, or why nothing can be written until the broker starts again.
+    ``refusal``: empty, or why new messages cannot be kept now (no room, or the store has failed),
+    as a text for people. Publishes are refused then; dead letters and settlements still come.
+    ``on_refusal_changed``: called when that changes.
+    ``ask_for_turn``: called by the store when it needs a turn though nothing is marked.
+    ``content_store``: None where contents never leave memory.
     """
 
     __slots__ = (
@@ -157,102 +187,99 @@ class MessageStore(ABC):
         self.failure = ""
         self.refusal = ""
         self.on_refusal_changed: list[Callable[[], None]] = []
-        self.ask_for_turn: Callable[[], None] = _ask_nobody
+        self.ask_for_turn: Callable[[], None] = _no_turn
         self.content_store = content_store
 
     def refuse(self, reason: str) -> None:
-        """The store's own call: new messages cannot be kept, for this reason; empty: they can."""
+        """Set ``refusal`` and report a change; empty: new messages can be kept again."""
         if reason != self.refusal:
             self.refusal = reason
-            for tell in self.on_refusal_changed:
-                tell()
+            for report in self.on_refusal_changed:
+                report()
 
     @abstractmethod
     def open_queue(self, queue_id: int, name: str) -> QueueLedger | None:
-        """The ledger of a durable queue; None if this store keeps nothing of queues."""
+        """Return the ledger of a durable queue; None if this store keeps nothing of queues."""
 
     @abstractmethod
     def write_pending(self) -> bool:
-        """Hand over to the disk what has gathered, if it is ready for more; returns ``is_behind``.
+        """Hand what has gathered to the disk, if that is ready for more; returns ``is_behind``.
 
-        Once it was True, a turn must be asked for when it is False again.
+        Called by the turn after queues have dispatched and before connections write. Once it was
+        True, the store asks for a turn when it is False again.
         """
 
     @abstractmethod
     def when_durable(self, ticket: int, callback: Callable[[], None]) -> None:
-        """Call once when this ticket is durable, or the store has failed; never from within.
+        """Call back once, when this ticket is durable or the store has failed; never at once.
 
-        The ticket may be the one that is gathered, with nothing in it and no turn marked.
+        The ticket may be the one that gathers, with nothing in it and no turn marked.
         """
 
     def begin_transaction(self) -> StoreTransaction:
-        """A transaction that may take several turns; it must be finished."""
+        """Return a transaction that may take several turns; it must be finished."""
         return StoreTransaction()
 
     @property
     @abstractmethod
     def is_behind(self) -> bool:
-        """Whether so much waits for the disk that publishers should pause."""
+        """True while so much waits for the disk that publishers should pause."""
 
     @abstractmethod
     def close(self) -> None:
-        """An orderly end: everything durable, all files closed. May wait for the disk."""
+        """Make everything durable and close all files; may wait for the disk."""
 
 
 class BodyDraft(ABC):
-    """A large body that is still coming, piece by piece."""
+    """A large body that is still being received, piece by piece."""
 
     __slots__ = ()
 
     @abstractmethod
     def add(self, octets: bytes) -> None:
-        """The next piece. Raises ContentTooLarge when the disk is full, StoreError otherwise."""
+        """Append a piece. Raises ContentTooLarge when the disk is full, StoreError otherwise."""
 
     @abstractmethod
     def finish(self) -> LargeBody:
-        """All of it has come. Raises as ``add`` does; the draft is to be abandoned then."""
+        """Return the whole body. Raises as ``add`` does; then the draft must be abandoned."""
 
     @abstractmethod
     def abandon(self) -> None:
-        """The rest will not come: nothing of it stays. Nothing is done after ``finish``."""
+        """Remove what was received; no effect after ``finish``."""
 
 
 class BodyStore(ABC):
-    """Where bodies go that are too large for memory."""
+    """Bodies that are too large for memory."""
 
     __slots__ = ()
 
     @abstractmethod
     def begin(self, size: int) -> BodyDraft:
-        """A body of ``size`` octets is about to come."""
-
-
-def _ask_nobody() -> None:
-    """The store of a broker whose turns somebody steps."""
+        """Return a draft for a body of ``size`` octets."""
 
 
 class DefinitionStore(ABC):
     """Durable exchanges, queues and bindings. Each change is made as a whole or not at all.
 
-    A change raises StoreError, and then nothing of it was made. A store may gather the changes of a
-    turn and make them durable together, at its end. That may fail for all of them, which is told by
-    ``undo_if_lost`` and ``tell_if_lost``; until then nobody may be promised anything.
+    A change that raises StoreError was not made. A store may gather the changes of a turn and make
+    them durable together at its end. If that fails, all of them are lost, which ``undo_if_lost``
+    and ``tell_if_lost`` report; until then no client may be promised anything.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:
-        """Call ``undo`` if the change that was just made is lost, after those of later changes.
+        """Call ``undo`` if the change just made is lost, after the calls for later changes.
 
-        For a deletion, which the store makes up for with its next change, this is only news.
+        A deletion needs no undo: the store repeats it with its next change.
         """
 
     @abstractmethod
     def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
-        """Call once, when all is undone, if what has gathered so far is lost.
+        """Call back once, when all is undone, if the changes gathered so far are lost.
 
-        Never if nothing has; asking again has no effect.
+        Not called if none have gathered; a second request has no effect.
         """
 
     @abstractmethod
@@ -265,14 +292,14 @@ class DefinitionStore(ABC):
         arguments: Mapping[str, object],
         owner: str | None = None,
     ) -> int:
-        """Returns the queue's id, which no other queue ever had or will have; above 0.
+        """Add a queue; returns its id, above 0, which no other queue ever has.
 
-        ``owner``: the client id whose connections alone may use the queue; None for everybody's.
+        ``owner``: the only client id whose connections may use the queue; None: all may.
         """
 
     @abstractmethod
     def delete_queue(self, vhost: str, name: str) -> None:
-        """With its bindings."""
+        """Delete a queue and its bindings."""
 
     @abstractmethod
     def add_exchange(
@@ -286,12 +313,14 @@ class DefinitionStore(ABC):
         arguments: Mapping[str, object],
         queue: str | None = None,
     ) -> int:
-        """``queue``: a queue that comes and goes with it; returns its id as ``add_queue`` does, 0
-        where there is none."""
+        """Add an exchange; returns the id of its ``queue``, 0 without one.
+
+        ``queue``: name of a queue that is added and deleted with the exchange.
+        """
 
     @abstractmethod
     def delete_exchange(self, vhost: str, name: str, *, queue: str | None = None) -> None:
-        """With the bindings from it and to it, and with the queue that it has had."""
+        """Delete an exchange, the bindings from it and to it, and its ``queue``."""
 
     @abstractmethod
     def bind(
@@ -304,9 +333,10 @@ class DefinitionStore(ABC):
         arguments: Mapping[str, object],
         replaced: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        """``kind``: "queue" or "exchange". A repetition is no error.
+        """Add a binding to a ``kind`` of destination, "queue" or "exchange".
 
-        ``replaced``: arguments of bindings that go with it, which are otherwise the same.
+        A repetition has no effect. ``replaced``: arguments of bindings that this one replaces,
+        which have the same names and routing key.
         """
 
     @abstractmethod
@@ -318,7 +348,8 @@ class DefinitionStore(ABC):
         destination: str,
         routing_key: str,
         arguments: Mapping[str, object],
-    ) -> None: ...
+    ) -> None:
+        """Delete a binding; a missing one is no error."""
 
 
 class HostStore(ABC):
@@ -331,12 +362,12 @@ class HostStore(ABC):
 
     @abstractmethod
     def hosts(self) -> list[tuple[str, int]]:
-        """Hosts and days, in the order in which ``remember_host`` was last called for them."""
+        """Return hosts and days, the most recently remembered host last."""
 
     @abstractmethod
     def remember_host(self, host: str, seen_day: int) -> None:
-        """In place of what was known of this host."""
+        """Set the day of this host, in place of an earlier one."""
 
     @abstractmethod
     def forget_hosts(self, hosts: Iterable[str]) -> None:
-        """A host that is not known is no error."""
+        """Delete these hosts; a missing one is no error."""

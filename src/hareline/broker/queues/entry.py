@@ -20,6 +20,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
+from hareline.storage.interface import StoredEntry
+
 if TYPE_CHECKING:
     from hareline.message import Message
 
@@ -80,7 +82,7 @@ class EntryHolder(ABC):
         """
 
 
-class QueueEntry:
+class QueueEntry(StoredEntry):
     """``offset`` only grows within a queue and fixes the entry's place in it.
 
     ``delivery_count``, above 0, says that the next delivery is "redelivered"; ``returns`` is how
@@ -92,7 +94,7 @@ class QueueEntry:
     then these constants and cost no memory.
     """
 
-    __slots__ = ("consumer", "delivery_count", "message", "offset", "queue", "state")
+    __slots__ = ("consumer", "queue")
 
     rank: Any = 0
     group: Any = None

@@ -17,6 +17,7 @@ from typing import Final
 from zlib import crc32
 
 from hareline.message import UNWRITTEN, LargeBody, Message
+from hareline.storage.interface import StoredEntry
 from hareline.storage.journal.format import (
     CHECKPOINT,
     CHECKPOINT_HEAD,
@@ -50,7 +51,7 @@ from hareline.storage.space.compaction import Compactor, MovedRecord
 from hareline.storage.space.freeing import Freeing
 from hareline.storage.space.liveness import Liveness, SegmentBooks
 from hareline.storage.writing.divided import DurableTransaction, HeldRuns
-from hareline.storage.writing.ledger import ACQUIRED, SETTLED, DurableLedger, Gathered, StoredEntry
+from hareline.storage.writing.ledger import ACQUIRED, SETTLED, DurableLedger, Gathered
 from hareline.storage.writing.message_records import (
     MESSAGE_OVERHEAD,
     PLAIN_HEAD,

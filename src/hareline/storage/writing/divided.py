@@ -14,11 +14,11 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from hareline.storage.interface import StoreTransaction
+from hareline.storage.interface import StoredEntry, StoreTransaction
 from hareline.storage.journal.format import RUN
 
 if TYPE_CHECKING:
-    from hareline.storage.writing.ledger import DurableLedger, Gathered, StoredEntry
+    from hareline.storage.writing.ledger import DurableLedger, Gathered
 
 Run = tuple[int, int, int]  # queue id, first offset, count
 

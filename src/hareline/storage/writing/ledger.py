@@ -10,10 +10,9 @@ call; a ledger with anything gathered stands in ``Gathered.ledgers``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from hareline.message import Message
-from hareline.storage.interface import SPOOLED, MessageStore, QueueLedger
+from hareline.storage.interface import SPOOLED, MessageStore, QueueLedger, StoredEntry
 from hareline.storage.journal.format import OFFSET_BITS
 from hareline.storage.recovery.state import RecoveredQueue
 from hareline.storage.space.liveness import Liveness
@@ -34,15 +33,6 @@ _QUICK_TICKETS: Final = 16  # a cover that was used up within so many batches wa
 
 _NO_SEGMENT: Final = -2  # not one of any position, TRANSIENT and UNWRITTEN included
 _NO_OFFSET: Final = -1
-
-
-class StoredEntry(Protocol):
-    """What the store needs of a ``queues.entry.QueueEntry``."""
-
-    message: Message
-    offset: int
-    state: int
-    delivery_count: int
 
 
 class Gathered:

@@ -224,7 +224,7 @@ class Broker:
             await _in_shares(storage.recover())
             store = self._store = storage.store
             self._definitions = storage.definitions
-            context.products.keep_in(storage.definitions)
+            context.products.keep_in(storage.definitions.host_store)
             context.large_bodies = storage.bodies
             context.turn.write_pending = storage.write_pending
             context.commit_definitions = storage.definitions.commit

@@ -18,7 +18,7 @@ from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import ManualClock
 from hareline.message import TRANSIENT, UNWRITTEN, Message
-from hareline.storage.definitions import SqliteDefinitions
+from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.syncer import InlineSyncer
 from hareline.storage.journal.writer import Sync

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from hareline.storage.definitions import SqliteDefinitions
+from hareline.storage.definitions.sqlite import SqliteDefinitions
 from tests.crash.forgetful_files import ForgetfulFiles, Operation
 from tests.crash.machine import SEGMENT_BYTES, Machine, Witness
 

@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from hareline.storage.definitions import SqliteDefinitions
+from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.wire.table import Table
 from tests.crash.forgetful_files import ForgetfulFiles, PowerLoss
 from tests.crash.machine import Machine, Options, SocketConsumer, Witness

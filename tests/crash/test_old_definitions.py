@@ -18,10 +18,9 @@ import pytest
 
 from hareline.errors import StoreError
 from hareline.message import Table
-from hareline.storage import definitions as module
-from hareline.storage.definitions import (
-    FILE_NAME,
-    VERSION,
+from hareline.storage.definitions import schema
+from hareline.storage.definitions.schema import FILE_NAME, VERSION
+from hareline.storage.definitions.sqlite import (
     BindingDefinition,
     ExchangeDefinition,
     QueueDefinition,
@@ -84,7 +83,7 @@ def test_version_1_has_everything_that_it_had(path: Path) -> None:
         ]
         assert definitions.queue_ids("/", "gone") == [1]
         assert definitions.newest_segment == 7
-        assert definitions.hosts() == []
+        assert definitions.host_store.hosts() == []
 
 
 def test_no_queue_of_version_1_has_an_owner_and_new_ones_can(path: Path) -> None:
@@ -93,11 +92,11 @@ def test_no_queue_of_version_1_has_an_owner_and_new_ones_can(path: Path) -> None
         queue_id = definitions.add_queue(
             "/", "mine", is_auto_delete=False, arguments={}, owner="client-1"
         )
-        definitions.remember_host("10.0.0.1", 20_000)
+        definitions.host_store.remember_host("10.0.0.1", 20_000)
     assert queue_id == 5
     with opened(path) as definitions:
         assert definitions.queues("/")[-1] == QueueDefinition(5, "mine", False, Table(), "client-1")
-        assert definitions.hosts() == [("10.0.0.1", 20_000)]
+        assert definitions.host_store.hosts() == [("10.0.0.1", 20_000)]
 
 
 def test_a_file_that_was_brought_along_is_like_a_new_one(path: Path, tmp_path: Path) -> None:
@@ -116,8 +115,8 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = schema_of(path)
-    broken = {1: module._UPGRADES[1] + "CREATE TABLE queues (x);"}
-    monkeypatch.setattr(module, "_UPGRADES", broken)
+    broken = {1: schema.UPGRADES[1] + "CREATE TABLE queues (x);"}
+    monkeypatch.setattr(schema, "UPGRADES", broken)
     with pytest.raises(StoreError, match=rf"{FILE_NAME}: table queues already exists"):
         SqliteDefinitions(path)
     assert (version_of(path), schema_of(path)) == (1, before)

@@ -16,7 +16,8 @@ from zlib import crc32
 import pytest
 from pamqp import commands
 
-from hareline.storage.definitions import FILE_NAME, SqliteDefinitions
+from hareline.storage.definitions.schema import FILE_NAME
+from hareline.storage.definitions.sqlite import SqliteDefinitions
 from tests.support.broker_process import BrokerFailed, BrokerProcess
 from tests.support.raw_client import RawClient
 

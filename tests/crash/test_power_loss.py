@@ -14,7 +14,7 @@ from traceback import format_exception
 
 import pytest
 
-from hareline.storage.definitions import SqliteDefinitions
+from hareline.storage.definitions.sqlite import SqliteDefinitions
 from tests.crash.forgetful_files import ForgetfulFiles, Operation, PowerLoss
 from tests.crash.machine import Machine, Options, WatchedFiles, Witness
 from tests.crash.script import Script

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from hareline.errors import StoreError
-from hareline.storage.definitions import FILE_NAME
+from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.journal.files import lock_directory
 
 LOCK_NAME: Final = "lock"

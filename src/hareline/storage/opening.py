@@ -18,7 +18,8 @@ from typing import Final
 from hareline.clock import Clock
 from hareline.errors import StoreError
 from hareline.storage.contents.large import LargeBodies
-from hareline.storage.definitions import DefinitionsMissing, SqliteDefinitions
+from hareline.storage.definitions.schema import DefinitionsMissing
+from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.directory import DataDirectory
 from hareline.storage.interface import ContentStore
 from hareline.storage.journal.damage import Decision

@@ -33,7 +33,7 @@ from hareline.broker.queues.restoring import (
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError, StoreError
 from hareline.message import Message
-from hareline.storage.definitions import QueueDefinition, SqliteDefinitions
+from hareline.storage.definitions.sqlite import QueueDefinition, SqliteDefinitions
 from hareline.storage.interface import ContentStore
 from hareline.storage.journal.damage import Damage, Decision, JournalDamaged, Reporter
 from hareline.storage.journal.files import Files

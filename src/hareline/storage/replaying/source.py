@@ -30,7 +30,7 @@ from hareline.message import (
     encode_fields,
 )
 from hareline.storage.contents.large import LargeBodies
-from hareline.storage.definitions import SqliteDefinitions
+from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.journal.files import Files
 from hareline.storage.replaying.range import Replayable, ReplayRange
 from hareline.storage.writing.durable import DurableStore

@@ -17,7 +17,8 @@ from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import StoreError
 from hareline.message import ExpiringMessage, Message
-from hareline.storage.definitions import FILE_NAME, SqliteDefinitions
+from hareline.storage.definitions.schema import FILE_NAME
+from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.interface import ContentStore
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files

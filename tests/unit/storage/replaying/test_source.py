@@ -20,7 +20,8 @@ from hareline.message import (
     encode_fields,
 )
 from hareline.storage.contents.large import LargeBodies
-from hareline.storage.definitions import FILE_NAME, SqliteDefinitions
+from hareline.storage.definitions.schema import FILE_NAME
+from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format import LARGE, MessageRecord, encode_message
 from hareline.storage.journal.syncer import InlineSyncer

@@ -1,0 +1,1 @@
+"""Durable exchanges, queues and bindings, and Qpid's hosts, in one SQLite file."""

@@ -1,0 +1,212 @@
+"""The file ``definitions.sqlite``: its tables, the versions they had, and how it is opened.
+
+Called by ``definitions.sqlite`` once, at the start. An empty or missing file gets the tables of
+this version; a file of an earlier version is upgraded in one transaction; a file of a later
+version, of another program, or without a table or column it should have is refused and not changed.
+
+The file also holds what else is small and must survive a restart: the number of the newest segment
+of the journal, and the hosts that Qpid clients come from.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from hareline.errors import StoreError
+
+FILE_NAME: Final = "definitions.sqlite"
+VERSION: Final = 2  # PRAGMA user_version; a change of the tables raises it, and adds to UPGRADES
+APPLICATION_ID: Final = 0x48415245  # "HARE"; tells our files from those of other programs
+_MODE: Final = 0o640
+
+SCHEMA: Final = """
+CREATE TABLE exchanges (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    vhost NOT NULL,
+    name NOT NULL,
+    type NOT NULL,
+    is_auto_delete INTEGER NOT NULL,
+    is_internal INTEGER NOT NULL,
+    arguments BLOB NOT NULL,
+    UNIQUE (vhost, name)
+);
+CREATE TABLE queues (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    vhost NOT NULL,
+    name NOT NULL,
+    is_auto_delete INTEGER NOT NULL,
+    arguments BLOB NOT NULL,
+    owner,
+    UNIQUE (vhost, name)
+);
+CREATE TABLE deleted_queues (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER NOT NULL,
+    vhost NOT NULL,
+    name NOT NULL
+);
+CREATE INDEX deleted_queues_by_name ON deleted_queues (vhost, name);
+CREATE TABLE bindings (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    vhost NOT NULL,
+    source NOT NULL,
+    kind NOT NULL,
+    destination NOT NULL,
+    routing_key NOT NULL,
+    arguments BLOB NOT NULL,
+    arguments_key BLOB NOT NULL,
+    UNIQUE (vhost, source, kind, destination, routing_key, arguments_key)
+);
+CREATE INDEX bindings_by_destination ON bindings (vhost, kind, destination);
+CREATE TABLE journal (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    newest_segment INTEGER NOT NULL
+);
+INSERT INTO journal VALUES (1, 0);
+CREATE TABLE qpid_hosts (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    host NOT NULL UNIQUE,
+    seen_day INTEGER NOT NULL
+);
+"""
+
+# From the version that is the key to the next one; never changed once a release has it.
+UPGRADES: Final = {
+    1: """
+ALTER TABLE queues ADD COLUMN owner;
+CREATE TABLE qpid_hosts (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    host NOT NULL UNIQUE,
+    seen_day INTEGER NOT NULL
+);
+""",
+}
+
+
+class DefinitionsMissing(StoreError):
+    """There are no definitions: the file is missing or empty."""
+
+
+@contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite and of the system into StoreError, which names the file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: {error}") from error
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
+    """Make everything in the block durable at its end, or nothing. Raises StoreError."""
+    with store_errors(path):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # some errors have ended it already
+                connection.execute("ROLLBACK")
+            raise
+
+
+def open_database(path: Path, *, may_create: bool) -> sqlite3.Connection:
+    """Open the file with the tables of this version; its directory must exist.
+
+    Raises DefinitionsMissing for an empty or missing file unless ``may_create``, and StoreError.
+    """
+    if not may_create:  # SQLite would remove the log beside an empty file, all that is left
+        if not path.exists():
+            raise DefinitionsMissing(f"{path}: missing")
+        if not path.stat().st_size:
+            raise DefinitionsMissing(f"{path}: empty")
+    with store_errors(path):
+        # SQLite would make the file, and its log with it, readable for every user
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            _prepare(connection, path, may_create=may_create)
+            _check_tables(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path, *, may_create: bool) -> None:
+    """Create or upgrade the tables. Raises StoreError for a file that is not ours to change."""
+    execute = connection.execute
+    (version,) = execute("PRAGMA user_version").fetchone()
+    (application_id,) = execute("PRAGMA application_id").fetchone()
+    (tables,) = execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application_id != APPLICATION_ID and (tables or application_id or version):
+        raise StoreError(f"{path}: a database of another program")
+    if version > VERSION:
+        raise StoreError(
+            f"{path}: version {version}, but this broker knows no later one than "
+            f"{VERSION}; a newer Hareline has written it"
+        )
+    if not tables and not may_create:
+        raise DefinitionsMissing(f"{path}: empty")
+    execute("PRAGMA synchronous = FULL")
+    execute("PRAGMA journal_mode = WAL")
+    if not tables:
+        with transaction(connection, path):
+            for statement in SCHEMA.split(";"):
+                execute(statement)
+            execute(f"PRAGMA user_version = {VERSION}")
+            execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        _sync_directory(path.parent)
+    elif version < VERSION:
+        _upgrade(connection, path, version)
+
+
+def _upgrade(connection: sqlite3.Connection, path: Path, version: int) -> None:
+    if version not in UPGRADES:
+        raise StoreError(f"{path}: version {version}, which no Hareline has written")
+    with transaction(connection, path):
+        for former in range(version, VERSION):
+            for statement in UPGRADES[former].split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises StoreError for a table that is missing, or lacks a column."""
+    with closing(sqlite3.connect(":memory:")) as model:
+        model.executescript(SCHEMA)
+        expected = _columns_by_table(model)
+    there = _columns_by_table(connection)
+    for table, columns in expected.items():
+        if table not in there:
+            raise StoreError(f"{path}: damaged, there is no table '{table}'")
+        lacking = columns - there[table]
+        if lacking:
+            raise StoreError(f"{path}: damaged, the table '{table}' has no column '{min(lacking)}'")
+
+
+def _columns_by_table(connection: sqlite3.Connection) -> dict[str, set[str]]:
+    rows = connection.execute(
+        "SELECT tables.name, columns.name FROM sqlite_schema AS tables"
+        " JOIN pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'"
+    )
+    columns: dict[str, set[str]] = {}
+    for table, column in rows:
+        columns.setdefault(table, set()).add(column)
+    return columns
+
+
+def _sync_directory(path: Path) -> None:
+    """Make a new file's name durable: syncing the file does not."""
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

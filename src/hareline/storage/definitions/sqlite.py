@@ -1,0 +1,367 @@
+"""The definitions of a broker in one open SQLite file: exchanges, queues, bindings.
+
+Called by ``broker.vhost`` for each change and by recovery once, at the start. Beside it,
+``definitions.schema`` has the tables and their versions, ``definitions.turn_transaction`` says when
+a change is durable and what follows if it is lost, and ``definitions.encoding`` how names and
+arguments are stored.
+
+Invariant: the id of a queue never stands for another one, also after the queue was deleted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from hareline.errors import MalformedFrame, StoreError
+from hareline.message import Table, decode_fields
+from hareline.storage.definitions.encoding import (
+    binding_key,
+    encoded_arguments,
+    read_name,
+    stored_name,
+)
+from hareline.storage.definitions.hosts import SqliteHosts
+from hareline.storage.definitions.schema import open_database, store_errors, transaction
+from hareline.storage.definitions.turn_transaction import Key, Removal, TurnTransaction
+from hareline.storage.interface import DefinitionStore
+
+QUEUE_ID_MAX: Final = 0xFFFF_FFFF  # what a record of the journal has room for
+DELETED_QUEUES_MAX: Final = 10_000  # whose ids are remembered, so that they can be replayed
+
+BindingKind = Literal["queue", "exchange"]
+
+_UNBIND: Final = (
+    "DELETE FROM bindings WHERE vhost = ? AND source = ? AND kind = ?"
+    " AND destination = ? AND routing_key = ? AND arguments_key = ?"
+)
+
+
+class ExchangeDefinition(NamedTuple):
+    name: str
+    type_name: str
+    is_auto_delete: bool
+    is_internal: bool
+    arguments: Table
+
+
+class QueueDefinition(NamedTuple):
+    """``owner``: the only client id whose connections may use the queue; None: all may."""
+
+    queue_id: int
+    name: str
+    is_auto_delete: bool
+    arguments: Table
+    owner: str | None = None
+
+
+class BindingDefinition(NamedTuple):
+    source: str
+    kind: BindingKind
+    destination: str
+    routing_key: str
+    arguments: Table
+
+
+class SqliteDefinitions(DefinitionStore):
+    """One open file. Every method raises StoreError, which names the file.
+
+    ``host_store``: the hosts in the same file.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_highest_queue_id",
+        "_path",
+        "_turn",
+        "_void_queue_id",
+        "host_store",
+    )
+
+    def __init__(self, path: Path, *, may_create: bool = True) -> None:
+        """Open the file, and fill it if it is empty or missing; its directory must exist.
+
+        Raises DefinitionsMissing for an empty or missing file unless ``may_create``.
+        """
+        self._path = path
+        self._highest_queue_id = 0  # of those that were handed out
+        self._void_queue_id = 0  # SQLite would hand out ids up to this one again
+        self._connection = open_database(path, may_create=may_create)
+        self._turn = TurnTransaction(self._connection, path, self._void_queue_ids)
+        self.host_store = SqliteHosts(self._connection, path, self._turn)
+
+    def _void_queue_ids(self) -> None:
+        """Skip the ids of queues that were lost: something may know them already."""
+        self._void_queue_id = self._highest_queue_id
+
+    # ------------------------------------------------- the changes of a turn
+
+    def gather(self, ask_for_turn: Callable[[], None]) -> None:
+        """Let changes wait for ``commit`` from now on; asks for the turn that calls it."""
+        self._turn.gather(ask_for_turn)
+
+    @property
+    def has_gathered(self) -> bool:
+        """True if there are changes that wait for ``commit``."""
+        return self._turn.has_gathered
+
+    def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:
+        self._turn.undo_if_lost(undo)
+
+    def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
+        self._turn.tell_if_lost(callback)
+
+    def commit(self) -> None:
+        """Make durable what has gathered; if that fails, undo it and run waiting callbacks."""
+        self._turn.commit()
+
+    @property
+    def newest_segment(self) -> int:
+        """Number of the newest segment of the journal that is durable for certain; 0: none."""
+        with store_errors(self._path):
+            row = self._connection.execute("SELECT newest_segment FROM journal").fetchone()
+        if row is None or not isinstance(row[0], int):
+            raise StoreError(f"{self._path}: damaged, the table 'journal' has no newest segment")
+        return row[0]
+
+    def note_segment(self, number: int) -> None:
+        """Note that this segment is durable and the newest, so that a start misses its file.
+
+        Durable at once, with all that has gathered.
+        """
+        self.commit()
+        with transaction(self._connection, self._path) as connection:
+            connection.execute("UPDATE journal SET newest_segment = ?", (number,))
+
+    def close(self) -> None:
+        """Commit, and bring the write-ahead log into the file."""
+        self.commit()
+        with store_errors(self._path):
+            self._connection.close()
+
+    # ---------------------------------------------------------- changes
+
+    def add_queue(
+        self,
+        vhost: str,
+        name: str,
+        *,
+        is_auto_delete: bool,
+        arguments: Mapping[str, object],
+        owner: str | None = None,
+    ) -> int:
+        values = (
+            stored_name(vhost),
+            stored_name(name),
+            is_auto_delete,
+            encoded_arguments(arguments),
+            None if owner is None else stored_name(owner),
+        )
+        with self._turn.change() as connection:
+            return self._insert_queue(connection, values)
+
+    def _insert_queue(self, connection: sqlite3.Connection, values: tuple[object, ...]) -> int:
+        given_id = self._void_queue_id + 1 if self._void_queue_id else None
+        cursor = connection.execute(
+            "INSERT INTO queues (id, vhost, name, is_auto_delete, arguments, owner)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (given_id, *values),
+        )
+        queue_id = cursor.lastrowid
+        assert queue_id is not None
+        if queue_id > QUEUE_ID_MAX:
+            raise StoreError(f"{self._path}: all {QUEUE_ID_MAX} queue ids have been used")
+        self._void_queue_id = 0
+        self._highest_queue_id = max(self._highest_queue_id, queue_id)
+        return queue_id
+
+    def delete_queue(self, vhost: str, name: str) -> None:
+        self._turn.remove((_remove_queue, (stored_name(vhost), stored_name(name))))
+
+    def add_exchange(
+        self,
+        vhost: str,
+        name: str,
+        type_name: str,
+        *,
+        is_auto_delete: bool,
+        is_internal: bool,
+        arguments: Mapping[str, object],
+        queue: str | None = None,
+    ) -> int:
+        values = (
+            stored_name(vhost),
+            stored_name(name),
+            type_name,
+            is_auto_delete,
+            is_internal,
+            encoded_arguments(arguments),
+        )
+        with self._turn.change() as connection:
+            connection.execute(
+                "INSERT INTO exchanges (vhost, name, type, is_auto_delete, is_internal, arguments)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                values,
+            )
+            if queue is None:
+                return 0
+            of_queue = (stored_name(vhost), stored_name(queue), False, encoded_arguments({}), None)
+            return self._insert_queue(connection, of_queue)
+
+    def delete_exchange(self, vhost: str, name: str, *, queue: str | None = None) -> None:
+        removals: list[Removal] = [(_remove_exchange, (stored_name(vhost), stored_name(name)))]
+        if queue is not None:
+            removals.append((_remove_queue, (stored_name(vhost), stored_name(queue))))
+        self._turn.remove(*removals)
+
+    def bind(
+        self,
+        vhost: str,
+        source: str,
+        kind: str,
+        destination: str,
+        routing_key: str,
+        arguments: Mapping[str, object],
+        replaced: Sequence[Mapping[str, object]] = (),
+    ) -> None:
+        place = (vhost, source, kind, destination, routing_key)
+        values = (*binding_key(*place, arguments), encoded_arguments(arguments))
+        with self._turn.change() as connection:
+            connection.executemany(_UNBIND, [binding_key(*place, each) for each in replaced])
+            connection.execute(
+                "INSERT OR IGNORE INTO bindings (vhost, source, kind, destination, routing_key,"
+                " arguments_key, arguments) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                values,
+            )
+
+    def unbind(
+        self,
+        vhost: str,
+        source: str,
+        kind: str,
+        destination: str,
+        routing_key: str,
+        arguments: Mapping[str, object],
+    ) -> None:
+        with self._turn.change() as connection:
+            connection.execute(
+                _UNBIND, binding_key(vhost, source, kind, destination, routing_key, arguments)
+            )
+
+    # ---------------------------------------------------------- reading
+
+    def vhosts(self) -> list[str]:
+        """Return the names of all virtual hosts with a queue or an exchange."""
+        rows = self._rows("SELECT vhost FROM queues UNION SELECT vhost FROM exchanges ORDER BY 1")
+        return [read_name(vhost) for (vhost,) in rows]
+
+    def exchanges(self, vhost: str) -> list[ExchangeDefinition]:
+        """Return the exchanges in the order of their declaration."""
+        rows = self._rows(
+            "SELECT name, type, is_auto_delete, is_internal, arguments FROM exchanges"
+            " WHERE vhost = ? ORDER BY id",
+            vhost,
+        )
+        return [
+            ExchangeDefinition(
+                read_name(name),
+                type_name,
+                bool(is_auto_delete),
+                bool(is_internal),
+                self._decoded(arguments, f"exchange '{read_name(name)}'"),
+            )
+            for name, type_name, is_auto_delete, is_internal, arguments in rows
+        ]
+
+    def queues(self, vhost: str) -> list[QueueDefinition]:
+        """Return the queues in the order of their declaration."""
+        rows = self._rows(
+            "SELECT id, name, is_auto_delete, arguments, owner FROM queues"
+            " WHERE vhost = ? ORDER BY id",
+            vhost,
+        )
+        return [
+            QueueDefinition(
+                queue_id,
+                read_name(name),
+                bool(is_auto_delete),
+                self._decoded(arguments, f"queue '{read_name(name)}'"),
+                None if owner is None else read_name(owner),
+            )
+            for queue_id, name, is_auto_delete, arguments, owner in rows
+        ]
+
+    def queue_ids(self, vhost: str, name: str) -> list[int]:
+        """Return the ids of the queue of this name and of earlier ones, ascending.
+
+        The last ``DELETED_QUEUES_MAX`` deleted queues are remembered.
+        """
+        with store_errors(self._path):
+            rows = self._connection.execute(
+                "SELECT id FROM queues WHERE vhost = ?1 AND name = ?2"
+                " UNION SELECT id FROM deleted_queues WHERE vhost = ?1 AND name = ?2 ORDER BY 1",
+                (stored_name(vhost), stored_name(name)),
+            ).fetchall()
+        return [queue_id for (queue_id,) in rows]
+
+    def bindings(self, vhost: str) -> list[BindingDefinition]:
+        """Return the bindings in the order they were made in: matching may depend on it."""
+        rows = self._rows(
+            "SELECT source, kind, destination, routing_key, arguments FROM bindings"
+            " WHERE vhost = ? ORDER BY id",
+            vhost,
+        )
+        return [
+            BindingDefinition(
+                read_name(source),
+                kind,
+                read_name(destination),
+                read_name(routing_key),
+                self._decoded(arguments, f"a binding of exchange '{read_name(source)}'"),
+            )
+            for source, kind, destination, routing_key, arguments in rows
+        ]
+
+    @property
+    def binding_count(self) -> int:
+        """How many bindings there are in all virtual hosts."""
+        ((count,),) = self._rows("SELECT count(*) FROM bindings")
+        return int(count)
+
+    def _rows(self, statement: str, vhost: str | None = None) -> list[tuple[Any, ...]]:
+        with store_errors(self._path):
+            parameters = () if vhost is None else (stored_name(vhost),)
+            return self._connection.execute(statement, parameters).fetchall()
+
+    def _decoded(self, octets: bytes, whose: str) -> Table:
+        try:
+            return decode_fields(octets)
+        except MalformedFrame as error:
+            raise StoreError(f"{self._path}: arguments of {whose}: {error}") from error
+
+
+def _remove_queue(connection: sqlite3.Connection, key: Key) -> None:
+    cursor = connection.execute(
+        "INSERT INTO deleted_queues (id, vhost, name)"
+        " SELECT id, vhost, name FROM queues WHERE vhost = ? AND name = ?",
+        key,
+    )
+    if cursor.rowcount:
+        connection.execute(
+            "DELETE FROM deleted_queues WHERE number <= ?",
+            ((cursor.lastrowid or 0) - DELETED_QUEUES_MAX,),
+        )
+    connection.execute("DELETE FROM queues WHERE vhost = ? AND name = ?", key)
+    connection.execute(
+        "DELETE FROM bindings WHERE vhost = ? AND kind = 'queue' AND destination = ?", key
+    )
+
+
+def _remove_exchange(connection: sqlite3.Connection, key: Key) -> None:
+    connection.execute("DELETE FROM exchanges WHERE vhost = ? AND name = ?", key)
+    connection.execute("DELETE FROM bindings WHERE vhost = ? AND source = ?", key)
+    connection.execute(
+        "DELETE FROM bindings WHERE vhost = ? AND kind = 'exchange' AND destination = ?", key
+    )

@@ -15,43 +15,45 @@ import pytest
 
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import (
     CHECKPOINT,
     CLEAN,
     COMMIT,
     COVER,
-    DEAD_LETTER,
     FREE,
+    MESSAGE,
+    PART,
+    RETURN,
+    SETTLE,
+)
+from hareline.storage.journal.format.header import READABLE_VERSIONS, UnsupportedVersion
+from hareline.storage.journal.format.message import (
+    DEAD_LETTER,
     FROM_DEFAULT,
     HAS_BLIND_KEYS,
     HAS_EXPIRY,
     LARGE,
-    MESSAGE,
     MOVED,
-    PART,
-    READABLE_VERSIONS,
-    RETURN,
-    SETTLE,
+    Entry,
+    MessageRecord,
+    decode_message,
+)
+from hareline.storage.journal.format.positions import position_of, segment_name
+from hareline.storage.journal.format.records import (
     Checkpoint,
     CheckpointQueue,
     Cover,
-    Entry,
-    MessageRecord,
     Part,
     Returned,
     Run,
-    UnsupportedVersion,
     decode_checkpoint,
     decode_clean,
     decode_commit,
     decode_cover,
     decode_free,
-    decode_message,
     decode_part,
     decode_return,
     decode_settle,
-    position_of,
-    segment_name,
 )
 from hareline.storage.journal.inspect import verify
 from hareline.storage.journal.reader import JournalReader

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from hareline.cli import app
 from hareline.settings import Settings, Storage
-from hareline.storage.journal.format import BATCH_MAGIC, BATCH_MAGIC_OFFSET, BATCH_SIZE
+from hareline.storage.journal.format.frame import BATCH_MAGIC, BATCH_MAGIC_OFFSET, BATCH_SIZE
 from hareline.testing import running_broker
 
 RUNS: Final = 4

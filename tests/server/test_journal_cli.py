@@ -16,7 +16,8 @@ from typer.testing import CliRunner, Result
 
 from hareline.cli import app
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import BATCH_SIZE, segment_name
+from hareline.storage.journal.format.frame import BATCH_SIZE
+from hareline.storage.journal.format.positions import segment_name
 from tests.support.segments import SegmentWriter, clean, message, settle
 
 from .conftest import StartDaemon

@@ -11,39 +11,43 @@ from pathlib import Path
 
 from hareline.message import Message
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import (
     BATCH_SIZE,
     CHECKPOINT,
     CLEAN,
-    CLEAN_TIME,
     COMMIT,
     COVER,
-    COVERED,
-    DEAD_LETTER,
     FREE,
-    FREED,
-    HAS_EXPIRY,
     MESSAGE,
     PART,
     RETURN,
-    RETURNED,
-    RUN,
     SETTLE,
-    TRANSACTION,
     Batch,
-    Checkpoint,
-    CheckpointQueue,
+    encode_batch,
+    encode_record,
+)
+from hareline.storage.journal.format.message import (
+    DEAD_LETTER,
+    HAS_EXPIRY,
     Entry,
     MessageRecord,
+    encode_message,
+)
+from hareline.storage.journal.format.positions import position_of
+from hareline.storage.journal.format.records import (
+    CLEAN_TIME,
+    COVERED,
+    FREED,
+    RETURNED,
+    RUN,
+    TRANSACTION,
+    Checkpoint,
+    CheckpointQueue,
     Part,
     Run,
-    encode_batch,
     encode_checkpoint,
     encode_items,
-    encode_message,
     encode_part,
-    encode_record,
-    position_of,
 )
 from hareline.storage.journal.segment import Segment
 

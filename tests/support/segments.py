@@ -11,23 +11,18 @@ from typing import Final
 
 from hareline.storage.journal.damage import Damage, Decision, Reporter
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import (
     CLEAN,
-    CLEAN_TIME,
     FREE,
-    FREED,
     MESSAGE,
-    RUN,
     SETTLE,
     Batch,
-    Entry,
-    MessageRecord,
     encode_batch,
-    encode_items,
-    encode_message,
     encode_record,
-    position_of,
 )
+from hareline.storage.journal.format.message import Entry, MessageRecord, encode_message
+from hareline.storage.journal.format.positions import position_of
+from hareline.storage.journal.format.records import CLEAN_TIME, FREED, RUN, encode_items
 from hareline.storage.journal.reader import JournalReader, ReadBatch
 from hareline.storage.journal.segment import Segment
 

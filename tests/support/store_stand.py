@@ -15,7 +15,8 @@ from hareline.message import UNWRITTEN, Message
 from hareline.storage.interface import StoredEntry
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import SETTLE, decode_settle
+from hareline.storage.journal.format.frame import SETTLE
+from hareline.storage.journal.format.records import decode_settle
 from hareline.storage.journal.syncer import InlineSyncer
 from hareline.storage.recovery.live_entries import KnownQueue
 from hareline.storage.recovery.progress import RecoveryProgress

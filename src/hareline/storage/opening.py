@@ -24,7 +24,7 @@ from hareline.storage.directory import DataDirectory
 from hareline.storage.interface import ContentStore
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import number_of_name
+from hareline.storage.journal.format.positions import number_of_name
 from hareline.storage.journal.syncer import ThreadSyncer
 from hareline.storage.journal.writer import Sync
 from hareline.storage.recovery.live_entries import KnownQueue, QueueContents

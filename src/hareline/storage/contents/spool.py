@@ -16,13 +16,9 @@ from hareline.errors import StoreError
 from hareline.message import TRANSIENT, UNWRITTEN, Message
 from hareline.storage.interface import SPOOLED
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
-    MESSAGE_HEAD,
-    OFFSET_BITS,
-    OFFSET_MASK,
-    RECORD_HEAD,
-    RECORD_PREFIX,
-)
+from hareline.storage.journal.format.frame import RECORD_HEAD, RECORD_PREFIX
+from hareline.storage.journal.format.message import MESSAGE_HEAD
+from hareline.storage.journal.format.positions import OFFSET_BITS, OFFSET_MASK
 from hareline.storage.writing.message_records import record_head
 
 FILE_BYTES: Final = 67_108_864

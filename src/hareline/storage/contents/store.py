@@ -18,14 +18,8 @@ from hareline.message import Message
 from hareline.storage.contents.spool import Spool, position_when_spooled
 from hareline.storage.interface import SPOOLED, ContentStore
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
-    KIND_NAMES,
-    MESSAGE,
-    OFFSET_BITS,
-    OFFSET_MASK,
-    RECORD_HEAD,
-    RECORD_PREFIX,
-)
+from hareline.storage.journal.format.frame import KIND_NAMES, MESSAGE, RECORD_HEAD, RECORD_PREFIX
+from hareline.storage.journal.format.positions import OFFSET_BITS, OFFSET_MASK
 from hareline.storage.journal.segment import Segment, segment_path
 from hareline.storage.journal.writer import JournalWriter
 from hareline.storage.space.liveness import Liveness

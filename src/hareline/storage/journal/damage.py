@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from hareline.errors import StoreError
-from hareline.storage.journal.format import KIND_NAMES, offset_of
+from hareline.storage.journal.format.frame import KIND_NAMES
+from hareline.storage.journal.format.positions import offset_of
 
 _ENTRIES_SHOWN = 20
 

@@ -17,39 +17,41 @@ from typing import Final
 
 from hareline.storage.journal.damage import Damage, Decision, Reporter
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import (
     CHECKPOINT,
     CLEAN,
     COMMIT,
     COVER,
-    DEAD_LETTER,
     FREE,
-    FROM_DEFAULT,
     GAP,
-    HAS_BLIND_KEYS,
-    HAS_EXPIRY,
     KIND_NAMES,
-    LARGE,
     MESSAGE,
-    MOVED,
     PART,
     RETURN,
     SETTLE,
+    MalformedRecord,
+)
+from hareline.storage.journal.format.message import (
+    DEAD_LETTER,
+    FROM_DEFAULT,
+    HAS_BLIND_KEYS,
+    HAS_EXPIRY,
+    LARGE,
+    MOVED,
     UNCOUNTED,
     WAS_DELIVERED,
-    MalformedRecord,
+    decode_message,
+)
+from hareline.storage.journal.format.positions import number_of_name, offset_of, segment_of
+from hareline.storage.journal.format.records import (
     decode_checkpoint,
     decode_clean,
     decode_commit,
     decode_cover,
     decode_free,
-    decode_message,
     decode_part,
     decode_return,
     decode_settle,
-    number_of_name,
-    offset_of,
-    segment_of,
 )
 from hareline.storage.journal.reader import JournalReader, ReadBatch
 from hareline.storage.journal.search import Record

@@ -16,15 +16,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hareline.storage.journal.damage import Damage, Decision, Reporter
-from hareline.storage.journal.format import (
-    CHECKPOINT,
-    MESSAGE,
-    SETTLE,
-    decode_checkpoint,
-    decode_entries,
-    decode_settle,
-    segment_of,
-)
+from hareline.storage.journal.format.frame import CHECKPOINT, MESSAGE, SETTLE
+from hareline.storage.journal.format.message import decode_entries
+from hareline.storage.journal.format.positions import segment_of
+from hareline.storage.journal.format.records import decode_checkpoint, decode_settle
 from hareline.storage.journal.reader import ReadBatch
 
 

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from hareline.storage.journal.damage import Damage, Decision, JournalDamaged, Reporter
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import (
     BATCH_SIZE,
     CHECKPOINT,
     FREE,
@@ -28,12 +28,14 @@ from hareline.storage.journal.format import (
     Batch,
     MalformedRecord,
     decode_batch,
-    decode_free,
+)
+from hareline.storage.journal.format.positions import (
     number_of_name,
     offset_of,
     position_of,
     segment_name,
 )
+from hareline.storage.journal.format.records import decode_free
 from hareline.storage.journal.search import (
     Record,
     Stretch,

@@ -20,23 +20,19 @@ from zlib import crc32
 from hareline.errors import StoreError
 from hareline.storage.journal.damage import Damage, Decision
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import (
     BATCH_SIZE,
     GAP,
     MESSAGE,
     RECORD_OVERHEAD,
     RECORD_PREFIX,
     Batch,
-    SegmentHeader,
     decode_batch,
-    decode_entries,
     encode_batch,
-    encode_header,
-    header_size,
-    offset_of,
-    position_of,
-    segment_of,
 )
+from hareline.storage.journal.format.header import SegmentHeader, encode_header, header_size
+from hareline.storage.journal.format.message import decode_entries
+from hareline.storage.journal.format.positions import offset_of, position_of, segment_of
 from hareline.storage.journal.inspect import Report, lost_lines, position_text
 from hareline.storage.journal.reader import JournalReader, ReadSegment
 from hareline.storage.journal.search import salvage

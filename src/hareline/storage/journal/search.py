@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import (
     BATCH,
     BATCH_MAGIC,
     BATCH_MAGIC_OFFSET,
@@ -21,14 +21,11 @@ from hareline.storage.journal.format import (
     CLEAN,
     COMMIT,
     COVER,
-    ENTRY,
     FREE,
     GAP,
-    HEADER_SIZE_MIN,
     KIND_NAMES,
     LAST_KIND,
     MESSAGE,
-    MESSAGE_HEAD,
     PART,
     RECORD_HEAD,
     RECORD_OVERHEAD,
@@ -37,8 +34,12 @@ from hareline.storage.journal.format import (
     SETTLE,
     Batch,
     MalformedRecord,
-    SegmentHeader,
     decode_batch,
+)
+from hareline.storage.journal.format.header import HEADER_SIZE_MIN, SegmentHeader
+from hareline.storage.journal.format.message import ENTRY, MESSAGE_HEAD
+from hareline.storage.journal.format.positions import offset_of, position_of, segment_of
+from hareline.storage.journal.format.records import (
     decode_checkpoint,
     decode_clean,
     decode_commit,
@@ -47,9 +48,6 @@ from hareline.storage.journal.format import (
     decode_part,
     decode_return,
     decode_settle,
-    offset_of,
-    position_of,
-    segment_of,
 )
 from hareline.storage.journal.segment import Segment
 

@@ -16,18 +16,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
-    BATCH_SIZE,
+from hareline.storage.journal.format.frame import BATCH_SIZE, MalformedRecord
+from hareline.storage.journal.format.header import (
     HEADER_SIZE_MIN,
-    SEGMENT_BYTES_MAX,
-    SEGMENT_NUMBER_MAX,
-    MalformedRecord,
     SegmentHeader,
     UnsupportedVersion,
     decode_header,
     encode_header,
     header_octets_needed,
     header_size,
+)
+from hareline.storage.journal.format.positions import (
+    SEGMENT_BYTES_MAX,
+    SEGMENT_NUMBER_MAX,
     segment_name,
 )
 

@@ -14,12 +14,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
-    MalformedRecord,
-    UnsupportedVersion,
-    number_of_name,
-    segment_name,
-)
+from hareline.storage.journal.format.frame import MalformedRecord
+from hareline.storage.journal.format.header import UnsupportedVersion
+from hareline.storage.journal.format.positions import number_of_name, segment_name
 from hareline.storage.journal.segment import (
     SPARE_PREFIX,
     make_spare,

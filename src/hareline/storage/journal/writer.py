@@ -19,22 +19,15 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
-    BATCH_SIZE,
+from hareline.storage.journal.format.frame import BATCH_SIZE, Batch, encode_batch, seed_of
+from hareline.storage.journal.format.header import header_size
+from hareline.storage.journal.format.positions import (
     OFFSET_MASK,
     SEGMENT_BYTES_MAX,
-    Batch,
-    encode_batch,
-    header_size,
     position_of,
-    seed_of,
     segment_of,
 )
-from hareline.storage.journal.segment import (
-    Segment,
-    new_salt,
-    segment_path,
-)
+from hareline.storage.journal.segment import Segment, new_salt, segment_path
 from hareline.storage.journal.syncer import Work
 
 Sync = Literal["always", "interval", "never"]

@@ -27,31 +27,34 @@ from typing import Final, NamedTuple
 
 from hareline.errors import MalformedFrame
 from hareline.message import PROPERTIES_START
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import (
     CHECKPOINT,
     CLEAN,
     COMMIT,
     COVER,
-    HAS_EXPIRY,
-    LARGE,
     MESSAGE,
-    MOVED,
-    OFFSET_BITS,
     PART,
     RETURN,
     SETTLE,
-    WAS_DELIVERED,
     MalformedRecord,
+)
+from hareline.storage.journal.format.message import (
+    HAS_EXPIRY,
+    LARGE,
+    MOVED,
+    WAS_DELIVERED,
+    decode_entries,
+    decode_message,
+)
+from hareline.storage.journal.format.positions import OFFSET_BITS, segment_of
+from hareline.storage.journal.format.records import (
     Run,
     decode_checkpoint,
     decode_commit,
     decode_cover,
-    decode_entries,
-    decode_message,
     decode_part,
     decode_return,
     decode_settle,
-    segment_of,
 )
 from hareline.storage.journal.reader import ReadBatch
 from hareline.storage.recovery.state import RecoveredQueue

@@ -37,7 +37,8 @@ from hareline.storage.definitions.sqlite import QueueDefinition, SqliteDefinitio
 from hareline.storage.interface import ContentStore
 from hareline.storage.journal.damage import Damage, Decision, JournalDamaged, Reporter
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import SETTLE, number_of_name
+from hareline.storage.journal.format.frame import SETTLE
+from hareline.storage.journal.format.positions import number_of_name
 from hareline.storage.journal.loss import Loss, LossSurvey, QueueLoss
 from hareline.storage.journal.reader import JournalReader
 from hareline.storage.recovery.live_entries import (

@@ -26,18 +26,18 @@ from zlib import crc32
 
 from hareline.errors import HarelineError, StoreError
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import (
     BATCH_SIZE,
     MESSAGE,
-    MESSAGE_HEAD,
-    MOVED,
     RECORD_HEAD,
     RECORD_OVERHEAD,
     RECORD_PREFIX,
     MalformedRecord,
-    UnsupportedVersion,
     decode_batch,
-    decode_entries,
+)
+from hareline.storage.journal.format.header import UnsupportedVersion
+from hareline.storage.journal.format.message import MESSAGE_HEAD, MOVED, decode_entries
+from hareline.storage.journal.format.positions import (
     number_of_name,
     offset_of,
     position_of,

@@ -21,19 +21,17 @@ from zlib import crc32
 
 from hareline.errors import StoreError
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import MESSAGE, RECORD_HEAD, RECORD_PREFIX
+from hareline.storage.journal.format.message import (
     DELIVERY_COUNT_MAX,
     ENTRY,
     KIND_AND_MESSAGE_HEAD,
-    MESSAGE,
     MESSAGE_HEAD,
     MOVED,
-    RECORD_HEAD,
-    RECORD_PREFIX,
     WAS_DELIVERED,
     decode_entries,
-    position_of,
 )
+from hareline.storage.journal.format.positions import position_of
 from hareline.storage.journal.segment import Segment, segment_path
 from hareline.storage.journal.syncer import Syncer, Work
 from hareline.storage.space.liveness import Liveness, Moves, SegmentBooks

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hareline.storage.journal.format import RETURNED, RUN
+from hareline.storage.journal.format.records import RETURNED, RUN
 from hareline.storage.space.liveness import Liveness, SegmentBooks
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
-from hareline.storage.journal.format import OFFSET_BITS, OFFSET_MASK
+from hareline.storage.journal.format.positions import OFFSET_BITS, OFFSET_MASK
 from hareline.storage.recovery.state import RecoveredState
 
 #: Key in ``SegmentBooks.settled`` of runs that no record says: older copies of moved entries.

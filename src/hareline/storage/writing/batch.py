@@ -18,32 +18,32 @@ from zlib import crc32
 
 from hareline.message import UNWRITTEN, LargeBody, Message
 from hareline.storage.interface import StoredEntry
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import (
     CHECKPOINT,
-    CHECKPOINT_HEAD,
-    CHECKPOINT_QUEUE,
     CLEAN,
-    CLEAN_TIME,
     COMMIT,
     COVER,
-    COVERED,
-    DELIVERY_COUNT_MAX,
-    ENTRY,
     FREE,
-    FREED,
     MESSAGE,
-    OFFSET_BITS,
     PART,
     RECORD_OVERHEAD,
     RECORD_PREFIX,
     RETURN,
+    SETTLE,
+    encode_record,
+)
+from hareline.storage.journal.format.message import DELIVERY_COUNT_MAX, ENTRY, WAS_DELIVERED
+from hareline.storage.journal.format.positions import OFFSET_BITS
+from hareline.storage.journal.format.records import (
+    CHECKPOINT_HEAD,
+    CHECKPOINT_QUEUE,
+    CLEAN_TIME,
+    COVERED,
+    FREED,
     RETURNED,
     RUN,
-    SETTLE,
     TRANSACTION,
-    WAS_DELIVERED,
     encode_items,
-    encode_record,
 )
 from hareline.storage.journal.upkeep import Freed
 from hareline.storage.journal.writer import JournalWriter, Write

@@ -15,7 +15,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from hareline.storage.interface import StoredEntry, StoreTransaction
-from hareline.storage.journal.format import RUN
+from hareline.storage.journal.format.records import RUN
 
 if TYPE_CHECKING:
     from hareline.storage.writing.ledger import DurableLedger, Gathered

@@ -34,16 +34,9 @@ from hareline.storage.contents.spool import Spool
 from hareline.storage.contents.store import JournalContentStore
 from hareline.storage.interface import MessageStore
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import position_of
+from hareline.storage.journal.format.positions import position_of
 from hareline.storage.journal.syncer import Pause, Syncer, bug_text
-from hareline.storage.journal.upkeep import (
-    Discard,
-    Finish,
-    Freed,
-    MakeSpare,
-    Prepare,
-    Retention,
-)
+from hareline.storage.journal.upkeep import Discard, Finish, Freed, MakeSpare, Prepare, Retention
 from hareline.storage.journal.writer import JournalWriter, Sync, SyncLater, Write
 from hareline.storage.recovery.state import RecoveredState
 from hareline.storage.space.compaction import Compactor

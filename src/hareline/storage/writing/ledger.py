@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hareline.storage.interface import SPOOLED, MessageStore, QueueLedger, StoredEntry
-from hareline.storage.journal.format import OFFSET_BITS
+from hareline.storage.journal.format.positions import OFFSET_BITS
 from hareline.storage.recovery.state import RecoveredQueue
 from hareline.storage.space.liveness import Liveness
 

@@ -23,7 +23,8 @@ from hareline.message import (
     Message,
 )
 from hareline.storage.contents.large import LargeBodies
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import MESSAGE, RECORD_OVERHEAD, MalformedRecord
+from hareline.storage.journal.format.message import (
     BLIND_KEY_COUNT,
     DEAD_LETTER,
     DELIVERY_COUNT_MAX,
@@ -36,10 +37,7 @@ from hareline.storage.journal.format import (
     KIND_AND_MESSAGE_HEAD,
     LARGE,
     LARGE_ID,
-    MESSAGE,
     MESSAGE_HEAD,
-    RECORD_OVERHEAD,
-    MalformedRecord,
     MessageRecord,
     decode_message,
 )

@@ -13,7 +13,7 @@ from hareline.errors import ContentTooLarge, StoreError
 from hareline.message import UNWRITTEN, BlindAddress, LargeBody, LargeMessage
 from hareline.storage.contents.large import WRITE_BYTES, LargeBodies
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import MalformedRecord
+from hareline.storage.journal.format.frame import MalformedRecord
 from hareline.storage.journal.syncer import InlineSyncer
 from hareline.storage.writing.message_records import MessageReader, record_head
 from hareline.wire.encoder import header_frame

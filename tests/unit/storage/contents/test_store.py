@@ -9,7 +9,8 @@ import pytest
 
 from hareline.errors import StoreError
 from hareline.storage.contents.store import OPEN_MAX, JournalContentStore
-from hareline.storage.journal.format import BATCH_SIZE, OFFSET_BITS, position_of
+from hareline.storage.journal.format.frame import BATCH_SIZE
+from hareline.storage.journal.format.positions import OFFSET_BITS, position_of
 from tests.support.messages import make_message
 from tests.support.store_stand import JOURNAL, FakeEntry, StoreStand, persistent
 

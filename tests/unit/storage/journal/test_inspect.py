@@ -7,36 +7,39 @@ from base64 import b64decode
 
 import pytest
 
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import (
     BATCH_SIZE,
     CHECKPOINT,
     COMMIT,
     COVER,
-    COVERED,
-    DEAD_LETTER,
     GAP,
-    HAS_EXPIRY,
     KIND_NAMES,
-    LARGE,
     MESSAGE,
     PART,
     RECORD_OVERHEAD,
     RETURN,
-    RETURNED,
     SETTLE,
-    TRANSACTION,
+)
+from hareline.storage.journal.format.message import (
+    DEAD_LETTER,
+    HAS_EXPIRY,
+    LARGE,
     WAS_DELIVERED,
+    Entry,
+    encode_message,
+)
+from hareline.storage.journal.format.positions import offset_of, position_of
+from hareline.storage.journal.format.records import (
+    COVERED,
+    RETURNED,
+    TRANSACTION,
     Checkpoint,
     CheckpointQueue,
-    Entry,
     Part,
     Run,
     encode_checkpoint,
     encode_items,
-    encode_message,
     encode_part,
-    offset_of,
-    position_of,
 )
 from hareline.storage.journal.inspect import Report, dump, is_journal, time_text, verify
 from tests.crash.forgetful_files import ForgetfulFiles

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.storage.journal.format import (
-    CHECKPOINT,
-    Checkpoint,
-    CheckpointQueue,
-    encode_checkpoint,
-    offset_of,
-)
+from hareline.storage.journal.format.frame import CHECKPOINT
+from hareline.storage.journal.format.positions import offset_of
+from hareline.storage.journal.format.records import Checkpoint, CheckpointQueue, encode_checkpoint
 from hareline.storage.journal.loss import Loss, LossSurvey, QueueLoss
 from hareline.storage.journal.reader import JournalReader
 from tests.crash.forgetful_files import ForgetfulFiles

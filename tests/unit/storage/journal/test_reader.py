@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hareline.storage.journal.damage import Decision, JournalDamaged
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import (
     BATCH_SIZE,
     GAP,
     MESSAGE,
@@ -20,15 +20,13 @@ from hareline.storage.journal.format import (
     SETTLE,
     Batch,
     MalformedRecord,
-    UnsupportedVersion,
     decode_batch,
-    decode_message,
     encode_batch,
     encode_record,
-    offset_of,
-    position_of,
-    segment_name,
 )
+from hareline.storage.journal.format.header import UnsupportedVersion
+from hareline.storage.journal.format.message import decode_message
+from hareline.storage.journal.format.positions import offset_of, position_of, segment_name
 from hareline.storage.journal.reader import JournalReader, read_record
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.segments import (

@@ -10,15 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hareline.storage.journal.damage import Decision
-from hareline.storage.journal.format import (
-    BATCH_SIZE,
-    MESSAGE,
-    SETTLE,
-    UnsupportedVersion,
-    number_of_name,
-    offset_of,
-    segment_name,
-)
+from hareline.storage.journal.format.frame import BATCH_SIZE, MESSAGE, SETTLE
+from hareline.storage.journal.format.header import UnsupportedVersion
+from hareline.storage.journal.format.positions import number_of_name, offset_of, segment_name
 from hareline.storage.journal.inspect import verify
 from hareline.storage.journal.repair import apply, plan
 from tests.crash.forgetful_files import ForgetfulFiles

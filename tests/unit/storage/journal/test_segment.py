@@ -6,12 +6,9 @@ import errno
 
 import pytest
 
-from hareline.storage.journal.format import (
-    SEGMENT_NUMBER_MAX,
-    MalformedRecord,
-    header_size,
-    segment_name,
-)
+from hareline.storage.journal.format.frame import MalformedRecord
+from hareline.storage.journal.format.header import header_size
+from hareline.storage.journal.format.positions import SEGMENT_NUMBER_MAX, segment_name
 from hareline.storage.journal.segment import Segment, make_spare, spare_path
 from tests.crash.forgetful_files import ForgetfulFiles
 

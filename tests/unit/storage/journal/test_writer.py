@@ -6,26 +6,17 @@ import errno
 
 import pytest
 
-from hareline.storage.journal.format import (
-    BATCH_SIZE,
-    CLEAN,
-    CLEAN_TIME,
+from hareline.storage.journal.format.frame import BATCH_SIZE, CLEAN, encode_record
+from hareline.storage.journal.format.header import header_size
+from hareline.storage.journal.format.positions import (
     SEGMENT_BYTES_MAX,
-    encode_record,
-    header_size,
     offset_of,
     position_of,
     segment_of,
 )
+from hareline.storage.journal.format.records import CLEAN_TIME
 from hareline.storage.journal.segment import make_spare
-from hareline.storage.journal.upkeep import (
-    Discard,
-    Finish,
-    Freed,
-    MakeSpare,
-    Prepare,
-    Retention,
-)
+from hareline.storage.journal.upkeep import Discard, Finish, Freed, MakeSpare, Prepare, Retention
 from hareline.storage.journal.writer import JournalWriter, Sync, SyncLater, Write
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.segments import Listener, read_all

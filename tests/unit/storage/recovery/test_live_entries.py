@@ -15,16 +15,15 @@ from hareline.errors import StoreError
 from hareline.message import DeadLetter, ExpiringMessage, Message
 from hareline.storage.journal.damage import Damage, Decision, Reporter
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
+from hareline.storage.journal.format.frame import MESSAGE
+from hareline.storage.journal.format.message import (
     LARGE,
-    MESSAGE,
     MOVED,
     WAS_DELIVERED,
     MessageRecord,
     encode_message,
-    position_of,
-    segment_of,
 )
+from hareline.storage.journal.format.positions import position_of, segment_of
 from hareline.storage.journal.reader import JournalReader, ReadBatch
 from hareline.storage.recovery.live_entries import (
     EXPIRES,

@@ -22,7 +22,8 @@ from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.interface import ContentStore
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import CHECKPOINT, MESSAGE, offset_of
+from hareline.storage.journal.format.frame import CHECKPOINT, MESSAGE
+from hareline.storage.journal.format.positions import offset_of
 from hareline.storage.journal.segment import segment_path
 from hareline.storage.memory import MemoryStore
 from hareline.storage.recovery.live_entries import KnownQueue, QueueContents

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from hareline.errors import StoreError
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import MOVED, position_of, segment_name
+from hareline.storage.journal.format.message import MOVED
+from hareline.storage.journal.format.positions import position_of, segment_name
 from hareline.storage.replaying import range as replay_range
 from hareline.storage.replaying.range import CHUNK_MESSAGES, ReplayRange, TooManyMatches
 from hareline.storage.writing.message_records import MessageReader

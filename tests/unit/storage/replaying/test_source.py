@@ -23,7 +23,7 @@ from hareline.storage.contents.large import LargeBodies
 from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import LARGE, MessageRecord, encode_message
+from hareline.storage.journal.format.message import LARGE, MessageRecord, encode_message
 from hareline.storage.journal.syncer import InlineSyncer
 from hareline.storage.recovery.state import RecoveredState
 from hareline.storage.replaying.range import Replayable

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.storage.journal.format import FREE, RETURN, SETTLE, decode_free
+from hareline.storage.journal.format.frame import FREE, RETURN, SETTLE
+from hareline.storage.journal.format.records import decode_free
 from hareline.storage.space.freeing import FREED_MAX
 from tests.support.store_stand import JOURNAL, FakeEntry, StoreStand
 

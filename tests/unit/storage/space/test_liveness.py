@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.storage.journal.format import position_of
+from hareline.storage.journal.format.positions import position_of
 from hareline.storage.recovery.state import RecoveredQueue, RecoveredSegment, RecoveredState
 from hareline.storage.space.liveness import Liveness, Moves
 

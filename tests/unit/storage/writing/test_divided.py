@@ -12,11 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from hareline.storage.interface import StoreTransaction
-from hareline.storage.journal.format import (
-    CHECKPOINT,
-    COMMIT,
-    MESSAGE,
-    PART,
+from hareline.storage.journal.format.frame import CHECKPOINT, COMMIT, MESSAGE, PART
+from hareline.storage.journal.format.records import (
     Part,
     Run,
     decode_checkpoint,

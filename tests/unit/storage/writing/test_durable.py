@@ -10,7 +10,9 @@ import pytest
 
 from hareline.errors import StoreError
 from hareline.message import TRANSIENT
-from hareline.storage.journal.format import CLEAN, FREE, MESSAGE, OFFSET_BITS, decode_message
+from hareline.storage.journal.format.frame import CLEAN, FREE, MESSAGE
+from hareline.storage.journal.format.message import decode_message
+from hareline.storage.journal.format.positions import OFFSET_BITS
 from hareline.storage.journal.syncer import InlineSyncer, ThreadSyncer, Work
 from hareline.storage.recovery.state import RecoveredState
 from hareline.storage.writing.batch import BatchBuilder
@@ -19,14 +21,7 @@ from hareline.storage.writing.ledger import SETTLED
 from tests.crash.forgetful_files import ForgetfulFiles, Operation
 from tests.support.messages import make_message
 from tests.support.segments import Listener, read_all
-from tests.support.store_stand import (
-    JOURNAL,
-    SPOOL,
-    FakeEntry,
-    Reopened,
-    StoreStand,
-    persistent,
-)
+from tests.support.store_stand import JOURNAL, SPOOL, FakeEntry, Reopened, StoreStand, persistent
 
 
 def is_of_journal(operation: Operation) -> bool:

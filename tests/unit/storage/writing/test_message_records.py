@@ -14,12 +14,8 @@ from hareline.message import (
 )
 from hareline.storage.contents.large import LargeBodies
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format import (
-    DELIVERY_COUNT_MAX,
-    MESSAGE,
-    MalformedRecord,
-    decode_message,
-)
+from hareline.storage.journal.format.frame import MESSAGE, MalformedRecord
+from hareline.storage.journal.format.message import DELIVERY_COUNT_MAX, decode_message
 from hareline.storage.writing import message_records
 from hareline.storage.writing.message_records import (
     MessageReader,

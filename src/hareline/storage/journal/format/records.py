@@ -1,0 +1,161 @@
+"""The records about entries and segments: all kinds but BATCH, MESSAGE and GAP.
+
+SETTLE, RETURN, COVER, FREE and COMMIT are lists of items of one size; CLEAN, CHECKPOINT and PART
+have a layout of their own. Decoders raise MalformedRecord.                                  [hot]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final, NamedTuple
+
+from hareline.storage.journal.format.frame import (
+    COMMIT,
+    COVER,
+    FREE,
+    KIND_NAMES,
+    PART,
+    RETURN,
+    SETTLE,
+    MalformedRecord,
+)
+
+RUN: Final = Struct("<IQI")  # queue id, first offset, count
+RETURNED: Final = Struct("<IQH")  # queue id, offset, delivery count
+COVERED: Final = Struct("<IQ")  # queue id, offset
+CLEAN_TIME: Final = Struct("<Q")
+CHECKPOINT_HEAD: Final = Struct("<QI")  # void position, number of queues
+CHECKPOINT_QUEUE: Final = Struct("<IQQ")  # queue id, next offset, cover
+FREED: Final = Struct("<Q")
+TRANSACTION: Final = Struct("<Q")
+
+
+class Run(NamedTuple):
+    """Entries ``first`` to ``first + length - 1`` of a queue are settled."""
+
+    queue_id: int
+    first: int
+    length: int
+
+
+class Returned(NamedTuple):
+    """An entry that came back, with its new delivery count."""
+
+    queue_id: int
+    offset: int
+    delivery_count: int
+
+
+class Cover(NamedTuple):
+    """Entries below ``offset`` may have been delivered."""
+
+    queue_id: int
+    offset: int
+
+
+class CheckpointQueue(NamedTuple):
+    """A queue in a CHECKPOINT. ``cover``: the highest ``Cover.offset`` that counts for it."""
+
+    queue_id: int
+    next_offset: int
+    cover: int
+
+
+class Checkpoint(NamedTuple):
+    """``void_position``: a cover or "was delivered" before it does not count.
+
+    ``transactions``: those with parts before it that are not committed; all others are. Version 1
+    has none.
+    """
+
+    void_position: int
+    queues: list[CheckpointQueue]
+    transactions: tuple[int, ...] = ()
+
+
+class Part(NamedTuple):
+    """The entries of these runs count only if the transaction is committed."""
+
+    transaction: int
+    runs: list[Run]
+
+
+def decode_settle(payload: bytes | memoryview) -> list[Run]:
+    return [Run(*fields) for fields in _items(RUN, payload, SETTLE)]
+
+
+def decode_return(payload: bytes | memoryview) -> list[Returned]:
+    return [Returned(*fields) for fields in _items(RETURNED, payload, RETURN)]
+
+
+def decode_cover(payload: bytes | memoryview) -> list[Cover]:
+    return [Cover(*fields) for fields in _items(COVERED, payload, COVER)]
+
+
+def decode_free(payload: bytes | memoryview) -> list[int]:
+    """Return numbers of segments."""
+    return [number for (number,) in _items(FREED, payload, FREE)]
+
+
+def decode_clean(payload: bytes | memoryview) -> int:
+    """Return when the broker stopped, epoch milliseconds."""
+    if len(payload) != CLEAN_TIME.size:
+        raise MalformedRecord(f"CLEAN record with {len(payload)} octets")
+    time_ms: int = CLEAN_TIME.unpack(payload)[0]
+    return time_ms
+
+
+def decode_checkpoint(payload: bytes | memoryview) -> Checkpoint:
+    if len(payload) < CHECKPOINT_HEAD.size:
+        raise MalformedRecord("CHECKPOINT record is too short")
+    void_position, count = CHECKPOINT_HEAD.unpack_from(payload)
+    end = CHECKPOINT_HEAD.size + count * CHECKPOINT_QUEUE.size
+    if len(payload) < end or (len(payload) - end) % TRANSACTION.size:
+        size = len(payload) - CHECKPOINT_HEAD.size
+        raise MalformedRecord(f"CHECKPOINT record of {count} queues with {size} octets")
+    items = CHECKPOINT_QUEUE.iter_unpack(payload[CHECKPOINT_HEAD.size : end])
+    transactions = tuple(number for (number,) in TRANSACTION.iter_unpack(payload[end:]))
+    return Checkpoint(void_position, [CheckpointQueue(*fields) for fields in items], transactions)
+
+
+def decode_part(payload: bytes | memoryview) -> Part:
+    if len(payload) < TRANSACTION.size:
+        raise MalformedRecord("PART record is too short")
+    (transaction,) = TRANSACTION.unpack_from(payload)
+    items = _items(RUN, payload[TRANSACTION.size :], PART)
+    return Part(transaction, [Run(*fields) for fields in items])
+
+
+def decode_commit(payload: bytes | memoryview) -> list[int]:
+    """Return numbers of transactions."""
+    return [number for (number,) in _items(TRANSACTION, payload, COMMIT)]
+
+
+def _items(item: Struct, payload: bytes | memoryview, kind: int) -> Iterable[tuple[int, ...]]:
+    if not payload or len(payload) % item.size:
+        raise MalformedRecord(
+            f"{KIND_NAMES[kind]} record with {len(payload)} octets, items have {item.size}"
+        )
+    return item.iter_unpack(payload)
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """Return the payload of a CHECKPOINT."""
+    head = CHECKPOINT_HEAD.pack(checkpoint.void_position, len(checkpoint.queues))
+    queues = b"".join(CHECKPOINT_QUEUE.pack(*queue) for queue in checkpoint.queues)
+    return head + queues + b"".join(map(TRANSACTION.pack, checkpoint.transactions))
+
+
+def encode_part(part: Part) -> bytes:
+    """Return the payload of a PART."""
+    return TRANSACTION.pack(part.transaction) + encode_items(RUN, part.runs)
+
+
+def encode_items(item: Struct, items: Iterable[tuple[int, ...]]) -> bytes:
+    """Return the payload of a record that is a list of items.
+
+    ``item``: RUN for SETTLE, RETURNED for RETURN, COVERED for COVER, FREED for FREE, TRANSACTION
+    for COMMIT.
+    """
+    return b"".join(item.pack(*fields) for fields in items)

@@ -151,6 +151,18 @@ class SegmentWriter:
             segment.close(self.files)
 
 
+def two_segments(journal: SegmentWriter) -> list[int]:
+    """Five batches, three in segment 1 and two in 2; their positions."""
+    journal.begin(1)
+    positions = [
+        journal.batch(message((1, 0)), message((1, 1), (2, 0))),
+        journal.batch(settle((1, 0, 1)), message((1, 2))),
+        journal.batch(message((1, 3))),
+    ]
+    journal.begin(2)
+    return [*positions, journal.batch(message((1, 4))), journal.batch(settle((1, 2, 2)))]
+
+
 class Listener(Reporter):
     """Answers every damage alike, and keeps what it was told."""
 
@@ -192,3 +204,11 @@ def read_all(
 def plain(batches: Sequence[ReadBatch]) -> list[list[Plain]]:
     """Kinds and payloads of each batch."""
     return [[(kind, bytes(payload)) for _, kind, payload in batch.records] for batch in batches]
+
+
+def read_for_newest(files: Files, newest: int) -> tuple[list[int], list[str]]:
+    """Return the positions of the batches that are read, and what is reported as damage."""
+    listener = Listener(Decision.SKIP)
+    batches, _, _ = read_all(files, listener, newest=newest)
+    assert listener.torn == []
+    return [batch.position for batch in batches], [damage.what for damage in listener.damages]

@@ -1,7 +1,7 @@
-"""What can be wrong with a journal, and who decides what is to be done about it.
+"""What can be wrong with a journal, and what decides how to go on.
 
-The reader finds damage and asks its ``Reporter``; recovery answers by the option
-``journal.on_corruption``, the offline tools by what they were told on the command line.
+The reader finds damage and asks its ``Reporter``: recovery answers by the option
+``journal.on_corruption``, the offline tools by their command line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ENTRIES_SHOWN = 20
 
 
 class Decision(Enum):
-    """FAIL: raise. SKIP: go on with the next that is valid. TRUNCATE: the journal ends here."""
+    """How to go on: FAIL raises, SKIP reads the next valid octets, TRUNCATE ends the journal."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -32,7 +32,7 @@ class Damage:
     ``position``, ``octets``: where, and how many up to the next that is valid. ``what`` is wrong.
     ``kind``: what sort of record it seems to be, 0 if nothing can be said. ``entries``: (queue id,
     offset) of what the damaged record seems to hold; its checksum is wrong, so this is a guess.
-    ``is_told``: the two say all that was there, if they are right; else there may have been more.
+    ``is_exhaustive``: these two account for all of it, if they are right; else there may be more.
     ``cut_position``, ``cut_octets``: what TRUNCATE would drop, this damage included.
     """
 
@@ -42,13 +42,13 @@ class Damage:
     what: str
     kind: int
     entries: tuple[tuple[int, int], ...]
-    is_told: bool
+    is_exhaustive: bool
     cut_position: int
     cut_octets: int
 
     def __str__(self) -> str:
         text = self.path
-        if self.octets:  # else a file of which not even the size is known
+        if self.octets:  # 0: a file whose size is not known
             text += f", offset {offset_of(self.position)}, {self.octets} octets"
         text += f": {self.what}"
         if self.kind:
@@ -64,7 +64,7 @@ class Damage:
 
 
 class JournalDamaged(StoreError):
-    """What the reader raises when the decision is FAIL."""
+    """Raised by the reader when the decision is FAIL."""
 
     def __init__(self, damage: Damage) -> None:
         super().__init__(
@@ -75,21 +75,21 @@ class JournalDamaged(StoreError):
 
 
 class Reporter(ABC):
-    """Who is told while a journal is read."""
+    """What a reader reports to while it reads a journal."""
 
     __slots__ = ()
 
     @abstractmethod
     def on_damage(self, damage: Damage) -> Decision:
-        """Called for each damaged stretch, in the order of the journal."""
+        """Return how to go on; called for each damaged stretch, in the order of the journal."""
 
     @abstractmethod
     def on_torn_tail(self, path: str, position: int, octets: int) -> None:
-        """The last batch was never durable: it was not written whole. Nothing is lost by it.
+        """The last batch was not written whole, so it was never durable: nothing is lost.
 
-        ``octets``: how many the batch should have had, or the file's where its header is torn.
+        ``octets``: what the batch should have had, or those of the file where its header is torn.
         """
 
     @abstractmethod
     def on_progress(self, done_octets: int, all_octets: int) -> None:
-        """Called for each piece that was read, and at the end."""
+        """Called after each piece that was read, and at the end."""

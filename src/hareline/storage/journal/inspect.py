@@ -148,7 +148,7 @@ def lost_lines(damages: list[Damage]) -> Iterator[str]:
     for queue_id, offsets in sorted(lost.items()):
         places = ", ".join(_ranges(sorted(offsets)))
         yield f"lost of queue id {queue_id}: {len(offsets)} entries, offsets {places}"
-    open_places = sum(not damage.is_told for damage in damages)
+    open_places = sum(not damage.is_exhaustive for damage in damages)
     if open_places:
         yield (
             f"what was in {open_places} of these places cannot be told: there may be more messages "

@@ -66,7 +66,7 @@ class LossSurvey(Reporter):
         self.has_progressed = False
 
     def on_damage(self, damage: Damage) -> Decision:
-        if not damage.is_told:
+        if not damage.is_exhaustive:
             if not self._spans or self._spans[-1].after is not None:
                 self._spans.append(_Span(dict(self._next)))
             self._spans[-1].positions.append(damage.position)

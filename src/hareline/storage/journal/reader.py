@@ -1,65 +1,39 @@
 """Reading a journal from its first live segment to its end, batch by batch.
 
-Called by recovery and by the offline tools. Which files belong to the journal is said by the newest
-header that can be read: its manifest and itself, without what FREE records after it name, and what
-has a higher number. A batch counts only whole.
+Called by recovery and by the offline tools. Which files belong to the journal is decided by
+``journal.live_segments``. A batch counts only whole.
 
-Invariant: what is yielded was written by the broker, in this order, and its checksums are right;
-whatever cannot be read is either a torn tail, by the rule of docs/journal-format.md, or has been
-shown to the ``Reporter``.                                                                   [hot]
+Invariant: what is yielded was written by the broker, in this order, and its checksums match; what
+cannot be read is either a torn tail, by the rule of docs/journal-format.md, or has been reported as
+damage to the ``Reporter``.                                                                  [hot]
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
 from typing import Final, NamedTuple
-from zlib import crc32
 
 from hareline.storage.journal.damage import Damage, Decision, JournalDamaged, Reporter
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format.frame import (
-    BATCH_SIZE,
-    CHECKPOINT,
-    FREE,
-    RECORD_HEAD,
-    RECORD_OVERHEAD,
-    RECORD_PREFIX,
-    Batch,
-    MalformedRecord,
-    decode_batch,
-)
-from hareline.storage.journal.format.positions import (
-    number_of_name,
-    offset_of,
-    position_of,
-    segment_name,
-)
-from hareline.storage.journal.format.records import decode_free
-from hareline.storage.journal.search import (
-    Record,
-    Stretch,
-    find_batches,
-    open_damaged,
-    parse_records,
-    salvage,
-)
+from hareline.storage.journal.format.frame import BATCH_SIZE, CHECKPOINT, Batch, decode_batch
+from hareline.storage.journal.format.positions import offset_of, position_of
+from hareline.storage.journal.live_segments import ReadSegment, find_live_segments, records_of
+from hareline.storage.journal.search import Record, Stretch, parse_records, salvage
 from hareline.storage.journal.segment import Segment
-
-__all__ = ["Damage", "Decision", "JournalDamaged", "JournalReader", "ReadBatch", "ReadSegment"]
 
 _CHUNK_BYTES: Final = 4 << 20
 _READ_AHEAD_BYTES: Final = 16 << 20
-_SINGLE_READ_BYTES: Final = 4096
 
 
 class ReadBatch(NamedTuple):
-    """``records``: (position, kind, payload without the kind), never BATCH nor GAP; ``gaps``: the
-    latter, in the same way, where the batch is whole.
+    """The records that were written together.
 
-    ``end``: the position behind it. ``is_whole``: nothing in it was damaged. ``durable`` and
-    ``time_ms`` are 0 where the batch's head itself was. Payloads are views of one large piece of
-    octets: what outlives the batch should be copied.
+    ``end``: the position behind the batch. ``is_whole``: nothing in it was damaged. ``durable``,
+    ``time_ms``: as in its BATCH record, 0 where that was damaged. ``records``: (position, kind,
+    payload without the kind) of each but BATCH and GAP. ``gaps``: the GAP records, where the batch
+    is whole.
+
+    Payloads are views of one large piece of octets: copy what outlives the batch.
     """
 
     position: int
@@ -71,32 +45,15 @@ class ReadBatch(NamedTuple):
     gaps: Sequence[Record] = ()
 
 
-@dataclass(slots=True)
-class ReadSegment:
-    """A file of the journal. ``end``: where its last batch ends, final when it has been read.
-
-    ``end`` is 0 where it is not known before. ``segment`` is None where there is nothing to be read
-    in it (never so in ``live`` once all is read), ``problem`` says why, or what is wrong with its
-    header.
-    """
-
-    number: int
-    path: str
-    size_bytes: int
-    end: int
-    segment: Segment | None
-    problem: str = ""
-    is_missing: bool = False
-
-
 class JournalReader:
     """One pass over a journal, by one call of ``batches``.
 
-    ``live``: the segments, ascending; once ``batches`` is through, those that belong to what was
-    yielded, and ``strays`` the paths of files that do not: freed ones, and those behind a cut.
-    ``cut_position``: from where on everything was given up, torn or by order; 0 for nowhere.
-    ``newest``: number of a segment that was durable for certain, its first batch included, and so
-    were all before it; 0 if that is not known.
+    ``live``: the segments, ascending; after ``batches`` those that belong to what was yielded.
+    ``strays``: the paths of segment files that do not: freed ones, and after ``batches`` those
+    behind a cut. ``cut_position``: from where on everything was cut off, torn or by order; 0 for
+    nowhere.
+    ``newest``: number of a segment that was durable for certain with its first batch, as all before
+    it were; 0 if that is not known.
     Raises OSError, UnsupportedVersion and StoreError, each naming the file; ``close`` it.
     """
 
@@ -109,31 +66,24 @@ class JournalReader:
         newest: int = 0,
         chunk_bytes: int = _CHUNK_BYTES,
     ) -> None:
-        self.live: list[ReadSegment] = []
-        self.strays: list[str] = []
         self._newest = newest
         self._files = files
-        self._directory = directory
         self._reporter = reporter
         self._chunk_bytes = max(chunk_bytes, BATCH_SIZE)
         self.cut_position = 0
         self._done_octets = 0
         self._all_octets = 0
-        try:
-            self._survey()
-        except BaseException:
-            self.close()
-            raise
+        self.live, self.strays = find_live_segments(files, directory, newest)
 
     def close(self) -> None:
-        """Close the files. They are open until then, for ``segment`` of ``live`` is of use."""
+        """Close the files, which are open until then: ``segment`` of ``live`` is used."""
         for source in self.live:
             if source.segment is not None:
                 source.segment.close(self._files)
         self.live = []
 
     def batches(self) -> Iterator[ReadBatch]:
-        """All of them. Raises JournalDamaged where the reporter says FAIL."""
+        """Yield every batch. Raises JournalDamaged where the reporter says FAIL."""
         self._all_octets = sum(source.end or source.size_bytes for source in self.live)
         for index, source in enumerate(self.live):
             yield from self._read_segment(index)
@@ -143,123 +93,6 @@ class JournalReader:
             self._done_octets += source.end
         self.live = [source for source in self.live if source.segment is not None]
         self._reporter.on_progress(self._all_octets, self._all_octets)
-
-    # Which files there are.
-
-    def _survey(self) -> None:
-        numbers = sorted(
-            number
-            for name in self._files.list(self._directory)
-            if (number := number_of_name(name)) is not None
-        )
-        for number in numbers:
-            self.live.append(self._open(number))
-        self._choose_live(numbers)
-        last = max(numbers, default=0)
-        if last < self._newest:
-            source = self._missing(self._newest)
-            source.problem = "the file of the newest segment is missing"
-            if last + 1 < self._newest:
-                source.problem += ", those of earlier ones may be too"
-            self.live.append(source)
-
-    def _choose_live(self, numbers: list[int]) -> None:
-        """Of the files that are there, those of the journal; and those that should be there."""
-        found = {source.number: source for source in self.live}
-        newest = self._newest_readable()
-        if newest is None or newest.segment is None:
-            return
-        wanted = dict(newest.segment.header.manifest)
-        later = [number for number in numbers if number >= newest.number]
-        freed = self._freed_in([found[number] for number in later], found)
-        for number in freed:
-            wanted.pop(number, None)
-        self.live = []
-        for number in sorted({*wanted, *(number for number in later if number not in freed)}):
-            source = found.pop(number, None) or self._missing(number)
-            source.end = wanted.get(number, 0)
-            self.live.append(source)
-        for source in found.values():
-            self.strays.append(source.path)
-            if source.segment is not None:
-                source.segment.close(self._files)
-
-    def _open(self, number: int) -> ReadSegment:
-        path = f"{self._directory}/{segment_name(number)}"
-        try:
-            segment = Segment.open(self._files, path)
-        except MalformedRecord as error:
-            damaged = open_damaged(self._files, path, number)
-            problem = str(error).removeprefix(f"{path}: ")
-            size = damaged.size_bytes if damaged is not None else self._size_of(path)
-            return ReadSegment(number, path, size, 0, damaged, problem)
-        if segment.number != number:
-            # A recycled file whose new name outlived a crash, and whose new header did not.
-            segment.close(self._files)
-            problem = f"header of segment {segment.number:#x} in this file"
-            return ReadSegment(number, path, segment.size_bytes, 0, None, problem)
-        return ReadSegment(number, path, segment.size_bytes, 0, segment)
-
-    def _size_of(self, path: str) -> int:
-        fd = self._files.open_to_read(path)
-        try:
-            return self._files.size(fd)
-        finally:
-            self._files.close(fd)
-
-    def _missing(self, number: int) -> ReadSegment:
-        path = f"{self._directory}/{segment_name(number)}"
-        return ReadSegment(number, path, 0, 0, None, "the file is missing", is_missing=True)
-
-    def _newest_readable(self) -> ReadSegment | None:
-        for source in reversed(self.live):
-            if source.segment is not None and not source.problem:
-                return source
-        return None
-
-    def _freed_in(self, sources: list[ReadSegment], numbers: Container[int]) -> set[int]:
-        """Segments that whole batches in these say are freed; ``numbers`` of those there are.
-
-        A batch behind a torn one will be cut off with it, and what it frees is needed still. That
-        has not gone yet, since FREE is durable before a file goes.
-        """
-        told: list[tuple[int, bool, list[int]]] = []  # position, nothing torn before, segments
-        durable = 0
-        is_whole = True
-        for source in sources:
-            segment = source.segment
-            if segment is None:
-                is_whole = False
-                continue
-            at = segment.header.size_bytes
-            for batch in self._batches_in(source, 0):
-                durable = max(durable, batch.durable)
-                records, is_valid = self._records_of(segment, batch)
-                is_whole = is_whole and is_valid and offset_of(batch.position) == at
-                at = offset_of(batch.position) + BATCH_SIZE + batch.octets
-                if is_valid:
-                    told += [
-                        (batch.position, is_whole, decode_free(payload))
-                        for _, kind, payload in records
-                        if kind == FREE
-                    ]
-            is_whole = False  # nobody knows where it should have ended
-        return {
-            number
-            for position, is_first, freed in told
-            for number in freed
-            if is_first or position < durable or number not in numbers
-        }
-
-    def _records_of(self, segment: Segment, batch: Batch) -> tuple[list[Record], bool]:
-        start = offset_of(batch.position) + BATCH_SIZE
-        octets = self._files.read(segment.fd, batch.octets, start)
-        position = position_of(segment.number, start)
-        if len(octets) < batch.octets:
-            return [], False
-        view = memoryview(octets)
-        records, count, stop = parse_records(view, 0, len(octets), segment.seed, position)
-        return records, stop == len(octets) and count == batch.records
 
     # From the first batch to the last.
 
@@ -278,8 +111,8 @@ class JournalReader:
             at = yield from self._mend(index, segment, at)
 
     def _whole_batches(self, source: ReadSegment, segment: Segment, at: int) -> Iterator[ReadBatch]:
-        """From offset ``at`` up to the first thing that is no whole batch."""
-        limit = _limit(source)
+        """Yield batches from offset ``at`` on, up to the first octets that are not a whole one."""
+        limit = source.limit
         seed = segment.seed
         first = position_of(segment.number, 0)
         window = memoryview(b"")
@@ -307,7 +140,7 @@ class JournalReader:
             at = end
 
     def _window(self, segment: Segment, at: int, wanted: int, limit: int) -> memoryview:
-        """A large piece from ``at`` on, with ``wanted`` octets if there are so many."""
+        """Read a large piece from ``at`` on, with ``wanted`` octets if there are as many."""
         size = min(max(wanted, self._chunk_bytes), limit - at)
         if size <= 0:
             return memoryview(b"")
@@ -321,9 +154,10 @@ class JournalReader:
     # Where the last whole batch ends.
 
     def _mend(self, index: int, segment: Segment, at: int) -> Generator[ReadBatch, None, int]:
-        """What stands at ``at`` is no whole batch. Returns where one stands again, -1 for nowhere.
+        """Decide what the octets at ``at``, which are not a whole batch, are.
 
-        It is the end as the manifest has it, or a torn tail, or damage.
+        They are the end as the manifest has it, or a torn tail, or damage, whose records are
+        yielded as far as they are valid. Returns where the next batch stands, -1 for nowhere.
         """
         source = self.live[index]
         if at == source.end or self._is_end_by_next(index, at):
@@ -361,81 +195,75 @@ class JournalReader:
         return end
 
     def _is_header_passed(self, index: int) -> bool:
-        """Whether to go on with a segment whose header cannot be read, as far as there is one."""
+        """True to go on with a segment whose header cannot be read, as far as there is one."""
         source = self.live[index]
         is_durable = self._is_before_newest(source, 0) or self._is_said_durable(index, 0)
         if not source.is_missing and not is_durable:
             self._cut(source, 0)
             return False
         octets = source.end or source.size_bytes
-        is_told = False
+        is_exhaustive = False
         if source.segment is not None:
             octets = source.segment.header.size_bytes
-            is_told = self._begins_with_checkpoint(source, source.segment)
-        if self._is_to_cut(index, [Stretch(0, octets, source.problem, is_told=is_told)], 0):
+            is_exhaustive = self._begins_with_checkpoint(source, source.segment)
+        header = Stretch(0, octets, source.problem, is_exhaustive=is_exhaustive)
+        if self._is_to_cut(index, [header], 0):
             self._cut(source, 0)
             return False
         return True
 
     def _begins_with_checkpoint(self, source: ReadSegment, segment: Segment) -> bool:
-        """Whether the first batch that is found is the first there was."""
-        first = next(self._batches_in(source, 0), None)
-        records = self._records_of(segment, first)[0] if first is not None else []
+        """True if the first batch that is found is the first that was written."""
+        first = next(source.batches_from(self._files, 0), None)
+        records = records_of(self._files, segment, first)[0] if first is not None else []
         return bool(records) and records[0][1] == CHECKPOINT
 
     def _is_end_by_next(self, index: int, at: int) -> bool:
-        """Whether the next segment, its header being unreadable, began when all was durable here.
+        """True if the first batch of the next segment says that this one ends here.
 
-        Its manifest would say where this one ends; what was durable by its first batch says it too.
+        Asked where the header of that segment cannot be read, whose manifest would say it.
         """
         if self.live[index].end or index + 1 == len(self.live):
             return False
-        following = next(self._batches_in(self.live[index + 1], 0), None)
+        following = next(self.live[index + 1].batches_from(self._files, 0), None)
         here = position_of(self.live[index].number, at)
         return following is not None and following.durable == here
 
     def _is_before_newest(self, source: ReadSegment, at: int) -> bool:
-        """Whether what stood here was durable when the newest segment had its first batch."""
+        """True if what stood here was durable when the newest segment got its first batch."""
         if source.number != self._newest:
             return source.number < self._newest
         return at <= (source.segment.header.size_bytes if source.segment is not None else 0)
 
     def _is_said_durable(self, index: int, at: int) -> bool:
-        """Whether any batch behind says that what stands here was durable: then it is no torn tail.
+        """True if a later batch says that what stands here was durable, so it is no torn tail.
 
         Batches are handed to the disk one after the other, but reach it in any order.
         """
         position = position_of(self.live[index].number, at)
         for later, source in enumerate(self.live[index:]):
-            for batch in self._batches_in(source, 0 if later else at + 1):
+            for batch in source.batches_from(self._files, 0 if later else at + 1):
                 if batch.durable > position:
                     return True
         return False
-
-    def _batches_in(self, source: ReadSegment, start: int) -> Iterator[Batch]:
-        segment = source.segment
-        if segment is None:
-            return iter(())
-        start = max(start, segment.header.size_bytes)
-        return find_batches(self._files, segment, start, _limit(source), segment.seed)
 
     def _batch_at(self, segment: Segment, at: int) -> Batch | None:
         batch = decode_batch(self._files.read(segment.fd, BATCH_SIZE, at), 0, segment.seed)
         return batch if batch is None or offset_of(batch.position) == at else None
 
     def _next_batch(self, source: ReadSegment, segment: Segment, at: int) -> tuple[int, bool]:
-        """Where the damage at ``at`` ends at the latest, and whether that is the end of it all."""
-        following = next(self._batches_in(source, at + 1), None)
+        """Return where the damage at ``at`` ends at the latest; True if nothing follows it."""
+        following = next(source.batches_from(self._files, at + 1), None)
         if following is not None:
             return offset_of(following.position), False
-        end = _limit(source)
-        if source.end == 0:  # a preallocated file: nobody knows where it ended but by its zeros
+        end = source.limit
+        if source.end == 0:  # a preallocated file: only its zeros show where it ended
             octets = self._files.read(segment.fd, end - at, at)
             end = at + (len(octets.rstrip(b"\0")) or len(octets))
         return end, True
 
     def _is_to_cut(self, index: int, stretches: list[Stretch], cut_at: int) -> bool:
-        """Show the damage. Raises JournalDamaged for FAIL; whether the answer is TRUNCATE."""
+        """Report the damage; True if the answer is TRUNCATE. Raises JournalDamaged for FAIL."""
         source = self.live[index]
         cut_octets = self._octets_from(index, cut_at)
         for stretch in stretches:
@@ -446,7 +274,7 @@ class JournalReader:
                 stretch.what,
                 stretch.kind,
                 stretch.entries,
-                stretch.is_told,
+                stretch.is_exhaustive,
                 position_of(source.number, cut_at),
                 cut_octets,
             )
@@ -458,11 +286,11 @@ class JournalReader:
         return False
 
     def _octets_from(self, index: int, at: int) -> int:
-        """How much was written from there on, in this segment and the later ones."""
+        """Return how much was written from there on, in this segment and the later ones."""
         octets = -at
         for source in self.live[index:]:
             end = source.end
-            for batch in () if end else self._batches_in(source, 0):
+            for batch in () if end else source.batches_from(self._files, 0):
                 end = offset_of(batch.position) + BATCH_SIZE + batch.octets
             octets += end
         return max(octets, 0)
@@ -481,31 +309,3 @@ class JournalReader:
             if source.segment is not None:
                 source.segment.close(self._files)
         del self.live[index:]
-
-
-def read_record(
-    files: Files, fd: int, offset: int, seed: int, *, size_hint: int = _SINGLE_READ_BYTES
-) -> tuple[int, memoryview]:
-    """Kind and payload of the record at ``offset``, verified by its checksum.
-
-    ``size_hint``: octets to be read at first; a longer record takes a second read. Raises OSError,
-    and MalformedRecord where no valid record stands there.
-    """
-    octets = files.read(fd, max(size_hint, RECORD_OVERHEAD), offset)
-    if len(octets) < RECORD_OVERHEAD:
-        raise MalformedRecord(f"no record at offset {offset}: the file ends")
-    length, checksum, kind = RECORD_HEAD.unpack_from(octets)
-    end = RECORD_PREFIX.size + length
-    if end > len(octets):
-        if end > files.size(fd) - offset:
-            raise MalformedRecord(f"no record at offset {offset}: it would go beyond the file")
-        octets += files.read(fd, end - len(octets), offset + len(octets))
-    view = memoryview(octets)[RECORD_PREFIX.size : end]
-    if not length or crc32(view, seed) != checksum:
-        raise MalformedRecord(f"no record at offset {offset}: checksum does not match")
-    return kind, view[1:]
-
-
-def _limit(source: ReadSegment) -> int:
-    """Where reading a segment stops at the latest."""
-    return min(source.end or source.size_bytes, source.size_bytes)

@@ -34,7 +34,8 @@ from hareline.storage.journal.format.header import SegmentHeader, encode_header,
 from hareline.storage.journal.format.message import decode_entries
 from hareline.storage.journal.format.positions import offset_of, position_of, segment_of
 from hareline.storage.journal.inspect import Report, lost_lines, position_text
-from hareline.storage.journal.reader import JournalReader, ReadSegment
+from hareline.storage.journal.live_segments import ReadSegment
+from hareline.storage.journal.reader import JournalReader
 from hareline.storage.journal.search import salvage
 from hareline.storage.journal.segment import Segment, segment_path
 

@@ -74,7 +74,7 @@ _MAYBE_RECORD: Final = re.compile(rb"(?s)(?=...[\x00-\x0f]....[\x02-\x0b])")
 class Stretch(NamedTuple):
     """Octets from ``start`` to ``end`` (offsets in the segment) that are no valid record.
 
-    ``kind``, ``entries``, ``is_told``: see ``Damage``.
+    ``kind``, ``entries``, ``is_exhaustive``: see ``Damage``.
     """
 
     start: int
@@ -82,7 +82,7 @@ class Stretch(NamedTuple):
     what: str
     kind: int = 0
     entries: tuple[tuple[int, int], ...] = ()
-    is_told: bool = False
+    is_exhaustive: bool = False
 
 
 def parse_records(
@@ -260,7 +260,7 @@ def _diagnosis(octets: memoryview, at: int, valid: int, seed: int, base: int) ->
         return Stretch(start, stop, f"unknown kind of record {kind}")
     if kind == BATCH:
         what = "checksum of the batch's head does not match"
-        return Stretch(start, stop, what, is_told=valid - at == BATCH_SIZE)
+        return Stretch(start, stop, what, is_exhaustive=valid - at == BATCH_SIZE)
     if not length or length > end - at - _PREFIX:
         what = f"a record says it has {length} octets, {end - at - _PREFIX} are there"
         return Stretch(start, stop, what)
@@ -274,7 +274,7 @@ def _diagnosis(octets: memoryview, at: int, valid: int, seed: int, base: int) ->
         return Stretch(start, stop, what, kind, entries, bool(entries) and following == valid)
     if not _looks_like(kind, payload):
         return Stretch(start, stop, what)
-    return Stretch(start, stop, what, kind, is_told=following == valid)
+    return Stretch(start, stop, what, kind, is_exhaustive=following == valid)
 
 
 def _looks_like(kind: int, payload: memoryview) -> bool:

@@ -1,6 +1,6 @@
-"""One file of the journal: making it, using an old one again, opening it.
+"""One file of the journal: making it, using an old one again, opening it, reading one record.
 
-Called by the writer (create, recycle) and by whatever reads (open). Nothing here syncs:
+Called by the writer (create, recycle) and by everything that reads (open). Nothing here syncs:
 ``create`` and ``recycle`` leave a file whose header is written and whose name stands in the
 directory, and the caller syncs both before a batch in it counts as durable. A crash in between
 leaves a segment with an unreadable header after the last batch, which is a torn tail.
@@ -14,9 +14,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from typing import Final
+from zlib import crc32
 
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format.frame import BATCH_SIZE, MalformedRecord
+from hareline.storage.journal.format.frame import (
+    BATCH_SIZE,
+    RECORD_HEAD,
+    RECORD_OVERHEAD,
+    RECORD_PREFIX,
+    MalformedRecord,
+)
 from hareline.storage.journal.format.header import (
     HEADER_SIZE_MIN,
     SegmentHeader,
@@ -34,6 +41,7 @@ from hareline.storage.journal.format.positions import (
 
 SPARE_PREFIX: Final = "spare-"
 SALT_BITS: Final = 32
+_SINGLE_READ_BYTES: Final = 4096
 
 
 class Segment:
@@ -151,6 +159,29 @@ def read_header(files: Files, fd: int, path: str) -> SegmentHeader:
         raise
     except MalformedRecord as error:
         raise MalformedRecord(f"{path}: {error}") from None
+
+
+def read_record(
+    files: Files, fd: int, offset: int, seed: int, *, size_hint: int = _SINGLE_READ_BYTES
+) -> tuple[int, memoryview]:
+    """Return kind and payload of the record at ``offset``, verified by its checksum.
+
+    ``size_hint``: octets of the first read; a longer record takes a second one. Raises OSError, and
+    MalformedRecord where no valid record stands there.
+    """
+    octets = files.read(fd, max(size_hint, RECORD_OVERHEAD), offset)
+    if len(octets) < RECORD_OVERHEAD:
+        raise MalformedRecord(f"no record at offset {offset}: the file ends")
+    length, checksum, kind = RECORD_HEAD.unpack_from(octets)
+    end = RECORD_PREFIX.size + length
+    if end > len(octets):
+        if end > files.size(fd) - offset:
+            raise MalformedRecord(f"no record at offset {offset}: it would go beyond the file")
+        octets += files.read(fd, end - len(octets), offset + len(octets))
+    view = memoryview(octets)[RECORD_PREFIX.size : end]
+    if not length or crc32(view, seed) != checksum:
+        raise MalformedRecord(f"no record at offset {offset}: checksum does not match")
+    return kind, view[1:]
 
 
 def make_spare(files: Files, directory: str, number: int, size_bytes: int) -> str:

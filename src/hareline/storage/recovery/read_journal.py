@@ -168,7 +168,7 @@ class JournalRecovery:
     def _tell_damages(self) -> Iterator[None]:
         """Tells the listener; what does not show itself is bounded by another pass, if need be."""
         reports = self._reports
-        if not all(damage.is_told for damage in reports.damages):
+        if not all(damage.is_exhaustive for damage in reports.damages):
             survey = LossSurvey(self._queues)
             reader = JournalReader(self._files, self._directory, survey, newest=self._newest)
             try:
@@ -292,7 +292,7 @@ class _Reports(Reporter):
     def loss_by(self, damage: Damage) -> str:
         """Which messages it cost, as far as that can be known, and whether it can be known."""
         seen = self._queues_text(_by_queue(damage.entries))
-        if damage.is_told:
+        if damage.is_exhaustive:
             if seen:
                 return f"messages lost, as it seems: {seen}"
             text = "messages lost: none, if it is what it seems to be"

@@ -43,9 +43,8 @@ from hareline.storage.journal.format.positions import (
     position_of,
     segment_of,
 )
-from hareline.storage.journal.reader import read_record
 from hareline.storage.journal.search import Record, find_batches, open_segment, parse_records
-from hareline.storage.journal.segment import Segment, segment_path
+from hareline.storage.journal.segment import Segment, read_record, segment_path
 from hareline.storage.journal.upkeep import RETAINED_FOLDER
 
 #: What one ``read`` returns at most: so much is then published without a pause.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 
-import pytest
-
 from hareline.storage.journal.format.frame import (
     BATCH_SIZE,
     CHECKPOINT,
@@ -53,16 +51,6 @@ from tests.support.segments import (
     message_record,
     settle,
 )
-
-
-@pytest.fixture
-def files() -> ForgetfulFiles:
-    return ForgetfulFiles()
-
-
-@pytest.fixture
-def journal(files: ForgetfulFiles) -> SegmentWriter:
-    return SegmentWriter(files)
 
 
 def _everything(journal: SegmentWriter) -> None:

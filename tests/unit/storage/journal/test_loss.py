@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hareline.storage.journal.format.frame import CHECKPOINT
 from hareline.storage.journal.format.positions import offset_of
 from hareline.storage.journal.format.records import Checkpoint, CheckpointQueue, encode_checkpoint
@@ -13,16 +11,6 @@ from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.segments import DIRECTORY, Plain, SegmentWriter, message, settle
 
 Q, P, DELETED = 1, 2, 3
-
-
-@pytest.fixture
-def files() -> ForgetfulFiles:
-    return ForgetfulFiles()
-
-
-@pytest.fixture
-def journal(files: ForgetfulFiles) -> SegmentWriter:
-    return SegmentWriter(files)
 
 
 def checkpoint(*next_offsets: tuple[int, int]) -> Plain:

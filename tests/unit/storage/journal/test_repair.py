@@ -31,16 +31,6 @@ from tests.support.segments import (
 REMOVED = f"{DIRECTORY}/removed-1"
 
 
-@pytest.fixture
-def files() -> ForgetfulFiles:
-    return ForgetfulFiles()
-
-
-@pytest.fixture
-def journal(files: ForgetfulFiles) -> SegmentWriter:
-    return SegmentWriter(files)
-
-
 def _three_segments(journal: SegmentWriter) -> list[int]:
     positions = []
     for number in (1, 2, 3):

@@ -8,9 +8,10 @@ import pytest
 
 from hareline.storage.journal.format.frame import MalformedRecord
 from hareline.storage.journal.format.header import header_size
-from hareline.storage.journal.format.positions import SEGMENT_NUMBER_MAX, segment_name
-from hareline.storage.journal.segment import Segment, make_spare, spare_path
+from hareline.storage.journal.format.positions import SEGMENT_NUMBER_MAX, offset_of, segment_name
+from hareline.storage.journal.segment import Segment, make_spare, read_record, spare_path
 from tests.crash.forgetful_files import ForgetfulFiles
+from tests.support.segments import Listener, SegmentWriter, message, read_all
 
 DIRECTORY = "/journal"
 
@@ -140,3 +141,22 @@ def test_a_manifest_longer_than_the_file_is_not_believed(files: ForgetfulFiles) 
     files.put(made.path, bytes(octets))
     with pytest.raises(MalformedRecord, match="is longer than the file"):
         Segment.open(files, made.path)
+
+
+def test_a_record_s_position_is_where_it_can_be_read_alone(files: ForgetfulFiles) -> None:
+    journal = SegmentWriter(files)
+    journal.begin(1, size_bytes=1 << 17)
+    journal.batch(message((1, 0)), message((1, 1), body=b"x" * 50_000))
+    batches, _, _ = read_all(files, Listener())
+    for position, kind, payload in batches[0].records:
+        assert read_record(files, journal.tail.fd, offset_of(position), journal.tail.seed) == (
+            kind,
+            payload,
+        )
+    position = batches[0].records[0][0]
+    with pytest.raises(MalformedRecord, match="checksum does not match"):
+        read_record(files, journal.tail.fd, offset_of(position), journal.tail.seed ^ 1)
+    with pytest.raises(MalformedRecord, match="beyond the file"):
+        read_record(files, journal.tail.fd, offset_of(position) + 1, journal.tail.seed)
+    with pytest.raises(MalformedRecord, match="the file ends"):
+        read_record(files, journal.tail.fd, (1 << 17) - 2, journal.tail.seed)

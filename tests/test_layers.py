@@ -33,7 +33,8 @@ OURS: dict[str, tuple[str, ...]] = {
     "auth": ("auth", "wire.table", "errors"),
     "broker": ("broker", "errors", "clock", "events", "message", "turn", "storage.interface"),
     "storage": ("storage", "message", "errors", "events", "clock"),
-    "storage.recovery.read_journal": ("storage", "broker", "message", "errors", "events", "clock"),
+    "storage.recovery.known_queues": ("storage", "broker", "errors"),
+    "storage.recovery.restore": ("storage", "broker", "message", "errors"),
     "storage.journal": ("storage.journal", "errors"),
     "amqp": (
         *("amqp", "wire", "broker", "auth", "turn", "clock", "message", "errors", "events"),
@@ -251,7 +252,7 @@ def test_an_import_across_the_layers_is_noticed(module: str, source: str) -> Non
         ("broker.queues.declare.arguments", "from pydantic import BaseModel"),
         ("message", "from hareline.wire import properties"),
         ("management.app", "from hareline import __version__"),
-        ("storage.recovery.read_journal", "from hareline.broker.vhost import VirtualHost"),
+        ("storage.recovery.restore", "from hareline.broker.vhost import VirtualHost"),
         ("net.shell", "import asyncio"),
         ("server", "from hareline.net.listener import Listener"),
         ("errors", "import enum, typing"),

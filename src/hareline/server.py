@@ -52,7 +52,8 @@ from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.storage.journal.damage import Decision
 from hareline.storage.memory import MemoryDefinitions, MemoryStore
 from hareline.storage.opening import DiskStorage, StorageCallbacks, StorageOptions
-from hareline.storage.recovery.read_journal import RecoveryListener, VhostRecovery
+from hareline.storage.recovery.reports import RecoveryListener
+from hareline.storage.recovery.restore import VhostRecovery
 from hareline.turn import Turn
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pytest
 from hareline.broker.queues.orders import fifo
 from hareline.broker.queues.paging import pages
 from hareline.broker.queues.paging import window as paging
-from hareline.storage.recovery import read_journal as recovery
+from hareline.storage.recovery import restore
 
 WINDOW_ENTRIES: Final = 5
 PAGE_ENTRIES: Final = 3
@@ -26,7 +26,7 @@ def use_small_windows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(paging, "WINDOW_ENTRIES", WINDOW_ENTRIES)
     for module in (fifo, pages, paging):
         patch.setattr(module, "PAGE_ENTRIES", PAGE_ENTRIES)
-    patch.setattr(recovery, "ENTRIES_PER_STEP", ENTRIES_PER_STEP)
+    patch.setattr(restore, "ENTRIES_PER_STEP", ENTRIES_PER_STEP)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,10 @@ from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.frame import SETTLE
 from hareline.storage.journal.format.records import decode_settle
 from hareline.storage.journal.syncer import InlineSyncer
-from hareline.storage.recovery.live_entries import KnownQueue
 from hareline.storage.recovery.progress import RecoveryProgress
-from hareline.storage.recovery.read_journal import JournalRecovery, RecoveryListener
+from hareline.storage.recovery.queue_contents import KnownQueue
+from hareline.storage.recovery.read_journal import JournalRecovery
+from hareline.storage.recovery.reports import RecoveryListener
 from hareline.storage.recovery.state import RecoveredState
 from hareline.storage.space.freeing import Freeing
 from hareline.storage.space.liveness import Moves

@@ -27,9 +27,11 @@ from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.positions import number_of_name
 from hareline.storage.journal.syncer import ThreadSyncer
 from hareline.storage.journal.writer import Sync
-from hareline.storage.recovery.live_entries import KnownQueue, QueueContents
+from hareline.storage.recovery.known_queues import known_queues
 from hareline.storage.recovery.progress import RecoveryProgress
-from hareline.storage.recovery.read_journal import JournalRecovery, RecoveryListener, known_queues
+from hareline.storage.recovery.queue_contents import KnownQueue, QueueContents
+from hareline.storage.recovery.read_journal import JournalRecovery
+from hareline.storage.recovery.reports import RecoveryListener
 from hareline.storage.recovery.state import RecoveredState
 from hareline.storage.replaying.source import ReplaySource
 from hareline.storage.writing.durable import DurableStore

@@ -19,7 +19,8 @@ from hareline.message import LargeBody, LargeMessage
 from hareline.storage.directory import DataDirectory
 from hareline.storage.journal.damage import Decision
 from hareline.storage.opening import DiskStorage, StorageCallbacks, StorageOptions
-from hareline.storage.recovery.read_journal import RecoveryListener, VhostRecovery
+from hareline.storage.recovery.reports import RecoveryListener
+from hareline.storage.recovery.restore import VhostRecovery
 from hareline.storage.writing.durable import DurableStore
 from hareline.turn import Turn
 from tests.support.messages import make_message
@@ -176,8 +177,8 @@ def test_definitions_are_durable_before_the_journal_is_handed_anything(
 def test_progress_is_of_everything_and_only_grows(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hareline.storage.recovery.read_journal.DEFINITIONS_PER_REPORT", 2)
-    monkeypatch.setattr("hareline.storage.recovery.read_journal.MESSAGES_PER_READ", 10)
+    monkeypatch.setattr("hareline.storage.recovery.restore.DEFINITIONS_PER_REPORT", 2)
+    monkeypatch.setattr("hareline.storage.recovery.restore.MESSAGES_PER_READ", 10)
     first = machine.open()
     first.declare("plain")
     first.declare("sorted", {"x-sort-key": "k"})

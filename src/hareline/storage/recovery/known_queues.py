@@ -1,0 +1,41 @@
+"""What recovery must know of every queue before it reads the journal.
+
+Called by ``storage.opening``. Looks at the arguments of a queue as its declaration does, to find
+whether its entries become objects and how messages get their level.
+"""
+
+from __future__ import annotations
+
+from hareline.broker.queues.declare.arguments import parse_queue_arguments
+from hareline.broker.queues.declare.build import level_reader, make_order
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.orders.priority import PriorityOrder
+from hareline.errors import AmqpError
+from hareline.storage.definitions.sqlite import QueueDefinition, SqliteDefinitions
+from hareline.storage.recovery.queue_contents import KnownQueue
+
+
+def known_queues(definitions: SqliteDefinitions) -> dict[int, KnownQueue]:
+    """Return every queue by its id, also of virtual hosts that are not served."""
+    return {
+        queue.queue_id: _known(queue, vhost)
+        for vhost in definitions.vhosts()
+        for queue in definitions.queues(vhost)
+    }
+
+
+def _known(queue: QueueDefinition, vhost: str) -> KnownQueue:
+    name = f"queue '{queue.name}' in vhost '{vhost}'"
+    if not queue.arguments:
+        return KnownQueue(name)
+    try:
+        arguments = parse_queue_arguments(queue.arguments, queue=queue.name, vhost=vhost)
+    except AmqpError:
+        return KnownQueue(name)  # ``recovery.restore`` reports what is wrong with it
+    is_loaded = (
+        type(make_order(arguments)) not in (FifoOrder, PriorityOrder)
+        or arguments.message_ttl_ms is not None
+        or arguments.message_group_type is not None
+        or bool(arguments.hold_on_publish)
+    )
+    return KnownQueue(name, level_reader(arguments), is_loaded)

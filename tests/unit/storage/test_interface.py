@@ -1,0 +1,26 @@
+"""What every store has of the interface itself."""
+
+from __future__ import annotations
+
+from hareline.broker.queues.entry import READY, QueueEntry
+from hareline.storage.interface import StoredEntry
+from tests.support.messages import make_message
+from tests.support.stores import FakeStore
+
+
+def test_a_change_of_the_refusal_is_reported_once() -> None:
+    store = FakeStore()
+    seen: list[str] = []
+    store.on_refusal_changed.append(lambda: seen.append(store.refusal))
+    for reason in ("", "no room", "no room", "it has failed", "", ""):
+        store.refuse(reason)
+    assert seen == ["no room", "it has failed", ""]
+
+
+def test_an_entry_of_a_queue_is_what_a_store_reads_and_has_no_dictionary() -> None:
+    message = make_message()
+    entry = QueueEntry(None, message, 7)  # type: ignore[arg-type]
+    stored: StoredEntry = entry
+    assert (stored.message, stored.offset, stored.state) == (message, 7, READY)
+    assert stored.delivery_count == 0
+    assert not hasattr(entry, "__dict__")

@@ -22,7 +22,8 @@ from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.handshake import Handshake
 from hareline.amqp.publishing import Publishing
 from hareline.amqp.settling import Settling
-from hareline.broker import vhost as vhost_module
+from hareline.broker import registry as registry_module
+from hareline.broker import routing as routing_module
 from hareline.broker.queues.queue import Queue
 from hareline.message import Message
 from hareline.net.shell import ConnectionShell
@@ -209,7 +210,7 @@ def test_thousands_of_connections_with_names_of_their_own_leave_no_memory(
     broker: BrokerThread, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that may outlive a connection is in a few caches; here these are full after the first."""
-    monkeypatch.setattr(vhost_module, "ADDRESSES_MAX", 64)
+    monkeypatch.setattr(routing_module, "ADDRESSES_MAX", 64)
     monkeypatch.setattr(publishing_module, "PLAIN_PROPERTIES_MAX", 64)
     caplog.set_level(logging.CRITICAL, "hareline")  # or pytest keeps what is logged of each
     churn = Churn(broker.address)
@@ -233,7 +234,7 @@ def test_thousands_of_connections_with_names_of_their_own_leave_no_memory(
     vhost = broker.broker.context.vhosts["/"]
     assert not vhost.queues
     assert len(vhost.bindings) == 0
-    assert set(vhost.exchanges) == {"", *(name for name, _, _ in vhost_module.PREDECLARED)}
+    assert set(vhost.exchanges) == {"", *(name for name, _, _ in registry_module.PREDECLARED)}
 
 
 def test_channels_that_come_and_go_leave_nothing(broker: BrokerThread) -> None:

@@ -493,7 +493,7 @@ class Connection(FrameSink):
             self._block()
 
     def _drop_stale_routes(self) -> None:
-        version = self.vhost.routing_version
+        version = self.vhost.routing.version
         if version != self._routing_version:
             self._routing_version = version
             for channel in self.channels.values():

@@ -256,7 +256,7 @@ def _new_consumer(
     is_no_local = options.is_no_local or queue_arguments.no_local
     if is_no_local or (method.no_local and channel.dialect.has_no_local):
         consumer.no_local_of = consumer.publisher
-        channel.vhost.mark_publishers()
+        channel.vhost.routing.mark_publishers()
     return consumer
 
 

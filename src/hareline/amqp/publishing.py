@@ -290,8 +290,8 @@ class Publishing(PublishLane):
         vhost = channel.vhost
         octets = method_payload[_ADDRESS_START:-1]
         exchange_name, routing_key = str(method.exchange), str(method.routing_key)
-        address = vhost.address(exchange_name, routing_key, octets)
-        if vhost.marks_publishers or channel.dialect.has_no_local:
+        address = vhost.routing.address(exchange_name, routing_key, octets)
+        if vhost.routing.marks_publishers or channel.dialect.has_no_local:
             address = PublisherAddress(address, channel.connection.publisher)
         is_mandatory = bool(method.mandatory)
         channel.access.require("write", "exchange", exchange_name)
@@ -304,7 +304,7 @@ class Publishing(PublishLane):
             raise AccessRefused(
                 f"cannot publish to internal exchange '{exchange_name}' in vhost '{vhost.name}'"
             )
-        queues, is_static = vhost.route(exchange, [routing_key], message)
+        queues, is_static = vhost.routing.route(exchange, [routing_key], message)
         is_static = is_static and not method.immediate
         route = Route(
             address,
@@ -365,12 +365,12 @@ class Publishing(PublishLane):
         if not (extra_keys or route.is_dynamic):
             return route.queues
         if route.exchange is None:  # a direct reply; its copies go by the default exchange
-            copies, _ = self._channel.vhost.route(
+            copies, _ = self._channel.vhost.routing.route(
                 self._channel.vhost.exchange(""), extra_keys, message
             )
             return route.queues + copies
         keys = [route.address.routing_key, *extra_keys]
-        return self._channel.vhost.route(route.exchange, keys, message)[0]
+        return self._channel.vhost.routing.route(route.exchange, keys, message)[0]
 
     def _enqueue_routed(
         self, message: Message, queues: tuple[Enqueueing, ...], route: Route

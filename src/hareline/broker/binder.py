@@ -1,7 +1,7 @@
-"""Bindings carried out: in the table of those there are, in the exchange that matches by them, and
-in the definitions where both ends survive.
+"""Bindings made and removed: in the table, in the exchange that matches, in the definitions.
 
-Called by ``broker.vhost``, which knows exchanges and queues by name and whether they survive.
+They are in the definitions where both ends survive a restart. Called by ``broker.vhost`` to bind
+and unbind, and by ``broker.registry`` when one end is deleted.
 
 Invariant: a binding stands in all of its places or in none, whatever fails in between.
 """
@@ -26,10 +26,11 @@ BoundTo = Queue | Exchange
 
 
 class Binder:
-    """The bindings of one virtual host; ``table`` is for looking at.
+    """The bindings of one virtual host; ``table`` is for reading.
 
-    ``on_changed`` is called with every change of what matches, ``on_no_local`` when a binding does
-    not want some publishers. ``is_there``: whether an exchange or queue is not deleted.
+    ``on_changed`` is called at every change of what matches, ``on_no_local`` when a binding refuses
+    the messages of some publishers. ``is_there`` is True for an exchange or queue that is not
+    deleted.
     """
 
     __slots__ = (
@@ -67,7 +68,7 @@ class Binder:
         is_kept: bool,
         is_by_key: bool,
     ) -> None:
-        """A repetition is no error. ``is_kept``: in the definitions too.
+        """Add the binding; a repetition is no error. ``is_kept``: also to the definitions.
 
         ``is_by_key``: bindings of the same ends and key make room for this one (Broker-J, topic
         exchanges); otherwise another set of arguments is a binding of its own. Raises
@@ -100,7 +101,7 @@ class Binder:
         is_kept: bool,
         is_by_key: bool,
     ) -> bool:
-        """Whether there was one. ``is_by_key``: whatever its arguments. Raises StoreError."""
+        """True if there was one. ``is_by_key``: whatever its arguments. Raises StoreError."""
         others = self._with_key(exchange, binding) if is_by_key else []
         was_bound = self._remove_kept(exchange, destination, binding, is_kept)
         for other in others:
@@ -108,7 +109,7 @@ class Binder:
         return was_bound
 
     def add(self, exchange: Exchange, destination: BoundTo, binding: Binding) -> bool:
-        """As ``bind``, but for the definitions; False if it is there already."""
+        """As ``bind``, but not in the definitions; False if the binding exists already."""
         if not self.table.add(binding):
             return False
         try:
@@ -125,7 +126,7 @@ class Binder:
         return True
 
     def forget_source(self, name: str) -> None:
-        """The exchange of this name is gone, and the definitions have forgotten it."""
+        """Drop the bindings of an exchange that is gone, also from the definitions."""
         for binding in self.table.from_source(name):
             self.table.remove(binding)
             self._filtered.pop(binding, None)
@@ -133,7 +134,7 @@ class Binder:
     def forget_destination(
         self, kind: DestinationKind, destination: BoundTo, exchanges: Mapping[str, Exchange]
     ) -> list[Exchange]:
-        """The same for the other end; returns the exchanges that have a binding less."""
+        """Drop the bindings to an end that is gone; returns the exchanges that lost one."""
         sources: dict[str, Exchange] = {}
         for binding in self.table.to_destination(kind, destination.name):
             self.table.remove(binding)
@@ -177,7 +178,7 @@ class Binder:
         removed: list[Binding],
         _error: StoreError,
     ) -> None:
-        """The definitions have not taken it, or have lost it; both ends may be gone meanwhile."""
+        """The definitions refused or lost the change; both ends may be gone by now."""
         if self._is_there(exchange) and self._is_there(destination):
             for binding in made:
                 self._remove(exchange, destination, binding)
@@ -200,7 +201,7 @@ class Binder:
 def _place(
     binding: Binding,
 ) -> tuple[str, DestinationKind, str, str, Mapping[str, object]]:
-    """What the definitions know a binding by."""
+    """What identifies a binding in the definitions."""
     return (
         binding.source,
         binding.kind,

@@ -49,12 +49,14 @@ class Binding:
 
 
 class BindingTable:
+    """Each binding once, by its source and by its destination."""
+
     def __init__(self) -> None:
         self._by_source: dict[str, dict[Binding, Binding]] = {}
         self._by_destination: dict[tuple[DestinationKind, str], dict[Binding, Binding]] = {}
 
     def add(self, binding: Binding) -> bool:
-        """False when this very binding is there already."""
+        """Add the binding; False if it exists already."""
         of_source = self._by_source.setdefault(binding.source, {})
         if binding in of_source:
             return False
@@ -64,7 +66,7 @@ class BindingTable:
         return True
 
     def remove(self, binding: Binding) -> Binding | None:
-        """The stored binding equal to this one, now gone; None when there was none."""
+        """Remove the stored binding equal to this one and return it; None if there was none."""
         of_source = self._by_source.get(binding.source)
         stored = of_source.pop(binding, None) if of_source else None
         if of_source is None or stored is None:

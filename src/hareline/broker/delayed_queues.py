@@ -1,9 +1,10 @@
-"""The queue of an x-delayed-message exchange: what is delayed, until it goes to the exchange again.
+"""The queue of an x-delayed-message exchange: where its messages wait, and how they go on.
 
-``broker.vhost`` makes one with each such exchange and deletes it with it. It is a queue like others
-to the store, to paging and to whoever counts, but nobody can use it: its owner is the exchange, so
-that every method of a client is refused as for another's exclusive queue (405), and the default
-exchange does not lead to it. ``queues.policies.delay`` says when a message leaves.
+``broker.declarations`` makes one with each such exchange, and ``broker.registry`` deletes it with
+the exchange. To the store, to paging and to counters it is a queue like others, but no client can
+use it: its owner is the exchange, so every method is refused as for another's exclusive queue
+(405), and the default exchange does not lead to it. ``queues.policies.delay`` says when a message
+leaves.
 
 Invariant: a message that leaves has an x-delay below 0, so that it is not delayed again, neither
 here nor by another such exchange on its way.                                                [hot]
@@ -35,14 +36,14 @@ Route = Callable[[Exchange, list[str], Message], tuple[Queue, ...]]
 
 
 def delay_queue_name(exchange_name: str) -> str:
-    """May be longer than 255 octets; no client ever needs it."""
+    """The reserved name of an exchange's queue; may exceed 255 octets, since no client uses it."""
     return PREFIX + exchange_name
 
 
 def make_delay_queue(
     exchange: DelayedExchange, turn: Turn, environment: QueueEnvironment, route: Route
 ) -> Queue:
-    """The queue, as durable as its exchange, which knows it from now on."""
+    """A new queue, as durable as its exchange, which refers to it from now on."""
     order = FifoOrder()  # always empty: nothing is ever ready
     queue = Queue(
         delay_queue_name(exchange.name),
@@ -63,8 +64,8 @@ def make_delay_queue(
 class DelayedSender:
     """Routes the messages of one exchange whose time has come.
 
-    What reaches no queue then, or is refused by it, is lost, as nobody is left who could be told
-    (RabbitMQ's plugin); the alternate exchange is asked as for any message.
+    A message that reaches no queue then, or is refused, is lost, because its publisher can no
+    longer be told (RabbitMQ's plugin); the alternate exchange is asked as for any message.
     """
 
     __slots__ = ("_environment", "_exchange", "_route")
@@ -77,7 +78,7 @@ class DelayedSender:
         self._route = route
 
     def send(self, message: Message) -> None:
-        """The call of ``delay``. Raises StoreError when the message cannot be read."""
+        """Route a message whose delay is over. Raises StoreError when it cannot be read."""
         onward = self._onward(message)
         keys = [onward.address.routing_key, *_copies(onward), *onward.address.blind_keys]
         queues = self._route(self._exchange, keys, onward)
@@ -86,14 +87,14 @@ class DelayedSender:
             queue.put(onward)
 
     def _onward(self, message: Message) -> Message:
-        """As it comes to its queues: from now on, and with the delay behind it."""
+        """The message as its queues get it: it arrives now, and its delay is negated."""
         now_ms = self._environment.clock.now_ms
         onward = message.with_header(DELAY_HEADER, -delay_ms_of(message))
         onward.arrival_ms = now_ms
         if message.expires_at_ms:
             expiration = message.properties.expiration
             message.forget_properties()
-            if expiration is not None:  # a number, as its publisher was told otherwise
+            if expiration is not None:  # a number: any other was refused at publish
                 return onward.expiring_at(expires_at_ms(int(expiration), now_ms))
         return onward
 

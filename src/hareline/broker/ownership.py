@@ -1,9 +1,9 @@
-"""Who may use an exclusive queue: the connection that declared it, or every one of a client id.
+"""Who may use an exclusive queue: the declaring connection, or all connections of a client id.
 
 The first is AMQP 0-9-1's rule, and the owner is then the connection itself. The second is what JMS
 makes of a durable subscription: its queue outlives the connection and is there for the next one
-with the same client id, and for nobody else (Qpid Broker-J, exclusivity policy CONTAINER). Called
-by ``broker.vhost``.
+with the same client id, and for no other (Qpid Broker-J, exclusivity policy CONTAINER). Called by
+``broker.registry`` and ``broker.declarations``.
 
 Invariant: an owner that is a ``ClientOwner`` is kept in the definitions, any other never.
 """
@@ -31,9 +31,9 @@ class Peer(Protocol):
 
 
 def may_use(owner: object, requester: object) -> bool:
-    """Whether ``requester``, a connection or None, may use a queue of this owner.
+    """True if ``requester``, a connection or None, may use a queue of this owner.
 
-    None as the owner: everybody may.
+    A queue whose owner is None is for all.
     """
     if owner is None or owner is requester:
         return True
@@ -41,13 +41,13 @@ def may_use(owner: object, requester: object) -> bool:
 
 
 def client_owner(requester: object) -> ClientOwner | None:
-    """What stands for all connections of its client id; None for one that has given none."""
+    """The owner for all connections of this one's client id; None if it has given none."""
     client_id = requester.publisher.client_id if isinstance(requester, Peer) else ""
     return ClientOwner(client_id) if client_id else None
 
 
 def is_own(owner: object, publisher: Publisher) -> bool:
-    """Whether a queue of this owner is, exclusively, that of a message's publisher."""
+    """True if a queue of this owner is exclusively that of a message's publisher."""
     if isinstance(owner, ClientOwner):
         return owner.client_id == publisher.client_id
     return isinstance(owner, Peer) and owner.publisher is publisher

@@ -102,7 +102,7 @@ class Stand:
         copies = message.headers.get("CC", [])
         assert isinstance(copies, list)
         keys = [key, *copies, *message.address.blind_keys]
-        queues, is_static = self.vhost.route(self.vhost.exchange(exchange), keys, message)
+        queues, is_static = self.vhost.routing.route(self.vhost.exchange(exchange), keys, message)
         assert not is_static
         for queue in queues:
             if queue.needs_admission or message.expires_at_ms:
@@ -389,10 +389,10 @@ def test_no_client_can_use_the_delay_queue(stand: Stand) -> None:
 
 
 def test_default_exchange_does_not_lead_there(stand: Stand) -> None:
-    queues, _ = stand.vhost.route(stand.vhost.exchange(""), [WAIT], make_message())
+    queues, _ = stand.vhost.routing.route(stand.vhost.exchange(""), [WAIT], make_message())
     assert queues == ()
     queue = stand.queue()
-    assert stand.vhost.route(stand.vhost.exchange(""), ["q"], make_message())[0] == (queue,)
+    assert stand.vhost.routing.route(stand.vhost.exchange(""), ["q"], make_message())[0] == (queue,)
 
 
 def test_each_exchange_has_a_queue_of_its_own(stand: Stand) -> None:

@@ -9,8 +9,8 @@ name                     value                        where an unmatched message
                          ``destination`` (Qpid)
 =======================  ===========================  =============================================
 
-``broker.vhost`` puts what Qpid's names say under RabbitMQ's, by which an exchange is compared with
-one of the same name, kept in the definitions and checked for permissions.
+``broker.declarations`` puts what Qpid's names say under RabbitMQ's, by which an exchange is
+compared with one of the same name, kept in the definitions and checked for permissions.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 As RabbitMQ's plugin: the binding key is a weight, a whole number from 1; what is hashed is the
 routing key, or with ``hash-header`` the value of a header, or with ``hash-property`` message_id,
 correlation_id or timestamp; messages without that value all go to one destination. A destination
-that is bound several times has the sum of the weights. Called by ``broker.vhost``.  [hot: match]
+that is bound several times has the sum of the weights. Called by ``broker.routing``.[hot: match]
 
 There are ``SLOTS`` slots and a key always falls into the same one. Who owns a slot is decided by
 weighted rendezvous: for each slot, each destination draws a number from its name and weight alone,

@@ -1,8 +1,8 @@
 """The default exchange: nameless, with every queue bound to it by its own name.
 
-AMQP 0-9-1 section 3.1.2.2. The bindings are not kept: a match looks the queue up. ``broker.vhost``
-makes one and hands in the lookup, and drops cached routes when a queue comes or goes, because here
-that changes a route as a binding does elsewhere.                                    [hot: match]
+AMQP 0-9-1 section 3.1.2.2. The bindings are not kept: a match looks the queue up.
+``broker.registry`` makes one and hands in the lookup, and drops cached routes when a queue comes or
+goes, because here that changes a route as a binding does elsewhere.                 [hot: match]
 """
 
 from __future__ import annotations

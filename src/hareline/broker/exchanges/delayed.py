@@ -3,7 +3,7 @@
 As RabbitMQ's plugin: ``x-delayed-type`` names the type of exchange that it routes by, and bindings
 are those of that type. A message with a delay matches nothing but the exchange's own queue
 (``broker.delayed_queues``), which hands it back when its time has come, with a delay below 0; so it
-is routed by the bindings that there are then. Called by ``broker.vhost`` for every message.
+is routed by the bindings that there are then. Called by ``broker.routing`` for every message.
 
 Invariant: what ``match`` returns is the delay queue alone, or what the inner type returns.
                                                                                     [hot: match]

@@ -2,7 +2,7 @@
 
 Each type supplies ``_begin``, ``bind``, ``unbind`` and ``match``, and nothing else; the walk over
 exchange-to-exchange bindings, alternate exchanges, CC/BCC and the de-duplication of queues is
-``broker.vhost``'s, once for all types. The vhost calls ``match`` on a miss of a connection's route
+``broker.routing``'s, once for all types. It calls ``match`` on a miss of a connection's route
 cache only, unless ``is_static`` is False; then it is called for every message.         [hot: match]
 """
 

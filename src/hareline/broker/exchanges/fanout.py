@@ -1,6 +1,6 @@
 """The fanout exchange: a message goes to every destination that is bound, whatever the keys.
 
-AMQP 0-9-1 section 3.1.3.2. Called by ``broker.vhost``.                              [hot: match]
+AMQP 0-9-1 section 3.1.3.2. Called by ``broker.routing``.                            [hot: match]
 """
 
 from __future__ import annotations

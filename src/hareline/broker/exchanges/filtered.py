@@ -1,8 +1,9 @@
 """A destination that does not take every message: what a binding with a filter leads to.
 
-``broker.binder`` binds one of these in place of the queue or exchange, and ``broker.vhost`` asks it
-for each message that the exchange matched, so exchange types know nothing of filters. The arguments
-are Broker-J's (``AMQPFilterTypes``); the language of selectors is described in docs/selectors.md.
+``broker.binder`` binds one of these in place of the queue or exchange, and ``broker.routing`` asks
+it for each message that the exchange matched, so exchange types know nothing of filters. The
+arguments are Broker-J's (``AMQPFilterTypes``); the language of selectors is described in
+docs/selectors.md.
                                                                                              [hot]
 
 =====================  ============================================================================

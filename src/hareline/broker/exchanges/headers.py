@@ -1,6 +1,6 @@
 """The headers exchange: a message goes where its headers meet the conditions of a binding.
 
-AMQP 0-9-1 section 3.1.3.4. Called by ``broker.vhost`` for every message.            [hot: match]
+AMQP 0-9-1 section 3.1.3.4. Called by ``broker.routing`` for every message.          [hot: match]
 
 The binding arguments are the conditions, one per name; ``x-match`` says how they count:
 

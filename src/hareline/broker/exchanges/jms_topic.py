@@ -1,7 +1,7 @@
 """The ``x-jms-topic`` exchange: a message goes where the condition of a binding is true of it.
 
 RabbitMQ's type of this name, which its JMS client declares for each subscriber of a topic that has
-a selector and binds behind the topic's exchange. Called by ``broker.vhost`` for every message.
+a selector and binds behind the topic's exchange. Called by ``broker.routing`` for every message.
 [hot: match]
 
 The condition is the binding's argument ``rjms_erlang_selector``, a term that the client made of the

@@ -2,7 +2,7 @@
 
 As RabbitMQ's plugin: routing keys do not matter, every binding has the same chance (a queue bound
 twice has twice that of a queue bound once), and a message gets one choice, however many CC keys it
-has. Called by ``broker.vhost`` for every message.                                   [hot: match]
+has. Called by ``broker.routing`` for every message.                                 [hot: match]
 """
 
 from __future__ import annotations

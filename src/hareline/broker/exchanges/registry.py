@@ -1,8 +1,8 @@
 """Which exchange types there are, by the name that exchange.declare uses.
 
-``broker.vhost`` calls ``create_exchange`` for a new exchange, from a client or from the definitions
-store; ``amqp.topology`` asks ``exchange_class`` whether a declare names one. The default exchange
-is not here, because nobody declares it.
+``broker.declarations`` calls ``create_exchange`` for a new exchange, from a client or from the
+definitions store; ``amqp.topology`` asks ``exchange_class`` whether a declare names one. The
+default exchange is not here, because it is never declared.
 """
 
 from __future__ import annotations

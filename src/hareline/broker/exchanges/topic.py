@@ -3,7 +3,7 @@
 AMQP 0-9-1 section 3.1.3.3: words stand between dots, ``*`` is one word, ``#`` is zero or more. As
 in RabbitMQ the empty key has no word at all (``#`` matches it, ``*`` does not), while any other
 key has one word more than dots, and words may be empty: ``a.`` has two. Called by
-``broker.vhost``.                                                                    [hot: match]
+``broker.routing``.                                                                  [hot: match]
 
 Patterns without a wildcard are one dictionary lookup. The others form a trie, one level per word,
 and a match walks all their paths at once, word by word, as a set of nodes. A node is in that set

@@ -562,7 +562,7 @@ def test_a_deleted_queue_is_freed_by_its_reference_counts(
     if how == "acked":
         consumer.ack()
     place.accept(queue, b"last", headers={"n": 9, "k": "v"})
-    place.vhost._remove_queue(queue)
+    place.vhost.delete_queue("q", None)
     consumer.release()
     consumer.batches.clear()
     place.turn.run()

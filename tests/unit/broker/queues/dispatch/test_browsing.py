@@ -129,11 +129,11 @@ def test_browsers_are_consumers_of_their_queue(plain: ReadingQueue) -> None:
 def test_publishers_take_the_short_lane_again_when_the_last_browser_has_left(
     plain: ReadingQueue,
 ) -> None:
-    lanes = [(plain.queue.needs_admission, plain.vhost.routing_version)]
+    lanes = [(plain.queue.needs_admission, plain.vhost.routing.version)]
     browser = plain.browse()
-    lanes.append((plain.queue.needs_admission, plain.vhost.routing_version))
+    lanes.append((plain.queue.needs_admission, plain.vhost.routing.version))
     plain.queue.remove_consumer(browser)
-    lanes.append((plain.queue.needs_admission, plain.vhost.routing_version))
+    lanes.append((plain.queue.needs_admission, plain.vhost.routing.version))
     assert [needs_admission for needs_admission, _ in lanes] == [False, True, False]
     assert len({version for _, version in lanes}) == 3
 

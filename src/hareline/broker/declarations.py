@@ -1,0 +1,443 @@
+"""What may be declared and redeclared, and in which order a declaration takes effect.
+
+``broker.vhost`` hands every declaration of a client to ``Declarations``, and the recovery's
+restorations of what the definitions kept. Permissions are the caller's business, but for
+``QueueDeclaration.check_rights``.
+
+A new exchange or queue is checked first, then made, then written to the definitions, and added to
+the registry last. So an error leaves nothing behind. If the definitions lose the changes of a turn,
+what was declared in it is undone. A restoration checks less, and writes nothing.
+
+Invariant: a durable queue that belongs to no single connection is in the definitions and has an id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from hareline.broker.delayed_queues import PREFIX as DELAYED_PREFIX
+from hareline.broker.delayed_queues import make_delay_queue
+from hareline.broker.exchanges import erlang_terms
+from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
+from hareline.broker.exchanges.delayed import DelayedExchange
+from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.exchanges.registry import create_exchange
+from hareline.broker.ownership import ClientOwner, may_use
+from hareline.broker.queues.dead_letters.dead_letters import alternate_of
+from hareline.broker.queues.declare.arguments import (
+    QueueArguments,
+    check_equivalent,
+    check_queue_type_properties,
+    parse_queue_arguments,
+)
+from hareline.broker.queues.declare.build import QueueDefaults, make_queue
+from hareline.broker.queues.declare.table import DEFAULT_QUEUE_TYPE
+from hareline.broker.queues.environment import QueueEnvironment
+from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE, KEEPS_PERSISTENT
+from hareline.broker.queues.queue import Queue
+from hareline.broker.registry import (
+    DEFAULT_EXCHANGE_REFUSED,
+    RESERVED_PREFIX,
+    Registry,
+    name_of_own_queue,
+)
+from hareline.errors import AccessRefused, AmqpError, NotFound, PreconditionFailed, StoreError
+from hareline.storage.interface import DefinitionStore
+from hareline.turn import Turn
+
+# x-message-durability: which messages a durable queue keeps (Broker-J's messageDurability).
+_KEEPS: Final = {"default": KEEPS_PERSISTENT, "always": KEEPS_ALL, "never": KEEPS_NONE}
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeDeclaration:
+    """What a client asks for with exchange.declare.
+
+    ``is_lenient``: an existing exchange only needs to be of the same type (Broker-J).
+    """
+
+    name: str
+    type_name: str
+    is_durable: bool
+    is_auto_delete: bool
+    is_internal: bool
+    arguments: Mapping[str, object]
+    is_lenient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDeclaration:
+    """What a client asks for with queue.declare.
+
+    ``owner`` of an exclusive queue: the declaring connection, or the ``ClientOwner`` that stands
+    for it and those to come; otherwise None. ``is_server_named``: the broker made the name, so it
+    may be a reserved one. ``lenient_to``: for this connection an existing queue only needs to be as
+    exclusive and as temporary as asked (Broker-J). ``check_rights`` is called with the arguments of
+    a new queue before anything they name is looked for; it raises if the declarer may not have it.
+    """
+
+    name: str
+    is_durable: bool
+    is_auto_delete: bool
+    owner: object | None
+    arguments: Mapping[str, object]
+    is_server_named: bool = False
+    lenient_to: object | None = None
+    check_rights: Callable[[QueueArguments], None] | None = None
+
+
+class Declarations:
+    """Declares and restores the exchanges and queues of one virtual host.
+
+    ``max_queues``: 0 means no limit. ``queue_defaults`` concern queues declared from now on.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        turn: Turn,
+        environment: QueueEnvironment,
+        definitions: DefinitionStore,
+    ) -> None:
+        self._registry = registry
+        self._turn = turn
+        self._environment = environment
+        self._definitions = definitions
+        self._vhost_name = registry.vhost_name
+        self.max_queues = 0
+        self.queue_defaults = QueueDefaults()
+
+    # ----------------------------------------------------------- exchanges
+
+    def declare_exchange(self, asked: ExchangeDeclaration) -> Exchange:
+        """The new exchange, or the existing one if it is equivalent.
+
+        Raises AccessRefused for reserved names, and PreconditionFailed for an unknown type, invalid
+        arguments or an inequivalent redeclaration.
+        """
+        name, vhost_name = asked.name, self._vhost_name
+        if name == "":
+            raise AccessRefused(DEFAULT_EXCHANGE_REFUSED)
+        existing = self._registry.exchanges.get(name)
+        if existing is not None and asked.is_lenient and existing.type_name == asked.type_name:
+            return existing
+        arguments = with_alternate(asked.arguments, exchange=name, vhost=vhost_name)
+        asked = replace(asked, arguments=arguments)
+        if existing is not None:
+            _check_exchange_equivalent(existing, asked, vhost_name)
+            return existing
+        if name.startswith(RESERVED_PREFIX):
+            raise AccessRefused(
+                f"exchange name '{name}' contains reserved prefix '{RESERVED_PREFIX}*'"
+            )
+        _check_alternate_exchange(asked, vhost_name)
+        exchange = create_exchange(
+            asked.type_name,
+            name,
+            is_durable=asked.is_durable,
+            is_auto_delete=asked.is_auto_delete,
+            is_internal=asked.is_internal,
+            arguments=arguments,
+        )
+        queue_id = 0
+        if asked.is_durable:
+            queue_id = self._definitions.add_exchange(
+                vhost_name,
+                name,
+                asked.type_name,
+                is_auto_delete=asked.is_auto_delete,
+                is_internal=asked.is_internal,
+                arguments=arguments,
+                queue=name_of_own_queue(exchange),
+            )
+        self._registry.add_exchange(exchange)
+        if isinstance(exchange, DelayedExchange):
+            self._add_delay_queue(exchange, queue_id)
+        if asked.is_durable:
+            self._definitions.undo_if_lost(partial(self._registry.undo_exchange, exchange))
+        return exchange
+
+    def restore_exchange(
+        self,
+        name: str,
+        type_name: str,
+        *,
+        is_auto_delete: bool,
+        is_internal: bool,
+        arguments: Mapping[str, object],
+    ) -> None:
+        """Add an exchange of the definitions, unless there is one of this name.
+
+        Raises PreconditionFailed for a type that this broker does not know.
+        """
+        if name in self._registry.exchanges:
+            return
+        # an older version may have kept values of Qpid's names that this one refuses
+        with suppress(PreconditionFailed):
+            arguments = with_alternate(arguments, exchange=name, vhost=self._vhost_name)
+        self._registry.add_exchange(
+            create_exchange(
+                type_name,
+                name,
+                is_durable=True,
+                is_auto_delete=is_auto_delete,
+                is_internal=is_internal,
+                arguments=arguments,
+            )
+        )
+
+    def _add_delay_queue(self, exchange: DelayedExchange, queue_id: int) -> Queue:
+        """``queue_id`` 0: the queue is not in the definitions."""
+        queue = make_delay_queue(
+            exchange, self._turn, self._environment, self._registry.routing.route_delayed
+        )
+        arguments = parse_queue_arguments({}, queue=queue.name, vhost=self._vhost_name)
+        if queue_id:
+            self._keep_queue(queue, arguments, queue_id)
+        self._registry.add_queue(queue, arguments)
+        return queue
+
+    # -------------------------------------------------------------- queues
+
+    def declare_queue(self, asked: QueueDeclaration) -> Queue:
+        """The new queue, or the existing one if it is equivalent.
+
+        Raises AccessRefused (reserved name), ResourceLocked (another owner) and PreconditionFailed
+        (invalid or inequivalent arguments).
+        """
+        existing = self._registry.queues.get(asked.name)
+        if existing is not None:
+            if asked.lenient_to is not None:
+                self._check_queue_alike(existing, asked)
+            else:
+                self._check_queue_equivalent(existing, asked)
+            if existing.lease is not None:
+                existing.lease.touch()
+            return existing
+        parsed = self._check_new_queue(asked)
+        queue = self._make_queue(
+            asked.name, parsed, asked.is_durable, asked.is_auto_delete, asked.owner
+        )
+        if asked.is_durable and (asked.owner is None or isinstance(asked.owner, ClientOwner)):
+            try:
+                queue_id = self._definitions.add_queue(
+                    self._vhost_name,
+                    asked.name,
+                    is_auto_delete=asked.is_auto_delete,
+                    arguments=asked.arguments,
+                    owner=None if asked.owner is None else asked.owner.client_id,
+                )
+            except StoreError:
+                queue.delete()
+                raise
+            self._keep_queue(queue, parsed, queue_id)
+        self._registry.add_queue(queue, parsed)
+        if asked.name in self._registry.queue_ids:
+            self._definitions.undo_if_lost(partial(self._registry.undo_queue, queue))
+        if parsed.dlq_auto and parsed.alternate_binding is None:
+            try:
+                self._make_dead_letter_queue(queue, parsed, asked.is_server_named)
+            except AmqpError:  # both queues or none
+                self._registry.end_queue(queue)
+                raise
+        return queue
+
+    def restore_queue(
+        self,
+        queue_id: int,
+        name: str,
+        *,
+        is_auto_delete: bool,
+        arguments: Mapping[str, object],
+        owner: str | None,
+    ) -> Queue:
+        """A queue of the definitions, added. ``owner``: its client id; None if all may use it.
+
+        Raises PreconditionFailed for arguments that this broker no longer takes.
+        """
+        exchange = self._exchange_of_queue(name)
+        if exchange is not None:
+            return self._add_delay_queue(exchange, queue_id)
+        parsed = parse_queue_arguments(arguments, queue=name, vhost=self._vhost_name)
+        queue_owner = None if owner is None else ClientOwner(owner)
+        queue = self._make_queue(name, parsed, True, is_auto_delete, queue_owner)
+        self._keep_queue(queue, parsed, queue_id)
+        self._registry.add_queue(queue, parsed)
+        return queue
+
+    def _exchange_of_queue(self, name: str) -> DelayedExchange | None:
+        """The exchange whose own queue has this name, which is reserved; None for other names."""
+        exchange = self._registry.exchanges.get(name.removeprefix(DELAYED_PREFIX))
+        if name.startswith(DELAYED_PREFIX) and isinstance(exchange, DelayedExchange):
+            return exchange
+        return None
+
+    def _make_queue(
+        self,
+        name: str,
+        arguments: QueueArguments,
+        is_durable: bool,
+        is_auto_delete: bool,
+        owner: object | None,
+    ) -> Queue:
+        return make_queue(
+            name,
+            arguments,
+            self._turn,
+            self._environment,
+            self.queue_defaults,
+            is_durable=is_durable,
+            is_auto_delete=is_auto_delete,
+            owner=owner,
+            on_unused=self._registry.end_unused_queue if is_auto_delete else None,
+            on_expired=self._registry.end_queue,
+        )
+
+    def _keep_queue(self, queue: Queue, arguments: QueueArguments, queue_id: int) -> None:
+        """The queue is in the definitions; give its messages to the store if they are kept."""
+        self._registry.queue_ids[queue.name] = queue_id
+        keeps = _KEEPS[arguments.message_durability or "default"]
+        if (arguments.queue_type or DEFAULT_QUEUE_TYPE) != "classic":
+            keeps = KEEPS_ALL  # RabbitMQ's quorum queues and streams, whatever the delivery mode
+        ledger = self._environment.store.open_queue(queue_id, queue.name)
+        if ledger is not None and keeps != KEEPS_NONE:
+            queue.install(ledger=ledger, keeps=keeps)
+
+    def _make_dead_letter_queue(
+        self, queue: Queue, arguments: QueueArguments, is_server_named: bool
+    ) -> None:
+        """x-dlq-auto: add a plain queue of the same durability and owner, unless it exists."""
+        name = alternate_of(arguments, queue.name)
+        assert name is not None
+        if name not in self._registry.queues:
+            self.declare_queue(
+                QueueDeclaration(
+                    name,
+                    is_durable=queue.is_durable,
+                    is_auto_delete=False,
+                    owner=queue.owner,
+                    arguments={},
+                    is_server_named=is_server_named,
+                )
+            )
+
+    # --------------------------------------------------------------- rules
+
+    def _check_new_queue(self, asked: QueueDeclaration) -> QueueArguments:
+        """The arguments, parsed; raises what forbids the queue."""
+        name, vhost_name = asked.name, self._vhost_name
+        if name.startswith(RESERVED_PREFIX) and not asked.is_server_named:
+            raise AccessRefused(
+                f"queue name '{name}' contains reserved prefix '{RESERVED_PREFIX}*'"
+            )
+        parsed = parse_queue_arguments(asked.arguments, queue=name, vhost=vhost_name)
+        if asked.check_rights is not None:
+            asked.check_rights(parsed)
+        check_queue_type_properties(
+            parsed,
+            queue=name,
+            vhost=vhost_name,
+            is_durable=asked.is_durable,
+            is_exclusive=asked.owner is not None,
+            is_auto_delete=asked.is_auto_delete,
+            is_server_named=asked.is_server_named,
+        )
+        if self.max_queues and len(self._registry.queues) >= self.max_queues:
+            raise PreconditionFailed(
+                f"cannot declare queue '{name}': queue limit in vhost '{vhost_name}' "
+                f"({self.max_queues}) is reached"
+            )
+        self._check_alternate(name, parsed)
+        return parsed
+
+    def _check_alternate(self, name: str, arguments: QueueArguments) -> None:
+        """A named alternate must exist, and be another queue or exchange (Broker-J)."""
+        alternate = arguments.alternate_binding
+        if alternate is None:
+            return
+        if alternate == name:
+            raise PreconditionFailed(
+                f"invalid arg 'alternateBinding' for queue '{name}' in vhost "
+                f"'{self._vhost_name}': a queue cannot be its own alternate"
+            )
+        if alternate not in self._registry.exchanges and alternate not in self._registry.queues:
+            raise NotFound(f"no exchange or queue '{alternate}' in vhost '{self._vhost_name}'")
+
+    def _check_queue_alike(self, queue: Queue, asked: QueueDeclaration) -> None:
+        """A queue that ends with its connection counts as temporary (Broker-J)."""
+        requester = asked.lenient_to
+        if (asked.owner is None) != (queue.owner is None) or not may_use(queue.owner, requester):
+            raise self._registry.locked(queue.name)
+        ends_with_connection = queue.owner is requester
+        if asked.is_auto_delete != queue.is_auto_delete and not ends_with_connection:
+            raise self._inequivalent(queue.name, "auto_delete", asked.is_auto_delete)
+
+    def _check_queue_equivalent(self, queue: Queue, asked: QueueDeclaration) -> None:
+        if queue.owner != asked.owner:
+            raise self._registry.locked(queue.name)
+        if asked.is_durable != queue.is_durable:
+            raise self._inequivalent(queue.name, "durable", asked.is_durable)
+        if asked.is_auto_delete != queue.is_auto_delete:
+            raise self._inequivalent(queue.name, "auto_delete", asked.is_auto_delete)
+        check_equivalent(
+            self._registry.queue_arguments[queue.name],
+            asked.arguments,
+            queue=queue.name,
+            vhost=self._vhost_name,
+        )
+
+    def _inequivalent(self, name: str, label: str, received: bool) -> PreconditionFailed:
+        return PreconditionFailed(
+            f"inequivalent arg '{label}' for queue '{name}' in vhost '{self._vhost_name}': "
+            f"received {_shown(received)} but current is {_shown(not received)}"
+        )
+
+
+def _check_alternate_exchange(asked: ExchangeDeclaration, vhost_name: str) -> None:
+    alternate = asked.arguments.get(ALTERNATE_EXCHANGE)
+    if alternate is not None and not isinstance(alternate, str):
+        raise PreconditionFailed(
+            f"invalid type '{erlang_terms.type_name(alternate)}' for arg "
+            f"'alternate-exchange' in exchange '{asked.name}' in vhost '{vhost_name}'"
+        )
+
+
+def _check_exchange_equivalent(
+    exchange: Exchange, asked: ExchangeDeclaration, vhost_name: str
+) -> None:
+    before, now = exchange.arguments, asked.arguments
+    alternate = ALTERNATE_EXCHANGE
+    for label, received, current in (
+        ("type", _shown(asked.type_name), _shown(exchange.type_name)),
+        ("durable", _shown(asked.is_durable), _shown(exchange.is_durable)),
+        ("auto_delete", _shown(asked.is_auto_delete), _shown(exchange.is_auto_delete)),
+        ("internal", _shown(asked.is_internal), _shown(exchange.is_internal)),
+        (alternate, _compared(alternate, now, before), _compared(alternate, before, now)),
+    ):
+        if received != current:
+            raise PreconditionFailed(
+                f"inequivalent arg '{label}' for exchange '{exchange.name}' in vhost "
+                f"'{vhost_name}': received {received} but current is {current}"
+            )
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "'undefined'"
+    if isinstance(value, bool):
+        return "'true'" if value else "'false'"
+    return f"'{value.decode('utf-8', 'replace') if isinstance(value, bytes) else value}'"
+
+
+def _compared(name: str, mine: Mapping[str, object], other: Mapping[str, object]) -> str:
+    """One side of an argument in an inequivalence, with its type if the other side lacks it."""
+    if name not in mine:
+        return "none"
+    shown = _shown(mine[name])
+    if name in other:
+        return shown
+    return f"the value {shown} of type '{erlang_terms.type_name(mine[name])}'"

@@ -1,0 +1,239 @@
+"""Which exchanges and queues a virtual host has, and how one of them ends.
+
+``broker.vhost`` looks them up and deletes them here, ``broker.declarations`` adds them. What ends
+by itself (auto-delete, a lease) ends here too. A vanished end of a binding takes the binding along,
+and an auto-delete exchange goes with its last binding.
+
+A deletion is written to the definitions before the tables change. When it cannot be written, a
+client gets the error and nothing has changed; what ends by itself goes all the same, is reported,
+and is back after the next start.
+
+Invariant: what is in a table is not deleted, and every change of a table changes
+``routing.version``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from hareline import events
+from hareline.broker.binder import Binder
+from hareline.broker.bindings import DestinationKind
+from hareline.broker.delayed_queues import delay_queue_name
+from hareline.broker.exchanges.default import DefaultExchange
+from hareline.broker.exchanges.delayed import DelayedExchange
+from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.exchanges.registry import create_exchange
+from hareline.broker.ownership import may_use
+from hareline.broker.queues.declare.arguments import QueueArguments
+from hareline.broker.queues.dispatch.consumer import Consumer
+from hareline.broker.queues.queue import Queue
+from hareline.broker.routing import Routing
+from hareline.errors import AccessRefused, NotFound, ResourceLocked, StoreError
+from hareline.events import Report
+from hareline.storage.interface import DefinitionStore
+
+RESERVED_PREFIX: Final = "amq."
+DEFAULT_EXCHANGE_REFUSED: Final = "operation not permitted on the default exchange"
+
+PREDECLARED: Final = (
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.topic", "topic", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+)
+
+
+class Registry:
+    """The tables of one virtual host: for others to read, and changed by the methods below.
+
+    ``queue_ids`` are those of the queues in ``definitions``, ``queue_arguments`` what each queue
+    was declared with.
+    """
+
+    def __init__(self, vhost_name: str, definitions: DefinitionStore, report: Report) -> None:
+        self.vhost_name = vhost_name
+        self._definitions = definitions
+        self._report = report
+        self.exchanges: dict[str, Exchange] = {}
+        self.queues: dict[str, Queue] = {}
+        self.queue_arguments: dict[str, QueueArguments] = {}
+        self.queue_ids: dict[str, int] = {}
+        self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by owner
+        self.routing = Routing(self.exchanges, self.queues)
+        self.binder = Binder(
+            vhost_name,
+            definitions,
+            self.routing.mark_changed,
+            self.routing.mark_publishers,
+            self._exists,
+        )
+        self.exchanges[""] = DefaultExchange(self.routing.queue_by_name)
+        for name, type_name, is_internal in PREDECLARED:
+            self.exchanges[name] = create_exchange(type_name, name, is_internal=is_internal)
+
+    # ------------------------------------------------------------ look-ups
+
+    def exchange(self, name: str) -> Exchange:
+        """Raises NotFound."""
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            raise NotFound(f"no exchange '{name}' in vhost '{self.vhost_name}'")
+        return exchange
+
+    def bindable(self, source: str, destination: Queue | Exchange) -> Exchange:
+        """The source of a binding to ``destination``; raises AccessRefused and NotFound."""
+        if source == "" or destination.name == "":
+            raise AccessRefused(DEFAULT_EXCHANGE_REFUSED)
+        return self.exchange(source)
+
+    def queue(self, name: str, requester: object) -> Queue:
+        """Raises NotFound, or ResourceLocked if another connection has it exclusively."""
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NotFound(f"no queue '{name}' in vhost '{self.vhost_name}'")
+        if queue.owner is not None and not may_use(queue.owner, requester):
+            raise self.locked(name)
+        return queue
+
+    def locked(self, name: str) -> ResourceLocked:
+        """The error for a queue that is another's exclusively."""
+        return ResourceLocked(
+            f"cannot obtain exclusive access to locked queue '{name}' in vhost "
+            f"'{self.vhost_name}'. "
+            "It could be originally declared on another connection or the exclusive property "
+            "value does not match that of the original declaration."
+        )
+
+    def queues_of(self, owner: object) -> list[Queue]:
+        """The exclusive queues of this owner."""
+        return list(self._owned.get(owner, ()))
+
+    def is_kept(self, exchange: Exchange, destination: Queue | Exchange) -> bool:
+        """True if a binding between them survives a restart: both of its ends do."""
+        if isinstance(destination, Exchange):
+            return exchange.is_durable and destination.is_durable
+        return exchange.is_durable and destination.name in self.queue_ids
+
+    def _exists(self, end: Queue | Exchange) -> bool:
+        if isinstance(end, Queue):
+            return not end.is_deleted
+        return self.exchanges.get(end.name) is end
+
+    # ----------------------------------------------------------- exchanges
+
+    def add_exchange(self, exchange: Exchange) -> None:
+        """The exchange exists from now on."""
+        self.exchanges[exchange.name] = exchange
+        self.routing.mark_changed()
+
+    def remove_exchange(self, name: str) -> None:
+        """Delete an exchange that exists, in the definitions first. Raises StoreError."""
+        exchange = self.exchanges[name]
+        if exchange.is_durable:
+            self._definitions.delete_exchange(
+                self.vhost_name, name, queue=name_of_own_queue(exchange)
+            )
+            self._definitions.undo_if_lost(partial(self._report_not_deleted, f"exchange '{name}'"))
+        self._forget_exchange(name)
+
+    def undo_exchange(self, exchange: Exchange, _error: StoreError) -> None:
+        """Its definition is lost, so it has never existed."""
+        if self.exchanges.get(exchange.name) is exchange:
+            self._forget_exchange(exchange.name)
+
+    def delete_if_unused(self, exchange: Exchange) -> None:
+        """Auto-delete: an exchange goes with the last binding of which it is the source."""
+        if (
+            exchange.is_auto_delete
+            and exchange.name in self.exchanges
+            and not self.binder.table.has_source(exchange.name)
+        ):
+            try:
+                self.remove_exchange(exchange.name)
+            except StoreError as error:  # as in ``end_queue``: no client asked for it
+                self._report_not_deleted(f"exchange '{exchange.name}'", error)
+                self._forget_exchange(exchange.name)
+
+    def _forget_exchange(self, name: str) -> None:
+        exchange = self.exchanges.pop(name)
+        self.routing.mark_changed()
+        self.binder.forget_source(name)
+        self._drop_bindings_to("exchange", exchange)
+        if isinstance(exchange, DelayedExchange):
+            self._forget_queue(self.queues[delay_queue_name(name)])
+
+    # -------------------------------------------------------------- queues
+
+    def add_queue(self, queue: Queue, arguments: QueueArguments) -> None:
+        """The queue exists from now on."""
+        self.queues[queue.name] = queue
+        self.queue_arguments[queue.name] = arguments
+        if queue.owner is not None:
+            self._owned.setdefault(queue.owner, {})[queue] = None
+        self.routing.mark_changed()
+
+    def remove_queue(self, queue: Queue) -> None:
+        """Delete a queue that exists, in the definitions first. Raises StoreError."""
+        if queue.name in self.queue_ids:
+            self._definitions.delete_queue(self.vhost_name, queue.name)
+            self._definitions.undo_if_lost(
+                partial(self._report_not_deleted, f"queue '{queue.name}'")
+            )
+        self._forget_queue(queue)
+
+    def undo_queue(self, queue: Queue, _error: StoreError) -> None:
+        """Its definition is lost, so it has never existed."""
+        if self.queues.get(queue.name) is queue:
+            self._forget_queue(queue)
+
+    def end_queue(self, queue: Queue) -> None:
+        """Delete a queue that ends by itself: no client asked, so none could be told of an error.
+
+        What cannot be deleted on disk is back after the next start.
+        """
+        try:
+            self.remove_queue(queue)
+        except StoreError as error:
+            self._report_not_deleted(f"queue '{queue.name}'", error)
+            self._forget_queue(queue)
+
+    def end_unused_queue(self, queue: Queue) -> None:
+        """Auto-delete: a queue goes with its last consumer."""
+        if queue.is_auto_delete and not queue.is_deleted:
+            self.end_queue(queue)
+
+    def _forget_queue(self, queue: Queue) -> None:
+        self.queue_ids.pop(queue.name, None)
+        del self.queues[queue.name]
+        del self.queue_arguments[queue.name]
+        if queue.owner is not None:
+            owned = self._owned[queue.owner]
+            del owned[queue]
+            if not owned:
+                del self._owned[queue.owner]
+        self.routing.mark_changed()
+        self._drop_bindings_to("queue", queue)
+        consumers: list[Consumer] = queue.delete()
+        for consumer in consumers:
+            consumer.on_queue_deleted()
+
+    def _drop_bindings_to(self, kind: DestinationKind, destination: Queue | Exchange) -> None:
+        for source in self.binder.forget_destination(kind, destination, self.exchanges):
+            self.delete_if_unused(source)
+
+    def _report_not_deleted(self, what: str, error: StoreError) -> None:
+        self._report(
+            events.DEFINITION_NOT_DELETED,
+            what=what,
+            problem=error.explanation,
+            vhost=self.vhost_name,
+        )
+
+
+def name_of_own_queue(exchange: Exchange) -> str | None:
+    """The queue that comes and goes with this exchange; None for most types."""
+    return delay_queue_name(exchange.name) if isinstance(exchange, DelayedExchange) else None

@@ -1,0 +1,126 @@
+"""The walk from an exchange to queues, and what publishers remember of it.
+
+``amqp.publishing`` calls ``route`` for the first publish of a kind, and for each publish whose
+route depends on the message. Messages that the broker itself publishes are routed here as well:
+dead letters, and delayed messages whose time has come. The tables are those of
+``broker.registry``, which alone changes them.
+
+Invariant: ``version`` changes whenever the result of any ``route`` could have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.exchanges.filtered import FilteredDestination
+from hareline.broker.queues.queue import Queue
+from hareline.message import Address, Message
+
+# Interned addresses, about 300 octets each; dropping them costs only their reuse. They outlive the
+# connections that used them, so this bounds what names that never come again take for good.
+ADDRESSES_MAX: Final = 8_192
+
+
+class Routing:
+    """The routes of one virtual host.
+
+    ``version`` is compared once per read by each connection, which forgets its cached routes when
+    it differs. ``marks_publishers``: a consumer or binding refuses messages of its own connection,
+    so addresses say who publishes to them.
+    """
+
+    __slots__ = ("_addresses", "_exchanges", "_queues", "marks_publishers", "version")
+
+    def __init__(self, exchanges: Mapping[str, Exchange], queues: Mapping[str, Queue]) -> None:
+        self._exchanges = exchanges
+        self._queues = queues
+        self._addresses: dict[bytes, Address] = {}
+        self.version = 0
+        self.marks_publishers = False
+
+    def route(
+        self, exchange: Exchange, routing_keys: list[str], message: Message
+    ) -> tuple[tuple[Queue, ...], bool]:
+        """Queues for a publish to ``exchange``, each once, and whether that may be cached.
+
+        Follows exchange-to-exchange bindings, and an alternate exchange where an exchange matched
+        nothing; an exchange is visited once, so cycles end.
+        """
+        found: dict[Queue, None] = {}
+        visited = {exchange.name}
+        pending = [exchange]
+        is_static = True
+        for current in pending:
+            is_static = is_static and current.is_static
+            is_matched = False
+            keys = routing_keys if current.matches_every_key else routing_keys[:1]
+            for routing_key in keys:
+                for bound in current.match(routing_key, message):
+                    destination = bound
+                    if isinstance(destination, FilteredDestination):
+                        is_static = False
+                        if not destination.takes(message):
+                            continue
+                        destination = destination.destination
+                    is_matched = True
+                    if isinstance(destination, Queue):
+                        found[destination] = None
+                    elif isinstance(destination, Exchange) and destination.name not in visited:
+                        visited.add(destination.name)
+                        pending.append(destination)
+            if not is_matched and current.alternate_exchange is not None:
+                alternate = self._exchanges.get(current.alternate_exchange)
+                if alternate is None:
+                    queue = self.queue_by_name(current.alternate_queue or "")
+                    if queue is not None:
+                        found[queue] = None
+                elif alternate.name not in visited:
+                    visited.add(alternate.name)
+                    pending.append(alternate)
+        return tuple(found), is_static
+
+    def route_by_name(
+        self, exchange_name: str, routing_keys: list[str], message: Message
+    ) -> tuple[Queue, ...]:
+        """Queues for a message of the broker itself; none if there is no such exchange."""
+        exchange = self._exchanges.get(exchange_name)
+        return () if exchange is None else self.route(exchange, routing_keys, message)[0]
+
+    def route_delayed(
+        self, exchange: Exchange, routing_keys: list[str], message: Message
+    ) -> tuple[Queue, ...]:
+        """Queues for a message that was delayed; none if its exchange is deleted by now."""
+        if self._exchanges.get(exchange.name) is not exchange:
+            return ()
+        return self.route(exchange, routing_keys, message)[0]
+
+    def queue_by_name(self, name: str) -> Queue | None:
+        """The queue that the default exchange leads to; never the queue of a delayed exchange."""
+        queue = self._queues.get(name)
+        return None if queue is None or isinstance(queue.owner, Exchange) else queue
+
+    def address(self, exchange: str, routing_key: str, octets: bytes) -> Address:
+        """The one Address for these octets (short string exchange, short string routing key)."""
+        address = self._addresses.get(octets)
+        if address is None:
+            if len(self._addresses) >= ADDRESSES_MAX:
+                self._addresses.clear()
+            address = self._addresses[octets] = Address(exchange, routing_key, octets)
+        return address
+
+    @property
+    def address_count(self) -> int:
+        """How many addresses are interned now, at most ``ADDRESSES_MAX``."""
+        return len(self._addresses)
+
+    def mark_changed(self) -> None:
+        """Drop all cached routes: an exchange, a queue, a binding or a queue's lane has changed."""
+        self.version += 1
+
+    def mark_publishers(self) -> None:
+        """From now on addresses say who publishes to them, because no-local asks for it."""
+        if not self.marks_publishers:
+            self.marks_publishers = True
+            self.version += 1

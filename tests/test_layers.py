@@ -40,7 +40,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *("amqp", "wire", "broker", "auth", "turn", "clock", "message", "errors", "events"),
         "storage.interface",
     ),
-    "net": ("net", "amqp", "auth", "settings", "errors", "events", "logs", "clock"),
+    "net": ("net", "amqp", "auth", "settings", "errors", "events", "logs", "clock", "turn"),
     "management": (
         *("management", "broker", "auth", "settings", "errors", "events", "logs"),
         *("storage.replaying.range", "storage.replaying.source"),

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pika
 import pytest
 from pamqp import commands
 
-from hareline import events
-from hareline.amqp.alarms import Alarms
-from hareline.events import Event
-from hareline.net.memory import MemoryWatch, available_bytes, used_bytes
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_thread import BrokerThread
 from tests.support.raw_client import RawClient
@@ -141,109 +136,3 @@ def test_a_blocked_client_that_goes_away_is_noticed_when_the_alarm_ends(
     publisher.drop()
     broker.ask(lambda inside: inside.context.alarms.clear("memory"))
     broker.wait_until(lambda inside: not inside.context.connections, "it to be gone")
-
-
-# -------------------------------------------------------------------------- the watch
-
-
-class Log:
-    """What a MemoryWatch reports."""
-
-    def __init__(self) -> None:
-        self.codes: list[str] = []
-
-    def __call__(self, event: Event, **fields: object) -> None:
-        assert set(fields) == set(event.fields)
-        self.codes.append(event.code)
-
-
-@pytest.fixture
-def make_watch() -> Callable[[], tuple[MemoryWatch, Alarms, Log]]:
-    def make() -> tuple[MemoryWatch, Alarms, Log]:
-        alarms, log = Alarms([]), Log()
-        return MemoryWatch(alarms, log, 1000, 1.0), alarms, log
-
-    return make
-
-
-def test_the_alarm_is_set_above_the_watermark_and_cleared_well_below(
-    make_watch: Callable[[], tuple[MemoryWatch, Alarms, Log]],
-) -> None:
-    watch, alarms, log = make_watch()
-    states: list[bool] = []
-    for used in (999, 1000, 1001, 5000, 1000, 960, 950, 949, 1000, 1001):
-        watch.check(used)
-        states.append(alarms.is_on)
-    assert states == [False, False, True, True, True, True, True, False, False, True]
-    set_code, cleared_code = events.MEMORY_ALARM_SET.code, events.MEMORY_ALARM_CLEARED.code
-    assert log.codes == [set_code, cleared_code, set_code]
-
-
-def test_a_new_watermark_counts_at_the_next_look(
-    make_watch: Callable[[], tuple[MemoryWatch, Alarms, Log]],
-) -> None:
-    watch, alarms, _ = make_watch()
-    watch.check(900)
-    watch.watermark_bytes = 800
-    watch.check(900)
-    assert alarms.is_on
-    assert alarms.reason == "low on memory"
-
-
-def test_pressure_comes_before_the_alarm_and_goes_after_it() -> None:
-    alarms, pressed = Alarms([]), list[bool]()
-    watch = MemoryWatch(alarms, Log(), 1000, 1.0, spool_share=0.7, on_pressure=pressed.append)
-    states: list[tuple[bool, bool]] = []
-    for used in (700, 701, 670, 1001, 900, 666, 664, 700):
-        watch.check(used)
-        states.append((pressed[-1] if pressed else False, alarms.is_on))
-    on, off = (True, False), (False, False)
-    assert states == [off, on, on, (True, True), on, on, off, off]
-    assert pressed == [True, False]
-
-
-def test_a_share_of_all_is_no_pressure_ever() -> None:
-    pressed: list[bool] = []
-    watch = MemoryWatch(Alarms([]), Log(), 1000, 1.0, on_pressure=pressed.append)
-    watch.check(5000)
-    assert pressed == []
-    watch.spool_share = 0.5
-    watch.check(5000)
-    watch.spool_share = 1.0
-    watch.check(5000)
-    assert pressed == [True, False]
-
-
-def test_used_memory_is_that_of_this_process() -> None:
-    before = used_bytes()
-    block = bytearray(64 * MIB)
-    block[::4096] = b"x" * len(block[::4096])
-    assert 60 * MIB < used_bytes() - before < 100 * MIB
-    assert MIB < before < available_bytes()
-
-
-@pytest.mark.parametrize(
-    ("membership", "file", "text", "expected"),
-    [
-        ("0::/\n", "memory.max", "104857600\n", 100 * MIB),
-        ("0::/system.slice/h.service\n", "system.slice/h.service/memory.max", "1048576\n", MIB),
-        ("0::/system.slice/h.service\n", "system.slice/memory.max", "1048576\n", MIB),
-        ("0::/elsewhere\n", "system.slice/memory.max", "1048576\n", None),
-        ("4:cpu,memory:/a/b\n", "memory/a/memory.limit_in_bytes", "1048576\n", MIB),
-        ("4:cpu:/a\n", "memory/a/memory.limit_in_bytes", "1048576\n", None),
-        ("0::/\n", "memory.max", "max\n", None),
-        ("0::/\n", "memory/memory.limit_in_bytes", "9223372036854771712\n", None),
-        ("0::/\n", "memory.max", "", None),
-    ],
-)
-def test_a_cgroup_limit_counts_if_it_is_below_the_machines_memory(
-    tmp_path: Path, membership: str, file: str, text: str, expected: int | None
-) -> None:
-    machine = available_bytes(tmp_path / "missing", tmp_path / "missing")
-    assert machine == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    member = tmp_path / "cgroup"
-    member.write_text(membership)
-    limit = tmp_path / "root" / file
-    limit.parent.mkdir(parents=True)
-    limit.write_text(text)
-    assert available_bytes(member, tmp_path / "root") == (expected or machine)

@@ -6,6 +6,7 @@ as its condition holds, and fails with a sentence that names it when the deadlin
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -30,3 +31,12 @@ def wait_for(probe: Callable[[], T | None], deadline_s: float, what: str) -> T:
         if is_late:
             raise AssertionError(f"waited {deadline_s:g} s for {what}")
         time.sleep(POLL_S)
+
+
+async def until(is_so: Callable[[], object], what: str, deadline_s: float = 10.0) -> None:
+    """As ``wait_for``, for a test that is itself in the event loop."""
+    for _ in range(int(deadline_s / POLL_S)):
+        if is_so():
+            return
+        await asyncio.sleep(POLL_S)
+    raise AssertionError(f"waited {deadline_s:g} s in vain for {what}")

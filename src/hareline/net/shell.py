@@ -4,6 +4,9 @@ Back-pressure in both directions ends here. Out: when the transport's buffer pas
 mark the connection is told, and its consumers stop until it has drained. In: reading pauses while
 any reason for it stands (an alarm blocks the connection; the broker's dispatch or its store is
 behind and this connection publishes; the client does not read what it asked for).
+
+``net.listener`` makes one for each accepted socket. Invariant: from ``connection_lost`` on nothing
+is written, and the connection is referred to no more.
 """
 
 from __future__ import annotations
@@ -11,27 +14,25 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context, Transport
-
-if TYPE_CHECKING:
-    from hareline.net.listener import Pacing
+from hareline.net.pacing import Paced, Pacing
 
 # Replies, returns and confirms are not subject to credit. A client that asks for more of them than
 # this without reading any is not read from until it does.
 UNREAD_OUTPUT_MAX: Final = 16
 # How long a client may take to close its end after the last frame.
 LINGER_S: Final = 5.0
-# A publisher that brings no more than this at a time is no flood, and need not wait for others'.
+# A publisher that brings no more than this at a time is no flood, and need not wait for others.
 LITTLE_BYTES: Final = 4096
-# With more than this missing of a frame, a message comes that the large read buffer is for.
+# If more than this is missing of a frame, a large message is coming: use the large read buffer.
 LARGE_FRAME_BYTES: Final = 32_768
 
 
-class ConnectionShell(asyncio.BufferedProtocol, Transport):
-    """``write_high_bytes``: when the transport counts as full. ``product``: see ``Transport``."""
+class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
+    """``write_high_bytes``: octets that fill the transport. ``product``: see ``Transport``."""
 
     __slots__ = (
         "_buffer",
@@ -59,6 +60,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport):
         self._pacing = pacing
         self._write_high_bytes = write_high_bytes
         self._product = product
+        self._connection: Connection | None = None  # from connection_made to connection_lost
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._peer: tuple[str, int] = ("", 0)
@@ -80,44 +82,50 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport):
         self._connection = Connection(self._context, self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        pacing = self._pacing
-        if self._connection.missing_bytes > LARGE_FRAME_BYTES:
+        pacing, connection = self._pacing, self._connection
+        if connection is not None and connection.missing_bytes > LARGE_FRAME_BYTES:
             self._buffer = pacing.large_buffer
         else:
             self._buffer = pacing.read_buffer
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        buffer = self._buffer
+        buffer, connection = self._buffer, self._connection
         self.received_bytes += nbytes
+        if connection is None:
+            return
         try:
-            self._connection.receive(bytes(buffer[:nbytes]))
+            connection.receive(bytes(buffer[:nbytes]))
         except Exception as error:
-            self._connection.on_bug(error)
+            connection.on_bug(error)
         turn = self._context.turn
         if nbytes == len(buffer) or (
             turn.is_behind
             and (nbytes > LITTLE_BYTES or turn.is_store_behind)
-            and self._connection.has_published
+            and connection.has_published
         ):
             self._pacing.pause(self)
 
     def pause_writing(self) -> None:
-        self._connection.on_socket_full()
+        if self._connection is not None:
+            self._connection.on_socket_full()
 
     def resume_writing(self) -> None:
         if self._is_choked:
             self._is_choked = False
             self._update_reading()
-        self._connection.on_socket_drained()
+        if self._connection is not None:
+            self._connection.on_socket_drained()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._pacing.forget(self)
         self._transport = None
         if self._linger is not None:
             self._linger.cancel()
-        self._connection.on_link_lost(getattr(exc, "strerror", None) or str(exc or ""))
-        del self._connection  # it refers to us, and must not need the garbage collector
+        # the connection refers to us, and must be freed without the garbage collector
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.on_link_lost(getattr(exc, "strerror", None) or str(exc or ""))
 
     # --------------------------------------------------- from the protocol side
 
@@ -166,7 +174,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport):
         """Send what is written and an end of stream, then wait for the client to close.
 
         Closing a socket that holds unread octets resets it, and the reset may overtake close-ok on
-        its way to a client that had more to say. What still comes is read and dropped.
+        its way to a client that had more to send. What still comes is read and dropped.
         """
         transport = self._transport
         if transport is None or transport.is_closing() or self._linger is not None:
@@ -198,10 +206,10 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport):
 
     @property
     def publishes(self) -> bool:
-        return self._connection.has_published
+        return self._connection is not None and self._connection.has_published
 
     def set_behind(self, is_behind: bool) -> None:
-        """The broker's dispatch or its store is behind: publishers wait at their sockets."""
+        """Stop reading while the broker's dispatch or its store is behind, or read again."""
         self._is_behind = is_behind
         self._update_reading()
 

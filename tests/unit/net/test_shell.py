@@ -1,0 +1,320 @@
+"""The shell of a connection, over a transport that only remembers what is asked of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from pamqp import body, commands, frame, header, heartbeat
+
+from hareline import events
+from hareline.amqp.connection import Connection
+from hareline.net import shell as shell_module
+from hareline.net.pacing import Pacing
+from hareline.net.shell import LARGE_FRAME_BYTES, LITTLE_BYTES, UNREAD_OUTPUT_MAX, ConnectionShell
+from hareline.wire.constants import PROTOCOL_HEADER
+from tests.support.waiting import until
+from tests.unit.amqp.peer import SteppedBroker
+
+HIGH_BYTES = 1000
+
+
+class FakeTransport(asyncio.Transport):
+    """A socket of which a test says how much waits in it; it closes when it is told to."""
+
+    def __init__(self, peer: tuple[Any, ...] | None = ("127.0.0.1", 40000)) -> None:
+        super().__init__({"peername": peer})
+        self.written = b""
+        self.waiting_bytes = 0
+        self.high: int | None = None
+        self.calls: list[str] = []
+        self.eof_error: OSError | None = None
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.high = high
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting_bytes
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return "abort" in self.calls
+
+    def pause_reading(self) -> None:
+        self.calls.append("pause")
+
+    def resume_reading(self) -> None:
+        self.calls.append("resume")
+
+    def write_eof(self) -> None:
+        self.calls.append("eof")
+        if self.eof_error is not None:
+            raise self.eof_error
+
+    def abort(self) -> None:
+        self.calls.append("abort")
+
+
+class Stand:
+    """One shell of a broker that is stepped by hand."""
+
+    def __init__(self) -> None:
+        self.broker = SteppedBroker()
+        self.pacing = Pacing(self.broker.turn)
+        self.shell = ConnectionShell(self.broker.context, self.pacing, HIGH_BYTES, "a product")
+        self.transport = FakeTransport()
+
+    def connect(self) -> None:
+        self.shell.connection_made(self.transport)
+
+    def receive(self, octets: bytes) -> None:
+        """As the event loop does: into the buffer, and then by its count."""
+        buffer = self.shell.get_buffer(-1)
+        buffer[: len(octets)] = octets
+        self.shell.buffer_updated(len(octets))
+
+    def finish_turns(self) -> None:
+        while self.broker.scheduled:
+            self.broker.scheduled.pop(0)()
+
+    @property
+    def codes(self) -> list[str]:
+        return [event.code for event, _ in self.broker.reports]
+
+
+@pytest_asyncio.fixture
+async def stand() -> AsyncIterator[Stand]:
+    stand = Stand()
+    stand.connect()
+    yield stand
+    stand.shell.connection_lost(None)
+
+
+def opened(stand: Stand) -> None:
+    """The handshake, as far as an open connection with channel 1."""
+    stand.receive(PROTOCOL_HEADER)
+    for method in (
+        commands.Connection.StartOk({}, "PLAIN", "\0guest\0guest", "en_US"),
+        commands.Connection.TuneOk(2047, 131_072, 0),
+        commands.Connection.Open("/"),
+    ):
+        stand.receive(frame.marshal(method, 0))
+        stand.finish_turns()
+    stand.receive(frame.marshal(commands.Channel.Open(), 1))
+    stand.finish_turns()
+    stand.transport.calls.clear()
+
+
+def publish_octets(content: bytes) -> bytes:
+    return b"".join(
+        [
+            frame.marshal(commands.Basic.Publish(exchange="", routing_key="nowhere"), 1),
+            frame.marshal(header.ContentHeader(0, len(content), commands.Basic.Properties()), 1),
+            frame.marshal(body.ContentBody(content), 1),
+        ]
+    )
+
+
+# ----------------------------------------------------------------------- who is there
+
+
+async def test_what_is_read_goes_to_the_connection_and_its_answer_to_the_socket(
+    stand: Stand,
+) -> None:
+    stand.receive(PROTOCOL_HEADER)
+    stand.finish_turns()
+    _, channel, start = frame.unmarshal(stand.transport.written)
+    assert (channel, start.name) == (0, "Connection.Start")
+    assert stand.transport.high == HIGH_BYTES
+    assert stand.shell.received_bytes == len(PROTOCOL_HEADER)
+    assert stand.shell.sent_bytes == len(stand.transport.written)
+
+
+@pytest.mark.parametrize(
+    ("peername", "peer", "host", "is_loopback"),
+    [
+        (("127.0.0.1", 4), "127.0.0.1:4", "127.0.0.1", True),
+        (("192.0.2.7", 4), "192.0.2.7:4", "192.0.2.7", False),
+        (("::1", 4, 0, 0), "[::1]:4", "::1", True),
+        (("::ffff:127.0.0.1", 4, 0, 0), "[::ffff:127.0.0.1]:4", "::ffff:127.0.0.1", True),
+        (("fe80::1%eth0", 4, 0, 2), "[fe80::1%eth0]:4", "fe80::1%eth0", False),
+        (None, "unknown", "", False),
+    ],
+)
+async def test_the_peer_is_named_as_the_system_knows_it(
+    peername: tuple[Any, ...] | None, peer: str, host: str, is_loopback: bool
+) -> None:
+    stand = Stand()
+    stand.transport = FakeTransport(peername)
+    stand.connect()
+    shell = stand.shell
+    assert (shell.peer, shell.host, shell.is_loopback) == (peer, host, is_loopback)
+    assert shell.product == "a product"
+    shell.connection_lost(None)
+
+
+async def test_a_bug_closes_this_connection_and_is_reported(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise LookupError("a bug")
+
+    opened(stand)
+    monkeypatch.setattr(Connection, "receive", fail)
+    stand.receive(b"\x08")
+    stand.finish_turns()
+    assert events.BROKER_FAILED.code in stand.codes
+    assert b"INTERNAL_ERROR" in stand.transport.written
+
+
+async def test_a_large_frame_is_read_into_the_large_buffer(stand: Stand) -> None:
+    opened(stand)
+    pacing = stand.pacing
+    assert stand.shell.get_buffer(-1) is pacing.read_buffer
+    octets = publish_octets(bytes(LARGE_FRAME_BYTES + 1000))
+    stand.receive(octets[:200])
+    assert stand.shell.get_buffer(-1) is pacing.large_buffer
+    stand.receive(octets[200:])
+    assert stand.shell.get_buffer(-1) is pacing.read_buffer
+
+
+# ------------------------------------------------------------------- when not to read
+
+
+async def test_reading_stops_while_an_alarm_or_the_broker_asks_for_it(stand: Stand) -> None:
+    shell, calls = stand.shell, stand.transport.calls
+    shell.pause_reading()
+    shell.set_behind(True)
+    assert (calls, shell.is_reading) == (["pause"], False)
+    shell.resume_reading()
+    assert calls == ["pause"]
+    shell.set_behind(False)
+    assert (calls, shell.is_reading) == (["pause", "resume"], True)
+
+
+async def test_a_client_that_does_not_read_is_not_read_until_it_does(stand: Stand) -> None:
+    shell, transport = stand.shell, stand.transport
+    transport.waiting_bytes = UNREAD_OUTPUT_MAX * HIGH_BYTES
+    shell.write(b"x")
+    assert shell.is_reading
+    transport.waiting_bytes += 1
+    shell.write(b"x")
+    shell.write(b"x")
+    assert transport.calls == ["pause"]
+    shell.resume_writing()
+    shell.resume_writing()
+    assert transport.calls == ["pause", "resume"]
+
+
+async def test_a_read_that_fills_the_buffer_waits_for_the_end_of_the_turn(stand: Stand) -> None:
+    opened(stand)
+    beat = frame.marshal(heartbeat.Heartbeat(), 0)
+    count = len(stand.pacing.read_buffer) // len(beat)
+    stand.receive(beat * count)
+    rest = len(stand.pacing.read_buffer) - count * len(beat)
+    assert stand.shell.is_reading is (rest > 0)
+    stand.receive(bytes(len(stand.pacing.read_buffer)))
+    assert not stand.shell.is_reading
+
+
+@pytest.mark.parametrize(
+    ("body_bytes", "is_store_behind", "waits"),
+    [(10, False, False), (10, True, True), (LITTLE_BYTES, False, True)],
+)
+async def test_a_publisher_waits_while_the_broker_is_behind_unless_it_brings_little(
+    stand: Stand, body_bytes: int, is_store_behind: bool, waits: bool
+) -> None:
+    opened(stand)
+    turn = stand.broker.turn
+    turn.is_behind, turn.is_store_behind = True, is_store_behind
+    stand.receive(frame.marshal(heartbeat.Heartbeat(), 0))
+    assert stand.shell.is_reading  # it has published nothing yet
+    stand.receive(publish_octets(bytes(body_bytes)))
+    assert stand.shell.publishes
+    assert stand.shell.is_reading is not waits
+
+
+# -------------------------------------------------------------------------- the end
+
+
+async def test_a_close_sends_an_end_of_stream_and_waits_for_the_client(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell_module, "LINGER_S", 0.001)
+    stand.shell.pause_reading()
+    stand.shell.close()
+    stand.shell.close()
+    assert stand.transport.calls == ["pause", "resume", "eof"]
+    await until(lambda: "abort" in stand.transport.calls, "the end of its patience")
+
+
+async def test_a_close_of_a_socket_that_is_gone_drops_it(stand: Stand) -> None:
+    stand.transport.eof_error = OSError(107, "not connected")
+    stand.shell.close()
+    assert stand.transport.calls == ["eof", "abort"]
+
+
+async def test_nothing_is_written_to_a_socket_that_closes_or_is_gone(stand: Stand) -> None:
+    stand.shell.abort()
+    stand.shell.write(b"late")
+    stand.shell.set_behind(True)
+    assert (stand.transport.written, stand.transport.calls) == (b"", ["abort"])
+    stand.shell.connection_lost(None)
+    for late in (stand.shell.abort, stand.shell.close, stand.shell.pause_reading):
+        late()
+    stand.shell.write(b"late")
+    assert (stand.transport.written, stand.transport.calls) == (b"", ["abort"])
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        lambda shell: shell.pause_writing(),
+        lambda shell: shell.resume_writing(),
+        lambda shell: shell.buffer_updated(5),
+        lambda shell: shell.connection_lost(None),
+        lambda shell: shell.get_buffer(-1),
+    ],
+)
+async def test_a_late_call_of_the_event_loop_does_nothing(
+    stand: Stand, late: Callable[[ConnectionShell], object]
+) -> None:
+    opened(stand)
+    stand.shell.connection_lost(ConnectionResetError(104, "Connection reset by peer"))
+    before = list(stand.codes)
+    late(stand.shell)
+    assert stand.codes == before
+    assert not stand.shell.publishes
+
+
+async def test_the_end_of_a_link_is_told_with_its_reason(stand: Stand) -> None:
+    opened(stand)
+    stand.shell.connection_lost(ConnectionResetError(104, "Connection reset by peer"))
+    event, fields = stand.broker.reports[-1]
+    assert event is events.CONNECTION_LOST
+    assert fields["reason"] == "Connection reset by peer"
+    assert not stand.broker.context.connections
+
+
+async def test_the_connection_is_freed_without_the_collector() -> None:
+    def connections() -> int:
+        return sum(type(each) is Connection for each in gc.get_objects())
+
+    gc.disable()
+    try:
+        before = connections()
+        stand = Stand()
+        stand.connect()
+        opened(stand)
+        assert connections() == before + 1
+        stand.shell.connection_lost(None)
+        stand.finish_turns()
+        assert connections() == before
+    finally:
+        gc.enable()

@@ -1,9 +1,10 @@
 """glibc's malloc, told that a broker allocates and frees large blocks all the time.
 
 By default each body above 128 KiB is a mapping of its own, and freed memory at the top of the heap
-goes back to the system at once, so that every large message pays for its page faults again. Kept
-instead, it halves the cost of 1 MiB bodies (benchmarks: autoack_1x1_1MiB). What is kept is given
-back before memory use is held against the watermark. On other C libraries nothing is done.
+goes back to the system at once, so every large message pays for its page faults again. Keeping it
+halves the cost of 1 MiB bodies (benchmarks: autoack_1x1_1MiB). ``daemon`` sets this at the start,
+and ``net.memory`` gives kept memory back before it compares memory use with the watermark. With
+other C libraries nothing is done.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MAPPING_BYTES: Final = 33_554_432  # from here on a block is a mapping of its ow
 
 
 def keep_freed_memory() -> bool:
-    """Set glibc's thresholds for the whole process; False where there is no glibc."""
+    """Set glibc's thresholds for the whole process; False if there is no glibc or it refuses."""
     library = _glibc()
     if library is None:
         return False

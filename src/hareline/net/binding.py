@@ -1,8 +1,9 @@
-"""Sockets for the addresses of the settings, bound before anything else is done.
+"""Sockets for the addresses of the settings, bound before the broker does anything else.
 
-``server`` binds all of them first, so that an address this machine does not have, or that another
-program has, is named before the journal is read; ``net.listener`` and ``management.listener``
+``server`` binds all of them first, so an address that this machine does not have, or that another
+program uses, is reported before the journal is read. ``net.listener`` and ``management.listener``
 listen on them once there is something to serve. Until then the system refuses connections.
+Invariant: after an error no socket is left open.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ class Address(NamedTuple):
 
 
 async def bind_all(addresses: Sequence[Address]) -> list[list[socket.socket]]:
-    """The sockets of each address: several for a name that stands for several.
+    """The sockets of each address; a host name may stand for several.
 
-    Raises ListenError with what is wrong with each of them; no socket is left open then.
+    Raises ListenError with all addresses that cannot be bound.
     """
     bound: list[list[socket.socket]] = []
     problems: list[tuple[str, str]] = []
@@ -42,7 +43,7 @@ async def bind_all(addresses: Sequence[Address]) -> list[list[socket.socket]]:
                 bound.append(await _bind(address))
             except OSError as error:
                 problems.append(_problem(address, error))
-            except UnicodeError:  # no name that could be looked up
+            except UnicodeError:  # such a name cannot be looked up
                 text = f"cannot listen on {address}: not a host name"
                 problems.append((f"{address.table}.bind", text))
         if problems:
@@ -54,14 +55,14 @@ async def bind_all(addresses: Sequence[Address]) -> list[list[socket.socket]]:
 
 
 def close_all(bound: Sequence[Sequence[socket.socket]]) -> None:
-    """Also those that are listened on or closed already."""
+    """Close all of them, also those that are listened on or closed already."""
     for sockets in bound:
         for each in sockets:
             each.close()
 
 
 def listen_error(address: Address, error: OSError) -> ListenError:
-    """What is to be raised where the system refuses to listen on a bound socket."""
+    """The error for a bound socket on which the system refuses to listen."""
     return ListenError([_problem(address, error)])
 
 
@@ -92,7 +93,7 @@ def _bound(family: int, kind: int, protocol: int, target: tuple[Any, ...]) -> so
     created = socket.socket(family, kind, protocol)
     try:
         created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:  # IPv4 has a socket of its own, if it is asked for
+        if family == socket.AF_INET6:  # IPv4 gets a socket of its own, if asked for
             created.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         created.setblocking(False)
         created.bind(target)

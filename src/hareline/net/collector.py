@@ -1,9 +1,10 @@
 """The garbage collector, kept off the message path.
 
-Messages and entries are freed by reference counts; they are in no cycles. Yet each is an object the
-collector would look at, and a full collection over a million of them stops the broker for a second.
-So automatic collection is off, what exists after start is frozen, and cycles (ended connections and
-channels) are collected from a timer while queues are shallow. While they are deep, a cycle waits.
+Messages and entries are freed by reference counts; they are in no cycles. Yet the collector would
+look at each of them, and a full collection over a million objects stops the broker for a second. So
+automatic collection is off, what exists after the start is frozen, and cycles (ended connections
+and channels) are collected from a timer while queues are shallow. While queues are deep, cycles
+wait. ``daemon`` starts and stops it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SHALLOW_ENTRIES_MAX: Final = 50_000
 
 
 class IdleCollector:
-    """Takes the collector over between ``start`` and ``stop``.
+    """Runs the collector from a timer between ``start`` and ``stop``.
 
     ``count_entries`` gives the number of entries in all queues.
     """
@@ -35,7 +36,7 @@ class IdleCollector:
         self._arm()
 
     def stop(self) -> None:
-        """The process ends: no collection looks at millions of entries that go with it anyway."""
+        """The process ends: keep the collector from millions of entries that end with it anyway."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,8 +1,8 @@
 """How much room the disk of the data directory has, and the alarm when it is too little.
 
-``server`` starts the watch; the twin of ``net.memory``. Two things set the one alarm "disk": free
-space below the watermark, which is looked at every now and then, and the store, when the system
-refuses it room for its next segment. It is cleared when neither is the case.
+``server`` starts the watch; ``net.memory`` is the same for memory. The alarm "disk" has two
+reasons: free space below the watermark, which is checked at intervals, and a store that the system
+refuses room for its next segment. It is cleared when neither holds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLEAR_MULTIPLE: Final = 1.05
 
 
 class DiskSpace(NamedTuple):
-    """Of the file system: what an ordinary user may still write, and the size of all of it."""
+    """Of a file system: what an ordinary user may still write, and its whole size."""
 
     free_bytes: int
     total_bytes: int
@@ -60,7 +60,7 @@ class DiskWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Look now, and from now on. Raises OSError where the directory cannot be looked at."""
+        """Check now and at intervals. Raises OSError if the free space cannot be read."""
         self.check(disk_space(self._directory).free_bytes)
         self._arm()
 
@@ -73,7 +73,7 @@ class DiskWatch:
             self._timer = None
 
     def _tick(self) -> None:
-        # Where the directory cannot be looked at, the store will say what is wrong with it.
+        # If the free space cannot be read, the store will say what is wrong with the directory.
         with suppress(OSError):
             self.check(disk_space(self._directory).free_bytes)
         self._arm()
@@ -85,7 +85,7 @@ class DiskWatch:
         self._renew(free)
 
     def on_store_full(self, is_full: bool) -> None:
-        """The store has no room for what comes next, or has it again."""
+        """The store has no room for its next segment, or has it again."""
         self._is_store_full = is_full
         free = 0
         with suppress(OSError):

@@ -1,9 +1,9 @@
 """SCRAM keys of the passwords in the settings, derived while the broker already serves.
 
-Each takes a millisecond or so of pure computing, in which nothing else could happen on the event
-loop, and a thousand users are no reason to start a second later. So they are derived one after the
-other in a thread, which gives up the interpreter lock for that. ``server`` starts it at the start
-and after a reload; logins that come sooner derive their own (``auth.users``).
+Each takes about a millisecond of pure computing, which would block the event loop, and a thousand
+users should not delay the start by a second. So they are derived one after the other in a thread,
+which releases the interpreter lock meanwhile. ``server`` starts it at the start and after a reload;
+a login that comes sooner derives its own (``auth.users``).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class KeyMaker:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Derive whatever is still to be derived; one that is at it takes in what was added."""
+        """Derive the keys that are missing; a derivation that runs takes in what was added."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._derive_all())
 
     def stop(self) -> None:
-        """Leave it at those there are."""
+        """Derive no more keys."""
         if self._task is not None:
             self._task.cancel()
             self._task = None

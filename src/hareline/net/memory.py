@@ -1,7 +1,7 @@
 """How much memory this process uses and may use, and the alarm when it is too much.
 
-``server`` starts the watch. Linux tells both through /proc and the cgroup files; elsewhere only the
-peak of use is known, which errs on the side of blocking publishers.
+``server`` starts the watch. Linux tells both by /proc and the cgroup files; elsewhere only the peak
+of use is known, which errs on the side of blocking publishers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLEAR_SHARE: Final = 0.95
 
 
 def used_bytes() -> int:
-    """Resident memory of this process."""
+    """Resident memory of this process in bytes."""
     try:
         pages = int(_STATM.read_text().split()[1])
     except OSError:
@@ -39,8 +39,8 @@ def used_bytes() -> int:
 def available_bytes(membership_file: Path = _MEMBERSHIP, cgroup_root: Path = _CGROUP_ROOT) -> int:
     """What this process may use at most: the machine's memory, or a lower limit of its cgroups.
 
-    A limit may stand at the process's own cgroup or at any above it, in version 2 (memory.max) or
-    1 (memory.limit_in_bytes); inside a container the own one appears as the root.
+    The process's own cgroup or any above it may have a limit, in version 2 (memory.max) or 1
+    (memory.limit_in_bytes); inside a container the own one appears as the root.
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = [_limit_in(file) for file in _limit_files(membership_file, cgroup_root)]
@@ -70,7 +70,7 @@ def _limit_files(membership_file: Path, cgroup_root: Path) -> Iterator[Path]:
 
 
 def _limit_in(file: Path) -> int | None:
-    """The limit, None for no file or "max"; version 1 says a huge number for none."""
+    """The limit; None for no file or "max". Version 1 has a huge number for no limit."""
     try:
         text = file.read_text().strip()
     except OSError:
@@ -81,8 +81,9 @@ def _limit_in(file: Path) -> int | None:
 class MemoryWatch:
     """Sets the memory alarm above ``watermark_bytes`` and clears it below 95 % of that.
 
-    ``on_pressure`` is called when ``spool_share`` of the watermark is passed: upwards (True), or
-    down to 95 % of that. It is a lesser alarm, upon which contents leave memory. 1 is for none.
+    ``on_pressure`` is a lesser alarm, upon which contents leave memory: it is called with True when
+    memory use passes ``spool_share`` of the watermark, and with False when it falls below 95 % of
+    that. A share of 1 turns it off. The three values may be changed while the watch runs.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class MemoryWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Look now, and from now on."""
+        """Check now and at intervals."""
         self._tick()
 
     def _arm(self) -> None:
@@ -126,7 +127,7 @@ class MemoryWatch:
         self._arm()
 
     def check(self, used: int) -> None:
-        """Compare ``used`` bytes with both marks."""
+        """Compare ``used`` bytes with the watermark and the share of it."""
         if self._on_pressure is not None:
             mark = self.watermark_bytes * self.spool_share
             is_high = used > (mark * CLEAR_SHARE if self._is_pressed else mark)

@@ -1,7 +1,7 @@
 """``hareline.clock.Timers`` on an event loop: what the queues' timers run on in the server.
 
-The end of a turn is called from here too, so that both are stopped in one place: what a queue does
-after the store is closed would never get to the disk.
+The end of a turn is called from here as well, so that both are stopped in one place: what a queue
+does after the store is closed would never reach the disk.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class LoopTimers:
         self._loop.call_soon(self._run_soon, callback)
 
     def stop_timers(self) -> None:
-        """No timer calls back any more, whenever it was or will be set; ``call_soon`` does."""
+        """Silence all timers, also those set later; ``call_soon`` goes on."""
         self._rings = False
 
     def stop(self) -> None:
-        """Nothing is called any more."""
+        """Call nothing any more."""
         self._rings = False
         self._has_stopped = True
 

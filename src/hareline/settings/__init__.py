@@ -1,34 +1,23 @@
-"""Settings: the options (``options``), where their values come from (``sources``), and what is
-written about them (``reference``).
+"""Settings: the options, where their values come from (``sources``), and their ``reference``.
 
 The CLI and the server use them; every layer below is handed plain values.
 """
 
 from __future__ import annotations
 
+from hareline.settings.access import Auth, Permission, User
+from hareline.settings.network import FurtherListener, Identity, Limits, Listener, Management
 from hareline.settings.options import (
-    Auth,
-    Disk,
-    FurtherListener,
-    Identity,
-    Journal,
-    Limits,
-    Listener,
     Log,
-    Management,
-    Memory,
-    Permission,
     Settings,
     Shutdown,
-    Storage,
-    User,
-    VirtualHost,
     changed_options,
     leaf_options,
-    reload_of,
     restart_options,
     value_of,
 )
+from hareline.settings.resources import Disk, Journal, Memory, Storage
+from hareline.settings.section import reload_of
 from hareline.settings.sources import (
     Flag,
     Reading,
@@ -37,6 +26,7 @@ from hareline.settings.sources import (
     read_settings,
     variable_of,
 )
+from hareline.settings.vhosts import VirtualHost
 
 __all__ = [
     "Auth",

@@ -1,5 +1,5 @@
 """What is written about the options: the annotated sample file, the tables of the documentation,
-the help of a flag. All of it comes from the declarations in ``settings.options``.
+the help of a flag. All of it comes from the declarations of the options.
 
 The CLI calls ``sample`` and ``option_help``; ``make reference`` writes config/hareline.toml and the
 tables of docs/configuration.md with it, and the tests hold both files to it. Invariant:
@@ -20,7 +20,8 @@ from annotated_types import Ge, Gt, Le
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from hareline.settings.options import Section, Settings, leaf_options, reload_of
+from hareline.settings.options import Settings, leaf_options
+from hareline.settings.section import Section, reload_of
 from hareline.settings.sources import variable_of
 from hareline.settings.values import InWords
 

@@ -27,20 +27,16 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from hareline.errors import ConfigurationError
-from hareline.settings.options import (
-    INCONSISTENT,
-    Section,
-    Settings,
-    leaf_options,
-    mismatch_details,
-)
+from hareline.settings.options import Settings, leaf_options, mismatch_details
+from hareline.settings.problems import INCONSISTENT
+from hareline.settings.section import Section
 
 ENVIRONMENT_PREFIX: Final = "HARELINE_"
 CONFIG_VARIABLE: Final = "HARELINE_CONFIG"
 STATE_VARIABLE: Final = "STATE_DIRECTORY"
 
 # Kubernetes announces a service called "hareline" to every pod of its namespace with variables of
-# these names. They are no options of ours, and a broker must not refuse to start over them.
+# these names. They are not options, and a broker must not refuse to start because of them.
 _SERVICE_LINK: Final = re.compile(
     r"HARELINE(_[A-Z0-9_]+)?_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?"
     r"|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
@@ -55,7 +51,7 @@ _TOML_POSITION: Final = re.compile(r"\s*\(at (.+)\)$")
 # What may be wrong only because a part of the file could not be read.
 _OF_THE_WHOLE: Final = {"missing", INCONSISTENT}
 
-# What pydantic says in its own words and we can say in the operator's.
+# What pydantic says in its own words and can be said in the operator's.
 _PLAIN_WORDS: Final = {
     "missing": "this option should be given",
     "model_type": "Input should be a table",
@@ -87,7 +83,7 @@ class Reading:
     overridden: Sequence[str]
 
     def origin_of(self, option: str) -> str:
-        """Who set it: flag, variable or file; empty for a default."""
+        """The flag, variable or file that set the option; empty for a default."""
         name = option.partition("[")[0]
         in_file = str(self.path) if name in self.file_options else ""
         return self.origins.get(name, in_file)
@@ -96,14 +92,14 @@ class Reading:
 def load_settings(
     path: Path | None, environ: Mapping[str, str], flags: Sequence[Flag] = ()
 ) -> Settings:
-    """Settings alone; see ``read_settings``."""
+    """Only the settings of a ``Reading``; see ``read_settings``."""
     return read_settings(path, environ, flags).settings
 
 
 def read_settings(
     path: Path | None, environ: Mapping[str, str], flags: Sequence[Flag] = ()
 ) -> Reading:
-    """Read, lay over each other and validate; raises `ConfigurationError` with every problem.
+    """Settings of file, environment and flags; raises `ConfigurationError` with every problem.
 
     ``path`` None means no file; see `config_path` for what the environment says about it.
     """
@@ -140,7 +136,7 @@ def read_settings(
 
 
 def config_path(given: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """The file to read: the one given, else the one HARELINE_CONFIG names, else none."""
+    """The file to read: the one given, or the one that HARELINE_CONFIG names, or none."""
     if given is not None:
         return given
     named = environ.get(CONFIG_VARIABLE, "")
@@ -175,7 +171,7 @@ def _file_tree(path: Path, problems: list[str]) -> dict[str, Any]:
 
 
 def _tree_of_text(path: Path, text: str, problems: list[str]) -> dict[str, Any]:
-    """A faulty line is left out and the rest parsed again, so that all of them are named."""
+    """The text parsed; faulty lines are left out one after the other, so that each is named."""
     lines = text.replace("\r\n", "\n").split("\n")  # as tomllib counts them
     is_in_place = True
     for _ in range(_FAULTY_LINES_MAX):
@@ -219,7 +215,7 @@ def _split_position(text: str) -> tuple[str, str]:
 def _lay_state_directory(
     tree: dict[str, Any], origins: dict[str, str], environ: Mapping[str, str]
 ) -> None:
-    """What systemd made for a unit with StateDirectory=; several are separated by colons."""
+    """Use the directory that systemd made for StateDirectory=; the first, if there are several."""
     directory = environ.get(STATE_VARIABLE, "").partition(":")[0]
     if directory and "data_dir" not in tree:
         tree["data_dir"] = directory
@@ -286,7 +282,7 @@ def _sentences(
     default_origin: str,
     below: str = "",
 ) -> list[str]:
-    """One line for each thing wrong: where it was said, which option, what it should be."""
+    """One line for each problem: where it was said, which option, what it should be."""
     lines = []
     for detail in details:
         if detail["type"] == "default_factory_not_called":
@@ -304,7 +300,7 @@ def _sentences(
 
 
 def _as_given(place: Sequence[str | int], value: object) -> str:
-    """The offending value, where seeing it helps and it is no secret."""
+    """The offending value, if seeing it helps and it is not secret."""
     is_secret = place[:1] == ("users",)
     if is_secret or value is None or isinstance(value, dict | list | tuple):
         return ""

@@ -1,6 +1,6 @@
 """The types of option values: how text in a file becomes a size, a share, a name, a pattern.
 
-``settings.options`` alone uses them. Each raises with a sentence that completes
+Only the modules that declare options use them. Each raises with a sentence that completes
 "listener.port: ...", as pydantic's own messages do; none depends on another option.
 """
 

@@ -1,0 +1,162 @@
+"""Options of who may connect, how users prove who they are, and what they may do."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Self, get_args
+
+from pydantic import SecretStr, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from hareline.choices import HashingAlgorithm
+from hareline.settings.problems import UNKNOWN, problem, refuse, value_in
+from hareline.settings.section import Section, option
+from hareline.settings.values import Mechanisms, PermissionPattern, ScramKeys, ShortString
+
+PASSWORD_SALT_OCTETS: Final = 4
+
+
+class Auth(Section):
+    """How clients prove who they are. Users themselves are listed under [[users]]."""
+
+    mechanisms: Mechanisms = option(
+        ("PLAIN", "AMQPLAIN", "SCRAM-SHA-256"),
+        "SASL mechanisms that are offered, in this order. SCRAM-SHA-256 is left out while a "
+        "user could not log in with it.",
+    )
+    loopback_users: tuple[str, ...] = option(
+        ("guest",), "Users who may only connect from this machine.", reload="live"
+    )
+    failure_delay_s: float = option(
+        3.0,
+        "How long a refused connection is kept before its socket is dropped; slows guessing.",
+        reload="live",
+        ge=0,
+        le=60,
+    )
+
+
+class Permission(Section):
+    """What a user may do in one virtual host.
+
+    The patterns are searched for anywhere in a resource's name, so `^` and `$` matter; an empty
+    one permits nothing.
+    """
+
+    vhost: str = option(..., "Name of the virtual host.", reload="live")
+    configure: PermissionPattern = option(
+        "", "Names that may be declared and deleted.", reload="live"
+    )
+    write: PermissionPattern = option(
+        "", "Names that may be published to and bound.", reload="live"
+    )
+    read: PermissionPattern = option(
+        "", "Names that may be consumed from and bound to.", reload="live"
+    )
+
+
+class User(Section):
+    """Someone who may connect. Exactly one of `password` and `password_hash` is given; `scram` may
+    stand beside the latter, or in its place where every user can log in by SCRAM-SHA-256.
+    """
+
+    name: ShortString = option(..., "Name to log in with.", reload="live")
+    password: SecretStr | None = option(None, "The password itself.", reload="live")
+    password_hash: str | None = option(
+        None,
+        "Salt and digest in base64, as `hareline hash-password` prints.",
+        reload="live",
+        repr=False,
+    )
+    hashing: HashingAlgorithm = option(
+        "sha256", "Digest that `password_hash` was made with.", reload="live"
+    )
+    scram: ScramKeys = option(
+        None,
+        "Keys for SCRAM-SHA-256, as `hareline hash-password --scram` prints; a `password` needs "
+        "none.",
+        reload="live",
+        repr=False,
+    )
+    tags: tuple[str, ...] = option(
+        (),
+        "Roles: `impersonator` may publish under any user-id, the others matter to HTTP.",
+        reload="live",
+    )
+    permissions: tuple[Permission, ...] = option(
+        (), "Rights, one table per virtual host.", reload="live"
+    )
+
+    @property
+    def is_scram_safe(self) -> bool:
+        """True if any client can log in as this user by SCRAM; ``auth.users`` has the same rule."""
+        return is_scram_safe_in(self)
+
+    @field_validator("password")
+    @classmethod
+    def _is_not_empty(cls, value: SecretStr | None) -> SecretStr | None:
+        # An empty password would let in anybody who knows the name; RabbitMQ refuses it as well.
+        if value is not None and not value.get_secret_value():
+            raise PydanticCustomError("empty_password", "Password should not be empty")
+        return value
+
+    @model_validator(mode="after")
+    def _proves_itself_in_one_way(self) -> Self:
+        refuse(credential_problems(self))
+        return self
+
+
+class Credentials(NamedTuple):
+    """What a user proves who they are with; None for what is not given."""
+
+    password: object
+    password_hash: object
+    scram: object
+
+    @classmethod
+    def of(cls, user: object) -> Credentials | None:
+        """What a user gives; None if that is not known."""
+        found = cls(*(value_in(User, user, key) for key in cls._fields))
+        return None if UNKNOWN in found else found
+
+
+def credential_problems(user: object) -> Iterator[InitErrorDetails]:
+    """What is wrong with how a user proves who they are."""
+    given = Credentials.of(user)
+    if given is None:
+        return
+    if given.password is not None and given.scram is not None:
+        yield problem((), "scram should not be given beside password, which it is made of")
+    elif given.scram is None and (given.password is None) == (given.password_hash is None):
+        yield problem((), "Exactly one of password and password_hash should be given")
+    hashing = value_in(User, user, "hashing")
+    if isinstance(given.password_hash, str) and hashing in get_args(HashingAlgorithm):
+        yield from _hash_problems(given.password_hash, hashing)
+
+
+def _hash_problems(text: str, hashing: HashingAlgorithm) -> Iterator[InitErrorDetails]:
+    """The layout is RabbitMQ's: base64 of a 4-octet salt and the digest of salt and password."""
+    try:
+        length = len(base64.b64decode(text, validate=True))
+    except ValueError:  # also raised for characters that are not ASCII
+        yield problem(("password_hash",), "Input should be base64")
+        return
+    expected = PASSWORD_SALT_OCTETS + hashlib.new(hashing).digest_size
+    if length != expected:
+        message = "Input should hold {expected} octets for {hashing}, not {length}"
+        values = {"expected": expected, "hashing": hashing, "length": length}
+        yield problem(("password_hash",), message, **values)
+
+
+def is_scram_safe_in(user: object) -> bool:
+    """As ``User.is_scram_safe``, for a table that may not be valid."""
+    password = value_in(User, user, "password")
+    if isinstance(password, SecretStr):
+        password = password.get_secret_value()
+    has_keys = password is not None or value_in(User, user, "scram") is not None
+    texts = (value_in(User, user, "name"), password or "")
+    return has_keys and all(
+        text.isascii() and text.isprintable() for text in texts if isinstance(text, str)
+    )

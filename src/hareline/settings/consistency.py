@@ -1,0 +1,186 @@
+"""What has to fit together across tables: names, rights, mechanisms and ports.
+
+``settings.options`` calls ``mismatches`` for validated settings, and for a tree of JSON values in
+which something else is wrong, so that all problems are named at once. What concerns one table alone
+is checked where it is declared.
+
+Invariant: a check whose values are not all known finds no problem.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from pydantic_core import InitErrorDetails
+
+from hareline.settings.access import (
+    Auth,
+    Credentials,
+    Permission,
+    User,
+    credential_problems,
+    is_scram_safe_in,
+)
+from hareline.settings.network import FurtherListener, Listener, Management
+from hareline.settings.problems import below, known_in, problem, value_in
+from hareline.settings.section import Section
+from hareline.settings.vhosts import VirtualHost, prefetch_problems
+
+_SCRAM: Final = "SCRAM-SHA-256"
+EVERY_INTERFACE: Final = {"0.0.0.0": False, "::": True}  # whether it is of IPv6
+LOOPBACK_ADDRESSES: Final = {"127.0.0.1", "::1"}
+
+
+class Tables(NamedTuple):
+    """The tables of the file that are held against each other."""
+
+    listener: object
+    listeners: object
+    management: object
+    auth: object
+    vhosts: object
+    users: object
+
+    @classmethod
+    def of(cls, model: type[Section], settings: object) -> Tables:
+        """``model`` declares them, ``settings`` has their values."""
+        return cls(*(value_in(model, settings, key) for key in cls._fields))
+
+
+def mismatches(tables: Tables) -> Iterator[InitErrorDetails]:
+    """Everything that does not fit together, each at its place below the settings."""
+    vhosts, users = _entries(tables.vhosts), _entries(tables.users)
+    if not vhosts and isinstance(tables.vhosts, list | tuple):
+        yield problem(("vhosts",), "at least one virtual host should be listed")
+    for index, vhost in enumerate(vhosts):
+        yield from below(("vhosts", index), prefetch_problems(vhost))
+    for index, user in enumerate(users):
+        yield from below(("users", index), credential_problems(user))
+    yield from _repetitions("vhosts", VirtualHost, vhosts)
+    yield from _repetitions("users", User, users)
+    yield from _permission_problems(users, [known_in(VirtualHost, v, "name", str) for v in vhosts])
+    yield from _mechanism_problems(tables.auth, users)
+    yield from _port_problems(tables)
+
+
+def _entries(tables: object) -> Sequence[object]:
+    """The entries of a list of tables; none if it is no list."""
+    return tables if isinstance(tables, list | tuple) else ()
+
+
+def _repetitions(
+    key: str, model: type[Section], tables: Sequence[object]
+) -> Iterator[InitErrorDetails]:
+    seen: set[str] = set()
+    for index, table in enumerate(tables):
+        name = known_in(model, table, "name", str)
+        if name is None:
+            continue
+        if name in seen:
+            message = "'{name}' is already the name of another entry"
+            yield problem((key, index, "name"), message, name=name)
+        seen.add(name)
+
+
+def _permission_problems(
+    users: Sequence[object], vhost_names: Collection[str | None]
+) -> Iterator[InitErrorDetails]:
+    for index, user in enumerate(users):
+        seen: set[str] = set()
+        permissions = value_in(User, user, "permissions")
+        if not isinstance(permissions, list | tuple):
+            continue
+        for position, permission in enumerate(permissions):
+            vhost = known_in(Permission, permission, "vhost", str)
+            if vhost is None:
+                continue
+            place = ("users", index, "permissions", position, "vhost")
+            if vhost in seen:
+                yield problem(place, "'{name}' already has an entry", name=vhost)
+            elif vhost_names and vhost not in vhost_names and None not in vhost_names:
+                yield problem(place, "no virtual host '{name}' is listed", name=vhost)
+            seen.add(vhost)
+
+
+def _mechanism_problems(auth: object, users: Sequence[object]) -> Iterator[InitErrorDetails]:
+    """Users who cannot log in by any of the mechanisms that will be offered."""
+    mechanisms = value_in(Auth, auth, "mechanisms")
+    if not isinstance(mechanisms, list | tuple):
+        return
+    mechanisms = tuple(mechanisms)
+    others = [value_in(User, user, "name") for user in users if not is_scram_safe_in(user)]
+    for index, user in enumerate(users):
+        name = known_in(User, user, "name", str)
+        given = Credentials.of(user)
+        if name is None or given is None or given.password is not None:
+            continue
+        if mechanisms == (_SCRAM,) and given.scram is None:
+            message = "'{name}' needs it: SCRAM-SHA-256 is the only mechanism"
+            yield problem(("users", index, "scram"), message, name=name)
+        if given.password_hash is None and given.scram is not None:
+            place = ("users", index, "password_hash")
+            if _SCRAM not in mechanisms:
+                message = "'{name}' needs it: auth.mechanisms is without SCRAM-SHA-256"
+                yield problem(place, message, name=name)
+            elif others and mechanisms != (_SCRAM,):
+                message = (
+                    "'{name}' needs it: SCRAM-SHA-256 is not offered while '{other}' cannot use it"
+                )
+                yield problem(place, message, name=name, other=others[0])
+
+
+class _Claim(NamedTuple):
+    """An address that a listener asks for; ``place`` is that of its port."""
+
+    place: tuple[str | int, ...]
+    name: str
+    bind: str
+    port: int
+
+
+def _claims(tables: Tables) -> Iterator[_Claim]:
+    """The claim of each listener whose address is known."""
+    listeners: list[tuple[tuple[str | int, ...], str, type[Section], object]] = [
+        (("listener",), "listener", Listener, tables.listener)
+    ]
+    for index, further in enumerate(_entries(tables.listeners)):
+        name = f"listeners[{index}]"
+        listeners.append((("listeners", index), name, FurtherListener, further))
+    if value_in(Management, tables.management, "enabled") is True:
+        listeners.append((("management",), "management", Management, tables.management))
+    for place, name, model, table in listeners:
+        bind, port = known_in(model, table, "bind", str), known_in(model, table, "port", int)
+        if bind is not None and port is not None:
+            yield _Claim((*place, "port"), f"{name}.port", bind, port)
+
+
+def _port_problems(tables: Tables) -> Iterator[InitErrorDetails]:
+    """Ports that the system would refuse, because another listener has them on that address."""
+    claims = list(_claims(tables))
+    for index, claim in enumerate(claims):
+        for other in claims[:index]:
+            if claim.port == other.port != 0 and _share_addresses(claim.bind, other.bind):
+                message = "Input should differ from {other}, which is {port} too"
+                yield problem(claim.place, message, other=other.name, port=claim.port)
+                break
+
+
+def _share_addresses(one: str, other: str) -> bool:
+    """True if two values of ``bind`` mean a common interface, as far as the texts say."""
+    if one == other:
+        return True
+    for bind, elsewhere in ((one, other), (other, one)):
+        if bind in EVERY_INTERFACE:
+            return EVERY_INTERFACE[bind] == (":" in elsewhere) or not _is_address(elsewhere)
+    return "localhost" in (one, other) and bool({one, other} & LOOPBACK_ADDRESSES)
+
+
+def _is_address(bind: str) -> bool:
+    """True for an address, False for a name, which may stand for addresses of both families."""
+    try:
+        ipaddress.ip_address(bind)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,67 @@
+"""Options of a virtual host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, Self
+
+from pydantic import model_validator
+from pydantic_core import InitErrorDetails
+
+from hareline.settings.problems import known_in, problem, refuse
+from hareline.settings.section import Section, option
+from hareline.settings.values import ShortString
+
+
+class VirtualHost(Section):
+    """A name space of exchanges and queues, with its own permissions."""
+
+    name: ShortString = option(..., "Name, as clients give it when they connect.", reload="live")
+    max_connections: int = option(
+        0, "Open connections of this virtual host; 0 means no limit.", reload="live", ge=0
+    )
+    max_queues: int = option(
+        0, "Queues of this virtual host; 0 means no limit.", reload="live", ge=0
+    )
+    default_dead_letter_exchange: str = option(
+        "",
+        "Exchange that takes the dead letters of queues that name none themselves, with the "
+        "routing key `queue.reason`; a topic exchange of this name is made if there is none. "
+        "Empty: they are dropped. In force for queues declared afterwards.",
+        reload="live",
+        max_length=255,
+    )
+    default_prefetch: int = option(
+        0,
+        "Messages that a consumer may have unacknowledged when its client has said nothing "
+        "(basic.qos, x-prefetch-count); 0 means no limit.",
+        reload="live",
+        ge=0,
+    )
+    prefetch_profile: Literal["none", "activemq"] = option(
+        "none",
+        "In place of `default_prefetch`, a default for each kind of queue; `activemq`: 1000, but "
+        "100 for the exclusive consumer of a durable queue, 32766 for a server-named auto-delete "
+        "queue, 500 for a browser.",
+        reload="live",
+    )
+    prefetch_max: int = option(
+        0,
+        "Upper bound of what a client may ask for, and of the defaults; a low one makes priorities "
+        "and other orders exact. 0 means no bound.",
+        reload="live",
+        ge=0,
+    )
+
+    @model_validator(mode="after")
+    def _has_one_default_prefetch(self) -> Self:
+        refuse(prefetch_problems(self))
+        return self
+
+
+def prefetch_problems(vhost: object) -> Iterator[InitErrorDetails]:
+    """A default prefetch beside a profile of defaults."""
+    profile = known_in(VirtualHost, vhost, "prefetch_profile", str)
+    if known_in(VirtualHost, vhost, "default_prefetch", int) and profile not in (None, "none"):
+        message = "Input should be 0 where prefetch_profile is '{profile}'"
+        yield problem(("default_prefetch",), message, profile=profile)

@@ -196,7 +196,7 @@ def test_every_code_of_a_log_message_that_a_page_names_exists() -> None:
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:
-    for page in sorted((ROOT / "docs").glob("*.md")):
+    for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]):
         text = page.read_text(encoding="utf-8")
         for target, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", text):
             path = (page.parent / target) if target else page

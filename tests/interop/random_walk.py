@@ -8,6 +8,8 @@ Left out is what RabbitMQ does by accident of its processes: a channel either co
 queue and under one tag, or gets; gets are settled one by one, and not requeued by a commit; a
 channel that fails has nothing unacked; two consumers of one queue have no prefetch; and no limit is
 shared by a channel.
+
+differs: process-order
 """
 
 from __future__ import annotations

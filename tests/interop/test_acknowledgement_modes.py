@@ -404,6 +404,7 @@ def test_a_producer_may_mix_the_modes(
 def test_flow_stops_a_channel_with_a_prefetch_and_lets_it_go_on(
     broker: BrokerUnderTest, channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
+    # differs: channel-flow
     if broker.is_foreign:
         pytest.skip("RabbitMQ answers channel.flow(active=false) with 540")
     publish(channel, jobs, *numbered(2 * QPID_PREFETCH))
@@ -426,6 +427,7 @@ def test_flow_stops_a_channel_with_a_prefetch_and_lets_it_go_on(
 def test_flow_stops_no_other_channel(
     broker: BrokerUnderTest, channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
 ) -> None:
+    # differs: channel-flow
     if broker.is_foreign:
         pytest.skip("RabbitMQ answers channel.flow(active=false) with 540")
     stopped = worker().start()

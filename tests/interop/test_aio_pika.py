@@ -319,6 +319,7 @@ async def test_prefetch_holds_back_until_acked(
 async def test_flow_pauses_deliveries(
     channel: AbstractChannel, queue: AbstractQueue, broker: BrokerUnderTest
 ) -> None:
+    # differs: channel-flow
     if broker.is_foreign:
         pytest.skip("RabbitMQ answers channel.flow(active=false) with 540")
     received: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()

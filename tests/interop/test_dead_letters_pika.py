@@ -204,6 +204,7 @@ def comparable(value: object) -> object:
 def by_recency_and_name(headers: Headers) -> Headers:
     """Before 3.13, RabbitMQ puts the latest death first and mixes up those before it."""
     latest, *others = headers["x-death"]
+    # differs: old-deaths
     others.sort(key=lambda death: (death["queue"], death["reason"]))
     return headers | {"x-death": [latest, *others]}
 
@@ -279,6 +280,7 @@ def test_a_delivery_limit_ends_in_the_dead_letter_queue(
     name: str, channel: BlockingChannel
 ) -> None:
     """RabbitMQ has it for quorum queues only; here also for these."""
+    # differs: delivery-limit
     dead = declare(channel, f"{name}-dead")
     work = declare(
         channel, name, dead_letter_exchange="", dead_letter_routing_key=dead, delivery_limit=2
@@ -313,6 +315,7 @@ def test_a_routing_key_that_no_message_could_have_is_refused(
     """RabbitMQ takes it, and closes the connection of whoever is to get the dead letter."""
     with pytest.raises(ChannelClosedByBroker, match="longer than 255 octets") as refusal:
         declare(channel, name, dead_letter_exchange="", dead_letter_routing_key="k" * 256)
+    # differs: dead-letter-key
     assert refusal.value.reply_code == 406
 
 

@@ -24,6 +24,7 @@ from tests.support.waiting import wait_for
 from .conftest import PikaConnect
 from .pika_calls import DELIVERY_DEADLINE_S, get_all, ready_count, receive
 
+# differs: plugins
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("only_hareline")]
 
 ROUNDING_S = 0.02  # wall time in milliseconds here and there, and timers of whole milliseconds
@@ -165,6 +166,7 @@ def test_a_mandatory_message_is_not_returned_while_it_is_delayed(
     channel: BlockingChannel, exchange: str
 ) -> None:
     channel.confirm_delivery()
+    # differs: delay-mandatory
     publish(channel, exchange, b"m", 50, mandatory=True)
     with pytest.raises(pika.exceptions.UnroutableError):
         publish(channel, exchange, b"m", None, mandatory=True)
@@ -174,6 +176,7 @@ def test_the_alternate_exchange_is_asked_at_its_time_and_no_earlier(
     channel: BlockingChannel, queue: str, name: str
 ) -> None:
     declare(channel, name, arguments={"alternate-exchange": "amq.fanout"})
+    # differs: delay-alternate
     channel.queue_bind(queue, "amq.fanout")
     start_s = time.monotonic()
     publish(channel, name, b"m", 150)

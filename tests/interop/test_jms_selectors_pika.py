@@ -19,6 +19,7 @@ from .pika_calls import get_all, receive
 if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel
 
+# differs: additions
 pytestmark = pytest.mark.usefixtures("only_hareline")
 
 SELECTOR = "x-filter-jms-selector"

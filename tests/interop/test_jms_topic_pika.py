@@ -28,6 +28,7 @@ TYPE = "x-jms-topic"
 
 @pytest.fixture(autouse=True)
 def _with_the_type(broker: BrokerUnderTest, connection: pika.BlockingConnection, name: str) -> None:
+    # differs: plugins
     if not broker.is_foreign:
         return
     trial = connection.channel()
@@ -41,6 +42,7 @@ def _with_the_type(broker: BrokerUnderTest, connection: pika.BlockingConnection,
 
 def selecting(term: str) -> dict[str, Any]:
     """The arguments of a binding as the client has them. RabbitMQ 3.10 insists on the dot."""
+    # differs: jms-dot
     return {"rjms_erlang_selector": f"{term}.", **VERSION}
 
 
@@ -113,6 +115,7 @@ def test_headers_decide_where_a_message_goes(
 
 
 @pytest.mark.row("M17")
+# differs: jms-evaluation
 @pytest.mark.usefixtures("only_hareline")
 @pytest.mark.parametrize("value", [b"x", datetime(2026, 1, 1, tzinfo=UTC), [1], {"a": 1}, None])
 def test_a_header_of_another_type_is_as_if_it_were_not_there(
@@ -243,6 +246,7 @@ def test_durable_subscriptions_survive_a_restart(own_broker: BrokerProcess) -> N
 
 
 @pytest.mark.row("M17")
+# differs: jms-no-condition
 @pytest.mark.usefixtures("only_hareline")
 @pytest.mark.parametrize(
     ("arguments", "problem"),

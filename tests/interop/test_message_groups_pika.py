@@ -40,6 +40,7 @@ Declare = Callable[[dict[str, Any]], str]
 
 @pytest.fixture(autouse=True)
 def only_here(broker: BrokerUnderTest) -> None:
+    # differs: additions
     if broker.is_foreign:
         pytest.skip("arguments that RabbitMQ does not have")
 

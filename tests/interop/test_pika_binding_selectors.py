@@ -18,6 +18,7 @@ SELECTOR = "x-filter-jms-selector"
 
 @pytest.fixture(autouse=True)
 def _only_here(broker: BrokerUnderTest) -> None:
+    # differs: additions
     if broker.is_foreign:
         pytest.skip("selectors on bindings are not RabbitMQ's")
 

@@ -297,6 +297,7 @@ def test_unknown_exchange_type_is_refused(
     channel: BlockingChannel, name: str, broker: BrokerUnderTest
 ) -> None:
     accepted: list[tuple[type[Exception], int]] = [(ChannelClosedByBroker, 406)]
+    # differs: old-exchange-type
     if broker.is_foreign:  # RabbitMQ up to 3.13.0 closed the connection instead
         accepted.append((ConnectionClosedByBroker, 503))
     with pytest.raises(

@@ -145,6 +145,7 @@ def test_spreading_exchange_gives_each_message_to_one_queue(
     try:
         channel.exchange_declare(name, kind, auto_delete=True)
     except (ChannelClosedByBroker, pika.exceptions.ConnectionClosedByBroker):
+        # differs: plugins
         if not broker.is_foreign:
             raise
         pytest.skip(f"the broker that AMQP_URL_UNDER_TEST names has no plugin for {kind}")

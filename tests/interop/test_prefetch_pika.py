@@ -23,6 +23,7 @@ from .conftest import USERS_CONFIG, PikaConnect
 from .pika_calls import DELIVERY_DEADLINE_S, declare, publish, ready_count, serve_until
 
 pytestmark = pytest.mark.timeout(60)
+# differs: additions
 needs_hareline = pytest.mark.usefixtures("only_hareline")
 
 COUNT = 40
@@ -182,6 +183,7 @@ def test_the_limit_may_be_one_of_octets(
 @pytest.fixture
 def set_up_broker(broker: BrokerUnderTest, request: Any, tmp_path: Path) -> Iterator[BrokerProcess]:
     """A daemon whose virtual host has the setting that the test is parametrized with."""
+    # differs: additions
     if broker.is_foreign:
         pytest.skip("settings of Hareline's")
     config = USERS_CONFIG.replace('name = "/"', f'name = "/"\n{request.param}', 1)
@@ -255,6 +257,7 @@ def test_a_limit_for_the_channel_serves_its_queues_in_turn(channel: BlockingChan
     serve_until(channel.connection, lambda: acked == 99, "acknowledgement number 99")
     left = [ready_count(channel, queue) for queue in queues]
     assert sum(left) == 200
+    # differs: prefetch-turns
     assert max(left) - min(left) <= 20, left  # RabbitMQ asks them in random order
 
 

@@ -35,6 +35,7 @@ from .pika_calls import (
 )
 
 pytestmark = pytest.mark.timeout(120)
+# differs: additions
 needs_hareline = pytest.mark.usefixtures("only_hareline")
 
 DEPTH = 200_000
@@ -272,6 +273,7 @@ def test_what_a_large_prefetch_holds_cannot_be_overtaken(
 @pytest.fixture
 def exact_broker(broker: BrokerUnderTest, tmp_path: Path) -> Iterator[BrokerProcess]:
     """A daemon whose operator bounds every prefetch."""
+    # differs: additions
     if broker.is_foreign:
         pytest.skip("a setting of Hareline's")
     bounded = USERS_CONFIG.replace('name = "/"', 'name = "/"\nprefetch_max = 1', 1)

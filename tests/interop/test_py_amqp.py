@@ -296,6 +296,7 @@ def test_prefetch_over_one_consumer(
 def test_prefetch_size_in_octets(
     connection: amqp.Connection, channel: amqp.Channel, queue: str, broker: BrokerUnderTest
 ) -> None:
+    # differs: prefetch-size
     if broker.is_foreign:
         pytest.skip("RabbitMQ answers a prefetch size with 540")
     received: list[amqp.Message] = []
@@ -322,6 +323,7 @@ def test_exchange_bound_to_exchange(channel: amqp.Channel, queue: str, name: str
 
 def test_flow_is_answered(channel: amqp.Channel, broker: BrokerUnderTest) -> None:
     channel.flow(True)
+    # differs: channel-flow
     if not broker.is_foreign:  # RabbitMQ: 540, active=false
         channel.flow(False)
         channel.flow(True)
@@ -379,6 +381,7 @@ def test_second_use_of_a_consumer_tag_is_not_allowed(channel: amqp.Channel, queu
 
 def test_unknown_exchange_type(channel: amqp.Channel, name: str, broker: BrokerUnderTest) -> None:
     expected: tuple[type[Exception], ...] = (amqp.PreconditionFailed,)
+    # differs: old-exchange-type
     if broker.is_foreign:
         expected += (amqp.InvalidCommand,)  # RabbitMQ up to 3.13.0
     with pytest.raises(expected, match="unknown exchange type"):

@@ -21,6 +21,7 @@ from hareline.broker.queues.declare.table import ARGUMENTS
 from .conftest import PikaConnect
 from .pika_calls import get_all, publish, ready_count, receive, serve_until
 
+# differs: additions
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("only_hareline")]
 
 SELECTOR = {"s": {"x-filter-jms-selector": ["size < 10"]}}

@@ -34,6 +34,7 @@ from .pika_calls import (
 pytestmark = pytest.mark.timeout(60)
 
 
+# differs: additions
 needs_hareline = pytest.mark.usefixtures("only_hareline")
 
 

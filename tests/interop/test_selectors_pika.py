@@ -28,6 +28,7 @@ Declare = Callable[..., str]
 
 @pytest.fixture(autouse=True)
 def only_here(broker: BrokerUnderTest) -> None:
+    # differs: additions
     if broker.is_foreign:
         pytest.skip("RabbitMQ has no selectors on queues")
 

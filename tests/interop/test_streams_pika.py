@@ -23,6 +23,7 @@ Declare = Callable[[dict[str, Any]], str]
 
 @pytest.fixture(autouse=True)
 def only_here(broker: BrokerUnderTest) -> None:
+    # differs: additions
     if broker.is_foreign:
         pytest.skip("arguments that RabbitMQ does not have")
 
@@ -340,6 +341,7 @@ def test_a_stream_filter_lets_only_its_values_through(
     channel: Any, declare: Declare, arguments: dict[str, Any], bodies: list[bytes]
 ) -> None:
     queue = declare(STREAM)
+    # differs: stream-filter
     publish(channel, queue, b"eu", headers={"x-stream-filter-value": "eu"})
     publish(channel, queue, b"us", headers={"x-stream-filter-value": "us"})
     publish(channel, queue, b"none")

@@ -74,6 +74,7 @@ def test_an_expired_message_is_dead_lettered_at_its_time(
 def test_messages_expire_by_their_times_wherever_they_stand(
     broker: BrokerUnderTest, channel: BlockingChannel, queue: str
 ) -> None:
+    # differs: expiry-anywhere
     if broker.is_foreign:
         pytest.skip("RabbitMQ drops expired messages only at the head of a queue")
     dying = declare_dying(channel, queue)
@@ -87,6 +88,7 @@ def test_messages_expire_by_their_times_wherever_they_stand(
 def test_the_minimum_and_maximum_force_one_time_to_live(
     broker: BrokerUnderTest, channel: BlockingChannel, queue: str
 ) -> None:
+    # differs: additions
     if broker.is_foreign:
         pytest.skip("Qpid's and Hareline's arguments")
     dying = declare_dying(channel, queue, minimumMessageTtl=150, maximumMessageTtl=150)
@@ -129,6 +131,7 @@ def test_what_a_client_has_does_not_expire_until_it_gives_it_back(
 def test_an_instant_may_be_given_as_clients_of_qpid_do(
     broker: BrokerUnderTest, channel: BlockingChannel, queue: str
 ) -> None:
+    # differs: expiration-instant
     if broker.is_foreign:
         pytest.skip("RabbitMQ refuses expirations above ten years")
     dying = declare_dying(channel, queue)
@@ -145,6 +148,7 @@ def test_an_instant_may_be_given_as_clients_of_qpid_do(
 def test_held_messages_are_overtaken_and_come_at_their_time(
     broker: BrokerUnderTest, channel: BlockingChannel
 ) -> None:
+    # differs: additions
     if broker.is_foreign:
         pytest.skip("Qpid's and Hareline's arguments")
     queue = channel.queue_declare(

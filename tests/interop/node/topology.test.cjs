@@ -204,6 +204,7 @@ test('an unknown exchange type is refused', async (t) => {
   const connection = await connect(t);
   const ch = await channel(t, connection);
   const name = uniqueName('odd');
+  // differs: old-exchange-type
   if (brokerIsOlderThan(connection, 4)) {
     const failed = nextEvent(connection, 'error');
     await assert.rejects(ch.assertExchange(name, 'no-such-type'));

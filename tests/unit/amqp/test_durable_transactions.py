@@ -88,6 +88,7 @@ def test_publishes_and_acknowledgements_of_a_commit_are_in_one_batch(
 
 def test_a_commit_of_acknowledgements_waits_for_them(peer: Peer, store: FakeStore) -> None:
     received = peer.get("d")
+    # differs: commit-durable
     assert received is not None
     peer.ack(received.method.delivery_tag)
     peer.send(1, COMMIT)

@@ -318,6 +318,7 @@ def test_limits_outside_of_what_was_offered_are_530(
     "fields", [{"frame_max": 4096}, {"frame_max": 131_072}, {"channel_max": 1}, {"heartbeat": 0}]
 )
 def test_limits_at_the_edge_are_accepted(broker: SteppedBroker, fields: dict[str, object]) -> None:
+    # differs: frame-max
     tuned(broker, **fields).call(0, OPEN, virtual_host="/")
 
 

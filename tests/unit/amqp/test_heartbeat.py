@@ -76,6 +76,7 @@ def test_a_reply_just_after_a_beat_does_not_put_the_next_one_off(
     broker: SteppedBroker, beating: Peer
 ) -> None:
     """It would leave the client without anything for almost a whole interval otherwise."""
+    # differs: heartbeats
     for number in range(6):
         broker.advance(5)
         assert beats(beating) == 1

@@ -569,6 +569,7 @@ def test_a_mandatory_publish_that_a_queue_refuses_is_returned(
     broker: SteppedBroker, peer: Peer
 ) -> None:
     peer.declare("full", arguments=REFUSING)
+    # differs: mandatory-refused
     peer.publish(1, "full", b"1234", mandatory=True)
     peer.expect_nothing()
     peer.publish(1, "full", b"5", mandatory=True)

@@ -157,6 +157,7 @@ def test_a_stream_s_consumer_names_filter_values(
 def test_any_other_stream_filter_is_refused(name: str, value: object, problem: str) -> None:
     with pytest.raises(PreconditionFailed) as caught:
         read(STREAM, {name: value})
+    # differs: stream-filter-type
     assert caught.value.explanation == f"invalid arg '{name}' for queue 'q' in vhost '/': {problem}"
 
 

@@ -172,6 +172,7 @@ def test_replies_wait_for_a_full_socket_up_to_a_limit_of_octets(
     broker: SteppedBroker, requester: Peer, server: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = address_of_request(requester, server)
+    # differs: direct-reply-full
     content_bytes = 22 + 9  # a header frame without properties, a body frame of one octet
     monkeypatch.setattr(reply_to, "WAITING_MAX_BYTES", 3 * content_bytes)
     for _ in range(2):

@@ -152,6 +152,7 @@ def test_remembered_grants_stay_within_their_limit(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("pattern", ["(", "a{2,1}", "[[:alpha:]]", "\\Qq\\E", "*"])
 def test_a_bad_pattern_is_named(pattern: str) -> None:
+    # differs: permission-patterns
     for right in RIGHTS:
         with pytest.raises(ValueError, match=f"^{right} pattern '.*' is not a regular expression"):
             Permissions(**{**dict.fromkeys(RIGHTS, ""), right: pattern})

@@ -159,6 +159,7 @@ def test_message_waits_and_then_is_routed(stand: Stand) -> None:
 @pytest.mark.parametrize("delay", [None, 0, -5, "soon"])
 def test_message_without_a_delay_is_routed_at_once(stand: Stand, delay: object) -> None:
     queue = stand.queue()
+    # differs: delay-text
     stand.publish(delay=delay)
     assert bodies(queue) == [b"m"]
     assert only(queue).header("x-delay") == delay  # and is as it came
@@ -493,6 +494,7 @@ def test_nothing_is_kept_of_a_transient_exchange() -> None:
 @pytest.mark.row("S9")
 def test_persistent_messages_are_kept_and_transient_ones_not(stand: Stand) -> None:
     stand.queue()
+    # differs: delay-transient
     stand.publish(b"kept", delivery_mode=2)
     stand.publish(b"gone", delivery_mode=1)
     assert stand.store.ledgers[WAIT].added == [0]

@@ -163,6 +163,7 @@ def test_a_transient_message_is_never_spoken_of(stand: Stand, arguments: dict[st
 def test_quorum_queues_and_streams_keep_everything(stand: Stand, queue_type: str) -> None:
     """RabbitMQ: their messages survive whatever the delivery mode says."""
     queue = stand.declare(arguments={"x-queue-type": queue_type})
+    # differs: quorum-queues
     stand.publish(queue, is_persistent=False)
     assert stand.ledger().added == [0]
 

@@ -188,6 +188,7 @@ def ident(name: str) -> str:
 )
 def test_a_term_says_of_the_message(verdict: str, term: str) -> None:
     selector = Selector(term, ERLANG_TERMS)
+    # differs: jms-like
     assert selector.evaluate(SUBJECT) is VERDICTS[verdict]
     assert selector.matches(SUBJECT) is (verdict == "T")
     opposite = {"T": False, "F": True, "U": None}[verdict]
@@ -274,6 +275,7 @@ def test_equal_terms_share_a_selector_which_is_not_that_of_the_other_language() 
 def test_what_can_never_be_true_is_explained(term: str, problem: str, position: int) -> None:
     with pytest.raises(SelectorError) as caught:
         parse_term(term)
+    # differs: jms-regex
     assert (caught.value.problem, caught.value.position) == (problem, position)
     assert len(f"PRECONDITION_FAILED - invalid arg 'rjms_erlang_selector': {caught.value}") < 255
 

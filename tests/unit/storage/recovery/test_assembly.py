@@ -86,6 +86,7 @@ class TestDeliveries:
         self, journal: JournalBuilder
     ) -> None:
         journal.batch(*(entry(Q, offset) for offset in range(4)), cover_payload((Q, 2), (P, 9)))
+        # differs: redelivered-early
         journal.batch(settle_payload((Q, 0, 1)))
         found, _ = scanned(journal)
         assert found.contents[Q].delivery_counts == {1: 1}

@@ -348,6 +348,7 @@ def test_a_rejection_lets_it_come_back_to_forgotten_queues() -> None:
 
 def test_what_is_forgotten_has_a_bound_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(death_history, "FORGOTTEN_MAX", 3)
+    # differs: death-chain
     names = [f"q{number}" for number in range(DEATHS_MAX + 3)]
     full = history_of(*[(name, "expired") for name in names])
     assert full is not None
@@ -371,6 +372,7 @@ def test_what_the_default_exchange_adds_stays_behind_what_is_forgotten() -> None
 def test_the_octets_of_a_history_have_a_bound_too() -> None:
     """Each death has all routing keys of the message, which may be many."""
     key = "k" * (DEATHS_MAX_BYTES // 4)
+    # differs: death-history
     history = history_of(*[(name, "rejected") for name in "abcdef"], routing_key=key)
     assert queues_in(history) == ["f", "e", "a"]
     history = history_of(*[(name, "expired") for name in "abcd"], routing_key=key)

@@ -146,6 +146,7 @@ def test_rabbitmq_arguments_fill_their_fields() -> None:
             }
         )
     )
+    # differs: no-effect
     assert parsed.expires_ms == 1
     assert parsed.message_ttl_ms == 0
     assert parsed.dead_letter_exchange == ""
@@ -278,7 +279,18 @@ def test_a_bad_value_for_another_queue_type_is_refused_as_rabbitmq_does(
 @pytest.mark.parametrize("age", ["", "D", "-1D", "1", "1y", "1D\n", "9" * 5000 + "D", "\u0661D"])
 def test_a_max_age_that_is_none_is_refused(age: str) -> None:
     text = refusal({"x-max-age": age, "x-queue-type": "stream"})
+    # differs: max-age-number
     assert text == "invalid arg 'x-max-age' for queue 'q' in vhost '/': invalid_max_age"
+
+
+@pytest.mark.parametrize(("limit", "type_"), [("3", "longstr"), (2.5, "double"), (True, "bool")])
+def test_a_delivery_limit_that_is_not_an_integer_is_refused(limit: object, type_: str) -> None:
+    text = refusal({"x-delivery-limit": limit})
+    # differs: delivery-limit-type
+    assert text == (
+        "invalid arg 'x-delivery-limit' for queue 'q' in vhost '/': "
+        f'"expected integer, got {type_}"'
+    )
 
 
 def test_the_type_of_the_dead_letter_exchange_is_checked_first_as_rabbitmq() -> None:

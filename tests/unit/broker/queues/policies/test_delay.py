@@ -130,6 +130,7 @@ def test_delay_is_limited_to_what_the_header_can_say(value: object) -> None:
 
 
 def test_delay_beyond_the_limit_of_the_plugin_is_as_long_as_it_says() -> None:
+    # differs: delay-long
     assert delay_ms_of(bearing(LongLong(1 << 32))) == 1 << 32
 
 

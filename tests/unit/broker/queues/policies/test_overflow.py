@@ -198,6 +198,7 @@ def test_with_qpid_s_names_the_newcomer_stays_above_the_limit_for_its_own_sake(
 @pytest.mark.row("A22")
 def test_the_lowest_priority_goes_first_and_of_that_the_oldest() -> None:
     place = LimitedQueue("drop-head", 4, order=rabbitmq_levels(9))
+    # differs: overflow-priority
     for body, priority in [(b"h", 9), (b"l1", 1), (b"l2", 1), (b"m", 5)]:
         place.offer(body, priority=priority)
     place.offer(b"h2", priority=9)

@@ -297,6 +297,7 @@ class QosTest extends BrokerCase {
     awaitReady(queue, 6);
   }
 
+  // differs: prefetch-size
   /** RabbitMQ of every version answers 540 to a prefetch_size; found out on a connection of its own. */
   private boolean refusesOctets() throws Exception {
     Channel probe = open(factory()).createChannel();

@@ -148,6 +148,7 @@ class TopologyTest extends BrokerCase {
   @Test
   void anUnknownExchangeTypeIsRefused() throws Exception {
     Channel victim = open(factory()).createChannel();
+    // differs: old-exchange-type
     if (brokerIsOlderThan(4)) {
       assertConnectionCloses(
           victim, 503, () -> victim.exchangeDeclare(uniqueName("odd"), "no-such-type"));

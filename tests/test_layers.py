@@ -26,7 +26,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "clock": (),
     "turn": (),
     "events": (),
-    "message": ("wire.encoder", "wire.properties", "wire.property_parts", "wire.table"),
+    "message": ("message", "wire.encoder", "wire.properties", "wire.property_parts", "wire.table"),
     "logs": ("events",),
     "settings": ("settings", "choices", "errors"),
     "wire": ("wire", "errors"),

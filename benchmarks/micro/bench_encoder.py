@@ -46,7 +46,7 @@ def main() -> None:
         repeat(name, frame)
     repeat("content, 16 KiB, in frames of 4 KiB", lambda: content_frames(large, 1, 4096), 5000)
     repeat("content, 1 MiB, in frames of 128 KiB", lambda: content_frames(huge, 1, FRAME_MAX), 200)
-    repeat("other properties for 100 B", lambda: small.with_properties(USUAL_PROPERTIES))
+    repeat("other properties for 100 B", lambda: small.replace(properties=USUAL_PROPERTIES))
     finish()
 
 

@@ -22,7 +22,7 @@ from hareline.broker.queues.paging.window import set_spooling
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue
 from hareline.broker.queues.wiring import Wires
-from hareline.message import TRANSIENT, UNWRITTEN, ContentSource, Message, SpooledMessage
+from hareline.message import TRANSIENT, UNWRITTEN, ContentSource, Message, StoredMessage
 from hareline.storage.interface import MessageStore
 from tests.support.content_stores import PagedQueue, PagingStore
 from tests.support.turns import ManualTurn
@@ -57,19 +57,20 @@ def make_small(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "PAGE_BYTES", 200)
 
 
-class CountedMessage(SpooledMessage):
-    """``living`` has where each of them is stored."""
+class CountedMessage(StoredMessage):
+    """``living`` has where each of those is stored that are spooled."""
 
     living: ClassVar[set[int]] = set()
 
-    def __init__(self, message: Message, source: ContentSource, stored_at: int) -> None:
-        super().__init__(message, source, stored_at)
-        self.owners = self.living  # those of its own test case
+    def __init__(
+        self, message: Message, source: ContentSource, stored_at: int, *, is_spooled: bool = False
+    ) -> None:
+        super().__init__(message, source, stored_at, is_spooled=is_spooled)
+        self.owners = self.living if is_spooled else set()  # those of its own test case
         self.owners.add(stored_at)
 
     def __del__(self) -> None:
         self.owners.remove(self.stored_at)
-        super().__del__()
 
 
 class PagedModel(QueueModel):
@@ -80,7 +81,7 @@ class PagedModel(QueueModel):
     def make_queue(self) -> tuple[ManualTurn, Queue]:
         make_small(self.patch)
         CountedMessage.living = set()
-        self.patch.setattr(paging, "SpooledMessage", CountedMessage)
+        self.patch.setattr(paging, "StoredMessage", CountedMessage)
         self.paged = PagedQueue(self.ordering.make(), is_durable=self.kind != "transient")
         return self.paged.turn, self.paged.queue
 

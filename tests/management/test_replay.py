@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import StoreError
-from hareline.message import UNWRITTEN, LargeMessage, Message
+from hareline.message import UNWRITTEN, Message, large_message
 from hareline.server import Broker
 from hareline.settings import Auth, Journal, Listener, Management, Settings, User
 from hareline.storage.replaying import range as replay_range
@@ -220,7 +220,7 @@ async def test_a_large_message_whose_body_is_gone_is_counted_and_the_others_come
     draft = broker.context.large_bodies.begin(3)
     draft.add(b"big")
     small = message(bytes(3))
-    large = LargeMessage(
+    large = large_message(
         small.address, small.content[: small.header_size], draft.finish(), 1000, UNWRITTEN
     )
     queue = declare(broker, "q")
@@ -451,7 +451,7 @@ async def test_properties_that_cannot_be_decoded_cost_that_message_alone(
     def odd(self: replay_source.ReplaySource, record: Any) -> Message:
         made = real(self, record)
         if made.body == b"1":
-            return made.with_properties(b"\xff\xff")
+            return made.replace(properties=b"\xff\xff")
         return made
 
     monkeypatch.setattr(replay_source.ReplaySource, "message_of", odd)

@@ -41,7 +41,7 @@ from hareline.errors import (
     NotKept,
     PreconditionFailed,
 )
-from hareline.message import LargeMessage, Message
+from hareline.message import Message
 from hareline.wire.constants import BASIC_PUBLISH, FRAME_HEADER, FRAME_METHOD
 from hareline.wire.encoder import content_frames
 from hareline.wire.methods import Access, Frame, commands, decode_method
@@ -137,7 +137,7 @@ class Channel:
     def write_content(self, head: tuple[bytes, ...], message: Message) -> None:
         """A method frame and the content that it carries."""
         connection = self.connection
-        if isinstance(message, LargeMessage):
+        if message.large is not None:
             connection.begin_large(self.number, head, message)
             if connection.outboxes[self.number].is_long:
                 connection.hold_input()

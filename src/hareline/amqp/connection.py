@@ -61,7 +61,7 @@ from hareline.errors import (
     UnexpectedFrame,
     UnknownFrameType,
 )
-from hareline.message import LargeMessage, Publisher
+from hareline.message import Message, Publisher
 from hareline.turn import WORK_PER_S, WORK_PER_SHARE, WORK_PER_TURN
 from hareline.wire.constants import (
     BASIC_PUBLISH,
@@ -565,9 +565,7 @@ class Connection(FrameSink):
         outbox = self.outboxes.get(number)
         return self.output if outbox is None else outbox.tail
 
-    def begin_large(
-        self, number: int, head: tuple[bytes, ...], message: LargeMessage
-    ) -> list[bytes]:
+    def begin_large(self, number: int, head: tuple[bytes, ...], message: Message) -> list[bytes]:
         """A method frame and the large content it carries; returns what ``output_of`` does now."""
         outbox = self.outboxes.get(number)
         if outbox is None:

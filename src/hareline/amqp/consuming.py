@@ -27,7 +27,7 @@ from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import generated_name
 from hareline.errors import AccessRefused, NotAllowed, PreconditionFailed, ResourceLocked
-from hareline.message import Address, LargeMessage
+from hareline.message import Address
 from hareline.wire.constants import FRAME_OVERHEAD
 from hareline.wire.encoder import (
     TAG_AND_FLAG,
@@ -112,7 +112,7 @@ class ChannelConsumer(Consumer):
                 output += (prefix, pack(tag, entry.delivery_count > 0), suffix, content)
             else:
                 head = (prefix, pack(tag, entry.delivery_count > 0), suffix)
-                if isinstance(message, LargeMessage):
+                if message.extras is not None and message.large is not None:
                     output = connection.begin_large(number, head, message)
                 else:
                     output += head

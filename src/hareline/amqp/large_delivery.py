@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from hareline.message import BodyReader, LargeMessage
+from hareline.message import BodyReader, Message
 from hareline.wire.constants import FRAME_OVERHEAD
 from hareline.wire.encoder import body_frames, header_parts
 
@@ -33,13 +33,14 @@ WAITING_MAX_BYTES: Final = 1_048_576
 class _Content:
     """A method frame and the content that belongs to it. ``is_begun``: the client has seen it."""
 
-    __slots__ = ("_head", "_left_bytes", "_message", "_payload_max", "_reader", "is_begun")
+    __slots__ = ("_body", "_head", "_left_bytes", "_payload_max", "_reader", "is_begun")
 
     def __init__(
-        self, head: tuple[bytes, ...], message: LargeMessage, number: int, frame_max: int
+        self, head: tuple[bytes, ...], message: Message, number: int, frame_max: int
     ) -> None:
+        assert message.large is not None, message
         self._head = (*head, *header_parts(message, number))
-        self._message = message
+        self._body = message.large
         self._payload_max = min(frame_max - FRAME_OVERHEAD, PIECE_BYTES)
         self._left_bytes = message.size
         self._reader: BodyReader | None = None
@@ -52,7 +53,7 @@ class _Content:
     def write_piece(self, number: int, output: list[bytes]) -> int:
         """Add the next piece of the body to ``output``; returns its octets. Raises StoreError."""
         if self._reader is None:
-            self._reader = self._message.large.open()
+            self._reader = self._body.open()
         payload_max = self._payload_max
         octets = self._reader.read(PIECE_BYTES // payload_max * payload_max)
         if not self.is_begun:
@@ -88,7 +89,7 @@ class Outbox:
         self.tail: list[bytes] = []
         self.waiters: list[Callable[[], None]] = []
 
-    def begin(self, head: tuple[bytes, ...], message: LargeMessage) -> list[bytes]:
+    def begin(self, head: tuple[bytes, ...], message: Message) -> list[bytes]:
         """A method frame and a large content; returns the new ``tail``."""
         self._items.append(_Content(head, message, self._number, self._frame_max))
         self._contents += 1

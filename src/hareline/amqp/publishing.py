@@ -38,9 +38,9 @@ from hareline.message import (
     Address,
     BlindAddress,
     LargeBody,
-    LargeMessage,
     Message,
     PublisherAddress,
+    large_message,
 )
 from hareline.storage.interface import MessageStore
 from hareline.wire.decoder import NOT_PLAIN, PLAIN, PLAIN_AGAIN, PublishLane
@@ -267,7 +267,7 @@ class Publishing(PublishLane):
                 route.address, content, header_size, size, self._number, now_ms, position
             )
         else:
-            message = LargeMessage(route.address, content, large, now_ms, position)
+            message = large_message(route.address, content, large, now_ms, position)
         extra_keys: list[str] = []
         if octets not in self._plain and not self._are_plain(octets, position):
             message, extra_keys = self._inspect(message, flags)
@@ -415,7 +415,7 @@ class Publishing(PublishLane):
                     refusal = overflow
                 elif overflow.stops_publishers:
                     self._wait_for(overflow)
-            elif message.expires_at_ms:
+            elif message.extras is not None and message.expires_at_ms:
                 queue.put(message)
             else:
                 queue.enqueue(message)
@@ -484,7 +484,7 @@ class Publishing(PublishLane):
         if is_plain:
             self._remember_plain(octets, message.position)
             return message, extra_keys
-        changed = message.with_properties(octets, address)
+        changed = message.replace(properties=octets, address=address)
         if expiration_ms != _ASKS_FOR_MORE:
             changed = changed.expiring_at(expires_at_ms(expiration_ms, self._clock.now_ms))
         return changed, extra_keys

@@ -11,7 +11,6 @@ import pytest
 
 from hareline.amqp.content import ContentAssembler
 from hareline.amqp.context import Limits
-from hareline.message import LargeMessage
 from hareline.storage.contents.large import WRITE_BYTES
 from hareline.storage.journal.files import Files
 from hareline.wire.methods import commands
@@ -72,7 +71,7 @@ def test_a_body_above_the_limit_is_in_a_file(
     assert broker.file_count == (3 if is_large else 0)
     entry = broker.queue("q").get()
     assert entry is not None
-    assert isinstance(entry.message, LargeMessage) == is_large
+    assert (entry.message.large is not None) == is_large
     assert (entry.message.size, entry.message.body) == (size, BODY[:size])
     if is_large:
         assert len(entry.message.content) == entry.message.header_size

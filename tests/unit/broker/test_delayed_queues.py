@@ -267,9 +267,7 @@ def test_copies_wait_once_and_go_by_all_keys(stand: Stand) -> None:
     message = make_message(
         b"m", exchange="d", routing_key="k", headers=Table({"x-delay": 1000, "CC": ["cc"]})
     )
-    message = message.with_properties(
-        message.property_octets, BlindAddress(message.address, ("bcc",))
-    )
+    message = message.replace(address=BlindAddress(message.address, ("bcc",)))
     assert stand.publish(message=message) == 1
     assert stand.waiting.held_count == 1
     stand.pass_time(1000)

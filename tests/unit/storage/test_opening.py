@@ -15,7 +15,7 @@ import pytest
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.errors import StoreError
-from hareline.message import LargeBody, LargeMessage
+from hareline.message import LargeBody, large_message
 from hareline.storage.directory import DataDirectory
 from hareline.storage.journal.damage import Decision
 from hareline.storage.opening import DiskStorage, StorageCallbacks, StorageOptions
@@ -119,7 +119,7 @@ class Opened:
         draft.add(BODY)
         body = draft.finish()
         small = make_message()
-        message = LargeMessage(small.address, _header_of(len(BODY)), body, small.arrival_ms, -1)
+        message = large_message(small.address, _header_of(len(BODY)), body, small.arrival_ms, -1)
         self.vhost.queues[queue].enqueue(message)
         return body
 

@@ -208,7 +208,7 @@ def test_the_limit_is_on_whole_frames(size: int, frame_max: int, sizes: list[int
 @given(st.binary(max_size=50), PLAIN_NAMES)
 def test_other_properties_keep_the_body(body: bytes, app_id: str) -> None:
     published = message(5, body, encode_properties(Properties(content_type="old")))
-    changed = published.with_properties(encode_properties(Properties(app_id=app_id)))
+    changed = published.replace(properties=encode_properties(Properties(app_id=app_id)))
     assert changed.channel == 5
     assert changed.body == body
     assert changed.properties == Properties(app_id=app_id)

@@ -188,7 +188,7 @@ class Queue(QueueBooks):
 
         A message that is silently dropped at once (overflow "discard") was not refused.
         """
-        if not self.needs_admission and not message.expires_at_ms:
+        if not self.needs_admission and (message.extras is None or not message.expires_at_ms):
             self.enqueue(message)
             return True
         overflow = self.overflow
@@ -216,7 +216,8 @@ class Queue(QueueBooks):
 
     def _set_expiry(self, entry: RankedEntry, now_ms: int) -> None:
         expiry = self.expiry
-        if expiry is None and entry.message.expires_at_ms and not self.is_timeless:
+        extras = entry.message.extras
+        if extras is not None and extras.expires_at_ms and expiry is None and not self.is_timeless:
             assert self.environment is not None, "a queue without an environment has no time"
             expiry = self.expiry = Expiry(self, self.environment)
         if expiry is not None:

@@ -22,7 +22,7 @@ from hareline.errors import StoreError
 from hareline.message import (
     TRANSIENT,
     UNWRITTEN,
-    LargeMessage,
+    Extras,
     Message,
     Table,
     Timestamp,
@@ -80,8 +80,8 @@ class ReplaySource:
     def message_of(self, record: Replayable) -> Message:
         """As it was. Raises StoreError, also where it was a large one and its body is gone."""
         message = self._reader.message_of(record.payload, record.position)
-        if isinstance(message, LargeMessage):
-            large = message.large
+        large = message.large
+        if large is not None:
             problem = self._bodies.problem_of(large.large_id, large.size)
             if problem:
                 raise StoreError(f"the body of a large message is gone: {problem}")
@@ -100,14 +100,9 @@ def replayed(message: Message, queue_name: str, now_ms: int) -> Message:
     arrival = Timestamp(message.arrival_ms // _MS_PER_S)
     fields += encode_fields(Table({REPLAYED_FROM: queue_name, REPLAYED_ARRIVAL: arrival}))
     octets = parts.with_fields(fields)
-    # Of a dead letter too a plain message: what its headers say of deaths is a client's word now.
-    if isinstance(message, LargeMessage):
-        large = message.with_properties(octets)
-        large.history_size = 0
-        large.is_from_default = False
-        twin: Message = large
-    else:
-        twin = Message.with_properties(message, octets)
+    twin = message.replace(properties=octets)
+    # No time to live, and of a dead letter no deaths: those in its headers are a client's word now.
+    twin.extras = None if message.large is None else Extras(large=message.large)
     twin.arrival_ms = now_ms
     twin.position = UNWRITTEN if parts.delivery_mode == _PERSISTENT else TRANSIENT
     return twin

@@ -11,12 +11,11 @@ however many queues have got it.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Final
 from zlib import crc32
 
-from hareline.message import UNWRITTEN, LargeBody, Message
+from hareline.message import UNWRITTEN, LargeBody
 from hareline.storage.interface import StoredEntry
 from hareline.storage.journal.format.frame import (
     CHECKPOINT,
@@ -295,7 +294,7 @@ class BatchBuilder:
                 bound += ENTRY.size
                 continue
             if position != UNWRITTEN:  # written for another queue at another time
-                message = entry.message = copy.copy(message)
+                message = entry.message = message.unwritten()
             message.position = _FIRST_GROUP - group
             group += 1
             firsts.append(entry)
@@ -417,7 +416,7 @@ class BatchBuilder:
                 if state == SETTLED and not is_leaving:
                     settled.append(entry.offset)
                 if (
-                    type(message) is Message
+                    message.extras is None
                     and not address.blind_keys
                     and (not others or _FIRST_GROUP - message.position not in others)
                 ):

@@ -4,8 +4,8 @@ Writing is called by ``writing.batch`` for every message that must survive and b
 for what leaves memory; reading by ``contents.store`` and by recovery. The octets are those of
 docs/journal-format.md; ``storage.journal`` has them without messages, this module knows both.
 
-Invariant: ``message_of`` gives back what ``record_head`` was given, whatever class it is: content
-octet for octet, address, times, and what makes an expiring message or a dead letter.          [hot]
+Invariant: ``message_of`` gives back what ``record_head`` was given: content octet for octet,
+address, arrival, and extras.                                                                [hot]
 """
 
 from __future__ import annotations
@@ -14,14 +14,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from hareline.message import (
-    Address,
-    BlindAddress,
-    DeadLetter,
-    ExpiringMessage,
-    LargeMessage,
-    Message,
-)
+from hareline.message import Address, BlindAddress, Extras, Message
 from hareline.storage.contents.large import LargeBodies
 from hareline.storage.journal.format.frame import MESSAGE, RECORD_OVERHEAD, MalformedRecord
 from hareline.storage.journal.format.message import (
@@ -61,7 +54,7 @@ EntryFields = tuple[int, int, int, int]
 
 def is_plain(message: Message) -> bool:
     """Whether its record has neither flags nor options."""
-    return type(message) is Message and not message.address.blind_keys
+    return message.extras is None and not message.address.blind_keys
 
 
 def options_of(message: Message) -> tuple[int, bytes]:
@@ -126,7 +119,7 @@ class MessageReader:
         """The same for a payload from ``start`` to ``end`` of what was read."""
         flags, arrival_ms, channel, header_size, size, count = _unpack_head(octets, start)
         if flags & _OPTIONS:
-            return self._unusual(octets[start:end], position)
+            return self._with_options(octets[start:end], position)
         at = start + _HEAD_SIZE + count * _ENTRY_SIZE
         try:
             middle = at + 1 + octets[at]
@@ -144,15 +137,13 @@ class MessageReader:
             position,
         )
 
-    def _unusual(self, payload: bytes, position: int) -> Message:
+    def _with_options(self, payload: bytes, position: int) -> Message:
         record = decode_message(payload)
         address = self._address(record.address)
         if record.blind_keys:
             keys = [str(key, "utf-8", "surrogateescape") for key in record.blind_keys]
             address = BlindAddress(address, tuple(keys))
-        if record.flags & LARGE:
-            return self._large(record, address, position)
-        message = Message(
+        return Message(
             address,
             record.content,
             record.header_size,
@@ -160,27 +151,20 @@ class MessageReader:
             record.channel,
             record.arrival_ms,
             position,
+            self._extras_of(record),
         )
-        if record.flags & DEAD_LETTER:
-            return _dead_letter(message, record.history_size, bool(record.flags & FROM_DEFAULT))
-        if record.flags & HAS_EXPIRY:
-            return ExpiringMessage(message, record.expires_at_ms)
-        return message
 
-    def _large(self, record: MessageRecord, address: Address, position: int) -> LargeMessage:
-        if self._bodies is None:
-            raise MalformedRecord("MESSAGE record of a large message, where there can be none")
-        message = LargeMessage(
-            address,
-            record.content,
-            self._bodies.body(record.large_id, record.size),
-            record.arrival_ms,
-            position,
-            history_size=record.history_size,
-            is_from_default=bool(record.flags & FROM_DEFAULT),
-        )
-        message.expires_at_ms = record.expires_at_ms
-        return message
+    def _extras_of(self, record: MessageRecord) -> Extras | None:
+        """None for a record with no options but blind keys."""
+        flags = record.flags
+        if not flags & (HAS_EXPIRY | DEAD_LETTER | LARGE):
+            return None
+        large = None
+        if flags & LARGE:
+            if self._bodies is None:
+                raise MalformedRecord("MESSAGE record of a large message, where there can be none")
+            large = self._bodies.body(record.large_id, record.size)
+        return Extras(record.expires_at_ms, record.history_size, bool(flags & FROM_DEFAULT), large)
 
     def _address(self, octets: bytes) -> Address:
         address = self._addresses.get(octets)
@@ -195,21 +179,3 @@ class MessageReader:
                 self._addresses.clear()
             self._addresses[octets] = address
         return address
-
-
-def _dead_letter(message: Message, history_size: int, is_from_default: bool) -> DeadLetter:
-    """As it was; the constructor is for one that dies just now, and writes a header frame."""
-    letter = DeadLetter.__new__(DeadLetter)
-    Message.__init__(
-        letter,
-        message.address,
-        message.content,
-        message.header_size,
-        message.size,
-        message.channel,
-        message.arrival_ms,
-        message.position,
-    )
-    letter.history_size = history_size
-    letter.is_from_default = is_from_default
-    return letter

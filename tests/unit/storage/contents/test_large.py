@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from hareline.errors import ContentTooLarge, StoreError
-from hareline.message import UNWRITTEN, BlindAddress, LargeBody, LargeMessage
+from hareline.message import (
+    UNWRITTEN,
+    BlindAddress,
+    Extras,
+    LargeBody,
+    large_message,
+)
 from hareline.storage.contents.large import WRITE_BYTES, LargeBodies
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.frame import MalformedRecord
@@ -303,20 +309,17 @@ def test_a_record_gives_the_message_back_with_the_same_body(
 ) -> None:
     address = make_address("e", "k")
     header = header_frame(0, encode_properties(Properties(priority=4)), len(BODY))
-    message = LargeMessage(
+    message = large_message(
         BlindAddress(address, blind_keys) if blind_keys else address,
         header,
         stored(bodies),
         NOW_MS,
         UNWRITTEN,
-        history_size=history_size,
-        is_from_default=history_size > 0,
     )
-    message.expires_at_ms = expires_at_ms
+    message.extras = Extras(expires_at_ms, history_size, history_size > 0, message.large)
     record = record_head(message, [(1, 2, 0, 0)]) + message.content
     assert len(record) < 200
     again = MessageReader(bodies).message_of(record[1:], 77)
-    assert isinstance(again, LargeMessage)
     assert again.large is message.large
     assert (again.position, again.channel, again.content) == (77, 0, header)
     assert (again.expires_at_ms, again.history_size) == (expires_at_ms, history_size)
@@ -328,7 +331,7 @@ def test_a_record_gives_the_message_back_with_the_same_body(
 
 def test_a_record_of_a_large_message_needs_a_place_for_bodies(bodies: LargeBodies) -> None:
     header = header_frame(0, b"\x00\x00", len(BODY))
-    message = LargeMessage(make_address(), header, stored(bodies), NOW_MS)
+    message = large_message(make_address(), header, stored(bodies), NOW_MS)
     record = record_head(message, [(1, 2, 0, 0)]) + message.content
     with pytest.raises(MalformedRecord, match="large message"):
         MessageReader().message_of(record[1:], 77)

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from hareline.errors import StoreError
-from hareline.message import TRANSIENT, UNWRITTEN, ExpiringMessage
+from hareline.message import TRANSIENT, UNWRITTEN
 from hareline.storage.contents.spool import PIECE_BYTES, Spool, position_when_spooled
 from hareline.storage.interface import SPOOLED
 from hareline.storage.writing.message_records import MessageReader
@@ -30,11 +30,10 @@ def body(spool: Spool, position: int) -> bytes:
 
 def test_what_was_spooled_is_read_as_it_was() -> None:
     _, spool = make()
-    expiring = ExpiringMessage(make_message(b"expiring", exchange="e", routing_key="k"), 77)
+    expiring = make_message(b"expiring", exchange="e", routing_key="k").expiring_at(77)
     position = spool.add(expiring)
     assert position >= SPOOLED
     read = MessageReader().message_of(spool.record(position)[1:], TRANSIENT)
-    assert isinstance(read, ExpiringMessage)
     assert (read.content, read.expires_at_ms, read.address.octets) == (
         expiring.content,
         77,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hareline.errors import StoreError
-from hareline.message import ExpiringMessage, Message
+from hareline.message import Message
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.frame import MESSAGE
 from hareline.storage.journal.format.message import MOVED
@@ -52,7 +52,7 @@ def test_entries_stand_in_the_order_of_their_offsets_with_place_and_size(
 
 
 def test_a_time_to_live_shows_in_the_size(journal: JournalBuilder) -> None:
-    journal.batch(message_payload(ExpiringMessage(MESSAGE_OF_3, 5), (Q, 0)), entry(Q, 1))
+    journal.batch(message_payload(MESSAGE_OF_3.expiring_at(5), (Q, 0)), entry(Q, 1))
     found, _ = scanned(journal)
     assert list(found.contents[Q].sizes) == [3 | EXPIRES, 3]
 

@@ -12,7 +12,7 @@ from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import StoreError
-from hareline.message import ExpiringMessage, Message
+from hareline.message import Message
 from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.memory import MemoryStore
@@ -166,8 +166,8 @@ def test_priorities_and_last_values_are_as_they_were(disk: Disk) -> None:
 
 def test_a_time_to_live_that_ran_out_meanwhile_has_run_out(disk: Disk) -> None:
     queue_id = disk.queue("q")
-    disk.put(queue_id, 0, ExpiringMessage(make_message(b"short"), ARRIVAL_MS + 10))
-    disk.put(queue_id, 1, ExpiringMessage(make_message(b"long"), ARRIVAL_MS + 10_000))
+    disk.put(queue_id, 0, make_message(b"short").expiring_at(ARRIVAL_MS + 10))
+    disk.put(queue_id, 1, make_message(b"long").expiring_at(ARRIVAL_MS + 10_000))
     disk.timers.clock.now_ms = ARRIVAL_MS + 5000
     queue = disk.restored().queues["q"]
     entry = taken(queue)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hareline.errors import StoreError
-from hareline.message import DeadLetter, ExpiringMessage
+from hareline.message import dead_letter
 from hareline.storage.journal.format.message import MOVED
 from hareline.storage.recovery.assembly import LiveEntries
 from hareline.storage.recovery.live_entries import LiveEntryScan
@@ -45,9 +45,9 @@ class TestLevels:
     def test_a_level_stands_beside_a_time_to_live_and_a_history(
         self, journal: JournalBuilder
     ) -> None:
-        expiring = ExpiringMessage(make_message(b"abc", priority=1), 5)
+        expiring = make_message(b"abc", priority=1).expiring_at(5)
         dead = make_message(b"abc", priority=4)
-        letter = DeadLetter(dead, dead.property_octets, dead.address, 0, history_size=7)
+        letter = dead_letter(dead, dead.property_octets, dead.address, 0, history_size=7)
         journal.batch(message_payload(expiring, (Q, 0)), message_payload(letter, (Q, 1)))
         found, _ = scanned(journal, WITH_LEVELS)
         assert list(found.contents[Q].sizes) == [
@@ -70,7 +70,7 @@ class TestLevels:
         self, journal: JournalBuilder
     ) -> None:
         whole = make_message(b"abc", priority=1)
-        message = whole.with_properties(whole.property_octets[:2])
+        message = whole.replace(properties=whole.property_octets[:2])
         journal.batch(message_payload(message, (Q, 0)))
         with pytest.raises(StoreError, match=r"MESSAGE record: cannot decode .* priority"):
             scanned(journal, WITH_LEVELS)
@@ -88,6 +88,6 @@ class TestLoadedCount:
         assert scan.loaded_count == 3
 
     def test_elsewhere_it_counts_what_expires(self, journal: JournalBuilder) -> None:
-        expiring = ExpiringMessage(MESSAGE_OF_3, 5)
+        expiring = MESSAGE_OF_3.expiring_at(5)
         journal.batch(entry(Q, 0), message_payload(expiring, (Q, 1)))
         assert read_by(LiveEntryScan(QUEUES), journal).loaded_count == 1

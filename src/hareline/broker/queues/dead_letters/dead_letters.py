@@ -20,7 +20,7 @@ client has a part in, or has gone so far without one that a cycle could not be t
 lost; that is no error (RabbitMQ, but for the last).
 
 Invariant: a message's history is never forgotten on the way: what is published here is a
-``DeadLetter``, and stays one.                                                               [hot]
+``message.dead_letter``, and stays one.                                                      [hot]
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from hareline.broker.queues.orders.priority import PriorityOrder
 from hareline.broker.queues.paging.pages import PAGE_BYTES, PAGE_ENTRIES, Page, Pager
 from hareline.broker.queues.policies.overflow import stored_bytes
 from hareline.errors import StoreError
-from hareline.message import ContentSource, Message, SpooledMessage, StoredMessage
+from hareline.message import ContentSource, Message, StoredMessage
 from hareline.storage.interface import SPOOLED
 
 if TYPE_CHECKING:
@@ -88,9 +88,6 @@ class Contents(ContentSource):
         if self._recent:
             self._recent.clear()
             self._recent_bytes = 0
-
-    def read(self, position: int) -> Message:
-        return self._content_store.read(position)
 
     def drop_spooled(self, position: int) -> None:
         self._content_store.drop_spooled((position,))
@@ -159,7 +156,7 @@ class Paging(Pager):
     def watch(self, entry: QueueEntry) -> None:
         """This entry is where no page can take it from; its content may leave memory later."""
         message = entry.message
-        if message.large is None and (
+        if (message.extras is None or message.large is None) and (
             self._is_spooling or (message.position and self._queue.ledger is not None)
         ):
             watched = self._watched
@@ -259,7 +256,7 @@ class Paging(Pager):
 
     def _let_go_of_content(self, entry: QueueEntry, message: Message) -> None:
         """The entry is not acquired; its message is whole, and as it is stored if it is."""
-        if message.large is not None:
+        if message.extras is not None and message.large is not None:
             return
         if message.position and self._queue.ledger is not None:
             entry.message = StoredMessage(message, self._contents, message.position)
@@ -267,7 +264,7 @@ class Paging(Pager):
         else:
             position = self._spool(message)
             if position:
-                entry.message = SpooledMessage(message, self._contents, position)
+                entry.message = StoredMessage(message, self._contents, position, is_spooled=True)
                 self.has_stored = True
 
     def _spool(self, message: Message) -> int:
@@ -373,7 +370,7 @@ class Paging(Pager):
         has perhaps lost its content."""
         if (
             not self._can_spool
-            or message.large is not None
+            or (message.extras is not None and message.large is not None)
             or isinstance(message, StoredMessage)
             or (entry.delivery_count and self._queue.shows_delivery_count)
         ):

@@ -98,7 +98,8 @@ class Expiry:
 
     def add(self, entry: RankedEntry, since_ms: int) -> None:
         """An entry that came at ``since_ms``: work out its time, remember it if it has one."""
-        expires_at_ms = entry.message.expires_at_ms
+        extras = entry.message.extras
+        expires_at_ms = 0 if extras is None else extras.expires_at_ms
         if self.concerns_all:
             expires_at_ms = self._bounded(expires_at_ms, since_ms)
         if expires_at_ms == 0:

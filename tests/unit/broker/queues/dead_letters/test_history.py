@@ -17,7 +17,14 @@ from hareline.broker.queues.dead_letters.history import (
     remains_of,
 )
 from hareline.errors import MalformedFrame
-from hareline.message import Address, DeadLetter, Message, Table, decode_fields, encode_fields
+from hareline.message import (
+    Address,
+    Message,
+    Table,
+    dead_letter,
+    decode_fields,
+    encode_fields,
+)
 from hareline.wire.encoder import header_frame
 from hareline.wire.table import Timestamp
 from tests.support.messages import ARRIVAL_MS, make_address, make_message
@@ -25,7 +32,7 @@ from tests.support.messages import ARRIVAL_MS, make_address, make_message
 NOW_MS = 1_700_000_123_999
 
 
-def died(message: Message, queue: str, reason: Any, now_ms: int = NOW_MS) -> DeadLetter:
+def died(message: Message, queue: str, reason: Any, now_ms: int = NOW_MS) -> Message:
     """The dead letter of this message, published to the exchange ``dlx`` with its own key."""
     remains = remains_of(message, keeps_copies=True, is_for_default=False)
     history = record_death(
@@ -40,7 +47,7 @@ def died(message: Message, queue: str, reason: Any, now_ms: int = NOW_MS) -> Dea
     assert history is not None
     octets = remains.parts.with_fields(remains.fields + history.octets)
     address = Address.of("dlx", message.address.routing_key)
-    return DeadLetter(message, octets, address, now_ms, len(history.octets))
+    return dead_letter(message, octets, address, now_ms, len(history.octets))
 
 
 def deaths(message: Message) -> list[Any]:

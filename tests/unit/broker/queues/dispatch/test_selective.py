@@ -199,7 +199,7 @@ def test_a_selector_may_ask_whether_a_message_was_delivered_before(plain: Select
     assert names(again) == ["r1"]
     assert names(first) == ["r1", "b1", "r2"]
     assert plain.ready == ["b1"]
-    assert all(entry.message._properties is None for entry in plain.queue.ready_entries())
+    assert all(entry.message.extras is None for entry in plain.queue.ready_entries())
 
 
 def test_messages_from_before_are_not_for_who_wants_new_ones(plain: SelectiveQueue) -> None:

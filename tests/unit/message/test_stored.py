@@ -1,22 +1,18 @@
-"""Messages whose content is on disk: ``StoredMessage`` and ``SpooledMessage`` of ``message``."""
+"""Messages whose content is on disk, in the store or in the spool."""
 
 from __future__ import annotations
-
-from copy import copy
 
 import pytest
 
 from hareline.message import (
     UNWRITTEN,
     ContentSource,
-    DeadLetter,
-    ExpiringMessage,
+    Extras,
     Message,
-    SpooledMessage,
     StoredMessage,
     Table,
 )
-from tests.support.messages import make_address, make_message
+from tests.support.messages import make_message
 
 
 class Disk(ContentSource):
@@ -30,10 +26,6 @@ class Disk(ContentSource):
     def content(self, position: int) -> bytes:
         self.read_at.append(position)
         return self.message.content
-
-    def read(self, position: int) -> Message:
-        self.read_at.append(position)
-        return copy(self.message)
 
     def drop_spooled(self, position: int) -> None:
         self.dropped.append(position)
@@ -67,40 +59,53 @@ def test_its_content_cannot_be_set() -> None:
 
 
 def test_what_is_special_about_the_message_stays() -> None:
-    expiring = ExpiringMessage(whole(), 5_000)
-    assert StoredMessage(expiring, Disk(expiring), 1).expires_at_ms == 5_000
-    plain = whole()
-    letter = DeadLetter(
-        plain, plain.property_octets, make_address("x"), 1, 30, is_from_default=True
-    )
-    stored = StoredMessage(letter, Disk(letter), 1)
-    assert (stored.history_size, stored.is_from_default) == (30, True)
-    changed = stored.with_properties(letter.property_octets)
-    assert isinstance(changed, DeadLetter)
-    assert changed.history_size == 30
+    message = whole()
+    message.extras = Extras(5_000, 30, True)
+    message.arrival_ms = 77
+    stored = StoredMessage(message, Disk(message), 1)
+    for one in (stored, stored.replace(properties=b"\x00\x00"), stored.with_header("n", 1)):
+        assert (one.expires_at_ms, one.history_size, one.is_from_default) == (5_000, 30, True)
+        assert (one.arrival_ms, one.body) == (77, b"body")
 
 
-def test_a_copy_is_whole() -> None:
+def test_decoded_properties_are_not_kept_with_it() -> None:
+    message = whole()
+    assert message.properties.priority == 3
+    assert StoredMessage(message, Disk(message), 1).extras is None
+
+
+def test_what_is_made_of_it_is_whole() -> None:
+    message = whole()
+    for make in (
+        StoredMessage.unwritten,
+        StoredMessage.replace,
+        lambda stored: stored.expiring_at(5),
+        lambda stored: stored.with_header("n", 5),
+        lambda stored: stored.without_header("a"),
+    ):
+        disk = Disk(message)
+        stored = StoredMessage(message, disk, 77)
+        made = make(stored)
+        assert type(made) is Message
+        disk.read_at.clear()
+        assert made.body == b"body"
+        assert disk.read_at == []
+        assert stored.position == 77
+
+
+def test_a_copy_that_is_to_be_written_is_in_no_store() -> None:
     message = whole()
     stored = StoredMessage(message, Disk(message), 77)
-    twin = stored.unwritten()
-    assert type(twin) is Message
-    assert (twin.position, twin.body) == (UNWRITTEN, b"body")
-    assert stored.position == 77
+    assert stored.unwritten().position == UNWRITTEN
+    assert stored.with_header("n", 5).headers == {"a": 1, "n": 5}
+    assert stored.without_header("a").headers == {}
 
 
-def test_another_header_makes_a_whole_message() -> None:
-    message = whole()
-    stored = StoredMessage(message, Disk(message), 77)
-    changed = stored.with_header("n", 5)
-    assert type(changed) is Message
-    assert (changed.body, changed.headers["n"]) == (b"body", 5)
-
-
-def test_what_is_spooled_is_dropped_when_nobody_refers_to_it() -> None:
+def test_what_is_spooled_is_dropped_with_the_last_reference() -> None:
     message = whole()
     disk = Disk(message)
-    spooled = SpooledMessage(message, disk, 9)
+    spooled = StoredMessage(message, disk, 9, is_spooled=True)
+    assert spooled.body == b"body"
     assert disk.dropped == []
     del spooled
     assert disk.dropped == [9]

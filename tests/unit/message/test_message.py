@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from hareline.errors import MalformedFrame
 from hareline.message import (
+    TRANSIENT,
     UNWRITTEN,
-    Address,
-    BlindAddress,
-    BodyReader,
-    DeadLetter,
-    LargeBody,
-    LargeMessage,
+    Extras,
     Message,
     dead_letter,
     decode_fields,
     encode_fields,
+    large_message,
 )
 from hareline.wire.constants import FRAME_END_OCTET
 from hareline.wire.encoder import body_frame_head, header_frame
 from hareline.wire.table import Table
+from tests.support.large_bodies import BodyInMemory
 from tests.support.messages import make_address, make_message
 
 
@@ -85,28 +84,47 @@ def test_octets_that_are_no_properties_are_refused_when_looked_at() -> None:
         _ = message.properties
 
 
-def test_an_address_shows_exchange_and_routing_key() -> None:
-    address = Address("amq.topic", "a.b", b"\x09amq.topic\x03a.b")
-    assert repr(address) == "Address('amq.topic', 'a.b')"
-
-
 def test_a_messages_repr_tells_where_it_goes_and_its_size() -> None:
     message = make_message(b"four", exchange="x", routing_key="k")
     assert repr(message) == "<Message to Address('x', 'k'), 4 octets>"
 
 
-def test_messages_carry_no_dict() -> None:
-    """Slots: a queue of a million messages holds a million of them."""
+def test_a_plain_message_is_eight_slots_and_nothing_else() -> None:
+    """A queue of a million messages holds a million of them."""
     message = make_message(b"x")
-    for thing in (message, message.address):
-        assert not hasattr(thing, "__dict__")
+    assert not hasattr(message, "__dict__")
+    assert len(Message.__slots__) == 8
+    assert message.extras is None
+    assert not hasattr(Extras(), "__dict__")
+
+
+def test_decoded_properties_leave_nothing_behind_when_they_are_forgotten() -> None:
+    message = make_message(b"x", priority=7)
+    assert message.properties is message.properties
+    message.forget_properties()
+    assert message.extras is None
+    message.forget_properties()
+    expiring = message.expiring_at(5)
+    assert expiring.properties.priority == 7
+    expiring.forget_properties()
+    assert expiring.extras is not None
+    assert (expiring.extras.properties, expiring.expires_at_ms) == (None, 5)
+
+
+def test_a_plain_message_has_no_time_to_live_no_deaths_and_its_body_in_memory() -> None:
+    for message in (make_message(b"x"), make_message(b"x", priority=1)):
+        assert (message.expires_at_ms, message.history_size) == (0, 0)
+        assert (message.is_from_default, message.large) == (False, None)
+        assert message.facts() is None
+        assert message.priority == message.properties.priority  # decoded, and as plain as before
+        assert message.facts() is None
 
 
 def test_priority_and_header_are_found_without_decoding_the_others() -> None:
     message = make_message(b"x", priority=7, headers=Table({"a": "b", "k": 5, "v": None}))
     assert message.priority == 7
     assert [message.header(name) for name in ("a", "k", "v", "absent")] == ["b", 5, None, None]
-    assert message._properties is None
+    assert message.extras is None
 
 
 def test_a_message_without_them_has_neither_priority_nor_header() -> None:
@@ -133,19 +151,6 @@ def test_priority_and_header_look_at_the_properties_and_not_at_the_body() -> Non
         message.header("k")
 
 
-def test_an_address_can_be_made_of_its_texts() -> None:
-    address = Address.of("dlx", "é")
-    assert (address.exchange, address.routing_key) == ("dlx", "é")
-    assert address.octets == b"\x03dlx\x02\xc3\xa9"
-    assert address.blind_keys == ()
-
-
-def test_blind_keys_are_in_no_octets() -> None:
-    address = BlindAddress(make_address("x", "k"), ("secret",))
-    assert address.blind_keys == ("secret",)
-    assert address.octets == b"\x01x\x01k"
-
-
 def test_a_header_can_be_taken_away() -> None:
     message = make_message(b"x", headers=Table({"a": 1, "k": 2}), priority=3).expiring_at(7)
     changed = message.without_header("k")
@@ -159,7 +164,7 @@ def test_a_dead_letter_has_the_body_and_whatever_else_it_is_given() -> None:
     message = make_message(b"body", channel=3, expiration="5").expiring_at(5)
     fields = encode_fields(Table({"x-death": []}))
     octets = message.parts.with_fields(fields)
-    letter = DeadLetter(message, octets, make_address("dlx", "k"), 99, len(fields))
+    letter = dead_letter(message, octets, make_address("dlx", "k"), 99, len(fields))
     assert (letter.body, letter.channel, letter.arrival_ms) == (b"body", 3, 99)
     assert letter.headers == decode_fields(fields) == {"x-death": []}
     assert letter.properties.expiration is None
@@ -168,50 +173,99 @@ def test_a_dead_letter_has_the_body_and_whatever_else_it_is_given() -> None:
     assert (message.history_size, message.is_from_default) == (0, False)
 
 
-def test_a_dead_letter_stays_one_however_it_is_changed() -> None:
-    message = make_message(b"body", headers=Table(n=1))
-    octets = message.property_octets
-    letter = DeadLetter(message, octets, make_address("dlx"), 5, 7, is_from_default=True)
-    for changed in (
-        letter.with_header("x-delivery-count", 1),
-        letter.without_header("n"),
-        letter.with_properties(octets, make_address("other")),
+@pytest.mark.parametrize(("position", "expected"), [(0, TRANSIENT), (-1, UNWRITTEN), (9, -1)])
+def test_a_dead_letter_is_another_message_to_the_store(position: int, expected: int) -> None:
+    message = make_message(b"body")
+    message.position = position
+    assert dead_letter(message, b"\x00\x00", make_address(), 5, 0).position == expected
+
+
+# -------------------------------------------------------- what stays in another message
+
+
+def facts_of(message: Message) -> tuple[object, ...]:
+    return (
+        message.expires_at_ms,
+        message.history_size,
+        message.is_from_default,
+        message.large,
+        message.arrival_ms,
+        message.channel,
+        message.size,
+        message.body,
+    )
+
+
+def with_all_facts() -> Message:
+    message = make_message(b"body", channel=3, headers=Table(n=1), priority=2)
+    message.arrival_ms = 1234
+    message.extras = Extras(99, 7, True)
+    return message
+
+
+def large_with_all_facts() -> Message:
+    message = make_large(headers=Table(n=1))
+    message.extras = Extras(99, 7, True, message.large)
+    return message
+
+
+@pytest.mark.parametrize("make", [with_all_facts, large_with_all_facts])
+def test_what_is_not_named_stays(make: Callable[[], Message]) -> None:
+    message = make()
+    octets = make_message(content_type="t").property_octets
+    other = make_address("other", "key")
+    for changed, address, headers in (
+        (message.replace(), message.address, {"n": 1}),
+        (message.replace(properties=octets), message.address, {}),
+        (message.replace(address=other), other, {"n": 1}),
+        (message.replace(properties=octets, address=other), other, {}),
+        (message.with_header("m", 2), message.address, {"n": 1, "m": 2}),
+        (message.without_header("n"), message.address, {}),
+        (message.unwritten(), message.address, {"n": 1}),
+        (message.expiring_at(99), message.address, {"n": 1}),
     ):
-        assert isinstance(changed, DeadLetter)
-        assert (changed.history_size, changed.is_from_default, changed.arrival_ms) == (7, True, 5)
-        assert changed.body == b"body"
+        assert facts_of(changed) == facts_of(message)
+        assert (changed.address, changed.headers) == (address, headers)
+        assert changed is not message
+        assert changed.extras is not message.extras
+
+
+def test_another_time_to_live_leaves_the_rest() -> None:
+    message = with_all_facts()
+    assert facts_of(message.expiring_at(5)) == (5, *facts_of(message)[1:])
+    assert message.expires_at_ms == 99
+
+
+def test_other_properties_are_not_those_that_were_decoded_before() -> None:
+    message = make_message(b"x", priority=7)
+    assert message.properties.priority == 7
+    changed = message.replace(properties=make_message(priority=8).property_octets)
+    assert (changed.properties.priority, message.properties.priority) == (8, 7)
+
+
+@pytest.mark.parametrize(("position", "expected"), [(0, TRANSIENT), (-1, UNWRITTEN), (9, -1)])
+def test_another_message_has_another_position_and_one_that_expires_the_same(
+    position: int, expected: int
+) -> None:
+    message = make_message(b"x", headers=Table(n=1))
+    message.position = position
+    for changed in (
+        message.replace(),
+        message.with_header("m", 1),
+        message.without_header("n"),
+    ):
+        assert changed.position == expected
+    assert message.unwritten().position == UNWRITTEN
+    assert message.expiring_at(5).position == position
 
 
 # --------------------------------------------------------------------------- large ones
 
 
-class BodyInMemory(LargeBody):
-    """Stands for one in a file."""
-
-    def __init__(self, body: bytes) -> None:
-        super().__init__(1, len(body))
-        self.octets = body
-
-    def open(self) -> BodyReader:
-        return ReaderOfMemory(self.octets)
-
-    def sync(self) -> None:
-        """There is no file."""
-
-
-class ReaderOfMemory(BodyReader):
-    def __init__(self, octets: bytes) -> None:
-        self.octets = octets
-
-    def read(self, size: int) -> bytes:
-        octets, self.octets = self.octets[:size], self.octets[size:]
-        return octets
-
-
-def make_large(**properties: Any) -> LargeMessage:
+def make_large(**properties: Any) -> Message:
     small = make_message(**properties)
     header = header_frame(3, small.property_octets, 9)
-    return LargeMessage(make_address("e", "k"), header, BodyInMemory(b"in a file"), 1234, UNWRITTEN)
+    return large_message(make_address("e", "k"), header, BodyInMemory(b"in a file"), 1234, -1)
 
 
 def test_a_large_message_has_its_properties_in_memory_and_its_body_elsewhere() -> None:
@@ -233,7 +287,6 @@ def test_copies_of_a_large_message_share_its_body() -> None:
         message.unwritten(),
         dead_letter(message, b"\x00\x00", make_address("", "q"), 5, 0),
     ):
-        assert isinstance(changed, LargeMessage)
         assert changed.large is message.large
         assert (changed.channel, changed.size, changed.position) == (0, 9, UNWRITTEN)
         assert len(changed.content) == changed.header_size
@@ -243,16 +296,12 @@ def test_copies_of_a_large_message_share_its_body() -> None:
 
 
 def test_a_large_dead_letter_stays_one_whatever_is_written_into_it() -> None:
-    message = make_large(content_type="a/b")
+    message = make_large(content_type="a/b").expiring_at(7)
     octets = make_message(headers=Table({"x-death": []})).property_octets
     letter = dead_letter(message, octets, make_address("", "q"), 5, 12, is_from_default=True)
+    assert letter.expires_at_ms == 0
     for one in (letter, letter.with_header("m", 1), letter.expiring_at(7)):
         assert (one.history_size, one.is_from_default, one.arrival_ms) == (12, True, 5)
         assert one.address.routing_key == "q"
+        assert one.large is message.large
     assert (message.history_size, message.is_from_default) == (0, False)
-
-
-def test_a_small_message_dies_as_before() -> None:
-    letter = dead_letter(make_message(b"x"), b"\x00\x00", make_address("", "q"), 5, 12)
-    assert isinstance(letter, DeadLetter)
-    assert (letter.body, letter.history_size, letter.large) == (b"x", 12, None)

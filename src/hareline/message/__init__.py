@@ -1,0 +1,51 @@
+"""Messages, their addresses, and where their contents are.
+
+``message`` has the message itself, ``address`` where it was published to, ``stored`` a message
+whose content is on disk, ``large_body`` bodies in files, ``headers`` the octets of header tables.
+Other packages import these names from here; the modules of this package import one another.
+"""
+
+from hareline.message.address import Address, BlindAddress, Publisher, PublisherAddress
+from hareline.message.headers import (
+    PropertyParts,
+    Table,
+    Timestamp,
+    decode_fields,
+    decode_priority,
+    encode_fields,
+)
+from hareline.message.large_body import BodyReader, LargeBody
+from hareline.message.message import (
+    PROPERTIES_START,
+    TRANSIENT,
+    UNWRITTEN,
+    Extras,
+    Message,
+    dead_letter,
+    large_message,
+)
+from hareline.message.stored import ContentSource, StoredMessage
+
+__all__ = [
+    "PROPERTIES_START",
+    "TRANSIENT",
+    "UNWRITTEN",
+    "Address",
+    "BlindAddress",
+    "BodyReader",
+    "ContentSource",
+    "Extras",
+    "LargeBody",
+    "Message",
+    "PropertyParts",
+    "Publisher",
+    "PublisherAddress",
+    "StoredMessage",
+    "Table",
+    "Timestamp",
+    "dead_letter",
+    "decode_fields",
+    "decode_priority",
+    "encode_fields",
+    "large_message",
+]

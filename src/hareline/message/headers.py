@@ -1,0 +1,43 @@
+"""What the broker and the store need of the wire format to read and write message headers.
+
+They know nothing of the wire: a headers table, its octets, and the property octets cut into parts
+come to them through this module. Called by ``broker.queues.dead_letters`` for each death, and by
+``storage`` for replays and the arguments of definitions.
+
+Invariant: encoding keeps the type of every value that was decoded.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hareline.wire.properties import decode_priority
+from hareline.wire.property_parts import PropertyParts
+from hareline.wire.table import Table, Timestamp, decode_table_body, encode_table
+
+__all__ = [
+    "PropertyParts",
+    "Table",
+    "Timestamp",
+    "decode_fields",
+    "decode_priority",
+    "encode_fields",
+]
+
+_LENGTH_SIZE: Final = 4  # a table begins with its length
+
+
+def decode_fields(octets: bytes) -> Table:
+    """A headers table from its octets without the length (``PropertyParts.fields``).
+
+    Raises MalformedFrame.
+    """
+    return decode_table_body(octets)
+
+
+def encode_fields(table: Table) -> bytes:
+    """The octets of a headers table without the length.
+
+    Raises ValueError for a value that its type cannot hold.
+    """
+    return encode_table(table)[_LENGTH_SIZE:]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from benchmarks.micro.stand import Stand, message
 from benchmarks.micro.timing import finish, measure
 from hareline.amqp.channel import Channel
+from hareline.amqp.connection import Connection
 from hareline.amqp.consumer_arguments import ConsumerArguments
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.broker.queues.entry import QueueEntry
@@ -61,10 +62,11 @@ def deliver(
 ) -> None:
     """Hand over runs of entries of these messages in turn."""
     stand = Stand()
-    channel = stand.channel()
-    queue = stand.declare(channel.connection, "q")
+    connection = stand.connect(1)
+    channel = stand.channel(connection)
+    queue = stand.declare(connection, "q")
     consumer = ChannelConsumer(
-        channel,
+        channel.consumers,
         "consumer-tag",
         queue,
         acknowledges=acknowledges,
@@ -75,14 +77,15 @@ def deliver(
         arguments={},
     )
     entries = [QueueEntry(queue, messages[n % len(messages)], n) for n in range(batch)]
-    measure(name, _loop(channel, consumer, entries), batch * BATCHES, "message")
+    measure(name, _loop(connection, channel, consumer, entries), batch * BATCHES, "message")
 
 
 def _loop(
-    channel: Channel, consumer: ChannelConsumer, entries: list[QueueEntry]
+    connection: Connection,
+    channel: Channel,
+    consumer: ChannelConsumer,
+    entries: list[QueueEntry],
 ) -> Callable[[], None]:
-    connection = channel.connection
-
     def loop() -> None:
         for _ in range(BATCHES):
             assert consumer.deliver(entries) == len(entries)

@@ -85,7 +85,7 @@ class Path:
     def _ack(self) -> None:
         (consumer,) = self._consumers
         every = self._ack_every
-        delivered = consumer.channels[1].next_tag - 1
+        delivered = consumer.channels.by_number[1].port.next_tag - 1
         while self._acked + every <= delivered:
             frames = [
                 ack_frame(1, tag, every > 1)
@@ -96,13 +96,13 @@ class Path:
             for start in range(0, len(octets), PIECE_BYTES):
                 consumer.receive(octets[start : start + PIECE_BYTES])
             self._stand.run_turns()
-            delivered = consumer.channels[1].next_tag - 1
+            delivered = consumer.channels.by_number[1].port.next_tag - 1
 
 
 def _written(connection: Connection) -> int:
-    link = connection.link
-    assert isinstance(link, NullTransport)
-    return link.written_bytes
+    transport = connection.transport
+    assert isinstance(transport, NullTransport)
+    return transport.written_bytes
 
 
 def path(name: str, subject: Path, count: int = MESSAGES) -> None:

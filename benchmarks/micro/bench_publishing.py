@@ -58,7 +58,7 @@ def bench_first() -> None:
     stand = Stand()
     connection = stand.connect(1)
     stand.declare(connection, "q")
-    channel = connection.channels[1]
+    channel = connection.channels.by_number[1]
     method = publish_octets(b"")
     payload = method[7 : 7 + int.from_bytes(method[3:7], "big")]
     sample = message(bytes(100))
@@ -88,7 +88,7 @@ def publish(
     if has_confirms:
         stand.call(connection, commands.Confirm.Select)
     connection.receive(publish_octets(b"", exchange=exchange, routing_key="q0"))
-    publishing = connection.channels[1].publishing
+    publishing = connection.channels.by_number[1].publishing
     (route,) = publishing.routes.values()
     samples = [message(bytes(100), properties=octets) for octets in properties]
     messages = [samples[number % len(samples)] for number in range(MESSAGES)]

@@ -21,8 +21,8 @@ class Subject:
 
     def __init__(self, prefetch_count: int = 0) -> None:
         self.stand = Stand()
-        self.channel: Channel = self.stand.channel()
-        connection = self.channel.connection
+        connection = self.stand.connect(1)
+        self.channel: Channel = self.stand.channel(connection)
         self.queue: Queue = self.stand.declare(connection, "q")
         self.first_tag = 1
         self.stand.call(connection, commands.Basic.Qos, prefetch_count=prefetch_count)
@@ -34,7 +34,7 @@ class Subject:
         while self.queue.ready_count or len(unacked):
             self.channel.settling.settle(0, is_multiple=True)
             self.stand.run_turns()
-        self.first_tag = self.channel.next_tag
+        self.first_tag = self.channel.port.next_tag
         one = message(bytes(100))
         for _ in range(DELIVERIES):
             self.queue.enqueue(one)

@@ -1,7 +1,7 @@
 """A test stand for the hot modules: the protocol side of a broker with nothing around it.
 
-No socket, no event loop, no log: a ``Stand`` has everything real but the link, which forgets what
-is written to it, and the turn, which is finished by hand. Clients are octets that are prepared
+No socket, no event loop, no log: a ``Stand`` has everything real but the transport, which forgets
+what is written to it, and the turn, which is finished by hand. Clients are octets that are prepared
 before the clock runs.
 """
 
@@ -12,7 +12,8 @@ from typing import Any
 
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
-from hareline.amqp.context import Context, Identity, Limits, Transport
+from hareline.amqp.context import Context, Identity, Limits
+from hareline.amqp.ports import Transport
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS
@@ -171,7 +172,7 @@ class Stand:
             connection.receive(octets)
         self.run_turns()
         assert connection.is_running, connection
-        assert set(connection.channels) == set(channels)
+        assert set(connection.channels.by_number) == set(channels)
         return connection
 
     def call(self, connection: Connection, method: type[Frame], **fields: object) -> None:
@@ -184,9 +185,9 @@ class Stand:
         self.call(connection, commands.Queue.Declare, queue=name)
         return self.vhost.queues[name]
 
-    def channel(self) -> Channel:
-        """Channel 1 of a new connection."""
-        return self.connect(1).channels[1]
+    def channel(self, connection: Connection) -> Channel:
+        """Channel 1 of this connection."""
+        return connection.channels.by_number[1]
 
 
 def _forget(event: Event, **fields: object) -> None:

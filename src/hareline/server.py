@@ -185,7 +185,7 @@ class Broker:
             )
         except BaseException:
             for connection in list(self.context.connections):  # quicker than the next port
-                connection.link.abort()
+                connection.transport.abort()
             self._stop_watches()
             await self._close_management()
             self._close_storage()
@@ -344,7 +344,7 @@ class Broker:
             if connections:
                 report(events.BROKER_DEADLINE_PASSED, connections=len(connections))
                 for connection in list(connections):
-                    connection.link.abort()
+                    connection.transport.abort()
                 await are_gone.wait()
         self.context.shares.finish()
         await self._close_management()
@@ -391,7 +391,7 @@ class Broker:
         self._key_maker.start()
         for name in gone:
             for connection in list(context.connections):
-                user = getattr(connection, "user", None)  # None until it has logged in
+                user = connection.client.user  # None until it has logged in
                 if user is not None and user.name == name:
                     connection.force_close(f"user '{name}' is deleted")
         for connection in list(context.connections):

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import pytest
 from pamqp import commands, frame
 
-from hareline.amqp.connection import OUTPUT_TURN_MAX_BYTES
+from hareline.amqp.connection import Connection
+from hareline.amqp.output import OUTPUT_TURN_MAX_BYTES
 from hareline.broker.queues.dispatch import plain as dispatcher
 from hareline.net.shell import UNREAD_OUTPUT_MAX, ConnectionShell
 from hareline.server import Broker
@@ -52,12 +53,14 @@ def buffered_bytes(broker: BrokerThread) -> int:
     """What waits in the process for the socket of the connection that waits for most."""
 
     def look(inside: Broker) -> int:
-        shells = [connection.link for connection in inside.context.connections]
+        shells = [connection.transport for connection in inside.context.connections]
         assert all(isinstance(shell, ConnectionShell) for shell in shells)
         return max(
-            shell._transport.get_write_buffer_size() + sum(map(len, connection.output))
+            shell._transport.get_write_buffer_size() + sum(map(len, connection.output.frames))
             for connection in inside.context.connections
-            if isinstance(shell := connection.link, ConnectionShell) and shell._transport
+            if isinstance(shell := connection.transport, ConnectionShell)
+            and shell._transport
+            and isinstance(connection, Connection)
         )
 
     return broker.ask(look)

@@ -45,8 +45,8 @@ class Client:
         self.received: list[Received] = []
 
     def collect(self) -> None:
-        self.octets += self.peer.link.written
-        self.peer.link.written = b""
+        self.octets += self.peer.transport.written
+        self.peer.transport.written = b""
 
     def next(self) -> Received | None:
         if self.octets:
@@ -164,8 +164,8 @@ class Replay:
         if step.verb in ("closed", "dropped"):
             if leftover := client.leftover():
                 raise Mismatch(step, f"it sent {leftover}")
-            if client.peer.link.state != step.verb:
-                raise Mismatch(step, f"the socket is {client.peer.link.state}")
+            if client.peer.transport.state != step.verb:
+                raise Mismatch(step, f"the socket is {client.peer.transport.state}")
         elif step.verb == "nothing":
             if leftover := client.leftover():
                 raise Mismatch(step, f"it sent {leftover}")

@@ -168,7 +168,7 @@ def test_a_variable_keeps_its_first_value() -> None:
 def test_lines_of_a_client_in_a_row_are_one_read() -> None:
     replay = Replay()
     replay.run(parse(DECLARED))
-    link = replay.clients[""].peer.link
-    writes = link.writes
+    transport = replay.clients[""].peer.transport
+    writes = transport.writes
     replay.run(parse("C: 1 basic.qos\nC: 1 basic.qos\n" + "S: 1 basic.qos-ok\n" * 2))
-    assert link.writes == writes + 1
+    assert transport.writes == writes + 1

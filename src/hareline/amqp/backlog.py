@@ -1,9 +1,9 @@
-"""Frames of a channel that came behind a tx.commit which is not answered yet.
+"""Frames that a channel receives behind a tx.commit which is not answered yet.
 
 Methods of a channel are handled in order (AMQP 0-9-1, 4.7), so their replies come in order too; but
 commit-ok has to wait for the disk. What a channel receives behind a commit is kept as it came, and
-handled when the commit is answered: ``amqp.connection`` does that at the end of a turn, for a share
-of time. Deliveries go on meanwhile, and so do the other channels.
+handled when the commit is answered: ``amqp.connection`` calls ``Backlogs.handle`` at the end of a
+turn, for a share of time. Deliveries and other channels go on meanwhile.
 
 Invariant: a channel with a backlog has no lanes in the decoder, so nothing overtakes what is kept.
 """
@@ -13,15 +13,23 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-#: With more of this kept for all its channels a connection is not listened to, so that a client
-#: which sends on behind a commit costs no more.
+from hareline.amqp import input_gate
+from hareline.amqp.input_gate import ALARM, SHARE, InputGate
+from hareline.amqp.output import Output
+from hareline.amqp.ports import ConnectionPort
+from hareline.clock import Clock
+from hareline.errors import AmqpError
+
+#: With more of this kept for all its channels a connection is not read from, so that a client which
+#: sends on behind a commit costs no more.
 BACKLOG_MAX_BYTES: Final = 1_048_576
 #: What keeping a frame takes beside its payload.
 FRAME_COST_BYTES: Final = 128
+BACKLOG_SHARE_S: Final = 0.003  # of a turn, for what came behind a commit that is answered now
 
 
 class Backlog:
-    """``is_waiting``: the commit in front of the frames is not answered yet."""
+    """The frames of one channel. ``is_waiting``: the commit in front is not answered yet."""
 
     __slots__ = ("_frames", "is_waiting")
 
@@ -41,3 +49,129 @@ class Backlog:
 
     def __len__(self) -> int:
         return len(self._frames)
+
+
+class Backlogs:
+    """The backlogs of a connection, by channel number; ``len`` of it is how many there are."""
+
+    __slots__ = (
+        "_by_channel",
+        "_bytes",
+        "_clock",
+        "_connection",
+        "_gate",
+        "_is_over",
+        "_output",
+    )
+
+    def __init__(
+        self, gate: InputGate, output: Output, clock: Clock, connection: ConnectionPort
+    ) -> None:
+        self._gate = gate
+        self._output = output
+        self._clock = clock
+        self._connection: ConnectionPort | None = connection  # until ``close``
+        self._by_channel: dict[int, Backlog] = {}
+        self._bytes = 0  # of all of them
+        self._is_over = False
+
+    def __len__(self) -> int:
+        return len(self._by_channel)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._by_channel
+
+    @property
+    def is_long(self) -> bool:
+        """Whether so much is kept that no more is to be read."""
+        return self._bytes > BACKLOG_MAX_BYTES
+
+    def hold(self, number: int) -> None:
+        """Keep what this channel receives from now on, until ``release``."""
+        self._gate.close_lanes(number)
+        self._by_channel.setdefault(number, Backlog()).is_waiting = True
+
+    def release(self, number: int) -> None:
+        """Handle what was kept for this channel, at the end of the turn."""
+        backlog = self._by_channel.get(number)
+        if backlog is not None:
+            backlog.is_waiting = False
+            if not self._output.is_marked:
+                self._output.mark()
+
+    def keep(self, number: int, kind: int, payload: bytes) -> bool:
+        """Keep this frame if its channel has a backlog; False if it is to be handled now."""
+        backlog = self._by_channel.get(number)
+        if backlog is None:
+            return False
+        self._bytes += backlog.add(kind, payload)
+        if self.is_long:
+            self._gate.hold(input_gate.BACKLOG)
+        return True
+
+    def handle(self) -> bool:
+        """Go on with the channels whose commit is answered, for a share of this turn.
+
+        True if something was handled, and the connection still runs.
+        """
+        gate = self._gate
+        if gate.reasons & (ALARM | SHARE):
+            return False
+        until_s = self._clock.running_s() + BACKLOG_SHARE_S
+        gate.begin_share()
+        has_begun = False
+        for number, backlog in list(self._by_channel.items()):
+            if backlog.is_waiting:
+                continue
+            if has_begun and self._must_stop(until_s):
+                break
+            has_begun = True
+            if not self._handle_one(number, backlog, until_s):
+                return False
+        return has_begun
+
+    def _handle_one(self, number: int, backlog: Backlog, until_s: float) -> bool:
+        """Handle one channel's frames; False if the connection has come to its end by it."""
+        connection = self._connection
+        if connection is None:
+            return False
+        del self._by_channel[number]  # so that its frames are handled, and not kept
+        while backlog:
+            kind, payload, size = backlog.take()
+            self._bytes -= size
+            try:
+                connection.on_frame(kind, number, payload)
+            except AmqpError as error:
+                if not connection.on_error(number, error):
+                    return False
+            if self._is_over:
+                return False
+            again = self._by_channel.get(number)
+            if again is not None:  # another commit: the rest waits for that one
+                backlog.is_waiting = again.is_waiting
+                self._by_channel[number] = backlog
+                return True
+            if self._has_unread_output or self._must_stop(until_s):
+                self._gate.close_lanes(number)
+                self._by_channel[number] = backlog
+                return True
+        connection.reopen_lanes(number)
+        return True
+
+    def _must_stop(self, until_s: float) -> bool:
+        return bool(self._gate.reasons & (ALARM | SHARE)) or self._clock.running_s() >= until_s
+
+    @property
+    def _has_unread_output(self) -> bool:
+        """Whether the client has to read some of what it asked for before it gets more."""
+        return self._output.is_full or self._output.has_long_outbox
+
+    def clear(self) -> None:
+        """Drop what is kept: all channels have ended."""
+        self._is_over = True
+        self._by_channel.clear()
+        self._bytes = 0
+
+    def close(self) -> None:
+        """The socket is gone."""
+        self._connection = None

@@ -17,20 +17,18 @@ the publishes, so that "multiple" reaches back to the frame before and no furthe
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
+from hareline.amqp.output import Output
+from hareline.amqp.ports import LateFrames
 from hareline.storage.interface import MessageStore
 from hareline.wire.encoder import ack_frame, nack_frame
 
-if TYPE_CHECKING:
-    from hareline.amqp.connection import Connection
 
-
-class Confirms:
+class Confirms(LateFrames):
     """``ticket`` is that of the last publish that the store keeps; set by the publish lane."""
 
     __slots__ = (
-        "_connection",
+        "_output",
         "_refused",
         "_released",
         "_store",
@@ -41,8 +39,8 @@ class Confirms:
         "ticket",
     )
 
-    def __init__(self, connection: Connection, channel_number: int, store: MessageStore) -> None:
-        self._connection = connection
+    def __init__(self, output: Output, channel_number: int, store: MessageStore) -> None:
+        self._output = output
         self.channel_number = channel_number
         self.sequence = 0
         self._released = 0
@@ -56,7 +54,7 @@ class Confirms:
     def mark(self) -> None:
         """There is something to release at the end of this turn."""
         self.is_marked = True
-        self._connection.mark_confirms(self)
+        self._output.add_late(self)
 
     def refuse(self) -> None:
         """The publish that was counted last is not taken by all its queues."""

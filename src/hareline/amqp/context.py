@@ -5,79 +5,25 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hareline.amqp.alarms import Alarms
+from hareline.amqp.ports import LiveConnection
 from hareline.amqp.product import ProductNames
 from hareline.amqp.shares import Shares
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
-from hareline.clock import Clock, Timer
+from hareline.clock import Clock
 from hareline.events import Report
 from hareline.storage.interface import BodyStore
 from hareline.turn import Turn
 
-if TYPE_CHECKING:
-    from hareline.amqp.connection import Connection
-
-
-class Transport(ABC):
-    """The socket side of a connection, as the protocol side sees it."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def peer(self) -> str:
-        """``host:port`` of the client."""
-
-    @property
-    @abstractmethod
-    def host(self) -> str:
-        """The client's address without the port; empty if the client was gone at once."""
-
-    @property
-    def product(self) -> str:
-        """What all clients of the port are told that it is; empty where the broker decides."""
-        return ""
-
-    @property
-    @abstractmethod
-    def is_loopback(self) -> bool: ...
-
-    @property
-    def is_reading(self) -> bool:
-        """Whether the client is listened to; while it is not, its silence means nothing."""
-        return True
-
-    @abstractmethod
-    def write(self, octets: bytes) -> None: ...
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close once what was written has gone out."""
-
-    @abstractmethod
-    def abort(self) -> None:
-        """Drop the socket at once."""
-
-    @abstractmethod
-    def pause_reading(self) -> None: ...
-
-    @abstractmethod
-    def resume_reading(self) -> None: ...
-
-    @abstractmethod
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
-
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What connection.start tells of the broker; see ``amqp.product`` for who is told which."""
+    """What connection.start says of the broker; ``amqp.product`` chooses the product name."""
 
     product: str
     version: str
@@ -134,9 +80,9 @@ class Context:
         self.large_bodies = large_bodies
         self.vhosts: dict[str, VirtualHost] = {}
         self.vhost_connection_limits: dict[str, int] = {}
-        self.connections: dict[Connection, None] = {}  # in the order in which they came
+        self.connections: dict[LiveConnection, None] = {}  # in the order in which they came
         self.alarms = Alarms(self.connections)
-        self.plain_properties: dict[bytes, int] = {}  # see ``amqp.publishing``
+        self.plain_properties: dict[bytes, int] = {}  # see ``amqp.inspection``
         self.commit_definitions: Callable[[], None] = _nothing_to_commit
         self.on_last_connection_gone: Callable[[], None] | None = None
 
@@ -148,7 +94,7 @@ class Context:
             for queue in vhost.queues.values()
         )
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: LiveConnection) -> None:
         """The connection has ended."""
         self.connections.pop(connection, None)
         if not self.connections and self.on_last_connection_gone is not None:

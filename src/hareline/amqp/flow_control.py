@@ -1,4 +1,4 @@
-"""Publishers that must wait because a queue they publish to is full (overflow "flow-control").
+"""Publishers that must wait: for a full queue (overflow "flow-control"), or for a resource alarm.
 
 A publisher is stopped at its own publish to the full queue, and goes on when all such queues have
 room again. How it is stopped depends on the client:
@@ -6,8 +6,8 @@ room again. How it is stopped depends on the client:
 ==============================  ===================================================================
 client                          what stops it
 ==============================  ===================================================================
-Qpid's, RabbitMQ's for Java     channel.flow(active=false), at which they block their publishes;
-                                whoever still publishes after ``ENFORCEMENT_S`` is stopped as below
+Qpid's, RabbitMQ's for Java     channel.flow(active=false), at which they block their publishes; one
+                                that still publishes after ``ENFORCEMENT_S`` is stopped as below
 any other                       its socket is not read from, and connection.blocked says why to
                                 those that take it
 any other, that also consumes   connection.blocked alone: its acknowledgements make the room that
@@ -15,145 +15,197 @@ any other, that also consumes   connection.blocked alone: its acknowledgements m
 ==============================  ===================================================================
 
 ``amqp.publishing`` calls ``ChannelFlow.stop``, the queue's ``Overflow`` calls ``on_underfull``.
-``ConnectionFlow`` is also what tells a client of a resource alarm, since connection.blocked stands
-for both: it is sent at the first reason and connection.unblocked after the last one.
+``ConnectionFlow`` is also what blocks a connection at its first publish while a resource alarm is
+on, since connection.blocked stands for both reasons: it is sent at the first one and
+connection.unblocked after the last one.
 
 Invariant: a connection that is gone waits at no queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from hareline.amqp.dialect import QPID, dialect_of
+from hareline import events
+from hareline.amqp.alarms import Alarms
+from hareline.amqp.client import Client
+from hareline.amqp.delivery_port import DeliveryPort
+from hareline.amqp.input_gate import ALARM, QUEUE, InputGate
+from hareline.amqp.output import Output
+from hareline.amqp.ports import ConnectionPort, Transport
 from hareline.broker.queues.policies.overflow import Overflow
+from hareline.clock import Clock
 from hareline.errors import within_short_string
+from hareline.events import Report
 from hareline.wire.methods import commands
 
-if TYPE_CHECKING:
-    from hareline.amqp.channel import Channel
-    from hareline.amqp.connection import Connection
-
-# Broker-J: channel.flowControlEnforcementTimeout; it closes the channel then, we stop reading.
+# Broker-J: channel.flowControlEnforcementTimeout; it closes the channel then, this broker stops
+# reading.
 ENFORCEMENT_S: Final = 5.0
 
 
 class ChannelFlow:
     """One channel's publishes, and the full queues that they wait for."""
 
-    __slots__ = ("_channel", "_full", "_told_s")
+    __slots__ = ("_client", "_clock", "_connection_flow", "_full", "_port", "_stopped_s")
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __init__(
+        self, port: DeliveryPort, client: Client, clock: Clock, connection_flow: ConnectionFlow
+    ) -> None:
+        self._port = port
+        self._client = client
+        self._clock = clock
+        self._connection_flow = connection_flow
         self._full: dict[Overflow, None] = {}
-        self._told_s: float | None = None  # when channel.flow was sent, while it is in force
+        self._stopped_s: float | None = None  # when channel.flow was sent, while it is in force
 
     def stop(self, overflow: Overflow) -> None:
-        """A publish of this channel went into a queue that was full, or is so now."""
+        """Wait for this queue: a publish went into it that found it full, or made it so."""
         if overflow not in self._full:
             self._full[overflow] = None
             overflow.stop_publisher(self)
-        connection = self._channel.connection
-        if connection.flow.takes_channel_flow:
-            now_s = connection.context.clock.monotonic_s
-            if self._told_s is None:
-                self._told_s = now_s
-                self._channel.reply(commands.Channel.Flow, active=False)
-            if now_s - self._told_s < ENFORCEMENT_S:
+        if self._client.takes_channel_flow:
+            now_s = self._clock.monotonic_s
+            if self._stopped_s is None:
+                self._stopped_s = now_s
+                self._port.reply(commands.Channel.Flow, active=False)
+            if now_s - self._stopped_s < ENFORCEMENT_S:
                 return
-        connection.flow.stop(self, overflow.place)
+        self._connection_flow.stop(self, overflow.place)
 
     def on_underfull(self, overflow: Overflow) -> None:
         """This queue has room again; the last one of them lets the channel go on."""
         self._full.pop(overflow, None)
         if self._full:
             return
-        if self._told_s is not None:
-            self._told_s = None
-            self._channel.reply(commands.Channel.Flow, active=True)
-        self._channel.connection.flow.release(self)
+        if self._stopped_s is not None:
+            self._stopped_s = None
+            self._port.reply(commands.Channel.Flow, active=True)
+        self._connection_flow.release(self)
 
     def close(self) -> None:
         """The channel ends."""
         full, self._full = self._full, {}
         for overflow in full:
             overflow.forget_publisher(self)
-        self._channel.connection.flow.release(self)
+        self._connection_flow.release(self)
 
 
 class ConnectionFlow:
     """One connection's reasons not to be published on, other than channel.flow.
 
-    ``is_pausing``: its socket is not read from for the sake of full queues.
+    ``has_published``: a publish method has come, outside the lane at first.
     """
 
-    __slots__ = ("_connection", "_is_told", "_stopped", "is_pausing", "takes_channel_flow")
+    __slots__ = (
+        "_alarms",
+        "_client",
+        "_connection",
+        "_gate",
+        "_is_closing",
+        "_is_reported",
+        "_output",
+        "_report",
+        "_stopped",
+        "_transport",
+        "has_published",
+    )
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(
+        self,
+        client: Client,
+        gate: InputGate,
+        output: Output,
+        alarms: Alarms,
+        report: Report,
+        transport: Transport,
+        connection: ConnectionPort,
+    ) -> None:
+        self._client = client
+        self._gate = gate
+        self._output = output
+        self._alarms = alarms
+        self._report = report
+        self._transport = transport
+        self._connection: ConnectionPort | None = connection  # until ``close``
         self._stopped: dict[ChannelFlow, None] = {}
-        self._is_told = False
-        self.is_pausing = False
-        self.takes_channel_flow = False
+        self._is_reported = False  # by connection.blocked
+        self._is_closing = False
+        self.has_published = False
 
-    def set_client_properties(self, properties: Mapping[str, object]) -> None:
-        self.takes_channel_flow = blocks_on_channel_flow(properties)
+    # ------------------------------------------------------------- resource alarms
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a resource alarm blocks this connection."""
+        return bool(self._gate.reasons & ALARM)
+
+    def before_publish(self) -> None:
+        """A publish method arrived outside the lane; while an alarm is on they all do."""
+        self.has_published = True
+        if self._alarms.is_on and not self.is_blocked and not self._is_closing:
+            reason = self._alarms.reason
+            self._report(events.CONNECTION_BLOCKED, peer=self._transport.peer, reason=reason)
+            self._send_blocked(reason)
+            self._gate.hold(ALARM)
+
+    def on_alarm_cleared(self) -> None:
+        """No resource is short any more: all that were blocked go on, one after the other."""
+        if self.is_blocked:
+            self._gate.wait_for_turn()
+            self._gate.end(ALARM)
+            self._report(events.CONNECTION_UNBLOCKED, peer=self._transport.peer)
+            self._send_unblocked()
+
+    def on_client_closing(self) -> None:
+        """The client has sent connection.close: no alarm blocks what came before it."""
+        self._is_closing = True
+
+    # ----------------------------------------------------------------- full queues
 
     def stop(self, channel_flow: ChannelFlow, place: str) -> None:
-        """A channel must wait for the queue at ``place``; may be said again and again."""
+        """A channel must wait for the queue at ``place``; may be called repeatedly."""
         self._stopped[channel_flow] = None
-        if self.is_pausing:
+        if self._gate.reasons & QUEUE:
             return
-        self.tell_blocked(f"{place} is full")
-        if not self._must_be_read():
-            self.is_pausing = True
-            self._connection.link.pause_reading()
-
-    def _must_be_read(self) -> bool:
-        """Whether what the client says may settle messages."""
-        return any(
-            channel.consumers or channel.settling.unacked.entries
-            for channel in self._connection.channels.values()
-        )
+        self._send_blocked(f"{place} is full")
+        connection = self._connection
+        if connection is not None and not connection.has_deliveries():
+            self._gate.hold(QUEUE)
 
     def release(self, channel_flow: ChannelFlow) -> None:
         """The channel may publish again, or is gone."""
         if self._stopped.pop(channel_flow, self) is self or self._stopped:
             return
-        if self.is_pausing:
-            self.is_pausing = False
-            self._connection.resume_reading()
-        self.tell_unblocked()
+        self._end_pause()
+        self._send_unblocked()
 
-    def tell_blocked(self, reason: str) -> None:
-        """Send connection.blocked, if the client takes it and does not know yet."""
-        if not self._is_told and self._connection.has_capability("connection.blocked"):
-            self._is_told = True
-            self._connection.send(
-                0, commands.Connection.Blocked, reason=within_short_string(reason)
-            )
+    def _end_pause(self) -> None:
+        if self._gate.reasons & QUEUE:
+            self._gate.end(QUEUE)
 
-    def tell_unblocked(self) -> None:
-        """Send connection.unblocked, if nothing blocks the client that was told so."""
-        if self._is_told and not self._stopped and not self._connection.is_blocked:
-            self._is_told = False
-            self._connection.send(0, commands.Connection.Unblocked)
+    # ------------------------------------------------------------ telling the client
+
+    def _send_blocked(self, reason: str) -> None:
+        """Send connection.blocked, if the client takes it and has not been sent it."""
+        if not self._is_reported and self._client.has_capability("connection.blocked"):
+            self._is_reported = True
+            self._output.send(0, commands.Connection.Blocked, reason=within_short_string(reason))
+
+    def _send_unblocked(self) -> None:
+        """Send connection.unblocked after connection.blocked, if no reason is left."""
+        if self._is_reported and not self._stopped and not self.is_blocked:
+            self._is_reported = False
+            self._output.send(0, commands.Connection.Unblocked)
+
+    # ---------------------------------------------------------------------- the end
+
+    def stop_telling(self) -> None:
+        """The connection ends: nothing more is sent, and its close-ok must be read."""
+        self._stopped.clear()
+        self._is_reported = False
+        self._end_pause()
 
     def close(self) -> None:
-        """The connection ends: nothing more is said, and its close-ok must be read."""
-        self._stopped.clear()
-        self._is_told = False
-        if self.is_pausing:
-            self.is_pausing = False
-            self._connection.resume_reading()
-
-
-def blocks_on_channel_flow(properties: Mapping[str, object]) -> bool:
-    """Whether this client is known to hold its publishes back at channel.flow(active=false).
-
-    Others ignore it, or close the channel over it (amqplib), since RabbitMQ never sends it.
-    """
-    if properties.get("product") == "RabbitMQ":
-        return properties.get("platform") == "Java"
-    return dialect_of(properties) is QPID
+        """The socket is gone."""
+        self._connection = None

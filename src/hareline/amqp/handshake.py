@@ -12,26 +12,35 @@ REFUSED         nothing    the socket is dropped after a delay, or after close-o
 ==============  =========  ==================================================================
 
 Anything not in the table is a 504 and ends the connection; before tune-ok a frame of an unknown
-type ends it without a word. Texts are RabbitMQ's.
+type ends it without a close frame. Texts are RabbitMQ's.
+
+Called by ``amqp.connection``, which acts on the ``Outcome`` of each method. Invariant: what the
+client has proved and been granted is written to ``Client`` here and nowhere else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Literal
 
 from hareline import events
+from hareline.amqp.client import Client
+from hareline.amqp.context import Context
+from hareline.amqp.dialect import QPID
+from hareline.amqp.ending import Ending
+from hareline.amqp.output import Output
+from hareline.amqp.ports import Transport
 from hareline.amqp.product import QPID_PROPERTIES, is_qpid
 from hareline.auth.permissions import AccessChecker
 from hareline.auth.scram import ScramExchange, ScramRefused
 from hareline.auth.users import User
 from hareline.errors import AccessRefused, ChannelError, NotAllowed
-from hareline.wire.constants import FRAME_MIN_SIZE
+from hareline.wire.constants import FRAME_MIN_SIZE, PROTOCOL_HEADER, PROTOCOL_HEADER_0_9
 from hareline.wire.methods import Frame, commands, decode_method
 from hareline.wire.table import Table, text_octets
 
-if TYPE_CHECKING:
-    from hareline.amqp.connection import Connection
+#: What the connection has to do after a method: nothing, take over the limits, or begin to run.
+Outcome = Literal["", "tuned", "open"]
 
 WAIT_START_OK: Final = "starting"  # the names are RabbitMQ's; they appear in reply texts
 WAIT_SECURE_OK: Final = "securing"
@@ -52,21 +61,80 @@ CAPABILITIES: Final = (
 )
 
 
-class Handshake:
-    """Runs once per connection; ``connection.on_open`` ends it."""
+class WrongHeader(Exception):
+    """The peer does not speak AMQP 0-9-1."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+
+class Handshake:
+    """Runs once per connection: ``on_header``, then ``on_method`` until it returns "open".
+
+    ``frame_max``, ``channel_max`` and ``heartbeat_s`` are those of tune-ok, once it has come.
+    ``is_over``: the connection runs, or has come to its end.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        transport: Transport,
+        client: Client,
+        output: Output,
+        ending: Ending,
+    ) -> None:
+        self._context = context
+        self._transport = transport
+        self._client = client
+        self._output = output
+        self._ending = ending
+        self._header = b""
         self._mechanism = ""
         self._exchange: ScramExchange | None = None
         self.state = WAIT_START_OK
+        self.frame_max = 0
+        self.channel_max = 0
+        self.heartbeat_s = 0
+        self.is_over = False
+        self._was_opened = False
+        timeout_s = context.limits.handshake_timeout_s
+        self._deadline = transport.call_later(timeout_s, self._on_timeout)
 
-    def start(self) -> None:
-        """The protocol header was ours: send connection.start."""
-        context = self._connection.context
+    def on_header(self, data: bytes) -> bytes | None:
+        """Octets of the protocol header, in pieces; returns what follows it, None before its end.
+
+        Raises WrongHeader for one that is not of AMQP 0-9-1.
+        """
+        header = self._header + data
+        length = len(PROTOCOL_HEADER)
+        if header[:length] in (PROTOCOL_HEADER, PROTOCOL_HEADER_0_9):
+            self._header = b""
+            self._start()
+            return header[length:]
+        if len(header) >= length or not PROTOCOL_HEADER.startswith(header[:4]):
+            self._ending.report_header(header, self._context.products)
+            raise WrongHeader
+        self._header = header
+        return None
+
+    def _on_timeout(self) -> None:
+        if not self.is_over:
+            self._ending.report(events.HANDSHAKE_TIMED_OUT)
+            self._transport.abort()
+
+    def stop(self) -> None:
+        """Stop the timer: the connection is about to end."""
+        self.is_over = True
+        self._deadline.cancel()
+
+    def close(self) -> None:
+        """The socket is gone."""
+        self.stop()
+        if self._was_opened:
+            self._note_product()
+
+    def _start(self) -> None:
+        """Send connection.start."""
+        context = self._context
         identity = context.identity
-        link = self._connection.link
-        product = context.products.for_connection(link.host, link.product)
+        product = context.products.for_connection(self._transport.host, self._transport.product)
         properties: dict[str, object] = {
             "capabilities": dict.fromkeys(CAPABILITIES, True),
             "cluster_name": identity.cluster_name,
@@ -79,7 +147,7 @@ class Handshake:
         }
         if is_qpid(product):
             properties |= QPID_PROPERTIES
-        self._connection.send(
+        self._output.send(
             0,
             commands.Connection.Start,
             version_major=0,
@@ -94,67 +162,59 @@ class Handshake:
         """Whether the peer has proved to speak AMQP: everything up to tune-ok was in order."""
         return self.state == WAIT_OPEN
 
-    def on_method(self, payload: bytes) -> None:
+    def on_method(self, payload: bytes) -> Outcome:
+        """Take the next step; returns what the connection has to do then."""
         if self.state == REFUSED:
-            return
+            return ""
         method = decode_method(payload)
         step = _STEPS.get((self.state, type(method)))
         if step is None:
             raise ChannelError(f"unexpected method in connection state {self.state}")
-        step(self, method)
+        return step(self, method)
 
-    def _start_ok(self, method: commands.Connection.StartOk) -> None:
-        connection = self._connection
-        context = connection.context
-        connection.set_client_properties(Table(method.client_properties or {}))
+    def _start_ok(self, method: commands.Connection.StartOk) -> Outcome:
+        context = self._context
+        self._client.set_properties(Table(method.client_properties or {}))
         self._mechanism = method.mechanism
         response = text_octets(method.response)
         if context.mechanisms.has_steps(method.mechanism):
             self._exchange = ScramExchange(context.users)
-            self._take_step(self._exchange, response)
-            return
+            return self._take_step(self._exchange, response)
         name, password = context.mechanisms.decode(method.mechanism, response)
-        user = context.users.authenticate(name, password, connection.link.is_loopback)
-        if user is None:
-            self._refuse(name)
-        else:
-            self._log_in(user)
+        user = context.users.authenticate(name, password, self._transport.is_loopback)
+        return self._refuse(name) if user is None else self._log_in(user)
 
-    def _secure_ok(self, method: commands.Connection.SecureOk) -> None:
+    def _secure_ok(self, method: commands.Connection.SecureOk) -> Outcome:
         assert self._exchange is not None
-        self._take_step(self._exchange, text_octets(method.response or ""))
+        return self._take_step(self._exchange, text_octets(method.response or ""))
 
-    def _take_step(self, exchange: ScramExchange, response: bytes) -> None:
+    def _take_step(self, exchange: ScramExchange, response: bytes) -> Outcome:
         """One response of a login in several steps.
 
-        Whoever may not come in from there is refused before the last challenge, which would say
+        A user that may not log in from there is refused before the last challenge, which would say
         that the password was right.
         """
-        connection = self._connection
-        users = connection.context.users
+        users = self._context.users
         try:
             challenge = exchange.step(response)
         except ScramRefused as refused:
             is_keyless = exchange.name and not users.has_keys(exchange.name)
-            self._refuse(exchange.name, "no SCRAM keys" if is_keyless else refused.value)
-            return
+            return self._refuse(exchange.name, "no SCRAM keys" if is_keyless else refused.value)
         if exchange.has_proof:
-            user = users.admit(exchange.name, connection.link.is_loopback)
+            user = users.admit(exchange.name, self._transport.is_loopback)
             if user is None:
-                self._refuse(exchange.name)
-                return
+                return self._refuse(exchange.name)
             if challenge is None:
-                self._log_in(user)
-                return
-        connection.send(0, commands.Connection.Secure, challenge=challenge)
+                return self._log_in(user)
+        self._output.send(0, commands.Connection.Secure, challenge=challenge)
         self.state = WAIT_SECURE_OK
+        return ""
 
-    def _log_in(self, user: User) -> None:
-        connection = self._connection
-        connection.user = user
+    def _log_in(self, user: User) -> Outcome:
+        self._client.user = user
         self._exchange = None
-        limits = connection.context.limits
-        connection.send(
+        limits = self._context.limits
+        self._output.send(
             0,
             commands.Connection.Tune,
             channel_max=limits.channel_max,
@@ -162,24 +222,24 @@ class Handshake:
             heartbeat=limits.heartbeat_s,
         )
         self.state = WAIT_TUNE_OK
+        return ""
 
-    def _refuse(self, name: str, why: str = "") -> None:
+    def _refuse(self, name: str, why: str = "") -> Outcome:
         """Bad credentials. Clients that cannot take a close frame see the socket drop, later.
 
         ``why`` is for the log alone.
         """
-        connection = self._connection
-        context = connection.context
+        client, users = self._client, self._context.users
         reason = f"authentication of user '{name}' by {self._mechanism} failed"
         if why:
             reason = f"{reason}: {why}"
-        if context.users.is_loopback_only(name) and not connection.link.is_loopback:
+        if users.is_loopback_only(name) and not self._transport.is_loopback:
             reason = f"user '{name}' may only connect from this machine"
-        connection.tell_end(events.CONNECTION_REFUSED, peer=connection.link.peer, reason=reason)
+        self._ending.report(events.CONNECTION_REFUSED, reason=reason)
         self.state = REFUSED
         if (
-            connection.has_capability("authentication_failure_close")
-            or connection.dialect.is_refused_by_close
+            client.has_capability("authentication_failure_close")
+            or client.dialect.is_refused_by_close
         ):
             raise AccessRefused(
                 f"Login was refused using authentication mechanism {self._mechanism}. "
@@ -187,42 +247,67 @@ class Handshake:
                 class_id=0,
                 method_id=0,
             )
-        connection.drop_after_delay()
+        # RabbitMQ's clients tell a refused login from a network fault by the delay
+        delay_s = self._context.limits.authentication_failure_delay_s
+        self._deadline.cancel()
+        self._deadline = self._transport.call_later(delay_s, self._transport.abort)
+        return ""
 
-    def _tune_ok(self, method: commands.Connection.TuneOk) -> None:
-        connection = self._connection
-        limits = connection.context.limits
-        frame_max = _negotiated(
+    def _tune_ok(self, method: commands.Connection.TuneOk) -> Outcome:
+        limits = self._context.limits
+        self.frame_max = _negotiated(
             "frame_max", method.frame_max, limits.frame_max_bytes, FRAME_MIN_SIZE
         )
-        channel_max = _negotiated("channel_max", method.channel_max, limits.channel_max, 1)
-        connection.on_tuned(frame_max, channel_max, method.heartbeat)
+        self.channel_max = _negotiated("channel_max", method.channel_max, limits.channel_max, 1)
+        self.heartbeat_s = method.heartbeat
         self.state = WAIT_OPEN
+        return "tuned"
 
-    def _open(self, method: commands.Connection.Open) -> None:
-        connection = self._connection
-        context = connection.context
+    def _open(self, method: commands.Connection.Open) -> Outcome:
+        vhosts, user = self._context.vhosts, self._client.user
+        assert user is not None
         name = method.virtual_host
-        vhost = context.vhosts.get(name)
+        vhost = vhosts.get(name)
         if vhost is None and name.startswith("/"):  # Qpid's clients put one in front of any name
-            vhost = context.vhosts.get(name[1:])
+            vhost = vhosts.get(name[1:])
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
-        access = AccessChecker(connection.user, vhost.name)
-        self._check_limits(vhost.name)
-        connection.vhost = vhost
-        connection.access = access
-        connection.send(0, commands.Connection.OpenOk)
-        connection.on_open()
+        access = AccessChecker(user, vhost.name)
+        self._check_limits(vhost.name, user.name)
+        self._client.vhost = vhost
+        self._client.access = access
+        self._output.send(0, commands.Connection.OpenOk)
+        self.is_over = True
+        self._deadline.cancel()
+        self._report_open(vhost.name, user.name)
+        self._was_opened = True
+        self._note_product()
+        return "open"
 
-    def _check_limits(self, vhost_name: str) -> None:
-        connection = self._connection
-        context = connection.context
-        refused = f"access to vhost '{vhost_name}' refused for user '{connection.user.name}'"
+    def _report_open(self, vhost_name: str, user_name: str) -> None:
+        properties = self._client.properties
+        self._context.report(
+            events.CONNECTION_OPENED,
+            peer=self._transport.peer,
+            user=user_name,
+            vhost=vhost_name,
+            client=properties.get("product"),
+            name=properties.get("connection_name"),
+        )
+
+    def _note_product(self) -> None:
+        """Remember where Qpid clients come from, as long as they do."""
+        if self._client.dialect is QPID:
+            self._context.products.on_client(self._transport.host)
+
+    def _check_limits(self, vhost_name: str, user_name: str) -> None:
+        context = self._context
+        refused = f"access to vhost '{vhost_name}' refused for user '{user_name}'"
         limit = context.vhost_connection_limits.get(vhost_name, 0)
         if limit:
             count = sum(
-                other.is_running and other.vhost.name == vhost_name for other in context.connections
+                other.is_running and other.client.vhost.name == vhost_name
+                for other in context.connections
             )
             if count >= limit:
                 raise NotAllowed(f"{refused}: connection limit ({limit}) is reached")
@@ -248,7 +333,7 @@ def _negotiated(name: str, chosen: int, maximum: int, minimum: int) -> int:
     return chosen
 
 
-_STEPS: Final[Mapping[tuple[str, type[Frame]], Callable[[Handshake, Any], None]]] = {
+_STEPS: Final[Mapping[tuple[str, type[Frame]], Callable[[Handshake, Any], Outcome]]] = {
     (WAIT_START_OK, commands.Connection.StartOk): Handshake._start_ok,
     (WAIT_SECURE_OK, commands.Connection.SecureOk): Handshake._secure_ok,
     (WAIT_TUNE_OK, commands.Connection.TuneOk): Handshake._tune_ok,

@@ -1,7 +1,7 @@
 """How many messages a consumer may have unacked: the client's word, or the operator's.
 
-Called by ``amqp.consuming`` once per consume. Three things can set the number, and the first that
-does counts:
+``basic.consume`` asks ``prefetch_for_consumer``, ``basic.qos`` changes a ``ChannelPrefetch``. Three
+things can set the number, and the first that does counts:
 
 1. the consumer argument x-prefetch-count,
 2. basic.qos on its channel,
@@ -13,14 +13,15 @@ limit", as in AMQP 0-9-1; ActiveMQ's 0 ("only when asked") is basic.get.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import Final
 
+from hareline.amqp.consuming import ChannelConsumer
 from hareline.broker.queues.declare.arguments import QueueArguments, server_named_prefix
-from hareline.broker.vhost import generated_name
-
-if TYPE_CHECKING:
-    from hareline.amqp.channel import Channel
-    from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.dispatch.credit import CreditWindow
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.queue import Queue
+from hareline.broker.vhost import VirtualHost, generated_name
 
 # ActiveMQ Classic, ActiveMQPrefetchPolicy: queue, durable topic, topic and queue browser. The
 # numbers are those of its documentation; its code has had 32767 for the third since.
@@ -30,18 +31,78 @@ SUBSCRIPTION_PREFETCH: Final = 32_766
 BROWSER_PREFETCH: Final = 500
 
 
+class ChannelPrefetch:
+    """What basic.qos has set on a channel. ``is_set``: the client has sent it.
+
+    ``count`` and ``size`` (octets) are limits of each consumer that comes, ``window`` is shared by
+    all consumers of the channel (global=true).
+    """
+
+    __slots__ = ("count", "is_set", "size", "window")
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self.count = 0
+        self.size = 0
+        self.window = CreditWindow()
+
+    def windows_for_consumer(self, *, acknowledges: bool) -> tuple[CreditWindow, ...]:
+        """Limits of a new consumer beyond its count: its octets, and the channel's window."""
+        windows: list[CreditWindow] = []
+        if self.size and acknowledges:
+            windows.append(CreditWindow(0, self.size))
+        if self.window.is_limited:
+            windows.append(self.window)
+        return tuple(windows)
+
+    def limit_each(self, count: int, size: int) -> None:
+        """basic.qos global=false: limits of each consumer that comes, and none over all of them."""
+        self.window.resize(0, 0)
+        self.count = count
+        self.size = size
+
+    def limit_all(
+        self,
+        limit_count: int,
+        limit_bytes: int,
+        consumers: Iterable[ChannelConsumer],
+        outstanding: Callable[[], Iterable[QueueEntry]],
+    ) -> None:
+        """basic.qos global=true: one limit over all consumers, in force at once.
+
+        Deliveries made before it count, so the window is filled from what is ``outstanding``.
+        """
+        window = self.window
+        if not window.is_limited and (limit_count or limit_bytes):
+            window.used_count = window.used_bytes = 0
+            members = set(consumers)
+            for entry in outstanding():
+                if isinstance(entry.consumer, ChannelConsumer):
+                    members.add(entry.consumer)
+                    window.count(entry.message.size)
+            for consumer in members:
+                if window not in consumer.windows:
+                    consumer.windows = (*consumer.windows, window)
+        window.resize(limit_count, limit_bytes)
+
+
 def prefetch_for_consumer(
-    channel: Channel, queue: Queue, asked: int | None, *, is_exclusive: bool, is_browser: bool
+    prefetch: ChannelPrefetch,
+    vhost: VirtualHost,
+    queue: Queue,
+    asked: int | None,
+    *,
+    is_exclusive: bool,
+    is_browser: bool,
 ) -> int:
     """The limit of a new consumer, 0 for none; ``asked`` is its x-prefetch-count.
 
     ``is_exclusive``: it consumes exclusively. ``is_browser``: what it gets stays in the queue.
     """
-    vhost = channel.vhost
     if asked is not None:
         count = asked
-    elif channel.is_prefetch_set:
-        count = channel.prefetch_count
+    elif prefetch.is_set:
+        count = prefetch.count
     elif vhost.prefetch_profile == "activemq":
         arguments = vhost.queue_arguments[queue.name]
         count = activemq_prefetch(
@@ -60,7 +121,7 @@ def activemq_prefetch(
     """ActiveMQ's default for what comes nearest to this queue there.
 
     A topic's subscription is a queue here: a durable one outlives its client and has one consumer
-    at a time, any other has a name that nobody chose and goes with its consumer.
+    at a time, any other has a name made by the server and goes with its consumer.
     """
     if is_browser:
         return BROWSER_PREFETCH
@@ -72,6 +133,6 @@ def activemq_prefetch(
 
 
 def _is_server_named(name: str, arguments: QueueArguments) -> bool:
-    """By its form: ``amq.`` is reserved, and who gives an x-name-prefix lets the server name it."""
+    """True by its form: ``amq.`` is reserved, and x-name-prefix lets the server name the queue."""
     prefix = f"{server_named_prefix(arguments.raw)}-"
     return name.startswith(prefix) and len(name) == len(generated_name(prefix))

@@ -11,12 +11,16 @@ once for each distinct set of property octets; sets that ask for nothing are rem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from hareline.amqp.client import Client
 from hareline.amqp.confirms import Confirms
+from hareline.amqp.connection_parts import ConnectionParts
+from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.flow_control import ChannelFlow
 from hareline.amqp.product import closes_when_no_route
-from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
+from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX, ReplyConsumer
+from hareline.amqp.transactions import Transaction
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
 from hareline.broker.queues.policies.expiry import expires_at_ms
@@ -49,10 +53,6 @@ from hareline.wire.methods import commands, decode_method
 from hareline.wire.plain_properties import are_plain, plain_expiration
 from hareline.wire.properties import decode_delivery_mode, replace_headers, replace_reply_to
 from hareline.wire.table import Table, kind_of, type_name
-
-if TYPE_CHECKING:
-    from hareline.amqp.channel import Channel
-    from hareline.amqp.transactions import Transaction
 
 ROUTES_MAX: Final = 16_384  # publish keys remembered per channel
 # Property sets remembered, by the broker those that ask for nothing (enough for some ten thousand
@@ -155,24 +155,35 @@ class Publishing(PublishLane):
     """
 
     __slots__ = (
-        "_channel",
+        "_client",
         "_clock",
+        "_connection_flow",
         "_expirations",
+        "_gate",
         "_number",
         "_plain",
+        "_port",
+        "_reply_to",
         "_store",
+        "_turn",
         "confirms",
         "flow",
         "transaction",
     )
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, parts: ConnectionParts, port: DeliveryPort, reply_to: ReplyConsumer) -> None:
         super().__init__()
-        self._channel = channel
-        self._number = channel.number
-        self._clock = channel.connection.context.clock
-        self._plain = channel.connection.context.plain_properties
-        self._store: MessageStore = channel.vhost.environment.store
+        context = parts.context
+        self._port = port
+        self._number = port.number
+        self._client: Client = parts.client
+        self._reply_to = reply_to
+        self._gate = parts.gate
+        self._connection_flow = parts.flow
+        self._turn = context.turn
+        self._clock = context.clock
+        self._plain = context.plain_properties
+        self._store: MessageStore = parts.client.vhost.environment.store
         self._expirations: dict[bytes, int] = {}  # by properties that ask for nothing else
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
@@ -194,16 +205,14 @@ class Publishing(PublishLane):
             route = route.persistent
         if is_plain and not route.is_dynamic and not route.needs_admission:
             if route.is_wide:
-                connection = self._channel.connection
-                start_s = connection.context.turn.now()
+                start_s = self._turn.now()
                 self.publish_plain(route, content, header_size, size)
-                connection.count_work(len(route.queues), start_s)
+                self._gate.count_work(len(route.queues), start_s)
                 return NOT_PLAIN
             self.publish_plain(route, content, header_size, size)
             self.plain_route = route
             return PLAIN_AGAIN if is_known else PLAIN
-        connection = self._channel.connection
-        start_s = connection.context.turn.now()
+        start_s = self._turn.now()
         message = Message(
             route.address, content, header_size, size, self._number, self._clock.now_ms, position
         )
@@ -213,7 +222,7 @@ class Publishing(PublishLane):
         queues = self._queues_for(route, message, extra_keys)
         message.forget_properties()  # a waiting message costs its octets alone
         self._enqueue_routed(message, queues, route)
-        connection.count_work(len(queues), start_s)
+        self._gate.count_work(len(queues), start_s)
         return NOT_PLAIN
 
     def publish_plain(self, route: Route, content: bytes, header_size: int, size: int) -> None:
@@ -284,17 +293,17 @@ class Publishing(PublishLane):
         """Decode and check a publish method, route it, and remember the result."""
         method = decode_method(method_payload)
         assert isinstance(method, commands.Basic.Publish)
-        channel = self._channel
-        if method.immediate and not channel.dialect.takes_immediate:
+        client = self._client
+        if method.immediate and not client.dialect.takes_immediate:
             raise NotImplementedMethod("immediate=true")
-        vhost = channel.vhost
+        vhost = client.vhost
         octets = method_payload[_ADDRESS_START:-1]
         exchange_name, routing_key = str(method.exchange), str(method.routing_key)
         address = vhost.routing.address(exchange_name, routing_key, octets)
-        if vhost.routing.marks_publishers or channel.dialect.has_no_local:
-            address = PublisherAddress(address, channel.connection.publisher)
+        if vhost.routing.marks_publishers or client.dialect.has_no_local:
+            address = PublisherAddress(address, client.publisher)
         is_mandatory = bool(method.mandatory)
-        channel.access.require("write", "exchange", exchange_name)
+        client.access.require("write", "exchange", exchange_name)
         if exchange_name == "" and routing_key.startswith(REPLY_TO_PREFIX):
             # not cached: a vanished requester must not be kept alive by a route
             waiting = vhost.reply_queues.get(routing_key)
@@ -365,12 +374,11 @@ class Publishing(PublishLane):
         if not (extra_keys or route.is_dynamic):
             return route.queues
         if route.exchange is None:  # a direct reply; its copies go by the default exchange
-            copies, _ = self._channel.vhost.routing.route(
-                self._channel.vhost.exchange(""), extra_keys, message
-            )
+            vhost = self._client.vhost
+            copies, _ = vhost.routing.route(vhost.exchange(""), extra_keys, message)
             return route.queues + copies
         keys = [route.address.routing_key, *extra_keys]
-        return self._channel.vhost.routing.route(route.exchange, keys, message)[0]
+        return self._client.vhost.routing.route(route.exchange, keys, message)[0]
 
     def _enqueue_routed(
         self, message: Message, queues: tuple[Enqueueing, ...], route: Route
@@ -423,7 +431,7 @@ class Publishing(PublishLane):
         if is_mandatory:
             if refusal is not None or unkept:
                 # aiormq takes a return for the answer to the publish, and ignores the nack
-                if confirms is None or self._channel.dialect.returns_what_is_nacked:
+                if confirms is None or self._client.dialect.returns_what_is_nacked:
                     self._return_refused(message, refusal, unkept)
             elif not queues:
                 self._return_untaken(message, _NO_ROUTE, "NO_ROUTE")
@@ -440,10 +448,10 @@ class Publishing(PublishLane):
         return refusal is None and not unkept
 
     def _wait_for(self, overflow: Overflow) -> None:
-        if self._channel.is_closing:  # a commit goes on when its channel is gone
+        if self._port.is_closing:  # a commit goes on when its channel is gone
             return
         if self.flow is None:
-            self.flow = ChannelFlow(self._channel)
+            self.flow = ChannelFlow(self._port, self._client, self._clock, self._connection_flow)
         self.flow.stop(overflow)
 
     def _inspect(self, message: Message, flags: int) -> tuple[Message, list[str]]:
@@ -479,7 +487,7 @@ class Publishing(PublishLane):
                 address = BlindAddress(address, tuple(array_keys(properties.headers, "BCC")))
                 is_plain = False
         if properties.reply_to == REPLY_TO_NAME:
-            octets = replace_reply_to(octets, self._channel.reply_address())
+            octets = replace_reply_to(octets, self._reply_to.address())
             is_plain = False
         if is_plain:
             self._remember_plain(octets, message.position)
@@ -522,7 +530,8 @@ class Publishing(PublishLane):
         self._plain[octets] = position
 
     def _check_user_id(self, user_id: str) -> None:
-        user = self._channel.connection.user
+        user = self._client.user
+        assert user is not None
         if user_id != user.name and "impersonator" not in user.tags:
             raise PreconditionFailed(
                 f"user_id property set to '{user_id}' but authenticated user was '{user.name}'"
@@ -530,20 +539,18 @@ class Publishing(PublishLane):
 
     def _check_no_route_allowed(self, route: Route) -> None:
         """Broker-J's closeWhenNoRoute: the commit fails with the connection."""
-        channel = self._channel
-        if channel.dialect.refuses_returned and closes_when_no_route(
-            channel.connection.client_properties
-        ):
+        client = self._client
+        if client.dialect.refuses_returned and closes_when_no_route(client.properties):
             address = route.address
             raise NoRoute(
                 f"no route for message with exchange '{address.exchange}' and routing key "
-                f"'{address.routing_key}' in vhost '{channel.vhost.name}'"
+                f"'{address.routing_key}' in vhost '{client.vhost.name}'"
             )
 
     def _return_untaken(self, message: Message, reply_code: int, reply_text: str) -> None:
         """Return a publish that nobody takes, before it is counted for the confirms."""
         self._return(message, reply_code, reply_text)
-        if self.confirms is not None and self._channel.dialect.refuses_returned:
+        if self.confirms is not None and self._client.dialect.refuses_returned:
             self.confirms.refuse_next()
 
     def _return_refused(self, message: Message, overflow: Overflow | None, unkept: str) -> None:
@@ -566,10 +573,10 @@ class Publishing(PublishLane):
 
     def _return(self, message: Message, reply_code: int, reply_text: str) -> None:
         """basic.return; the octets go out in front of whatever confirms this publish."""
-        if self._channel.is_closing:
+        if self._port.is_closing:
             return
         head = return_frame(self._number, reply_code, reply_text, message.address.octets)
-        self._channel.write_content((head,), message)
+        self._port.write_content((head,), message)
 
 
 def initial_position(octets: bytes) -> int:

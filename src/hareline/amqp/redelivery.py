@@ -13,31 +13,34 @@ Invariant: ``pending`` is empty while the channel flows.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from hareline.amqp.settling import release_entries
+from hareline.amqp.delivery_port import DeliveryPort
+from hareline.amqp.settlement import release_entries
 from hareline.broker.queues.entry import QueueEntry, mark_redelivered
 from hareline.broker.queues.queue import Queue
-
-if TYPE_CHECKING:
-    from hareline.amqp.channel import Channel
 
 ENTRIES_PER_TURN: Final = 2048  # as a queue's share of a turn
 
 
 class Redelivery:
-    """``pending``: entries that are to be sent again, the oldest delivery first."""
+    """``pending``: entries that are to be sent again, the oldest delivery first.
 
-    __slots__ = ("_channel", "_is_waiting", "pending")
+    ``is_release_counted``: the delivery limit counts what is released instead.
+    """
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    __slots__ = ("_is_release_counted", "_is_waiting", "_port", "pending")
+
+    def __init__(self, port: DeliveryPort, *, is_release_counted: bool) -> None:
+        self._port = port
+        self._is_release_counted = is_release_counted
         self._is_waiting = False  # to be called back
         self.pending: deque[QueueEntry] = deque()
 
     def begin(self) -> None:
         """Everything unacked is to be sent again, what was sent again already included."""
-        self.pending.extendleft(reversed(self._channel.settling.unacked.take_all()))
+        self._port.is_flowing = False
+        self.pending.extendleft(reversed(self._port.unacked.take_all()))
         self.go_on()
 
     def take_all(self) -> list[QueueEntry]:
@@ -50,23 +53,23 @@ class Redelivery:
         """Send as much as client, socket and turn take now; waits for whichever takes no more."""
         if self._is_waiting:
             return
-        channel = self._channel
-        connection = channel.connection
+        port = self._port
+        output = port.output
         sent = 0
         while self.pending:
-            if channel.is_stopped:
+            if port.is_stopped:
                 return  # channel.flow comes back here
             if sent >= ENTRIES_PER_TURN:
-                connection.end_output_share()
-            if connection.is_full:
+                output.end_share()
+            if output.is_full:
                 self._is_waiting = True
-                connection.when_writable(self._resume)
+                output.when_writable(self._resume)
                 return
-            if connection.outboxes and channel.when_free(self._resume):
+            if output.outboxes and port.when_free(self._resume):
                 self._is_waiting = True
                 return
             sent += self._send_some(ENTRIES_PER_TURN - sent)
-        channel.update_flow()
+        port.update_flow()
 
     def _resume(self) -> None:
         self._is_waiting = False
@@ -86,8 +89,7 @@ class Redelivery:
         consumer = first.consumer
         if consumer is None or consumer.is_cancelled or not isinstance(first.queue, Queue):
             done = len(entries)
-            is_counted = not self._channel.dialect.counts_rejects_only
-            release_entries(entries, is_counted=is_counted)
+            release_entries(entries, is_counted=self._is_release_counted)
         else:
             mark_redelivered(entries)
             done = consumer.deliver(entries)

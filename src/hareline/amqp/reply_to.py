@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hareline import events
+from hareline.amqp.delivery_port import DeliveryPort
+from hareline.amqp.ports import Transport
 from hareline.broker.queues.kinds import KEEPS_NONE
+from hareline.broker.vhost import VirtualHost
+from hareline.errors import PreconditionFailed
+from hareline.events import Report
 from hareline.message import Message
 from hareline.wire.encoder import (
     TAG_AND_FLAG,
@@ -21,9 +26,6 @@ from hareline.wire.encoder import (
     deliver_suffix,
     short_string,
 )
-
-if TYPE_CHECKING:
-    from hareline.amqp.channel import Channel
 
 REPLY_TO_NAME: Final = "amq.rabbitmq.reply-to"
 REPLY_TO_PREFIX: Final = "amq.rabbitmq.reply-to."
@@ -40,35 +42,36 @@ class ReplyQueue:
     needs_admission: Final = False
     keeps: Final = KEEPS_NONE
 
-    def __init__(self, channel: Channel, tag: str) -> None:
+    def __init__(self, port: DeliveryPort, tag: str, report: Report, transport: Transport) -> None:
         self.name = REPLY_TO_PREFIX + secrets.token_urlsafe(24)
         self.tag = tag
         self._tag_octets = short_string(tag)
-        self._channel: Channel | None = channel
+        self._port: DeliveryPort | None = port
+        self._report = report
+        self._transport = transport
         self._waiting: deque[Message] = deque()
         self._waiting_bytes = 0
         self._has_dropped = False
 
     @property
     def is_deleted(self) -> bool:
-        return self._channel is None
+        return self._port is None
 
     def enqueue(self, message: Message) -> None:
-        channel = self._channel
-        if channel is None:
+        """Deliver a reply, now or when the socket has room; above a limit drop it."""
+        port = self._port
+        if port is None:
             return
-        connection = channel.connection
-        is_free = not connection.is_full and channel.number not in connection.outboxes
+        output = port.output
+        is_free = not output.is_full and port.number not in output.outboxes
         if is_free and not self._waiting:
-            self._deliver(channel, message)
+            self._deliver(port, message)
             return
-        if not self._waiting and (
-            connection.is_full or not channel.when_free(self._deliver_waiting)
-        ):
-            connection.when_writable(self._deliver_waiting)
+        if not self._waiting and (output.is_full or not port.when_free(self._deliver_waiting)):
+            output.when_writable(self._deliver_waiting)
         size = len(message.content)
         if self._waiting and self._waiting_bytes + size > WAITING_MAX_BYTES:
-            self._drop(channel)
+            self._drop(port)
             return
         self._waiting.append(message)
         self._waiting_bytes += size
@@ -78,18 +81,15 @@ class ReplyQueue:
         self.enqueue(message)
         return True
 
-    def _drop(self, channel: Channel) -> None:
+    def _drop(self, port: DeliveryPort) -> None:
         """At most once is all that is promised; the log says so once until the socket drains."""
         if not self._has_dropped:
             self._has_dropped = True
-            channel.connection.context.report(
-                events.REPLIES_DROPPED,
-                peer=channel.connection.link.peer,
-                channel=channel.number,
-            )
+            self._report(events.REPLIES_DROPPED, peer=self._transport.peer, channel=port.number)
 
     def close(self) -> None:
-        self._channel = None
+        """The consumer is gone: replies that wait, and those to come, are dropped."""
+        self._port = None
         self._waiting.clear()
 
     def _deliver_waiting(self) -> None:
@@ -99,12 +99,54 @@ class ReplyQueue:
         for message in waiting:
             self.enqueue(message)
 
-    def _deliver(self, channel: Channel, message: Message) -> None:
+    def _deliver(self, port: DeliveryPort, message: Message) -> None:
         octets = message.address.octets
         head = (
-            deliver_prefix(channel.number, self._tag_octets, octets),
-            TAG_AND_FLAG.pack(channel.take_tag(), False),
+            deliver_prefix(port.number, self._tag_octets, octets),
+            TAG_AND_FLAG.pack(port.take_tag(), False),
             deliver_suffix(octets),
         )
-        channel.write_content(head, message)
-        channel.connection.mark_output(len(message.content))
+        port.write_content(head, message)
+        port.output.count_deliveries(len(message.content))
+
+
+class ReplyConsumer:
+    """The one consumer of replies that a channel may have; ``queue`` is None while it has none."""
+
+    __slots__ = ("_port", "_report", "_transport", "_vhost", "queue")
+
+    def __init__(
+        self, port: DeliveryPort, vhost: VirtualHost, report: Report, transport: Transport
+    ) -> None:
+        self._port = port
+        self._vhost = vhost
+        self._report = report
+        self._transport = transport
+        self.queue: ReplyQueue | None = None
+
+    def has_tag(self, tag: str) -> bool:
+        """Whether there is a consumer, with this tag."""
+        return self.queue is not None and self.queue.tag == tag
+
+    def open(self, tag: str) -> None:
+        """Begin to take replies. Raises PreconditionFailed if there is a consumer already."""
+        if self.queue is not None:
+            raise PreconditionFailed("reply consumer already set")
+        self.queue = ReplyQueue(self._port, tag, self._report, self._transport)
+        self._vhost.reply_queues[self.queue.name] = self.queue
+
+    def address(self) -> str:
+        """What ``amq.rabbitmq.reply-to`` stands for in a publish on this channel.
+
+        Raises PreconditionFailed while there is no consumer.
+        """
+        if self.queue is None:
+            raise PreconditionFailed("fast reply consumer does not exist")
+        return self.queue.name
+
+    def close(self) -> None:
+        """Take no more replies."""
+        if self.queue is not None:
+            self.queue.close()
+            self._vhost.reply_queues.pop(self.queue.name, None)
+            self.queue = None

@@ -10,17 +10,14 @@ gets its credit back.                                                           
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hareline.amqp.dialect import RABBITMQ, Dialect
+from hareline.amqp.settlement import reject_entries, release_entries, settle_entries
+from hareline.amqp.transactions import Transaction
 from hareline.amqp.unacked import UnackedDeliveries
-from hareline.broker.queues.entry import EntryQueue, QueueEntry
+from hareline.broker.queues.entry import QueueEntry
 from hareline.errors import PreconditionFailed
 from hareline.wire.constants import BASIC_ACK
 from hareline.wire.decoder import SettleLane
-
-if TYPE_CHECKING:
-    from hareline.amqp.transactions import Transaction
 
 _BASIC_CLASS = BASIC_ACK >> 16
 _ACK_METHOD = BASIC_ACK & 0xFFFF
@@ -31,9 +28,9 @@ class Settling(SettleLane):
 
     __slots__ = ("_dialect", "transaction", "unacked")
 
-    def __init__(self, dialect: Dialect = RABBITMQ) -> None:
+    def __init__(self, unacked: UnackedDeliveries, dialect: Dialect = RABBITMQ) -> None:
         self._dialect = dialect
-        self.unacked = UnackedDeliveries()
+        self.unacked = unacked
         self.transaction: Transaction | None = None
 
     def ack(self, tag: int, multiple: int) -> None:
@@ -146,34 +143,3 @@ def _in_ack(error: PreconditionFailed) -> PreconditionFailed:
     error.class_id = _BASIC_CLASS
     error.method_id = _ACK_METHOD
     return error
-
-
-def settle_entries(entries: list[QueueEntry]) -> None:
-    for entry in entries:
-        entry.queue.settle(entry)
-        consumer = entry.consumer
-        if consumer is not None:
-            consumer.restore_credit(entry.message.size)
-
-
-def reject_entries(entries: list[QueueEntry]) -> None:
-    """Reject entries of any number of queues, one call for each queue."""
-    for queue, rejected in _by_queue(entries):
-        queue.reject(rejected)
-
-
-def release_entries(entries: list[QueueEntry], *, is_counted: bool = True) -> None:
-    """Release entries of any number of queues, one call for each queue."""
-    for queue, released in _by_queue(entries):
-        queue.release(released, is_counted=is_counted)
-
-
-def _by_queue(entries: list[QueueEntry]) -> list[tuple[EntryQueue, list[QueueEntry]]]:
-    """The entries of each queue, whose consumers have their credit back."""
-    by_queue: dict[EntryQueue, list[QueueEntry]] = {}
-    for entry in entries:
-        consumer = entry.consumer
-        if consumer is not None:
-            consumer.restore_credit(entry.message.size)
-        by_queue.setdefault(entry.queue, []).append(entry)
-    return list(by_queue.items())

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from hareline.amqp.settling import reject_entries, release_entries, settle_entries
+from hareline.amqp.settlement import reject_entries, release_entries, settle_entries
 from hareline.amqp.shares import Job, Shares
 from hareline.amqp.unacked import UnackedDeliveries
 from hareline.broker.queues.entry import QueueEntry

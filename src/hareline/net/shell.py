@@ -17,7 +17,8 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from hareline.amqp.connection import Connection
-from hareline.amqp.context import Context, Transport
+from hareline.amqp.context import Context
+from hareline.amqp.ports import Transport
 from hareline.net.pacing import Paced, Pacing
 
 # Replies, returns and confirms are not subject to credit. A client that asks for more of them than
@@ -125,7 +126,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         # the connection refers to us, and must be freed without the garbage collector
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.on_link_lost(getattr(exc, "strerror", None) or str(exc or ""))
+            connection.on_transport_lost(getattr(exc, "strerror", None) or str(exc or ""))
 
     # --------------------------------------------------- from the protocol side
 

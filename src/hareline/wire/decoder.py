@@ -147,6 +147,11 @@ class Decoder:
         self._chunks_size = 0
         self._needed = 0
 
+    def close(self) -> None:
+        """Ignore all further input, and let go of the sink."""
+        self.discard()
+        self._sink = _NO_SINK
+
     def hold(self) -> None:
         """Decode nothing more once the call returns that this is called from.
 
@@ -365,6 +370,21 @@ class Decoder:
         start = position + _FRAME_HEAD_SIZE
         payload = data[start : start + size]
         return frame_error(kind, payload, f"{{invalid_frame_end_marker,{data[frame_end]}}}")
+
+
+class _NoSink(FrameSink):
+    """The sink of a decoder that is closed, which calls nothing any more."""
+
+    __slots__ = ()
+
+    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
+        raise AssertionError("a frame from a decoder that is closed")
+
+    def on_error(self, number: int, error: AmqpError) -> bool:
+        return False
+
+
+_NO_SINK: Final = _NoSink()
 
 
 class _CallFailed(Exception):

@@ -44,7 +44,7 @@ class LargeBroker(SteppedBroker):
 
 def frames_of(peer: Peer) -> list[WireFrame]:
     """What was written since the last look, as frames; no turn is finished for it."""
-    octets, peer.link.written = peer.link.written, b""
+    octets, peer.transport.written = peer.transport.written, b""
     return split_frames(octets)
 
 

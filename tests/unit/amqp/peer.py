@@ -13,7 +13,8 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from hareline.amqp.connection import Connection
-from hareline.amqp.context import Context, Identity, Limits, Transport
+from hareline.amqp.context import Context, Identity, Limits
+from hareline.amqp.ports import Transport
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS, Permissions
@@ -299,11 +300,18 @@ class SteppedBroker:
 class Peer:
     """One client. ``send...`` and ``publish`` give octets to the broker; the others look back."""
 
-    def __init__(self, broker: SteppedBroker, link: RecordingTransport) -> None:
+    def __init__(self, broker: SteppedBroker, transport: RecordingTransport) -> None:
         self.broker = broker
-        self.link = link
-        self.connection = Connection(broker.context, link)
+        self.transport = transport
+        self.connection = Connection(broker.context, transport)
         self.frame_max = 8192
+
+    @property
+    def user(self) -> User:
+        """As whom it has logged in."""
+        user = self.connection.client.user
+        assert user is not None
+        return user
 
     # ------------------------------------------------------------------------- out
 
@@ -333,8 +341,8 @@ class Peer:
 
     def lose(self, reason: str = "") -> None:
         """The socket breaks."""
-        self.link.state = "dropped"
-        self.connection.on_link_lost(reason)
+        self.transport.state = "dropped"
+        self.connection.on_transport_lost(reason)
         self.broker.run_turns()
 
     # -------------------------------------------------------------------------- in
@@ -342,7 +350,7 @@ class Peer:
     def receive(self) -> list[Received]:
         """Everything the broker wrote since the last call, after finishing its turns."""
         self.broker.run_turns()
-        octets, self.link.written = self.link.written, b""
+        octets, self.transport.written = self.transport.written, b""
         frames = split_frames(octets)
         for one in frames:
             assert len(one.payload) + 8 <= self.frame_max, "a frame above the negotiated size"
@@ -405,7 +413,7 @@ class Peer:
 
     def is_read_from(self) -> bool:
         """Whether the broker reads this client's socket."""
-        return self.link.is_reading
+        return self.transport.is_reading
 
     # ------------------------------------------------------------------ short stories
 

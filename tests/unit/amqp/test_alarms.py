@@ -142,7 +142,7 @@ def test_a_blocked_connection_that_is_closed_by_the_broker_reads_close_ok(
     assert [one.name for one in peer.receive()] == ["connection.close"]
     assert peer.is_read_from()
     peer.send(0, commands.Connection.CloseOk)
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
     assert broker.queue("q").ready_count == 0
 
 

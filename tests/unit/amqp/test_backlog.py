@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from hareline.amqp import channel
 from hareline.amqp.backlog import BACKLOG_MAX_BYTES, FRAME_COST_BYTES
-from hareline.amqp.connection import OUTPUT_TURN_MAX_BYTES
+from hareline.amqp.methods import dispatch
+from hareline.amqp.output import OUTPUT_TURN_MAX_BYTES
 from hareline.turn import WORK_PER_TURN, Receiving, Turn
 from hareline.wire.methods import Frame, commands, encode_method
 from hareline.wire.properties import Properties
@@ -239,7 +239,7 @@ def test_an_error_of_the_connection_behind_a_commit_comes_behind_its_commit_ok(
     assert (commit_ok.name, close.name) == ("tx.commit-ok", "connection.close")
     assert (close.method.reply_code, close.method.class_id, close.method.method_id) == (504, 20, 10)
     peer.send(0, commands.Connection.CloseOk)
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
 
 
 def test_a_channel_may_close_and_its_number_be_used_again_behind_a_commit(
@@ -283,10 +283,10 @@ def test_the_connection_closes_behind_its_commits(peer: Peer, store: FakeStore) 
     peer.expect_nothing()
     store.sync()
     peer.expect(TX.CommitOk)
-    assert peer.link.state == "open"
+    assert peer.transport.state == "open"
     store.sync()
     assert names(peer) == ["tx.commit-ok", "connection.close-ok"]
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
     assert peer.broker.queue("d").ready_count == 5
 
 
@@ -298,7 +298,7 @@ def test_a_connection_that_closes_behind_a_commit_is_ended_by_an_operator_too(
     peer.expect_nothing()
     peer.connection.force_close("shutdown")
     peer.expect(commands.Connection.CloseOk)
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
     store.sync()
     peer.expect_nothing()
 
@@ -312,7 +312,7 @@ def test_a_lost_connection_leaves_nothing_behind(
     store.sync()
     broker.run_turns()
     assert broker.queue("d").ready_count == 4  # the commit that was carried out
-    assert peer.link.written == b""
+    assert peer.transport.written == b""
 
 
 # ------------------------------------------------------------------------------------ the bounds
@@ -364,12 +364,12 @@ def test_what_was_kept_is_handled_in_shares_of_time() -> None:
     while total < 51:
         other.send_octets(DECLARE)
         broker.scheduled.pop(0)()  # one turn
-        octets, peer.link.written = peer.link.written, b""
+        octets, peer.transport.written = peer.transport.written, b""
         replies = octets.count(b"\xce")
         total += replies
         most = max(most, replies)
-        assert other.link.written, "somebody else has to wait"
-        other.link.written = b""
+        assert other.transport.written, "somebody else has to wait"
+        other.transport.written = b""
     assert 1 < most < 10
 
 
@@ -385,7 +385,7 @@ def test_what_was_asked_for_behind_a_commit_waits_for_room_in_the_output(
     written = []
     while broker.scheduled:
         broker.scheduled.pop(0)()
-        written.append(len(peer.link.written))
+        written.append(len(peer.transport.written))
     assert max(after - before for before, after in pairwise(written)) <= (
         OUTPUT_TURN_MAX_BYTES + size + 1000
     )
@@ -468,9 +468,9 @@ def test_what_waits_behind_a_commit_has_a_whole_share_of_a_turn_beside_a_busy_cl
     broker.run_turns()
     Greedy(broker.turn, 1000)
     store.sync_all()
-    peer.link.written = b""
+    peer.transport.written = b""
     turns = 0
-    while b"\x01d" not in peer.link.written:
+    while b"\x01d" not in peer.transport.written:
         broker.scheduled.pop(0)()
         turns += 1
         assert turns < 20
@@ -517,7 +517,7 @@ def test_a_bug_in_what_waited_behind_a_commit_closes_the_connection(
 
     commit(peer, encode_method(1, QUEUE.Purge, queue="d"), DECLARE)
     peer.expect_nothing()
-    monkeypatch.setitem(cast("dict[object, object]", channel.HANDLERS), QUEUE.Purge, broken)
+    monkeypatch.setitem(cast("dict[object, object]", dispatch.HANDLERS), QUEUE.Purge, broken)
     store.sync_all()
     ok, closed = peer.receive()
     assert (ok.name, closed.name) == ("tx.commit-ok", "connection.close")

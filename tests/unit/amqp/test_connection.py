@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hareline import events
-from hareline.amqp.connection import CLOSE_OK_TIMEOUT_S, OUTPUT_TURN_MAX_BYTES, protocol_of
+from hareline.amqp.connection import CLOSE_OK_TIMEOUT_S
+from hareline.amqp.ending import protocol_of
+from hareline.amqp.output import OUTPUT_TURN_MAX_BYTES
 from hareline.auth.permissions import Permissions
 from hareline.auth.users import User
 from hareline.errors import InternalError
@@ -70,8 +72,8 @@ def test_another_protocol_is_answered_with_ours_and_the_socket_closed(
     peer = broker.accept()
     peer.send_octets(header)
     broker.run_turns()
-    assert peer.link.written == b"AMQP\x00\x00\x09\x01"
-    assert peer.link.state == "closed"
+    assert peer.transport.written == b"AMQP\x00\x00\x09\x01"
+    assert peer.transport.state == "closed"
     assert broker.reported(events.PEER_SPEAKS_OTHERWISE) == [
         {"peer": "127.0.0.1:40000", "protocol": protocol}
     ]
@@ -93,8 +95,8 @@ def test_a_header_of_0_10_or_0_8_is_answered_with_ours_and_the_socket_closed(
     peer = broker.accept()
     peer.send_octets(header)
     broker.run_turns()
-    assert peer.link.written == b"AMQP\x00\x00\x09\x01"
-    assert peer.link.state == "closed"
+    assert peer.transport.written == b"AMQP\x00\x00\x09\x01"
+    assert peer.transport.state == "closed"
     fields = {"peer": "127.0.0.1:40000", "protocol": protocol}
     assert broker.reported(events.PEER_REDIRECTED) == [fields]
     assert broker.reported(events.PEER_SPEAKS_OTHERWISE) == []
@@ -105,7 +107,7 @@ def test_nothing_is_read_after_a_wrong_header(broker: SteppedBroker) -> None:
     peer.send_octets(b"AMQP\x01\x01\x00\x0a")
     peer.send_octets(PROTOCOL_HEADER)
     broker.run_turns()
-    assert peer.link.written == b"AMQP\x00\x00\x09\x01"
+    assert peer.transport.written == b"AMQP\x00\x00\x09\x01"
 
 
 @pytest.mark.parametrize("header", [b"POST / HT", b"HEAD / HT", b"PUT /x H"])
@@ -369,8 +371,8 @@ def close(peer: Peer) -> None:
 
 def test_close_is_answered_and_then_the_socket_closed(broker: SteppedBroker, peer: Peer) -> None:
     close(peer)
-    assert peer.link.state == "closed"
-    peer.connection.on_link_lost("")
+    assert peer.transport.state == "closed"
+    peer.connection.on_transport_lost("")
     assert list(broker.context.connections) == []
     assert broker.reported(events.CONNECTION_CLOSED) == [{"peer": "127.0.0.1:40000"}]
 
@@ -464,9 +466,9 @@ def test_after_a_hard_error_only_close_ok_counts(broker: SteppedBroker, peer: Pe
     peer.expect_nothing()
     assert broker.queue("q").ready_count == 0
     assert "late" not in broker.vhost.queues
-    assert peer.link.state == "open"
+    assert peer.transport.state == "open"
     peer.send(0, commands.Connection.CloseOk)
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
     peer.expect_nothing()
 
 
@@ -481,7 +483,7 @@ def test_a_second_hard_error_is_not_answered(peer: Peer) -> None:
 def test_close_frames_that_cross_are_both_answered(peer: Peer) -> None:
     break_connection(peer)
     close(peer)
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
 
 
 def test_a_hard_error_gives_everything_back_at_once(broker: SteppedBroker, peer: Peer) -> None:
@@ -499,18 +501,18 @@ def test_a_hard_error_gives_everything_back_at_once(broker: SteppedBroker, peer:
 def test_a_client_that_never_sends_close_ok_is_dropped(broker: SteppedBroker, peer: Peer) -> None:
     break_connection(peer)
     broker.advance(CLOSE_OK_TIMEOUT_S - 0.1)
-    assert peer.link.state == "open"
+    assert peer.transport.state == "open"
     broker.advance(0.2)
-    assert peer.link.state == "dropped"
+    assert peer.transport.state == "dropped"
 
 
 def test_a_stream_out_of_step_is_dropped_in_the_end(broker: SteppedBroker, peer: Peer) -> None:
     peer.send_octets(frame(METHOD, 1, b"abcd")[:-1] + b"\0")
     assert peer.refusal().code == 501
     peer.send(0, commands.Connection.CloseOk)  # cannot be told from the garbage in front of it
-    assert peer.link.state == "open"
+    assert peer.transport.state == "open"
     broker.advance(CLOSE_OK_TIMEOUT_S + 0.1)
-    assert peer.link.state == "dropped"
+    assert peer.transport.state == "dropped"
 
 
 def test_an_error_is_reported_once(broker: SteppedBroker, peer: Peer) -> None:
@@ -534,7 +536,7 @@ def test_a_forced_close_is_320_with_the_given_reason(peer: Peer) -> None:
         0,
     )
     peer.send(0, commands.Connection.CloseOk)
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
 
 
 def test_a_forced_close_drops_who_is_not_in_yet(broker: SteppedBroker) -> None:
@@ -543,7 +545,7 @@ def test_a_forced_close_drops_who_is_not_in_yet(broker: SteppedBroker) -> None:
     peer.expect(commands.Connection.Start)
     peer.connection.force_close("shutdown")
     peer.expect_nothing()
-    assert peer.link.state == "dropped"
+    assert peer.transport.state == "dropped"
 
 
 def test_a_long_reply_text_is_cut_to_255_octets(peer: Peer) -> None:
@@ -557,14 +559,14 @@ def test_a_long_reply_text_is_cut_to_255_octets(peer: Peer) -> None:
 def test_a_name_that_is_no_utf8_comes_back_as_it_was(broker: SteppedBroker, peer: Peer) -> None:
     peer.publish(1, "k", exchange="caf\udce9")
     broker.run_turns()
-    assert b"NOT_FOUND - no exchange 'caf\xe9' in vhost '/'" in peer.link.written
+    assert b"NOT_FOUND - no exchange 'caf\xe9' in vhost '/'" in peer.transport.written
 
 
 def test_a_bug_of_ours_before_the_header_just_closes_the_socket(broker: SteppedBroker) -> None:
     peer = broker.accept()
     assert not peer.connection.close(InternalError("internal error", class_id=0, method_id=0))
     peer.expect_nothing()
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
 
 
 def test_a_bug_of_ours_is_541_and_nothing_more_is_read(peer: Peer) -> None:
@@ -585,7 +587,7 @@ def test_a_blocked_connection_that_is_closed_is_read_from_again(
     broker.context.alarms.clear("memory")
     peer.expect_nothing()
     peer.send(0, commands.Connection.CloseOk)
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
 
 
 @pytest.mark.parametrize(
@@ -653,7 +655,7 @@ def test_update_secret_looks_the_permissions_up_anew(broker: SteppedBroker) -> N
 
 
 def test_all_that_is_said_in_a_turn_is_one_write(peer: Peer) -> None:
-    writes = peer.link.writes
+    writes = peer.transport.writes
     peer.send_octets(
         encode_method(1, DECLARE, queue="q")
         + publish_octets(1, "q", b"1")
@@ -662,7 +664,7 @@ def test_all_that_is_said_in_a_turn_is_one_write(peer: Peer) -> None:
     )
     names = [one.name for one in peer.receive()]
     assert names == ["queue.declare-ok", "basic.return", "basic.consume-ok", "basic.deliver"]
-    assert peer.link.writes == writes + 1
+    assert peer.transport.writes == writes + 1
 
 
 def test_a_turn_writes_a_bounded_number_of_octets_to_one_connection(
@@ -676,9 +678,9 @@ def test_a_turn_writes_a_bounded_number_of_octets_to_one_connection(
     consumer.send(1, CONSUME, queue="q", consumer_tag="t", no_ack=True)
     sizes = []
     while broker.scheduled:
-        before = len(consumer.link.written)
+        before = len(consumer.transport.written)
         broker.scheduled.pop(0)()
-        sizes.append(len(consumer.link.written) - before)
+        sizes.append(len(consumer.transport.written) - before)
     assert max(sizes) < OUTPUT_TURN_MAX_BYTES + 2 * len(body)
     assert len([size for size in sizes if size]) >= 3
     assert [one.body for one in consumer.receive() if one.name == "basic.deliver"] == [body] * count
@@ -750,7 +752,7 @@ def test_rights_that_are_taken_away_count_on_open_connections(
 ) -> None:
     peer.declare("q")
     peer.fill("q", b"allowed")
-    password_hash = peer.connection.user.password_hash
+    password_hash = peer.user.password_hash
     nothing_written = {"/": Permissions(".*", "^$", ".*")}
     _replace_user(broker, User("guest", password_hash, permissions=nothing_written))
     peer.fill("q", b"refused")
@@ -761,6 +763,6 @@ def test_rights_that_are_taken_away_count_on_open_connections(
 def test_a_user_who_may_not_enter_the_virtual_host_any_more_is_closed(
     broker: SteppedBroker, peer: Peer
 ) -> None:
-    _replace_user(broker, User("guest", peer.connection.user.password_hash))
+    _replace_user(broker, User("guest", peer.user.password_hash))
     refusal = peer.refusal()
     assert (refusal.code, refusal.scope) == (530, "connection")

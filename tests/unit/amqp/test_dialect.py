@@ -73,8 +73,8 @@ def test_rabbitmqs_dialect_has_every_switch_off() -> None:
 def test_a_virtual_host_is_found_with_a_slash_in_front(broker: SteppedBroker, name: str) -> None:
     broker.add_vhost("other")
     broker.add_user("u", "u", vhosts=("other",))
-    assert broker.connect("u", vhost=name, qpid="c").connection.vhost.name == "other"
-    assert broker.connect("u", vhost=name).connection.vhost.name == "other"
+    assert broker.connect("u", vhost=name, qpid="c").connection.client.vhost.name == "other"
+    assert broker.connect("u", vhost=name).connection.client.vhost.name == "other"
 
 
 @pytest.mark.row("M3")
@@ -84,7 +84,7 @@ def test_a_virtual_host_that_really_begins_with_a_slash_comes_first(
     broker.add_vhost("x")
     slashed = broker.add_vhost("/x")
     broker.add_user("u", "u", vhosts=("x", "/x"))
-    assert broker.connect("u", vhost="/x").connection.vhost is slashed
+    assert broker.connect("u", vhost="/x").connection.client.vhost is slashed
 
 
 @pytest.mark.row("S6")

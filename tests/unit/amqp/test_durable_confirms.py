@@ -419,20 +419,20 @@ def test_a_connection_that_closes_hears_nothing_more(peer: Peer, store: FakeStor
     keep(peer)
     peer.expect_nothing()
     peer.call(0, commands.Connection.Close, reply_code=200, reply_text="", class_id=0, method_id=0)
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
     store.sync()
     peer.broker.run_turns()
-    assert peer.link.written == b""
+    assert peer.transport.written == b""
 
 
 def test_a_connection_that_was_lost_is_not_written_to(peer: Peer, store: FakeStore) -> None:
     keep(peer)
     peer.expect_nothing()
     peer.lose()
-    writes = peer.link.writes
+    writes = peer.transport.writes
     store.sync()
     peer.broker.run_turns()
-    assert peer.link.writes == writes
+    assert peer.transport.writes == writes
     assert peer.broker.queue("d").ready_count == 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.amqp.connection import OUTPUT_TURN_MAX_BYTES
+from hareline.amqp.output import OUTPUT_TURN_MAX_BYTES
 from hareline.wire.methods import commands, encode_method
 from hareline.wire.properties import Properties
 from tests.support.stores import FakeLedger, FakeStore
@@ -311,11 +311,11 @@ def test_a_client_that_closes_its_connection_is_answered_at_once(
     peer.expect_nothing()
     peer.send(0, commands.Connection.Close, reply_code=200, reply_text="", class_id=0, method_id=0)
     assert names(peer)[-1] == "connection.close-ok"
-    assert peer.link.state == "closed"
-    writes = peer.link.writes
+    assert peer.transport.state == "closed"
+    writes = peer.transport.writes
     store.sync()
     broker.run_turns()
-    assert peer.link.writes == writes
+    assert peer.transport.writes == writes
     assert broker.queue("d").ready_count == 1
 
 
@@ -330,7 +330,7 @@ def test_a_forced_close_waits_for_the_store_and_then_for_the_client(
     store.sync_all()
     assert names(peer)[-1] == "connection.close"
     peer.send(0, commands.Connection.CloseOk)
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
 
 
 def test_a_forced_close_ends_although_the_disk_says_nothing(
@@ -341,7 +341,7 @@ def test_a_forced_close_ends_although_the_disk_says_nothing(
     peer.expect_nothing()
     peer.connection.force_close("shutdown")
     broker.advance(11)
-    assert peer.link.state == "dropped"
+    assert peer.transport.state == "dropped"
 
 
 @pytest.mark.parametrize("is_full", [True, False])
@@ -354,11 +354,11 @@ def test_a_lost_connection_is_not_written_to(
     if is_full:
         peer.connection.on_socket_full()
     peer.lose()
-    writes = peer.link.writes
+    writes = peer.transport.writes
     store.sync_all()
     broker.run_turns()
-    assert peer.link.writes == writes
-    assert peer.connection.output == []
+    assert peer.transport.writes == writes
+    assert peer.connection.output.frames == []
     assert broker.queue("d").ready_count == 4
 
 

@@ -65,7 +65,7 @@ def test_all_of_a_turn_is_committed_once_and_then_told(
 ) -> None:
     burst(peer)
     assert definitions.commits == 0
-    assert peer.link.written == b""
+    assert peer.transport.written == b""
     assert names(peer) == OKS
     assert definitions.commits == 1
 
@@ -127,7 +127,7 @@ def test_a_client_that_says_goodbye_at_once_is_answered_when_it_is_durable(
     peer.send(0, commands.Connection.Close, reply_code=200)
     assert definitions.commits == 1
     assert names(peer) == [*OKS, "connection.close-ok"]
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
 
 
 def test_a_client_that_says_goodbye_at_once_is_not_told_what_is_not_so(
@@ -136,8 +136,8 @@ def test_a_client_that_says_goodbye_at_once_is_not_told_what_is_not_so(
     definitions.loss = LOSS
     burst(peer)
     peer.send(0, commands.Connection.Close, reply_code=200)
-    assert peer.link.written == b""
-    assert peer.link.state == "closed"
+    assert peer.transport.written == b""
+    assert peer.transport.state == "closed"
     assert broker.vhost.queues == {}
 
 
@@ -146,7 +146,7 @@ def test_one_that_is_gone_is_no_trouble(
 ) -> None:
     definitions.loss = LOSS
     burst(peer)
-    peer.connection.on_link_lost("")
+    peer.connection.on_transport_lost("")
     broker.run_turns()
     assert broker.vhost.queues == {}
 

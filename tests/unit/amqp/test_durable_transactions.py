@@ -244,10 +244,10 @@ def test_a_connection_may_be_lost_while_its_commit_waits(peer: Peer, store: Fake
     peer.send(1, COMMIT)
     peer.expect_nothing()
     peer.lose()
-    writes = peer.link.writes
+    writes = peer.transport.writes
     store.sync()
     peer.broker.run_turns()
-    assert peer.link.writes == writes
+    assert peer.transport.writes == writes
 
 
 def test_an_error_while_a_commit_waits_closes_the_channel_once(

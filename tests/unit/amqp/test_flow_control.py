@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.amqp.flow_control import ENFORCEMENT_S, blocks_on_channel_flow
+from hareline.amqp.client import blocks_on_channel_flow
+from hareline.amqp.flow_control import ENFORCEMENT_S
 from hareline.wire.methods import commands, encode_method
 from hareline.wire.properties import Properties
 
@@ -238,7 +239,7 @@ def test_a_stopped_connection_that_is_lost_waits_no_more(
     overflow = broker.queue("q").overflow
     assert overflow is not None
     assert not overflow.is_overfull
-    assert peer.link.written == b""
+    assert peer.transport.written == b""
 
 
 def test_a_stopped_channel_that_ends_frees_its_connection(
@@ -263,7 +264,7 @@ def test_a_connection_that_we_close_is_read_for_its_close_ok(
     peer.expect(commands.Connection.Close)
     assert peer.is_read_from()
     peer.send(0, commands.Connection.CloseOk)
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
 
 
 # ------------------------------------------------------------------------------- besides alarms

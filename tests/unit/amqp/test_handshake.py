@@ -130,7 +130,7 @@ def test_bad_credentials_are_403_to_a_client_that_takes_it(newcomer: Peer, respo
     newcomer.start_ok("PLAIN", response)
     assert newcomer.refusal() == Refusal("connection", 403, LOGIN_REFUSED.format("PLAIN"), 0, 0)
     newcomer.send(0, commands.Connection.CloseOk)
-    assert newcomer.link.state == "closed"
+    assert newcomer.transport.state == "closed"
 
 
 def test_the_403_names_the_mechanism(newcomer: Peer) -> None:
@@ -145,9 +145,9 @@ def test_bad_credentials_drop_a_client_that_takes_no_403_after_a_delay(
     newcomer.start_ok("PLAIN", "\0guest\0wrong", capabilities=capabilities)
     newcomer.expect_nothing()
     broker.advance(2.9)
-    assert newcomer.link.state == "open"
+    assert newcomer.transport.state == "open"
     broker.advance(0.2)
-    assert newcomer.link.state == "dropped"
+    assert newcomer.transport.state == "dropped"
     newcomer.expect_nothing()
 
 
@@ -269,8 +269,8 @@ def test_capabilities_of_the_wrong_type_are_no_capabilities(
         response="\0guest\0guest",
     )
     peer.expect(commands.Connection.Tune)
-    assert not peer.connection.takes_consumer_cancel
-    assert not peer.connection.has_capability("connection.blocked")
+    assert not peer.connection.client.takes_consumer_cancel
+    assert not peer.connection.client.has_capability("connection.blocked")
 
 
 # ------------------------------------------------------------------------------------------ tune
@@ -458,7 +458,7 @@ def test_a_second_open_is_504(broker: SteppedBroker) -> None:
 
 def test_a_client_may_leave_in_the_middle(newcomer: Peer) -> None:
     newcomer.call(0, commands.Connection.Close, reply_code=200, reply_text="changed my mind")
-    assert newcomer.link.state == "closed"
+    assert newcomer.transport.state == "closed"
 
 
 # --------------------------------------------------------------------------------------- timeout
@@ -474,15 +474,15 @@ def test_a_handshake_that_takes_too_long_is_dropped(broker: SteppedBroker, stage
     if stage == "tuned":
         peer.send(0, TUNE_OK, frame_max=131_072, channel_max=1)
     broker.advance(9.9)
-    assert peer.link.state == "open"
+    assert peer.transport.state == "open"
     broker.advance(0.2)
-    assert peer.link.state == "dropped"
+    assert peer.transport.state == "dropped"
     assert broker.reported(events.HANDSHAKE_TIMED_OUT) == [{"peer": "127.0.0.1:40000"}]
 
 
 def test_an_open_connection_has_no_handshake_timeout(broker: SteppedBroker, peer: Peer) -> None:
     broker.advance(3600)
-    assert peer.link.state == "open"
+    assert peer.transport.state == "open"
     assert broker.reported(events.HANDSHAKE_TIMED_OUT) == []
 
 
@@ -493,5 +493,5 @@ def test_a_lost_socket_ends_the_timeout(broker: SteppedBroker, newcomer: Peer) -
 
 
 def test_the_client_capabilities_are_those_it_sent(broker: SteppedBroker, peer: Peer) -> None:
-    assert peer.connection.client_properties["capabilities"] == CAPABILITIES
-    assert peer.connection.takes_consumer_cancel
+    assert peer.connection.client.properties["capabilities"] == CAPABILITIES
+    assert peer.connection.client.takes_consumer_cancel

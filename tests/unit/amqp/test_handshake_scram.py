@@ -131,7 +131,7 @@ def test_a_wrong_password_and_an_unknown_user_look_the_same(
     (report,) = broker.reported(events.CONNECTION_REFUSED)
     assert report["reason"] == f"authentication of user '{name}' by SCRAM-SHA-256 failed: {why}"
     peer.send(0, commands.Connection.CloseOk)
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
 
 
 def test_a_client_that_takes_no_403_is_dropped_after_a_delay(broker: SteppedBroker) -> None:
@@ -141,7 +141,7 @@ def test_a_client_that_takes_no_403_is_dropped_after_a_delay(broker: SteppedBrok
     peer.send(0, SECURE_OK, response=client.final(challenge(peer)))
     peer.expect_nothing()
     broker.advance(3.1)
-    assert peer.link.state == "dropped"
+    assert peer.transport.state == "dropped"
 
 
 def test_guest_from_elsewhere_is_not_told_that_the_password_was_right(
@@ -261,7 +261,7 @@ def test_the_deadline_of_the_handshake_covers_the_steps(broker: SteppedBroker) -
     peer.start_ok(MECHANISM, ScramClient("alice", "secret").first)
     challenge(peer)
     broker.advance(9.9)
-    assert peer.link.state == "open"
+    assert peer.transport.state == "open"
     broker.advance(0.2)
-    assert peer.link.state == "dropped"
+    assert peer.transport.state == "dropped"
     assert len(broker.reported(events.HANDSHAKE_TIMED_OUT)) == 1

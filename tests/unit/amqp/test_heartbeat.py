@@ -87,9 +87,9 @@ def test_a_silent_client_is_dropped_between_two_and_three_intervals(
     broker: SteppedBroker, beating: Peer
 ) -> None:
     broker.advance(20)
-    assert beating.link.state == "open"
+    assert beating.transport.state == "open"
     broker.advance(10)
-    assert beating.link.state == "dropped"
+    assert beating.transport.state == "dropped"
     names = {one.name for one in beating.receive()}
     assert names == {"heartbeat"}  # and no connection.close
     assert broker.reported(events.HEARTBEAT_MISSED) == [
@@ -104,33 +104,33 @@ def test_any_octets_keep_a_client_alive(
     for _ in range(2):  # twice 3 octets are no whole frame yet
         beating.send_octets(octets)
         broker.advance(18)
-    assert beating.link.state == "open"
+    assert beating.transport.state == "open"
 
 
 def test_0_switches_heartbeats_off(broker: SteppedBroker) -> None:
     peer = broker.connect(heartbeat_s=0)
     broker.advance(100_000)
     peer.expect_nothing()
-    assert peer.link.state == "open"
+    assert peer.transport.state == "open"
 
 
 def test_a_blocked_connection_is_not_watched(broker: SteppedBroker, beating: Peer) -> None:
     broker.context.alarms.set("memory")
     beating.publish(1, "q")
     beating.expect(commands.Connection.Blocked)
-    assert not beating.link.is_reading
+    assert not beating.transport.is_reading
     broker.advance(300)
-    assert beating.link.state == "open"
+    assert beating.transport.state == "open"
     assert beats(beating) > 20  # the client still hears from us
     broker.context.alarms.clear("memory")
     beating.expect(commands.Connection.Unblocked)
     broker.advance(30)
-    assert beating.link.state == "dropped"
+    assert beating.transport.state == "dropped"
 
 
 def test_nothing_is_sent_after_the_end(broker: SteppedBroker, beating: Peer) -> None:
     beating.call(0, commands.Connection.Close)
     broker.advance(100)
     beating.expect_nothing()
-    assert beating.link.state == "closed"
+    assert beating.transport.state == "closed"
     assert broker.reported(events.HEARTBEAT_MISSED) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.amqp.connection import OUTPUT_TURN_MAX_BYTES
+from hareline.amqp.output import OUTPUT_TURN_MAX_BYTES
 from hareline.wire.methods import commands, encode_method
 
 from .peer import Peer, SteppedBroker
@@ -28,16 +28,16 @@ def step(broker: SteppedBroker) -> None:
 
 def test_gets_of_one_read_are_answered_over_many_turns(filled: Peer, broker: SteppedBroker) -> None:
     broker.run_turns()
-    filled.link.written = b""
+    filled.transport.written = b""
     filled.send_octets(GET * 50)
     sizes: list[int] = []
     while broker.scheduled:
-        before = len(filled.link.written)
+        before = len(filled.transport.written)
         step(broker)
-        sizes.append(len(filled.link.written) - before)
+        sizes.append(len(filled.transport.written) - before)
     assert max(sizes) <= OUTPUT_TURN_MAX_BYTES + 2 * len(BODY)
     assert [body[:2] for body in filled.bodies()] == [b"%02d" % number for number in range(50)]
-    assert filled.link.is_reading
+    assert filled.transport.is_reading
 
 
 def test_the_client_is_not_read_from_until_there_is_room_again(
@@ -47,12 +47,12 @@ def test_the_client_is_not_read_from_until_there_is_room_again(
     filled.connection.on_socket_full()
     filled.send_octets(GET * 49)
     assert len(filled.bodies()) == 1
-    was_reading.append(filled.link.is_reading)
+    was_reading.append(filled.transport.is_reading)
     filled.send_octets(GET)  # came before reading was paused
     assert filled.bodies() == []
     filled.connection.on_socket_drained()
     assert len(filled.bodies()) == 49
-    was_reading.append(filled.link.is_reading)
+    was_reading.append(filled.transport.is_reading)
     assert was_reading == [False, True]
 
 
@@ -93,9 +93,9 @@ def test_an_alarm_that_ends_meanwhile_does_not_read_on(filled: Peer, broker: Ste
     filled.send_octets(GET * 3)
     broker.context.alarms.clear("memory")
     broker.run_turns()
-    was_reading = [filled.link.is_reading]
+    was_reading = [filled.transport.is_reading]
     filled.connection.on_socket_drained()
-    was_reading.append(filled.link.is_reading)
+    was_reading.append(filled.transport.is_reading)
     assert was_reading == [False, True]
 
 
@@ -107,8 +107,8 @@ def test_an_alarm_that_goes_on_keeps_the_client_from_being_read(
     filled.connection.on_socket_full()
     filled.send_octets(GET * 3)
     filled.connection.on_socket_drained()
-    was_reading = [filled.link.is_reading]
+    was_reading = [filled.transport.is_reading]
     broker.context.alarms.clear("memory")
     broker.run_turns()
-    was_reading.append(filled.link.is_reading)
+    was_reading.append(filled.transport.is_reading)
     assert was_reading == [False, True]

@@ -77,8 +77,8 @@ def test_no_more_than_a_piece_is_written_in_a_turn(broker: LargeBroker, peer: Pe
     while broker.scheduled:
         broker.run_turn()
         turns += 1
-        assert len(peer.link.written) < PIECE_BYTES + 100
-        peer.link.written = b""
+        assert len(peer.transport.written) < PIECE_BYTES + 100
+        peer.transport.written = b""
     assert turns == 3
 
 
@@ -106,10 +106,10 @@ def test_nothing_is_written_to_a_socket_that_is_full(broker: LargeBroker, peer: 
     begin_delivery(broker, peer)
     peer.connection.on_socket_full()
     broker.run_turns()
-    assert peer.link.written == b""
+    assert peer.transport.written == b""
     peer.connection.on_socket_drained()
     broker.run_turns()
-    assert peer.link.written.endswith(BODY[-100:] + b"\xce")
+    assert peer.transport.written.endswith(BODY[-100:] + b"\xce")
 
 
 # ------------------------------------------------------------------- who waits
@@ -376,7 +376,7 @@ def test_connection_close_does_not_wait_for_the_content(broker: LargeBroker, pee
     begin_delivery(broker, peer)
     peer.send(0, commands.Connection.Close, reply_code=200, reply_text="", class_id=0, method_id=0)
     assert named(on_channel(frames_of(peer), 0)) == ["connection.close-ok"]
-    assert peer.link.state == "closed"
+    assert peer.transport.state == "closed"
 
 
 def test_a_body_that_cannot_be_read_ends_the_connection(broker: LargeBroker, peer: Peer) -> None:
@@ -410,7 +410,7 @@ def test_nothing_of_it_is_written_before_the_store_knows_of_the_delivery(tmp_pat
     store.ledgers["d"].covers = 0
     peer.send(2, commands.Basic.Get, queue="d")
     broker.run_turns()
-    assert peer.link.written == b""
+    assert peer.transport.written == b""
     store.sync()
     assert peer.bodies() == [BODY]
 

@@ -128,8 +128,8 @@ def test_a_large_commit_takes_many_turns_in_which_others_are_served(
         before = broker.queue("t").ready_count
         other.send_octets(DECLARE)
         one_turn(broker)
-        assert other.link.written, "somebody else has to wait"
-        other.link.written = b""
+        assert other.transport.written, "somebody else has to wait"
+        other.transport.written = b""
         assert broker.queue("t").ready_count - before <= 5 * ENTRIES_PER_LOOK
         assert not broker.turn.is_behind, "publishers are made to pause"
         turns += 1
@@ -177,7 +177,7 @@ def test_what_comes_behind_waits_for_a_commit_that_concerns_no_disk_too(
     publish(peer, queue="t")
     peer.send_octets(COMMIT + encode_method(1, QUEUE.Declare, queue="t", passive=True))
     one_turn(broker)
-    assert peer.link.written == b""
+    assert peer.transport.written == b""
     commit_ok, declare_ok = peer.receive()
     assert (commit_ok.name, declare_ok.method.message_count) == ("tx.commit-ok", COUNT)
 
@@ -363,11 +363,11 @@ def test_a_large_rollback_takes_many_turns(broker: SteppedBroker, peer: Peer) ->
     publish(peer, queue="t")
     peer.send_octets(encode_method(1, TX.Rollback) + DECLARE)
     turns = 0
-    while peer.link.written == b"":
+    while peer.transport.written == b"":
         other.send_octets(DECLARE)
         one_turn(broker)
-        assert other.link.written
-        other.link.written = b""
+        assert other.transport.written
+        other.transport.written = b""
         turns += 1
     assert turns >= 5
     assert [one.name for one in peer.receive()] == ["tx.rollback-ok", "queue.declare-ok"]

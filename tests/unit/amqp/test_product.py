@@ -257,7 +257,7 @@ def test_a_disk_that_fails_costs_the_memory_of_a_restart_alone() -> None:
 def product_told(broker: SteppedBroker, listener_product: str = "") -> dict[str, object]:
     """The server properties that the next newcomer from 127.0.0.1 reads."""
     peer = broker.accept()
-    peer.link.listener_product = listener_product
+    peer.transport.listener_product = listener_product
     peer.send_octets(PROTOCOL_HEADER)
     properties: dict[str, object] = peer.expect(commands.Connection.Start).server_properties
     peer.lose()
@@ -268,8 +268,8 @@ def probe(broker: SteppedBroker, header: bytes = PROBE_0_10) -> None:
     peer = broker.accept()
     peer.send_octets(header)
     broker.run_turns()
-    assert peer.link.written == PROTOCOL_HEADER
-    assert peer.link.state == "closed"
+    assert peer.transport.written == PROTOCOL_HEADER
+    assert peer.transport.state == "closed"
     peer.lose()
 
 

@@ -121,7 +121,7 @@ def test_more_routes_than_are_remembered_still_arrive(
         for number in range(10):
             peer.publish(1, f"k{number}", b"%d" % number, exchange="amq.direct")
     assert len(peer.drain("q")) == 20
-    assert len(peer.connection.channels[1].publishing.routes) <= 4
+    assert len(peer.connection.channels.by_number[1].publishing.routes) <= 4
 
 
 def test_more_property_sets_than_are_remembered_still_arrive(
@@ -279,7 +279,7 @@ def test_expirations_are_remembered_in_bounds(broker: SteppedBroker, peer: Peer)
     peer.declare("q")
     for number in range(3 * publishing.EXPIRATIONS_MAX):
         peer.publish(1, "q", properties=Properties(expiration=str(1000 + number)))
-    lane = peer.connection.channels[1].publishing
+    lane = peer.connection.channels.by_number[1].publishing
     assert 0 < len(lane._expirations) <= publishing.EXPIRATIONS_MAX
     entries = broker.queue("q").acquire(3 * publishing.EXPIRATIONS_MAX)
     assert [entry.message.expires_at_ms - NOW_MS for entry in entries] == [

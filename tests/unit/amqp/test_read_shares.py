@@ -86,7 +86,7 @@ def test_publishers_have_their_shares_in_turn_and_others_are_not_kept_waiting(
     assert before * WIDTH <= 2 * WORK_PER_TURN
     bystander.send(1, QUEUE.Declare, queue="q0", passive=True)
     one_turn(broker)
-    assert b"q0" in bystander.link.written, "answered in this very turn"
+    assert b"q0" in bystander.transport.written, "answered in this very turn"
     while depth(broker) < len(publishers) * PUBLISHES:
         one_turn(broker)
         assert (depth(broker) - before) * WIDTH <= WORK_PER_TURN + 2 * WORK_PER_SHARE
@@ -103,7 +103,7 @@ def test_confirms_follow_what_was_routed(broker: SteppedBroker, peer: Peer) -> N
     confirmed = 0
     while broker.scheduled:
         one_turn(broker)
-        octets, peer.link.written = peer.link.written, b""
+        octets, peer.transport.written = peer.transport.written, b""
         for tag in acked_tags(octets):
             confirmed = max(confirmed, tag)
         assert confirmed <= depth(broker)
@@ -147,7 +147,7 @@ def test_a_connection_that_is_closed_meanwhile_reads_close_ok(
     publisher.connection.force_close("shutdown")
     assert [one.name for one in publisher.receive()] == ["connection.close"]
     publisher.send(0, commands.Connection.CloseOk)
-    assert publisher.link.state == "closed"
+    assert publisher.transport.state == "closed"
     assert depth(broker) == before
 
 
@@ -175,7 +175,7 @@ def test_a_bug_that_a_later_share_comes_to_closes_that_connection_alone(
         (closed,) = publisher.receive()
     assert closed.method.reply_code == 541
     assert [fields["where"] for fields in broker.reported(events.BROKER_FAILED)] == [
-        publisher.link.peer
+        publisher.transport.peer
     ]
     assert peer.call(1, QUEUE.Declare, queue="q0", passive=True).queue == "q0"
 

@@ -226,13 +226,13 @@ def test_many_are_sent_in_shares_of_turns_and_nothing_comes_in_between(
     qpid.subscribe("q", "t")
     qpid.fill("q", *bodies)
     assert len(deliveries(qpid)) == count
-    qpid.link.writes = 0
+    qpid.transport.writes = 0
     qpid.send(1, BASIC.Recover, requeue=False)
     qpid.publish(1, "q", b"new")
     peer.call(1, QUEUE.Declare, queue="q", passive=True)  # others are served meanwhile
     received = qpid.receive()
     assert [one.body for one in received[1:]] == [*bodies, b"new"]
-    assert qpid.link.writes >= 4
+    assert qpid.transport.writes >= 4
 
 
 def test_a_full_socket_puts_the_rest_off(broker: SteppedBroker, qpid: Peer) -> None:
@@ -295,6 +295,6 @@ def test_recovers_that_wait_for_room_wait_once() -> None:
     peer.connection.on_socket_full()
     for _ in range(100):
         peer.send(1, BASIC.RecoverAsync, requeue=False)
-    assert len(peer.connection._waiters) <= 2
+    assert len(peer.connection.output._waiters) <= 2
     peer.connection.on_socket_drained()
     assert peer.bodies() == [b"1", b"2"]

@@ -202,7 +202,7 @@ def test_replies_fill_the_output_of_a_turn_like_deliveries(requester: Peer, serv
     address = address_of_request(requester, server)
     server.fill(address, *[bytes(100_000)] * 15)
     assert len(requester.bodies()) == 15
-    assert not requester.connection.is_full
+    assert not requester.connection.output.is_full
 
 
 def test_copies_of_a_reply_go_to_their_queues(requester: Peer, server: Peer) -> None:

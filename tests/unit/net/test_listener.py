@@ -48,7 +48,7 @@ async def test_each_port_makes_connections_with_its_product(sockets: list[socket
         with socket.create_connection((host, port)) as client:
             client.sendall(PROTOCOL_HEADER)
             await until(lambda: connections, "the connection")
-            products.append(next(reversed(connections)).link.product)
+            products.append(next(reversed(connections)).transport.product)
         await until(lambda: not connections, "its end")
     assert products == ["product 0", "product 1"]
     await listeners.stop()

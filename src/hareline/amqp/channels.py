@@ -1,0 +1,112 @@
+"""The channels of one connection: which there are, which frame goes to which, and when one is new.
+
+Called by ``amqp.connection``. What a channel receives behind a commit is kept in its backlog
+(``amqp.backlog``), everything else that did not take a lane of the decoder goes to
+``amqp.methods.dispatch``.
+
+Invariant: a number is free exactly when both sides have closed its channel.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hareline.amqp.channel import Channel
+from hareline.amqp.connection_parts import ConnectionParts
+from hareline.amqp.methods import dispatch
+from hareline.amqp.ports import ConnectionPort
+from hareline.errors import ChannelError, CommandInvalid, NotAllowed
+from hareline.wire.constants import BASIC_PUBLISH, FRAME_METHOD
+from hareline.wire.methods import commands, decode_method
+
+_OPEN: Final = commands.Channel.Open.index
+_CLOSE_OK: Final = commands.Channel.CloseOk.index
+_CONNECTION_CLASS: Final = commands.Connection.frame_id
+
+
+class Channels:
+    """``by_number`` has the open and the closing ones. ``channel_max``: how many there may be."""
+
+    __slots__ = ("_parts", "_routing_version", "by_number", "channel_max")
+
+    def __init__(self, parts: ConnectionParts) -> None:
+        self._parts = parts
+        self._routing_version = -1
+        self.by_number: dict[int, Channel] = {}
+        self.channel_max = parts.context.limits.channel_max
+
+    def on_frame(
+        self, connection: ConnectionPort, kind: int, number: int, payload: bytes, method: int
+    ) -> None:
+        """A frame of a channel; ``method`` is its class and method, of a content basic.publish."""
+        backlogs = self._parts.backlogs
+        if backlogs and backlogs.keep(number, kind, payload):
+            if method == BASIC_PUBLISH:
+                self._parts.flow.before_publish()
+            return
+        channel = self.by_number.get(number)
+        if channel is not None:
+            dispatch.on_frame(channel, kind, payload)
+        elif kind == FRAME_METHOD and method == _OPEN:
+            decode_method(payload)
+            self._open(connection, number)
+        elif method >> 16 == _CONNECTION_CLASS:
+            raise CommandInvalid("unimplemented method")
+        elif method != _CLOSE_OK:
+            raise ChannelError("expected 'channel.open'")
+
+    def _open(self, connection: ConnectionPort, number: int) -> None:
+        count = len(self.by_number)
+        if count >= self.channel_max:  # RabbitMQ too counts them, whatever the number
+            raise NotAllowed(
+                f"number of channels opened ({count}) has reached the negotiated "
+                f"channel_max ({self.channel_max})",
+                class_id=0,
+                method_id=0,
+            )
+        channel = self.by_number[number] = Channel(connection, self._parts, number)
+        channel.open_lanes()
+        channel.reply(commands.Channel.OpenOk)
+
+    def forget(self, number: int) -> None:
+        """Both sides have closed this channel: its number is free again."""
+        channel = self.by_number.pop(number, None)
+        if channel is not None:
+            channel.detach()
+
+    def end_all(self) -> None:
+        """The connection ends, and all channels with it."""
+        channels = list(self.by_number.values())
+        self.by_number.clear()
+        for channel in channels:
+            channel.terminate()
+            channel.detach()
+
+    # ----------------------------------------------------------------- lanes, routes
+
+    def reopen_lanes(self, number: int) -> None:
+        """Open the lanes that this channel may have now, if there is such a channel."""
+        channel = self.by_number.get(number)
+        if channel is not None and number not in self._parts.backlogs:
+            channel.reopen_lanes()
+
+    def reopen_all_lanes(self) -> None:
+        """Open the lanes that the channels may have now."""
+        for number in self.by_number:
+            self.reopen_lanes(number)
+
+    def forget_stale_routes(self) -> None:
+        """Forget all routes if the virtual host routes otherwise since the last call."""
+        version = self._parts.client.vhost.routing.version
+        if version != self._routing_version:
+            self._routing_version = version
+            self.forget_routes()
+
+    def forget_routes(self) -> None:
+        """Forget all routes: they may lead elsewhere, or may not be taken any more."""
+        for channel in self.by_number.values():
+            channel.publishing.forget_routes()
+
+    def have_deliveries(self) -> bool:
+        """Whether one of them has a consumer or an unacked delivery."""
+        return any(channel.has_deliveries for channel in self.by_number.values())

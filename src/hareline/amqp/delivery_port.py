@@ -1,0 +1,115 @@
+"""One channel's way out: its replies, its deliveries with their tags, and whether these may go.
+
+Made by ``amqp.channel``; consumers, basic.get, publishers' returns, redelivery and direct reply-to
+write through it. Deliveries flow unless the client has stopped them (channel.flow) or a redelivery
+goes first; in addition the connection's output may be full, or a large content may occupy the
+channel.
+
+Invariant: nothing but replies to a close leaves after ``is_closing``; tags only grow.         [hot]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hareline.amqp.output import Output
+from hareline.amqp.unacked import UnackedDeliveries
+from hareline.message import Message
+from hareline.wire.encoder import content_frames
+from hareline.wire.methods import Frame
+
+
+class DeliveryPort:
+    """``number`` is the channel's, ``next_tag`` the delivery tag of the next delivery.
+
+    ``unacked``: deliveries that wait for an acknowledgement. ``is_stopped``: by the client, with
+    channel.flow. ``is_flowing``: deliveries of queues may go out. ``is_closing``: one side has
+    sent channel.close.
+    """
+
+    __slots__ = (
+        "_waiters",
+        "is_closing",
+        "is_flowing",
+        "is_stopped",
+        "next_tag",
+        "number",
+        "output",
+        "unacked",
+    )
+
+    def __init__(self, number: int, output: Output) -> None:
+        self.number = number
+        self.output = output
+        self.unacked = UnackedDeliveries()
+        self.next_tag = 1
+        self.is_stopped = False
+        self.is_flowing = True
+        self.is_closing = False
+        self._waiters: list[Callable[[], None]] = []
+
+    def take_tag(self) -> int:
+        """The tag of a delivery that goes out now."""
+        tag = self.next_tag
+        self.next_tag = tag + 1
+        return tag
+
+    def reply(self, method_class: type[Frame], **fields: object) -> None:
+        """A method on this channel."""
+        self.output.send(self.number, method_class, **fields)
+
+    def write_content(self, head: tuple[bytes, ...], message: Message) -> None:
+        """A method frame and the content that it carries."""
+        output = self.output
+        if message.large is not None:
+            output.begin_large(self.number, head, message)
+            if output.outboxes[self.number].is_long:
+                output.hold_input()
+        else:
+            frames = content_frames(message, self.number, output.frame_max)
+            output.write_on(self.number, *head, *frames)
+
+    # ------------------------------------------------------ may deliveries go out
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether deliveries may go out now."""
+        output = self.output
+        return self.is_flowing and not output.is_full and self.number not in output.outboxes
+
+    def waits(self, callback: Callable[[], None]) -> bool:
+        """Whether deliveries may not go out now; then ``callback`` is called once they may."""
+        output = self.output
+        if output.is_full:
+            output.when_writable(callback)
+            return True
+        if not self.is_flowing:
+            self._waiters.append(callback)
+            return True
+        return bool(output.outboxes) and self.when_free(callback)
+
+    def when_free(self, callback: Callable[[], None]) -> bool:
+        """Call once when no large content goes out any more; False if none does."""
+        outbox = self.output.outboxes.get(self.number)
+        if outbox is None:
+            return False
+        outbox.waiters.append(callback)
+        return True
+
+    def update_flow(self) -> None:
+        """Let deliveries go on, unless the client has stopped them; nothing goes first any more."""
+        self.is_flowing = not self.is_stopped
+        if self.is_flowing:
+            waiters, self._waiters = self._waiters, []
+            for callback in waiters:
+                callback()
+
+    def drop_contents(self) -> None:
+        """Drop large contents of which the client has seen nothing: the channel ends."""
+        outbox = self.output.outboxes.get(self.number)
+        if outbox is not None:
+            outbox.drop_contents()
+
+    def close(self) -> None:
+        """The channel is gone: nothing that waits for it is called any more."""
+        self._waiters.clear()

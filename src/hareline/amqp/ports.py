@@ -1,0 +1,140 @@
+"""What the parts of a connection may call of one another where an import would go in a circle.
+
+Each class here is abstract and has no slots of its own. ``net.shell`` implements ``Transport``, and
+``amqp.connection`` both faces of a connection: ``LiveConnection`` for the broker around it,
+``ConnectionPort`` for its own parts and its channels. ``amqp.confirms`` implements ``LateFrames``.
+
+Invariant: nothing here decides anything, and this module imports no module that calls it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from hareline.amqp.client import Client
+from hareline.clock import Timer
+from hareline.wire.decoder import FrameSink
+
+
+class Transport(ABC):
+    """The socket side of a connection, as the protocol side sees it."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def peer(self) -> str:
+        """``host:port`` of the client."""
+
+    @property
+    @abstractmethod
+    def host(self) -> str:
+        """The client's address without the port; empty if the client was gone at once."""
+
+    @property
+    def product(self) -> str:
+        """The product name for all clients of this port; empty where the broker decides."""
+        return ""
+
+    @property
+    @abstractmethod
+    def is_loopback(self) -> bool: ...
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the socket is read; while it is not, the client's silence means nothing."""
+        return True
+
+    @abstractmethod
+    def write(self, octets: bytes) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close once what was written has gone out."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Drop the socket at once."""
+
+    @abstractmethod
+    def pause_reading(self) -> None: ...
+
+    @abstractmethod
+    def resume_reading(self) -> None: ...
+
+    @abstractmethod
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
+
+
+class LiveConnection(ABC):
+    """A connection as the broker around it sees it: alarms, limits, reload, shutdown."""
+
+    __slots__ = ()
+
+    client: Client
+    transport: Transport
+
+    @property
+    @abstractmethod
+    def is_running(self) -> bool:
+        """Whether the handshake is over and neither side has closed."""
+
+    @property
+    @abstractmethod
+    def is_blocked(self) -> bool:
+        """Whether a resource alarm blocks it."""
+
+    @abstractmethod
+    def on_alarm(self) -> None:
+        """A resource is short."""
+
+    @abstractmethod
+    def on_alarm_cleared(self) -> None:
+        """No resource is short any more."""
+
+    @abstractmethod
+    def renew_access(self) -> None:
+        """Take over what the user may do now; the users were read again."""
+
+    @abstractmethod
+    def force_close(self, explanation: str) -> None:
+        """Send connection.close 320, or drop a connection that never got that far."""
+
+
+class ConnectionPort(FrameSink):
+    """A connection as its own parts and its channels see it.
+
+    ``on_error`` is also for a method that fails after its handler has returned.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def forget_channel(self, number: int) -> None:
+        """Free this channel's number: both sides have closed the channel."""
+
+    @abstractmethod
+    def reopen_lanes(self, number: int) -> None:
+        """Open the lanes that this channel may have now, if there is such a channel."""
+
+    @abstractmethod
+    def await_definitions(self) -> None:
+        """Lose this turn's output, and close, if what was defined in this turn is lost."""
+
+    @abstractmethod
+    def has_deliveries(self) -> bool:
+        """Whether one of the channels has a consumer or an unacked delivery."""
+
+
+class LateFrames(ABC):
+    """Frames of one channel that are made at the end of a turn: publisher confirms."""
+
+    __slots__ = ()
+
+    channel_number: int
+    is_marked: bool
+
+    @abstractmethod
+    def release(self) -> bytes:
+        """The frames that can go out now, maybe none; clears ``is_marked``."""

@@ -52,16 +52,16 @@ class Backlog:
 
 
 class Backlogs:
-    """The backlogs of a connection, by channel number; ``len`` of it is how many there are."""
+    """The backlogs of a connection; ``by_channel`` has hardly ever any."""
 
     __slots__ = (
-        "_by_channel",
         "_bytes",
         "_clock",
         "_connection",
         "_gate",
         "_is_over",
         "_output",
+        "by_channel",
     )
 
     def __init__(
@@ -71,15 +71,9 @@ class Backlogs:
         self._output = output
         self._clock = clock
         self._connection: ConnectionPort | None = connection  # until ``close``
-        self._by_channel: dict[int, Backlog] = {}
+        self.by_channel: dict[int, Backlog] = {}
         self._bytes = 0  # of all of them
         self._is_over = False
-
-    def __len__(self) -> int:
-        return len(self._by_channel)
-
-    def __contains__(self, number: int) -> bool:
-        return number in self._by_channel
 
     @property
     def is_long(self) -> bool:
@@ -89,11 +83,11 @@ class Backlogs:
     def hold(self, number: int) -> None:
         """Keep what this channel receives from now on, until ``release``."""
         self._gate.close_lanes(number)
-        self._by_channel.setdefault(number, Backlog()).is_waiting = True
+        self.by_channel.setdefault(number, Backlog()).is_waiting = True
 
     def release(self, number: int) -> None:
         """Handle what was kept for this channel, at the end of the turn."""
-        backlog = self._by_channel.get(number)
+        backlog = self.by_channel.get(number)
         if backlog is not None:
             backlog.is_waiting = False
             if not self._output.is_marked:
@@ -101,7 +95,7 @@ class Backlogs:
 
     def keep(self, number: int, kind: int, payload: bytes) -> bool:
         """Keep this frame if its channel has a backlog; False if it is to be handled now."""
-        backlog = self._by_channel.get(number)
+        backlog = self.by_channel.get(number)
         if backlog is None:
             return False
         self._bytes += backlog.add(kind, payload)
@@ -120,7 +114,7 @@ class Backlogs:
         until_s = self._clock.running_s() + BACKLOG_SHARE_S
         gate.begin_share()
         has_begun = False
-        for number, backlog in list(self._by_channel.items()):
+        for number, backlog in list(self.by_channel.items()):
             if backlog.is_waiting:
                 continue
             if has_begun and self._must_stop(until_s):
@@ -135,7 +129,7 @@ class Backlogs:
         connection = self._connection
         if connection is None:
             return False
-        del self._by_channel[number]  # so that its frames are handled, and not kept
+        del self.by_channel[number]  # so that its frames are handled, and not kept
         while backlog:
             kind, payload, size = backlog.take()
             self._bytes -= size
@@ -146,14 +140,14 @@ class Backlogs:
                     return False
             if self._is_over:
                 return False
-            again = self._by_channel.get(number)
+            again = self.by_channel.get(number)
             if again is not None:  # another commit: the rest waits for that one
                 backlog.is_waiting = again.is_waiting
-                self._by_channel[number] = backlog
+                self.by_channel[number] = backlog
                 return True
             if self._has_unread_output or self._must_stop(until_s):
                 self._gate.close_lanes(number)
-                self._by_channel[number] = backlog
+                self.by_channel[number] = backlog
                 return True
         connection.reopen_lanes(number)
         return True
@@ -169,7 +163,7 @@ class Backlogs:
     def clear(self) -> None:
         """Drop what is kept: all channels have ended."""
         self._is_over = True
-        self._by_channel.clear()
+        self.by_channel.clear()
         self._bytes = 0
 
     def close(self) -> None:

@@ -27,10 +27,12 @@ _CONNECTION_CLASS: Final = commands.Connection.frame_id
 class Channels:
     """``by_number`` has the open and the closing ones. ``channel_max``: how many there may be."""
 
-    __slots__ = ("_parts", "_routing_version", "by_number", "channel_max")
+    __slots__ = ("_backlogs", "_client", "_parts", "_routing_version", "by_number", "channel_max")
 
     def __init__(self, parts: ConnectionParts) -> None:
         self._parts = parts
+        self._backlogs = parts.backlogs
+        self._client = parts.client
         self._routing_version = -1
         self.by_number: dict[int, Channel] = {}
         self.channel_max = parts.context.limits.channel_max
@@ -39,8 +41,8 @@ class Channels:
         self, connection: ConnectionPort, kind: int, number: int, payload: bytes, method: int
     ) -> None:
         """A frame of a channel; ``method`` is its class and method, of a content basic.publish."""
-        backlogs = self._parts.backlogs
-        if backlogs and backlogs.keep(number, kind, payload):
+        backlogs = self._backlogs
+        if backlogs.by_channel and backlogs.keep(number, kind, payload):
             if method == BASIC_PUBLISH:
                 self._parts.flow.before_publish()
             return
@@ -87,7 +89,7 @@ class Channels:
     def reopen_lanes(self, number: int) -> None:
         """Open the lanes that this channel may have now, if there is such a channel."""
         channel = self.by_number.get(number)
-        if channel is not None and number not in self._parts.backlogs:
+        if channel is not None and number not in self._backlogs.by_channel:
             channel.reopen_lanes()
 
     def reopen_all_lanes(self) -> None:
@@ -97,7 +99,7 @@ class Channels:
 
     def forget_stale_routes(self) -> None:
         """Forget all routes if the virtual host routes otherwise since the last call."""
-        version = self._parts.client.vhost.routing.version
+        version = self._client.vhost.routing.version
         if version != self._routing_version:
             self._routing_version = version
             self.forget_routes()

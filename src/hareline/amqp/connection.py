@@ -187,7 +187,11 @@ class Connection(ConnectionPort, LiveConnection):
         """End these reasons, and go on with what was read unless there are others."""
         gate = self._gate
         may_go_on = gate.end(reasons)
-        if self._backlogs and not gate.reasons & (ALARM | SHARE) and not self.output.is_marked:
+        if (
+            self._backlogs.by_channel
+            and not gate.reasons & (ALARM | SHARE)
+            and not self.output.is_marked
+        ):
             self.output.mark()  # one that is long may be why output holds the rest
         if not may_go_on:
             return
@@ -226,7 +230,7 @@ class Connection(ConnectionPort, LiveConnection):
         if kind != FRAME_METHOD:
             raise UnexpectedFrame(frame_text(kind, payload), class_id=0, method_id=0)
         if index == _CLOSE:
-            if self._backlogs:  # what was asked for before is answered before
+            if self._backlogs.by_channel:  # what was asked for before is answered before
                 self._is_close_due = True
                 self._flow.on_client_closing()
                 self._decoder.discard()
@@ -337,14 +341,14 @@ class Connection(ConnectionPort, LiveConnection):
                 return
         except StoreError as error:  # half a content is sent: the connection has to end
             self.close(error)
-            output.write_out()
+            output.write_turn()
         if output.is_socket_full:
             return
         if output.is_full:
             self._resume_output()
         elif self._gate.reasons & (OUTPUT | BACKLOG):
             self._resume_input()
-        if self._backlogs:
+        if self._backlogs.by_channel:
             try:
                 self._handle_backlogs()
             except Exception as error:
@@ -361,7 +365,7 @@ class Connection(ConnectionPort, LiveConnection):
         output = self.output
         output.is_socket_full = False
         self._resume_output()
-        if (output.outboxes or self._backlogs) and not output.is_marked:
+        if (output.outboxes or self._backlogs.by_channel) and not output.is_marked:
             output.mark()
 
     def _resume_output(self) -> None:
@@ -382,7 +386,7 @@ class Connection(ConnectionPort, LiveConnection):
     def _handle_backlogs(self) -> None:
         if not self._backlogs.handle():
             return
-        if self._is_close_due and not self._backlogs:
+        if self._is_close_due and not self._backlogs.by_channel:
             self._on_close()
         elif not self.output.is_marked:  # there may be more, or input to go on with
             self.output.mark()

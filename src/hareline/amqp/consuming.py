@@ -81,6 +81,7 @@ class ChannelConsumer(Consumer):
         frames = output.frames_of(number) if output.outboxes else output.frames
         tag = port.next_tag
         first_tag = tag
+        room = output.room
         size = 0
         last_address = None
         prefix = suffix = b""
@@ -109,7 +110,7 @@ class ChannelConsumer(Consumer):
                     frames += content_frames(message, number, output.frame_max)
                 size += len(message.content)
             tag += 1
-            if size > output.room:
+            if size > room:
                 break
         port.next_tag = tag
         output.count_deliveries(size)

@@ -210,15 +210,11 @@ class Output:
             self.stop_holding()
         if self.outboxes and not self.is_socket_full:
             self._take_pieces()
-        self.write_out()
-        return True
-
-    def write_out(self) -> None:
-        """Hand ``frames`` to the socket."""
         frames, self.frames = self.frames, []
         self._size = 0
         if frames:
             self._transport.write(b"".join(frames))
+        return True
 
     def _add_late_frames(self) -> None:
         late, self._late = self._late, []

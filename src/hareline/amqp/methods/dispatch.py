@@ -54,23 +54,12 @@ HANDLERS: Final[Mapping[type[Frame], Callable[[Channel, Any], None]]] = {
 
 def on_frame(channel: Channel, kind: int, payload: bytes) -> None:
     """Handle a method, header or body frame that did not take a lane of the decoder."""
-    if kind == FRAME_METHOD:
-        _on_method(channel, payload)
+    if kind != FRAME_METHOD:
+        if not channel.port.is_closing:
+            _on_content_frame(channel, kind, payload)
         return
-    if channel.is_closing:
-        return
-    content = channel.content
-    is_complete = content.add_header(payload) if kind == FRAME_HEADER else content.add_body(payload)
-    if is_complete:
-        parts = content.take(channel.number)
-        large = content.take_large()
-        channel.open_lanes()
-        channel.publishing.publish_first(content.method_payload, *parts, large)
-
-
-def _on_method(channel: Channel, payload: bytes) -> None:
     index = int.from_bytes(payload[:4], "big")
-    if channel.is_closing:
+    if channel.port.is_closing:
         _on_method_while_closing(channel, index)
         return
     if index == BASIC_PUBLISH:
@@ -85,6 +74,16 @@ def _on_method(channel: Channel, payload: bytes) -> None:
     if handler is None:  # class connection, or a method that only a server sends
         raise CommandInvalid("unimplemented method")
     handler(channel, method)
+
+
+def _on_content_frame(channel: Channel, kind: int, payload: bytes) -> None:
+    content = channel.content
+    is_complete = content.add_header(payload) if kind == FRAME_HEADER else content.add_body(payload)
+    if is_complete:
+        parts = content.take(channel.number)
+        large = content.take_large()
+        channel.open_lanes()
+        channel.publishing.publish_first(content.method_payload, *parts, large)
 
 
 def _on_method_while_closing(channel: Channel, index: int) -> None:

@@ -1,0 +1,178 @@
+"""Publishes whose properties ask for something: user-id, expiration, CC and BCC, direct reply-to.
+
+``amqp.publishing`` asks ``are_plain`` about properties that it does not know, and hands a message
+whose properties are not plain to ``inspect``. Property sets that ask for nothing are remembered for
+the whole broker (``Context.plain_properties``), those that only set an expiration by each channel.
+
+Invariant: octets that are remembered were checked in full.                                   [hot]
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hareline.amqp.client import Client
+from hareline.amqp.reply_to import REPLY_TO_NAME, ReplyConsumer
+from hareline.broker.queues.policies.expiry import expires_at_ms
+from hareline.clock import Clock
+from hareline.errors import PreconditionFailed
+from hareline.message import TRANSIENT, UNWRITTEN, BlindAddress, Message
+from hareline.wire.plain_properties import are_plain, plain_expiration
+from hareline.wire.properties import decode_delivery_mode, replace_headers, replace_reply_to
+from hareline.wire.table import Table, kind_of, type_name
+
+# Property sets remembered, by the broker those that ask for nothing (enough for some ten thousand
+# groups or keys), by a channel expirations. Short ones: sets with an id never come again.
+PLAIN_PROPERTIES_MAX: Final = 16_384
+EXPIRATIONS_MAX: Final = 256
+PLAIN_OCTETS_MAX: Final = 256
+
+HEADER_SIZE_BARE: Final = 22  # of a header frame with no properties at all
+
+_PERSISTENT: Final = 2
+_ASKS_FOR_MORE: Final = -1
+_REPLY_TO_OCTETS: Final = REPLY_TO_NAME.encode()
+
+
+class Inspection:
+    """Looks at the publishes of one channel. ``plain``: known sets, each with its position."""
+
+    __slots__ = ("_client", "_clock", "_expirations", "_plain", "_reply_to")
+
+    def __init__(
+        self, client: Client, clock: Clock, plain: dict[bytes, int], reply_to: ReplyConsumer
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._plain = plain
+        self._reply_to = reply_to
+        self._expirations: dict[bytes, int] = {}  # by properties that ask for nothing else
+
+    def are_plain(self, octets: bytes, position: int) -> bool:
+        """Whether these properties ask for nothing; they are remembered if so."""
+        if not are_plain(octets, _REPLY_TO_OCTETS):
+            return False
+        self._remember_plain(octets, position)
+        return True
+
+    def inspect(self, message: Message, flags: int) -> tuple[Message, list[str]]:
+        """Check what the properties ask for; returns the message to enqueue, and CC and BCC keys.
+
+        Raises MalformedFrame for octets that are no properties, PreconditionFailed for values that
+        are refused.
+        """
+        if not flags and message.header_size == HEADER_SIZE_BARE:
+            return message, []
+        expiration_ms = self._expiration_ms(message.property_octets)
+        if expiration_ms != _ASKS_FOR_MORE:
+            now_ms = self._clock.now_ms
+            return message.expiring_at(expires_at_ms(expiration_ms, now_ms)), []
+        properties = message.properties
+        is_plain = properties.user_id is None
+        if properties.user_id is not None:
+            self._check_user_id(properties.user_id)
+        if properties.expiration is not None:
+            expiration_ms = parse_expiration(properties.expiration)
+            is_plain = False
+        octets = message.property_octets
+        address = message.address
+        extra_keys: list[str] = []
+        if properties.headers is not None:
+            extra_keys = sender_selected_keys(properties.headers)
+            if extra_keys:
+                is_plain = False
+            if "BCC" in properties.headers:
+                headers = Table(properties.headers)
+                del headers["BCC"]
+                octets = replace_headers(octets, headers)
+                address = BlindAddress(address, tuple(array_keys(properties.headers, "BCC")))
+                is_plain = False
+        if properties.reply_to == REPLY_TO_NAME:
+            octets = replace_reply_to(octets, self._reply_to.address())
+            is_plain = False
+        if is_plain:
+            self._remember_plain(octets, message.position)
+            return message, extra_keys
+        changed = message.replace(properties=octets, address=address)
+        if expiration_ms != _ASKS_FOR_MORE:
+            changed = changed.expiring_at(expires_at_ms(expiration_ms, self._clock.now_ms))
+        return changed, extra_keys
+
+    def _expiration_ms(self, octets: bytes) -> int:
+        """The expiration of properties that ask for nothing else, or _ASKS_FOR_MORE.
+
+        Raises PreconditionFailed for one that is no number. Remembered like plain properties.
+        """
+        known = self._expirations.get(octets)
+        if known is not None:
+            return known
+        expiration = plain_expiration(octets, _REPLY_TO_OCTETS)
+        if expiration is None:
+            return _ASKS_FOR_MORE
+        expiration_ms = parse_expiration(expiration)
+        if len(octets) <= PLAIN_OCTETS_MAX:
+            if len(self._expirations) >= EXPIRATIONS_MAX:
+                self._expirations.clear()
+            self._expirations[octets] = expiration_ms
+        return expiration_ms
+
+    def _remember_plain(self, octets: bytes, position: int) -> None:
+        if len(octets) > PLAIN_OCTETS_MAX:
+            return
+        if len(self._plain) >= PLAIN_PROPERTIES_MAX:
+            self._plain.clear()
+        self._plain[octets] = position
+
+    def _check_user_id(self, user_id: str) -> None:
+        user = self._client.user
+        assert user is not None
+        if user_id != user.name and "impersonator" not in user.tags:
+            raise PreconditionFailed(
+                f"user_id property set to '{user_id}' but authenticated user was '{user.name}'"
+            )
+
+
+def initial_position(octets: bytes) -> int:
+    """UNWRITTEN for properties with delivery-mode 2 (persistent), TRANSIENT for all others.
+
+    Raises MalformedFrame where the octets end before it.
+    """
+    return UNWRITTEN if decode_delivery_mode(octets) == _PERSISTENT else TRANSIENT
+
+
+def parse_expiration(expiration: str) -> int:
+    """Raise PreconditionFailed unless this is a whole number of milliseconds, 0 or more.
+
+    Any size is legal, see ``expires_at_ms``.
+    """
+    digits = expiration[1:] if expiration[:1] in ("-", "+") else expiration
+    length = len(digits) - len(digits.lstrip("0123456789"))
+    if length == 0:
+        problem = "no_integer"
+    elif length < len(digits):
+        problem = f'{{leftover_string,"{digits[length:]}"}}'
+    elif expiration[0] == "-" and int(digits):
+        problem = f"{{value_negative,-{int(digits)}}}"
+    else:
+        return int(digits)
+    raise PreconditionFailed(f"invalid expiration '{expiration}': {problem}")
+
+
+def sender_selected_keys(headers: Table) -> list[str]:
+    """Routing keys of the CC and BCC headers; both must be arrays, what is no string is skipped."""
+    return array_keys(headers, "CC") + array_keys(headers, "BCC")
+
+
+def array_keys(headers: Table, name: str) -> list[str]:
+    """The strings in a header that must be an array. Raises PreconditionFailed if it is none."""
+    if name not in headers:
+        return []
+    value = headers[name]
+    if not isinstance(value, list):
+        raise _unacceptable(name, value)
+    return [key for key in value if isinstance(key, str)]
+
+
+def _unacceptable(name: str, value: object) -> PreconditionFailed:
+    kind = type_name(kind_of(value))
+    return PreconditionFailed(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}')

@@ -1,0 +1,161 @@
+"""Where a publish goes: a ``Route`` for each publish method that a channel has seen.
+
+A publish method's payload is the same octets each time a client publishes to the same place, so the
+decoder looks it up in the lane's ``routes`` without decoding it. ``amqp.publishing`` asks
+``find_route`` for one that is not there: the method is decoded, checked against the client's rights
+and routed, and the result is remembered. ``amqp.channels`` forgets all routes when the virtual
+host's routing version or the rights have changed.
+
+Invariant: a route that is remembered may be taken without any further check.                 [hot]
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hareline.amqp.client import Client
+from hareline.amqp.reply_to import REPLY_TO_PREFIX
+from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
+from hareline.broker.vhost import Enqueueing
+from hareline.errors import AccessRefused, NotImplementedMethod
+from hareline.message import TRANSIENT, UNWRITTEN, Address, Message, PublisherAddress
+from hareline.wire.decoder import PublishLane
+from hareline.wire.methods import commands, decode_method
+
+ROUTES_MAX: Final = 16_384  # publish keys remembered per channel
+
+# Queues of a route up to which a read is bounded well enough by its octets: some 10 ms.
+WIDE_ROUTE: Final = 16
+
+_ADDRESS_START: Final = 6  # class, method, ticket
+
+
+class Route:
+    """What a publish method means: where to, and whether it must arrive.
+
+    ``is_dynamic``: the queues depend on the message, ``queues`` is empty and ``exchange`` is asked
+    for each one. ``exchange`` is None for a direct reply. ``needs_admission``: one of the queues
+    looks at new messages, so they cannot take the plain lane. ``is_immediate``: only queues that
+    deliver the message at once may have it; it is dynamic too.
+
+    ``position`` is that of its messages; ``persistent`` the route of the persistent ones, which is
+    this one itself, or made when the first of them comes. ``awaits_store``: one of the queues keeps
+    these messages, so their confirms wait for it. ``is_refused``: the store takes no new messages,
+    so where one is to be kept they cannot take the plain lane either. ``is_wide``: its messages are
+    counted one by one as work of the turn.
+    """
+
+    __slots__ = (
+        "_persistent",
+        "address",
+        "awaits_store",
+        "exchange",
+        "is_dynamic",
+        "is_immediate",
+        "is_mandatory",
+        "is_refused",
+        "is_wide",
+        "needs_admission",
+        "position",
+        "queues",
+    )
+
+    def __init__(
+        self,
+        address: Address,
+        exchange: Exchange | None,
+        queues: tuple[Enqueueing, ...],
+        is_mandatory: bool,
+        is_dynamic: bool,
+        is_refused: bool,
+        position: int = TRANSIENT,
+    ) -> None:
+        self.address = address
+        self.exchange = exchange
+        self.queues = queues
+        self.is_mandatory = is_mandatory
+        self.is_immediate = False
+        self.is_dynamic = is_dynamic
+        self.is_refused = is_refused
+        self.position = position
+        self.awaits_store = are_kept(queues, position)
+        self.needs_admission = (self.awaits_store and is_refused) or any(
+            queue.needs_admission for queue in queues
+        )
+        self.is_wide = len(queues) > WIDE_ROUTE
+        self._persistent: Route | None = None
+
+    @property
+    def persistent(self) -> Route:
+        if self.position:
+            return self
+        route = self._persistent
+        if route is None:
+            route = self._persistent = Route(
+                self.address,
+                self.exchange,
+                self.queues,
+                self.is_mandatory,
+                self.is_dynamic,
+                self.is_refused,
+                UNWRITTEN,
+            )
+            route.is_immediate = self.is_immediate
+        return route
+
+
+def find_route(lane: PublishLane, method_payload: bytes, message: Message, client: Client) -> Route:
+    """Decode and check a publish method, route it, and remember the result in the lane.
+
+    ``message`` is asked where the queues depend on it. Raises AmqpError for what is refused.
+    """
+    method = decode_method(method_payload)
+    assert isinstance(method, commands.Basic.Publish)
+    if method.immediate and not client.dialect.takes_immediate:
+        raise NotImplementedMethod("immediate=true")
+    vhost = client.vhost
+    octets = method_payload[_ADDRESS_START:-1]
+    exchange_name, routing_key = str(method.exchange), str(method.routing_key)
+    address = vhost.routing.address(exchange_name, routing_key, octets)
+    if vhost.routing.marks_publishers or client.dialect.has_no_local:
+        address = PublisherAddress(address, client.publisher)
+    client.access.require("write", "exchange", exchange_name)
+    if exchange_name == "" and routing_key.startswith(REPLY_TO_PREFIX):
+        # not remembered: a vanished requester must not be kept alive by a route
+        waiting = vhost.reply_queues.get(routing_key)
+        return Route(address, None, () if waiting is None else (waiting,), False, False, False)
+    exchange = vhost.exchange(exchange_name)
+    if exchange.is_internal:
+        raise AccessRefused(
+            f"cannot publish to internal exchange '{exchange_name}' in vhost '{vhost.name}'"
+        )
+    queues, is_static = vhost.routing.route(exchange, [routing_key], message)
+    is_static = is_static and not method.immediate
+    route = Route(
+        address,
+        exchange,
+        queues if is_static else (),
+        bool(method.mandatory),
+        not is_static,
+        bool(vhost.environment.store.refusal),
+    )
+    route.is_immediate = bool(method.immediate)
+    if len(lane.routes) >= ROUTES_MAX:
+        lane.forget_routes()
+    lane.routes[method_payload] = route
+    return route
+
+
+def are_kept(queues: tuple[Enqueueing, ...], position: int) -> bool:
+    """Whether one of the queues gives messages with this position to the store."""
+    for queue in queues:
+        keeps = queue.keeps
+        if keeps == KEEPS_ALL or (position and keeps != KEEPS_NONE):
+            return True
+    return False
+
+
+def is_kept(queue: Enqueueing, position: int) -> bool:
+    """Whether this queue gives messages with this position to the store."""
+    return queue.keeps == KEEPS_ALL or (position != TRANSIENT and queue.keeps != KEEPS_NONE)

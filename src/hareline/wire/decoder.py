@@ -54,15 +54,16 @@ NOT_PLAIN: Final = 0
 PLAIN: Final = 1  # they may take ``publish_plain``
 PLAIN_AGAIN: Final = 2  # so they may, and these properties were seen before
 
-HEADS_MAX: Final = 16_384  # of a lane; then it starts anew
+HEADS_MAX: Final = 16_384  # of a lane; then all are forgotten
 
 
 class PublishLane(ABC):
     """Where the publishes of one channel go.
 
-    ``routes`` maps method payloads that were seen before to whatever the lane wants back. ``heads``
-    belongs to the decoder: all that stands before the body of a publish (a method frame, a header
-    frame and the head of the body frame) to what it makes of that, for publishes that were plain.
+    ``routes`` maps method payloads that were seen before to routes. What a route is, the lane alone
+    knows; the decoder hands it back, so its type is Any here. ``heads`` belongs to the decoder: all
+    that stands before the body of a publish (a method frame, a header frame and the head of the
+    body frame) to what it makes of that, for publishes that were plain.
     """
 
     __slots__ = ("heads", "plain_route", "routes")
@@ -73,7 +74,7 @@ class PublishLane(ABC):
         self.plain_route: Any = None  # set by ``publish``: the route for ``publish_plain``
 
     def forget_routes(self) -> None:
-        """They may lead elsewhere now."""
+        """Drop all routes: they may lead elsewhere now."""
         self.routes.clear()
         self.heads.clear()
 
@@ -141,7 +142,7 @@ class Decoder:
         self.settle_lanes: dict[int, SettleLane] = {}
 
     def discard(self) -> None:
-        """Ignore all further input; the stream is out of step or nobody listens any more."""
+        """Ignore all further input; the stream is out of step, or the connection ends."""
         self._is_discarding = True
         self._chunks = []
         self._chunks_size = 0
@@ -218,13 +219,13 @@ class Decoder:
         # Only frames that go to the sink can change lanes and routes, and they end a run.
         shared = b""
         shared_size = method_size = header_size = body_size = last_size = 0
-        lane: Any = None
+        run_lane: PublishLane | None = None  # of the run, while there is one
         route: Any = None
         plain_route: Any = None
         last_route: Any = None
         try:
             while end - position >= _METHOD_HEAD_SIZE + 1:
-                if shared:
+                if run_lane is not None:
                     stop = position + shared_size
                     if (
                         stop <= end
@@ -233,19 +234,21 @@ class Decoder:
                     ):
                         start = position + method_size
                         position = stop
-                        lane.publish_plain(plain_route, data[start:stop], header_size, body_size)
+                        run_lane.publish_plain(
+                            plain_route, data[start:stop], header_size, body_size
+                        )
                         continue
                     # Another one that was seen before, if it is as long: properties often differ in
                     # a digit only (benchmarks/micro, path with keys).
-                    known = lane.heads.get(data[position : position + len(shared)])
+                    known = run_lane.heads.get(data[position : position + len(shared)])
                     if known is not None:
                         stop = position + known[4]
                         if stop <= end and data[stop - 1] == FRAME_END:
                             start = position + known[1]
                             position = stop
-                            lane.publish_plain(known[0], data[start:stop], known[2], known[3])
+                            run_lane.publish_plain(known[0], data[start:stop], known[2], known[3])
                             continue
-                    shared = b""
+                    run_lane = None
                 kind, number, size, method = _METHOD_HEAD.unpack_from(data, position)
                 frame_end = position + _FRAME_HEAD_SIZE + size
                 if kind == FRAME_METHOD and frame_end < end and data[frame_end] == FRAME_END:
@@ -283,6 +286,7 @@ class Decoder:
                                 )
                                 if plain and route is last_route and body_size == last_size:
                                     body_head = _FRAME_HEAD_SIZE if body_size else 0
+                                    run_lane = lane
                                     shared = data[first : body + body_head]
                                     shared_size = stop - first
                                     method_size = start - first

@@ -25,6 +25,7 @@ from hareline.broker.queues.wiring import Wires
 from hareline.message import TRANSIENT, UNWRITTEN, ContentSource, Message, StoredMessage
 from hareline.storage.interface import MessageStore
 from tests.support.content_stores import PagedQueue, PagingStore
+from tests.support.examples import examples
 from tests.support.turns import ManualTurn
 
 from .orderings import ORDERINGS, Ordering
@@ -314,8 +315,5 @@ def test_policies_go_together_on_disk(chosen: Ordering, kept: bool) -> None:
 
 def run_shortly(machine: type[RuleBasedStateMachine]) -> None:
     """Each example is a long one."""
-    assert settings.default is not None
-    examples = max(15, settings.default.max_examples // 4)
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=examples, stateful_step_count=40)
-    )
+    long = settings(max_examples=examples(0.25), stateful_step_count=40)
+    run_state_machine_as_test(machine, settings=long)

@@ -53,6 +53,7 @@ from hareline.message import Message, Table
 from hareline.storage.interface import MessageStore
 from hareline.storage.memory import MemoryStore
 from tests.support.consumers import RecordingConsumer
+from tests.support.examples import examples
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
@@ -692,8 +693,5 @@ def test_policies_go_together(chosen: Ordering) -> None:
     class Machine(PoliciesModel):
         ordering = chosen
 
-    assert settings.default is not None
-    examples = max(20, settings.default.max_examples // 2)  # each of them is a long one
-    run_state_machine_as_test(
-        Machine, settings=settings(max_examples=examples, stateful_step_count=40)
-    )
+    long = settings(max_examples=examples(0.5), stateful_step_count=40)
+    run_state_machine_as_test(Machine, settings=long)

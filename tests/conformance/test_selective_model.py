@@ -31,6 +31,7 @@ from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import compile_selector
 from hareline.message import Message
 from tests.support.consumers import RecordingConsumer
+from tests.support.examples import examples
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
 
@@ -368,8 +369,5 @@ def test_a_queue_that_is_selective_behaves_like_a_list(
         group_type = grouped
         live_limit = live
 
-    assert settings.default is not None
-    examples = max(10, settings.default.max_examples // 4)  # each of them is a long one
-    run_state_machine_as_test(
-        Machine, settings=settings(max_examples=examples, stateful_step_count=40)
-    )
+    long = settings(max_examples=examples(0.25), stateful_step_count=40)
+    run_state_machine_as_test(Machine, settings=long)

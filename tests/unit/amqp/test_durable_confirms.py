@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hareline.wire.methods import commands, encode_method
@@ -176,7 +176,6 @@ def test_ways_that_are_not_the_plain_lane_wait_too(peer: Peer, store: FakeStore)
         assert answers(peer) == [("ack", number, False)], number
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.one_of(

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hareline.auth.passwords import ALGORITHMS, hash_password, parse_hash, verify_password
+from tests.support.examples import examples
 
 SALT = bytes.fromhex("908dc60a")
 
@@ -33,7 +34,7 @@ def test_a_hash_is_salt_and_digest_of_salt_and_password(algorithm: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(sorted(ALGORITHMS)))
-@settings(max_examples=30)
+@settings(max_examples=examples(0.3))
 def test_a_password_verifies_against_its_own_hash(password: str, algorithm: str) -> None:
     stored = hash_password(password, algorithm)
     assert verify_password(password, stored, algorithm)

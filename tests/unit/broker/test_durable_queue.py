@@ -21,6 +21,7 @@ from hareline.broker.selectors.selector import compile_selector
 from hareline.message import TRANSIENT, UNWRITTEN, Message
 from hareline.wire.table import Table
 from tests.support.consumers import RecordingConsumer
+from tests.support.examples import examples
 from tests.support.messages import make_message
 from tests.support.stores import FakeDefinitions, FakeLedger, FakeStore
 from tests.support.timers import ManualTimers
@@ -614,7 +615,7 @@ POLICIES: list[dict[str, object]] = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(1.5))
 @given(st.sampled_from([*ORDERS.values()]), st.sampled_from(POLICIES), st.booleans(), STEPS)
 def test_the_ledger_has_what_the_queue_has_whatever_happens(
     order: dict[str, object],

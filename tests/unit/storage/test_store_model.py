@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from hareline.broker.queues.entry import ACQUIRED, READY
 from hareline.storage.writing.divided import DurableTransaction
+from tests.support.examples import examples
 from tests.support.store_stand import FakeEntry, StoreStand, persistent
 
 QUEUES = (1, 2, 3)
@@ -196,7 +197,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStore = StoreMachine.TestCase
 TestStore.settings = settings(
-    max_examples=40,
+    max_examples=examples(0.4),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

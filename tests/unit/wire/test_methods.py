@@ -24,6 +24,7 @@ from hareline.wire.methods import (
     method_name,
 )
 from hareline.wire.table import Table, Timestamp, text_octets
+from tests.support.examples import examples
 
 PAMQP_METHODS: list[type[Frame]] = list(commands.INDEX_MAPPING.values())
 OUR_METHODS: list[type[Frame]] = [
@@ -39,7 +40,6 @@ CONTENT_METHODS = [
     commands.Basic.Deliver,
     commands.Basic.GetOk,
 ]
-EXAMPLES = 40  # for each of the method classes
 TABLES = st.dictionaries(
     st.text(max_size=10),
     st.one_of(
@@ -109,7 +109,7 @@ def name_of(method_class: type[Frame]) -> str:
 
 
 @pytest.mark.parametrize("method_class", ALL_METHODS, ids=name_of)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(0.4))
 @given(data=st.data())
 def test_what_was_encoded_is_decoded(method_class: type[Frame], data: st.DataObject) -> None:
     fields = data.draw(fields_of(method_class, for_pamqp=False))
@@ -123,7 +123,7 @@ def test_what_was_encoded_is_decoded(method_class: type[Frame], data: st.DataObj
 
 @pytest.mark.filterwarnings("ignore:This command is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("method_class", PAMQP_METHODS, ids=name_of)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(0.4))
 @given(data=st.data())
 def test_pamqp_reads_what_we_write(method_class: type[Frame], data: st.DataObject) -> None:
     fields = data.draw(fields_of(method_class, for_pamqp=True))
@@ -136,7 +136,7 @@ def test_pamqp_reads_what_we_write(method_class: type[Frame], data: st.DataObjec
 
 @pytest.mark.filterwarnings("ignore:This command is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("method_class", PAMQP_METHODS, ids=name_of)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(0.4))
 @given(data=st.data())
 def test_we_read_what_pamqp_writes(method_class: type[Frame], data: st.DataObject) -> None:
     fields = data.draw(fields_of(method_class, for_pamqp=True))

@@ -12,6 +12,7 @@ from hareline.errors import PreconditionFailed
 from hareline.message import Message
 from hareline.wire import table
 from hareline.wire.table import Table, Timestamp
+from tests.support.examples import examples
 
 from .subjects import PLAIN, Place, matched, message
 
@@ -182,7 +183,7 @@ def test_destination_bound_twice_keeps_the_keys_of_the_binding_that_stays() -> N
     assert set(routes(exchange)) == {"b"}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(0.15))
 @given(
     st.lists(
         st.tuples(st.booleans(), st.sampled_from("abcde"), st.sampled_from(["1", "2", "9"])),

@@ -25,6 +25,7 @@ from hareline.storage.journal.format.message import decode_message
 from hareline.storage.journal.format.positions import offset_of, position_of, segment_name
 from hareline.storage.journal.reader import JournalReader
 from tests.crash.forgetful_files import ForgetfulFiles
+from tests.support.examples import examples
 from tests.support.segments import (
     DIRECTORY,
     Listener,
@@ -406,7 +407,7 @@ def test_real_files_are_read_alike(tmp_path_factory: pytest.TempPathFactory) -> 
     journal.close()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(1.5))
 @given(seed=st.integers(0, 1 << 32), changes=st.integers(1, 5))
 def test_no_damage_makes_it_raise_anything_else_or_read_what_was_not_written(
     seed: int, changes: int

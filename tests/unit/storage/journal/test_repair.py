@@ -16,6 +16,7 @@ from hareline.storage.journal.format.positions import number_of_name, offset_of,
 from hareline.storage.journal.inspect import verify
 from hareline.storage.journal.repair import apply, plan
 from tests.crash.forgetful_files import ForgetfulFiles
+from tests.support.examples import examples
 from tests.support.segments import (
     DIRECTORY,
     Listener,
@@ -253,7 +254,7 @@ def test_skipping_a_file_of_which_nothing_says_where_it_ended(
     assert len(_mend(files, Decision.SKIP)) == 8
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(3))
 @given(seed=st.integers(0, 1 << 32), changes=st.integers(1, 4), newest=st.sampled_from((0, 3)))
 def test_any_damage_can_be_mended(seed: int, changes: int, newest: int) -> None:
     chance = random.Random(seed)

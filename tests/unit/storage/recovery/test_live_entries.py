@@ -15,6 +15,7 @@ from hareline.storage.journal.format.positions import position_of, segment_of
 from hareline.storage.journal.reader import JournalReader, ReadBatch
 from hareline.storage.recovery.live_entries import LiveEntryScan
 from hareline.storage.recovery.queue_contents import EXPIRES
+from tests.support.examples import examples
 from tests.support.journals import (
     JournalBuilder,
     checkpoint_payload,
@@ -77,7 +78,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(1.5))
 @given(steps=STEPS)
 def test_whatever_was_done_the_queues_hold_what_was_not_settled(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Step]

@@ -1,10 +1,12 @@
 """What the whole suite shares: how long property tests search, and ``--row``.
 
-`make fuzz` runs the property tests under the profile "fuzz". A test that sets ``max_examples``
-itself keeps its number under both, so none should.
+`make fuzz` runs the property tests under the profile "fuzz". A test whose examples are long, or
+cheap, takes a share of what the profile says: tests/support/examples.py.
 """
 
 from __future__ import annotations
+
+import gc
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -44,3 +46,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (kept if chosen & ids else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    """Keep what collecting made, thousands of tests, out of the garbage collector's sight.
+
+    Many tests ask the collector what is left of a queue; each would look at all of it.
+    """
+    gc.collect()
+    gc.freeze()

@@ -5,7 +5,7 @@ machine ends in a message on standard error and exit status 1 (2 for a command l
 parsed), never in a traceback; standard output holds only what was asked for.
 
 Everything that is not needed to parse the command line is imported where it is used, so that
-``hareline --help`` answers at once; tests/unit/test_imports.py guards that. Help is plain text,
+``hareline --help`` answers at once; tests/test_imports.py guards that. Help is plain text,
 which leaves the explanations more room than Rich's panels do.
 """
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import socket
-import subprocess
 import sys
 import types
 from collections.abc import Callable
@@ -341,77 +339,3 @@ def test_a_command_line_that_cannot_be_parsed_ends_with_2(arguments: list[str]) 
     result = _run(*arguments)
     assert result.exit_code == 2
     assert "Traceback" not in result.output
-
-
-def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """``python -m hareline`` in a process of its own."""
-    package = Path(__file__).resolve().parents[2] / "src"
-    return subprocess.run(
-        [sys.executable, "-m", "hareline", *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(package)},
-        timeout=60,
-        check=False,
-    )
-
-
-def test_the_module_is_the_command() -> None:
-    assert _command("version").stdout == f"hareline {__version__}\n"
-
-
-@pytest.mark.parametrize(
-    ("taken", "free"), [("--port", "--management-port"), ("--management-port", "--port")]
-)
-def test_a_port_in_use_ends_with_a_message(taken: str, free: str, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as occupied:
-        port = str(occupied.getsockname()[1])
-        done = _command("serve", taken, port, free, "0", "--data-dir", str(tmp_path))
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    message = done.stderr.splitlines()[-1]
-    assert message.startswith("hareline: ")
-    assert "in use" in message.lower()
-
-
-def test_an_address_that_cannot_be_had_is_blamed_on_what_set_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as one,
-        socket.create_server(("127.0.0.1", 0)) as other,
-    ):
-        port, http_port = one.getsockname()[1], other.getsockname()[1]
-        path = _file(tmp_path, f"[listener]\nport = 0\n[[listeners]]\nport = {port}\n")
-        monkeypatch.setenv("HARELINE_MANAGEMENT__PORT", str(http_port))
-        monkeypatch.setenv("HARELINE_LOG__LEVEL", "error")
-        flags = ["--config", path, "--bind", "192.0.2.1", "--data-dir", str(tmp_path / "data")]
-        by_flag = _command("serve", *flags)
-        by_variable = _command("serve", *flags, "--bind", "127.0.0.1")
-    assert (by_flag.returncode, by_variable.returncode) == (1, 1)
-    in_file = f"hareline: {path}: listeners[0].port: cannot listen on 127.0.0.1:{port}: "
-    assert by_flag.stderr.splitlines() == [
-        "hareline: --bind: listener.bind: cannot listen on 192.0.2.1:0: "
-        "not an address of this machine",
-        f"{in_file}address already in use",
-        f"hareline: --bind: management.bind: cannot listen on 192.0.2.1:{http_port}: "
-        "not an address of this machine",
-    ]
-    assert by_variable.stderr.splitlines() == [
-        f"{in_file}address already in use",
-        "hareline: HARELINE_MANAGEMENT__PORT: management.port: "
-        f"cannot listen on 127.0.0.1:{http_port}: address already in use",
-    ]
-
-
-@pytest.mark.parametrize("within", ["", "data"], ids=["the file itself", "below a file"])
-def test_a_data_directory_that_cannot_be_made_ends_with_a_message(
-    tmp_path: Path, within: str
-) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    place = file / within
-    done = _command("serve", "--port", "0", "--management-port", "0", "--data-dir", str(place))
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"hareline: {place}: not a directory"

@@ -4,6 +4,8 @@
 VENV := .venv
 VENV_PYTHON := $(VENV)/bin/python
 PYTEST := $(VENV_PYTHON) -m pytest
+# What starts no broker and needs no client: quick enough to run after each change.
+QUICK_TESTS := tests/unit tests/support tests/transcripts $(wildcard tests/test_*.py)
 # Each is newer than its inputs while .venv has what running, or developing, needs.
 CAN_RUN := $(VENV)/.can-run
 CAN_DEVELOP := $(VENV)/.can-develop
@@ -14,7 +16,7 @@ SOAK_SECONDS ?= 3600
 CRASH_ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-broker run test bench bench-jms lint format reference fuzz soak crash clean
+.PHONY: help install install-broker run check test bench bench-jms lint format reference fuzz soak crash clean
 
 help:                 ## Print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -35,6 +37,9 @@ $(CAN_DEVELOP): $(INSTALL_INPUTS)
 
 run: install-broker   ## Run the broker
 	$(VENV)/bin/hareline serve $(ARGS)
+
+check: lint           ## Check style, types, layers, unit tests and transcripts, in a minute or so
+	$(PYTEST) -q -n auto --maxprocesses=8 $(QUICK_TESTS) $(ARGS)
 
 test: install         ## Run the whole test suite
 	$(PYTEST) $(ARGS)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hareline.events import ALL
 from hareline.settings.reference import sample, with_tables
-from scripts import write_features
+from scripts import write_features, write_modules
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -39,6 +39,7 @@ def generated_files() -> dict[Path, str]:
         messages: page[:begin] + event_table() + page[end:],
         ROOT / "docs" / "features.md": write_features.page(tests),
         ROOT / "docs" / "feature-tests.md": write_features.tests_page(tests),
+        ROOT / "docs" / "modules.md": write_modules.page(ROOT / "src" / "hareline"),
     }
 
 

@@ -15,6 +15,7 @@ NAMES = [
     "docs/feature-tests.md",
     "docs/features.md",
     "docs/log-messages.md",
+    "docs/modules.md",
 ]
 
 

@@ -1,9 +1,9 @@
-"""The data directory: what is where below it, and that one broker at a time has it.
+"""The data directory: where everything stands in it, and its lock for one broker.
 
-``server`` opens it before anything in it is read. Locks are flock's, which the system takes back
-when the process ends, however it ends. There are three: the lock file, which says who has it; the
-directory itself, since a lock on a file that was removed stops no second broker; and the journal in
-it, for the offline tools, which may be given a journal by another path.
+``storage.opening`` locks it before anything in it is read. Locks are flock's, which the system
+releases when the process ends in any way. There are three: on the lock file, which has the process
+id of the broker; on the directory, since a lock on a file that was removed stops no second broker;
+and on the journal in it, for the offline tools, which may be given a journal by another path.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DataDirectory:
     __slots__ = ("_fd", "_locked", "path")
 
     def __init__(self, path: Path) -> None:
-        """Made if it is not there. Raises StoreError while another broker has it, and OSError."""
+        """Lock it; made if it is missing. Raises StoreError while another broker has it."""
         path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         self.path = path
         self._locked: list[int] = []

@@ -1,6 +1,6 @@
-"""The store that keeps nothing: messages and definitions live as long as the process.
+"""The store that keeps nothing: messages and definitions last as long as the process.
 
-What ``hareline.testing`` runs on, and a broker with ``storage.kind = "memory"``.
+Used by ``hareline.testing``, and by a broker with ``storage.kind = "memory"``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hareline.storage.interface import DefinitionStore, MessageStore, QueueLedge
 
 
 class MemoryStore(MessageStore):
-    """Everything is as durable as it will ever be, at once."""
+    """Every ticket is durable at once."""
 
     __slots__ = ()
 

@@ -1,10 +1,10 @@
-"""All that a broker has on disk, opened in one order and closed in the reverse one.
+"""Opens all that a broker has on disk, and closes it in the reverse order.
 
 ``server`` makes one ``DiskStorage``, takes the steps of ``recover``, restores its virtual hosts by
-``recovery.VhostRecovery``, and closes it when the last connection is gone. Order: lock,
-definitions, journal, store; so nothing is written before everything has been read.
+``recovery.restore``, and closes it when the last connection is gone. Order: lock, definitions,
+journal, store, so nothing is written before everything has been read.
 
-Invariant: whatever step fails, ``close`` leaves no file open and no thread running.
+Invariant: after any step that fails, ``close`` leaves no file open and no thread running.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from hareline.storage.writing.durable import DurableStore
 
 @dataclass(frozen=True, slots=True)
 class StorageOptions:
-    """As the options of the same names are described in docs/configuration.md."""
+    """The options of the same names in docs/configuration.md."""
 
     data_dir: Path
     segment_bytes: int
@@ -52,9 +52,11 @@ class StorageOptions:
 
 @dataclass(frozen=True, slots=True)
 class StorageCallbacks:
-    """``hand_back``: have a function called on the loop, from any thread. ``on_disk_full``: the
-    store has no room for what comes next, or has it again. ``on_failure``: it writes no more, for
-    this reason. ``on_trouble``: a sentence on what went wrong and loses nothing.
+    """What the storage calls; all but ``hand_back`` on the loop.
+
+    ``hand_back``: has a function called on the loop, from any thread. ``on_disk_full``: True if the
+    store has no room for what comes next, False when it has room again. ``on_failure``: the store
+    writes no more, for this reason. ``on_trouble``: a text on what went wrong and loses nothing.
     """
 
     hand_back: Callable[[Callable[[], None]], object]
@@ -71,8 +73,8 @@ LINGER_MS: Final = 5
 class DiskStorage:
     """``definitions`` are there at once, everything else once ``recover`` is through.
 
-    ``contents``: live entries by queue id, for whom it concerns to take out. ``next_offsets``: of
-    each queue, by id. Raises StoreError and OSError, each of which names the file.
+    ``contents``: live entries by queue id, which ``recovery.restore`` takes out. ``next_offsets``:
+    of each queue, by id. Raises StoreError and OSError, which name the file.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class DiskStorage:
         clock: Clock,
         listener: RecoveryListener,
     ) -> None:
-        """Takes the directory for this broker alone."""
+        """Lock the directory for this broker."""
         self._options = options
         self._callbacks = callbacks
         self._clock = clock
@@ -103,9 +105,9 @@ class DiskStorage:
         self._queues: dict[int, KnownQueue] = {}
 
     def _open_definitions(self) -> SqliteDefinitions:
-        """Raises StoreError for a journal without definitions.
+        """Open the definitions. Raises StoreError for a journal without definitions.
 
-        Only those say whose the messages are: with new ones all of them would go.
+        Only they say which queue a message is in: with new ones all messages would go.
         """
         path, journal = self.directory.definitions, Path(self.directory.journal)
         has_journal = any(number_of_name(each.name) is not None for each in journal.glob("*"))
@@ -125,7 +127,7 @@ class DiskStorage:
 
     @property
     def progress(self) -> RecoveryProgress:
-        """Of all that is restored, to be finished by whoever has restored everything."""
+        """Progress of the whole recovery; call its ``finish`` when all is restored."""
         assert self._progress is not None, "recover first"
         return self._progress
 
@@ -190,10 +192,10 @@ class DiskStorage:
             self._callbacks.on_trouble(str(error))
 
     def _keep_bodies(self, state: RecoveredState) -> list[tuple[int, int, int]]:
-        """The files of large bodies that entries refer to stay, what a crash left of others goes.
+        """Keep the large bodies that entries refer to, and remove what a crash left of others.
 
-        Returns entries without a body, as queue id, offset and position, which are in ``contents``
-        no more. Raises StoreError where there are any and the policy is "fail".
+        Returns entries without a body, as queue id, offset and position, and takes them out of
+        ``contents``. Raises StoreError if there are any and the policy is "fail".
         """
         lost = []
         for queue_id, queue in state.queues.items():
@@ -219,13 +221,14 @@ class DiskStorage:
         self._listener.on_damage(text, "left out")
 
     def write_pending(self) -> bool:
-        """The turn's call, as ``MessageStore`` has it.
+        """Commit definitions and hand over to the disk what has gathered; True: it is behind.
 
-        Definitions come first, so that the journal has nothing of a queue that is not in them.
+        Called by the turn. Definitions come first, so that the journal has no entry of a queue that
+        they do not have.
         """
         self.definitions.commit()
         is_behind = self.store.write_pending()
-        self.definitions.commit()  # who waited for the store may have ended what deletes itself
+        self.definitions.commit()  # callbacks of the store may have ended what deletes itself
         return is_behind
 
     @property
@@ -235,13 +238,13 @@ class DiskStorage:
         return content_store
 
     def replays(self) -> ReplaySource:
-        """Where what was settled can be read again."""
+        """Return where settled messages can be read again."""
         return ReplaySource(
             self._files, self.directory.journal, self.definitions, self.store, self.bodies
         )
 
     def unserved(self, names: set[str]) -> dict[str, int]:
-        """Virtual hosts that are kept and not among these, with the number of their queues."""
+        """Return stored virtual hosts not among ``names``, with the number of their queues."""
         return {
             vhost: len(self.definitions.queues(vhost))
             for vhost in self.definitions.vhosts()
@@ -249,10 +252,10 @@ class DiskStorage:
         }
 
     def close(self, timeout_s: float = math.inf) -> None:
-        """An orderly end, if the store has started; waits for the disk, but not longer than that.
+        """Close everything, after an orderly end of the store if it has started.
 
-        If the disk hangs the directory stays locked until the process has ended, since the disk
-        may yet do what it was asked to.
+        Waits for the disk up to the timeout. If the disk hangs, the directory stays locked until
+        the process has ended, since the disk may still do what it was asked to.
         """
         if self._store is not None:
             self.definitions.commit()

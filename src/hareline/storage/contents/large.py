@@ -2,15 +2,15 @@
 
 ``amqp.content`` writes one as its frames come, ``amqp.large_delivery`` reads it as the client's
 socket drains. ``writing.durable`` counts here the records that refer to a body, and syncs a file
-before the batch with the first of them. The page that goes with this is docs/large-messages.md.
+before the batch with the first of them. See docs/large-messages.md.
 
-File ``<id as 16 hex digits>``: the body, and a trailer by which damage is found out: magic, id,
-size, and a checksum of all these. Ids are never reused, over restarts neither, for old records of
-the journal may name them. Files are open only while a piece is read or written, so there may be any
+File ``<id as 16 hex digits>``: the body, and a trailer that shows damage: magic, id, size, and a
+checksum of all these. Ids are never used again, also after a restart, since old records of the
+journal may name them. Files are open only while a piece is read or written, so there may be any
 number of them.
 
-Invariant: a file is removed when no ``LargeBody`` of it is alive and no record refers to it; what a
-crash left behind is removed by ``remove_strays``. All but ``LargeBody.sync`` is for the loop.
+Invariant: a file is removed when no ``LargeBody`` of it is alive and no record refers to it;
+``remove_strays`` removes what a crash left. All but ``LargeBody.sync`` is for the loop.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _IS_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class LargeBodies(BodyStore):
-    """The directory, which is made if there is none. Raises StoreError.
+    """The bodies in ``directory``, which is made if it is missing. Raises StoreError.
 
-    ``now_ms``: wall time, from which ids begin. ``syncer``: where files are removed, which may take
-    some milliseconds for one; without it they are removed at once.
+    ``now_ms``: wall time, from which ids begin. ``syncer``: removes files, which may take some
+    milliseconds for one; without it they are removed at once.
     """
 
     __slots__ = (
@@ -82,12 +82,12 @@ class LargeBodies(BodyStore):
         return _Draft(self, self._files, self.path_of(large_id), large_id, size)
 
     def body(self, large_id: int, size: int) -> LargeBody:
-        """The body that a record refers to; whether it is there is told by reading it."""
+        """Return the body that a record refers to; reading it raises if it is missing."""
         body = self._bodies.get(large_id)
         return self._made(large_id, size, is_synced=True) if body is None else body
 
     def problem_of(self, large_id: int, size: int) -> str:
-        """Why a body that a record refers to cannot be used; empty if it looks right.
+        """Return why a body that a record refers to cannot be used; empty if it looks right.
 
         Looks at the length and the end of the file, not at all of it.
         """
@@ -112,12 +112,12 @@ class LargeBodies(BodyStore):
     # ------------------------------------------------------------------- lifetime
 
     def keep(self, large_id: int) -> None:
-        """A record gives this body to one more entry."""
+        """Count one more entry whose record refers to this body."""
         self._kept[large_id] = self._kept.get(large_id, 0) + 1
         self._next_id = max(self._next_id, large_id + 1)
 
     def release(self, large_id: int) -> None:
-        """One such entry is settled, and that is durable."""
+        """Count one such entry less, whose end is durable."""
         count = self._kept[large_id] - 1
         if count:
             self._kept[large_id] = count
@@ -127,9 +127,9 @@ class LargeBodies(BodyStore):
             self._remove(large_id)
 
     def remove_strays(self) -> int:
-        """Remove all files that nobody refers to; returns how many. Raises StoreError.
+        """Remove all files without a reference; returns how many. Raises StoreError.
 
-        To be called once, when the entries of all records are known.
+        Call it once, when the entries of all records are known.
         """
         self._has_all_records = True
         count = 0
@@ -143,9 +143,9 @@ class LargeBodies(BodyStore):
         return count
 
     def close(self) -> None:
-        """Remove what only this process refers to; from now on files are removed at once.
+        """Remove files that no record refers to; from now on files are removed at once.
 
-        Removes nothing if the start was broken off before all records were known.
+        Removes nothing if the start ended before all records were known.
         """
         self._syncer = None
         if not self._has_all_records:
@@ -173,7 +173,7 @@ class LargeBodies(BodyStore):
         return body
 
     def _on_unreferenced(self, large_id: int) -> None:
-        """The last message with this body is gone from memory."""
+        """Remove the file if no record refers to it; its last message has left memory."""
         if large_id not in self._kept:
             self._remove(large_id)
 

@@ -1,9 +1,11 @@
-"""Contents of transient messages that memory has no room for: on disk, for this process only.
+"""The spool: contents of transient messages that memory has no room for.
 
-Called by ``contents.store``. Records as in the journal, without entries and never synced, in files
-of their own that are erased at start. What is spooled is gathered in memory and written in pieces.
+Called by the content store (``contents.store``). Records are as in the journal, without entries and
+never synced, in files of their own that are erased at start. They are gathered in memory and
+written in pieces.
 
-Invariant: a file goes as soon as nothing in it is needed; the one that is appended to begins anew.
+Invariant: a file is removed as soon as nothing in it is needed; the one that is appended to is
+emptied instead.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ from hareline.storage.writing.message_records import record_head
 FILE_BYTES: Final = 67_108_864
 PIECE_BYTES: Final = 262_144
 
-# What is persistent, in a queue that is not durable, is still so when it is read: a spooled record
-# has this entry then, which is of no queue.
+# A persistent message in a queue that is not durable is still persistent when it is read: its
+# record has this entry, which is of no queue.
 _PERSISTENT: Final = ((0, 0, 0, 0),)
 
 
 class SpoolFile:
-    """``end``: of what is written; ``gathered``: what stands behind it."""
+    """``end``: of what is written; ``gathered``: what comes behind it. ``live``: records needed."""
 
     __slots__ = ("end", "fd", "gathered", "live", "number", "path")
 
@@ -48,7 +50,7 @@ class SpoolFile:
 
 
 class Spool:
-    """``directory`` is its own; everything in it is erased by ``open``."""
+    """``directory``: only for the spool; ``open`` erases everything in it."""
 
     __slots__ = ("_directory", "_files", "_next_number", "_tail", "file_bytes", "files")
 
@@ -92,7 +94,7 @@ class Spool:
         return SPOOLED | tail.number << OFFSET_BITS | offset
 
     def record(self, position: int) -> bytes:
-        """Kind and payload of what stands there. Raises StoreError."""
+        """Return kind and payload of the record at this position. Raises StoreError."""
         number = (position & ~SPOOLED) >> OFFSET_BITS
         offset = position & OFFSET_MASK
         file = self.files.get(number)
@@ -107,9 +109,9 @@ class Spool:
         raise StoreError(f"{file.path}: what was spooled at {offset} does not match its checksum")
 
     def drop(self, positions: Iterable[int]) -> None:
-        """Spooled messages are needed no more; other positions are passed over.
+        """Free spooled messages; positions of the journal are skipped.
 
-        Raises nothing: a file that could not be unlinked is erased at the next start.
+        Raises nothing: a file that cannot be unlinked is erased at the next start.
         """
         for position in positions:
             if position < SPOOLED:
@@ -144,7 +146,7 @@ class Spool:
             file.gathered.clear()
 
     def _read(self, file: SpoolFile, size: int, offset: int) -> bytes:
-        """A record is written whole, so it is either in the file or gathered."""
+        """Read octets of one record, which is either in the file or gathered, never split."""
         if offset >= file.end:
             start = offset - file.end
             return bytes(file.gathered[start : start + size])
@@ -175,5 +177,5 @@ class Spool:
 
 
 def position_when_spooled(payload: bytes | memoryview) -> int:
-    """``Message.position`` of a spooled message, TRANSIENT or UNWRITTEN."""
+    """Return ``Message.position`` of a spooled message, TRANSIENT or UNWRITTEN."""
     return UNWRITTEN if MESSAGE_HEAD.unpack_from(payload)[5] else TRANSIENT

@@ -1,10 +1,10 @@
-"""Contents that have left memory, read back from the journal and the spool.
+"""The content store of a durable broker: reads contents back from the journal and the spool.
 
 Called by queues that are deeper than their window, when entries come to their head, and by entries
-whose message is a ``StoredMessage``. Reads are done where they are asked for: they are of what will
-be delivered next, and mostly in the page cache.
+whose message is a ``StoredMessage``. Reads block the loop: they are of what will be delivered next,
+which is mostly in the page cache.
 
-Invariant: what a position was given for is read as it was, wherever a compaction has moved it.
+Invariant: a position always reads the message it was given for, also after a compaction moved it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 OPEN_MAX: Final = 128  # segments kept open to read
 _SINGLE_BYTES: Final = 16_384
 _WINDOW_BYTES: Final = 1_048_576
-# What the system is asked to read ahead of a run: a tenth of a second of a disk, so that the loop
-# finds in memory what comes next.
+# How much the system is asked to read ahead of a run: a tenth of a second of a disk, so that the
+# loop finds in memory what comes next.
 AHEAD_BYTES: Final = 16_777_216
 
 
 class JournalContentStore(ContentStore):
-    """``open`` segments are a few of the journal's, those read last."""
+    """Contents by position; keeps the segments that were read last open."""
 
     __slots__ = (
         "_ahead",
@@ -107,11 +107,11 @@ class JournalContentStore(ContentStore):
                 ):
                     add(message_at(window, at + 1, last, position))
                     continue
-            add(self.read(position))  # it goes beyond the window, or is damaged: this will tell
+            add(self.read(position))  # beyond the window, or damaged: raises if so
         return messages
 
     def _window_bytes(self, positions: Sequence[int], index: int, place: int) -> int:
-        """How much to read at once: as far as the run goes on close by."""
+        """Return how much to read at once: as far as the run goes on close by."""
         last = positions[-1]
         limit = place + _WINDOW_BYTES
         if place < last < limit:
@@ -120,7 +120,7 @@ class JournalContentStore(ContentStore):
         return _WINDOW_BYTES if place < ahead < limit else _SINGLE_BYTES
 
     def _read_ahead(self, segment: Segment, place: int) -> None:
-        """A run is being read, as far as ``place``; others are likely to follow it."""
+        """Ask the system to read on behind ``place``, up to which a run was read."""
         left = self._ahead - place
         if 0 <= left <= AHEAD_BYTES and left > AHEAD_BYTES // 2:
             return
@@ -137,7 +137,7 @@ class JournalContentStore(ContentStore):
         self._spool.drop(positions)
 
     def forget_segment(self, number: int) -> None:
-        """It is freed: the file may become another one."""
+        """Close a segment that is freed: its file may become another one."""
         segment = self._open.pop(number, None)
         if segment is not None:
             segment.close(self._files)
@@ -156,7 +156,7 @@ class JournalContentStore(ContentStore):
         return self._reader.message_of(payload, position)
 
     def _record(self, position: int) -> bytes:
-        """Kind and payload of the MESSAGE record. Raises StoreError."""
+        """Return kind and payload of the MESSAGE record. Raises StoreError."""
         if position >= SPOOLED:
             return self._spool.record(position)
         place = self._liveness.current(position)

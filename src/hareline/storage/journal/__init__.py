@@ -1,1 +1,1 @@
-"""The journal: an append-only log of records in segment files. It knows records, not messages."""
+"""The journal: an append-only log of records in segment files; it knows no messages."""

@@ -1,9 +1,9 @@
 """The file layer of the store: each call is one or a few calls of the operating system.
 
-The writer, the thread that syncs, recovery and the offline tools reach files by this class alone,
-so that tests can put one in its place that forgets what was never synced. Every method raises
-OSError; after a failed ``sync`` nobody knows what is on disk (Linux drops the pages and says
-"clean"), so callers must take it as final.
+The writer, the thread that syncs, recovery and the offline tools reach files only by this class, so
+that tests can replace it by one that forgets what was never synced. Every method raises OSError.
+After a failed ``sync`` it is unknown what is on disk (Linux drops the pages and says "clean"), so
+callers must take it as final.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Files:
     __slots__ = ()
 
     def open(self, path: str, *, create: bool) -> int:
-        """For reading and writing; with ``create`` the file must not exist yet."""
+        """Open for reading and writing; with ``create`` the file must not exist yet."""
         flags = os.O_RDWR | os.O_CLOEXEC
         if create:
             flags |= os.O_CREAT | os.O_EXCL
         return os.open(path, flags, _FILE_MODE)
 
     def open_to_read(self, path: str) -> int:
-        """Needs no right to write."""
+        """Open for reading only, which needs no right to write."""
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def allocate(self, fd: int, size: int) -> None:
@@ -56,7 +56,7 @@ class Files:
             os.ftruncate(fd, size)
 
     def write(self, fd: int, parts: Sequence[bytes], offset: int) -> None:
-        """All of the parts, one after the other; a short write is continued."""
+        """Write all parts, one after the other; a short write is continued."""
         rest = list(parts)
         start = 0
         while start < len(rest):
@@ -79,11 +79,11 @@ class Files:
         return offset
 
     def sync(self, fd: int) -> None:
-        """What was written, and the size, are on the disk when this returns."""
+        """Make durable what was written, and the size."""
         getattr(os, "fdatasync", os.fsync)(fd)
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
-        """So many octets, fewer only at the end of the file."""
+        """Return ``size`` octets, fewer only at the end of the file."""
         octets = os.pread(fd, size, offset)
         if len(octets) == size or not octets:
             return octets
@@ -107,22 +107,22 @@ class Files:
         os.close(fd)
 
     def rename(self, old: str, new: str) -> None:
-        """What had the new name is gone."""
+        """Rename a file; one that had the new name is gone."""
         os.rename(old, new)  # noqa: PTH104 - paths are str here
 
     def unlink(self, path: str) -> None:
         os.unlink(path)  # noqa: PTH108
 
     def list(self, directory: str) -> list[str]:
-        """Names without the directory, sorted."""
+        """Return the names in it, without the directory, sorted."""
         return sorted(os.listdir(directory))  # noqa: PTH208
 
     def make_directory(self, path: str) -> None:
-        """With those above it; nothing if it exists."""
+        """Make it, and those above it; no effect if it exists."""
         os.makedirs(path, _DIRECTORY_MODE, exist_ok=True)  # noqa: PTH103
 
     def sync_directory(self, path: str) -> None:
-        """Files made, renamed or unlinked in it stay so."""
+        """Make durable what was made, renamed or unlinked in it."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -130,7 +130,7 @@ class Files:
             os.close(fd)
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
-        """A hint that this will be read soon."""
+        """Hint to the system that this will be read soon."""
         advise = getattr(os, "posix_fadvise", None)
         if advise is not None:
             advise(fd, offset, size, os.POSIX_FADV_WILLNEED)

@@ -107,7 +107,7 @@ class Report(Reporter):
         self.torn.append((path, position, octets))
 
     def on_progress(self, done_octets: int, all_octets: int) -> None:
-        """Nobody is shown it."""
+        """Not shown."""
 
     def lines(self) -> Iterator[str]:
         """The report, exact to the octet; the last line is the verdict."""
@@ -220,7 +220,7 @@ def position_text(position: int) -> str:
 
 
 def time_text(epoch_ms: int) -> str:
-    """As ISO 8601, or the number where it is none of our time."""
+    """Return a time as ISO 8601, or the number if that is out of range."""
     try:
         moment = datetime.fromtimestamp(epoch_ms // 1000, UTC)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Which files belong to a journal, as the newest header that can be read and what follows it say.
+"""Which files belong to a journal, by the newest header that can be read.
 
 Called by the reader before it reads from front to back. The journal is the manifest of that header
 and its segment, without what FREE records from there on name, and every segment with a higher

@@ -1,10 +1,10 @@
-"""What can be known of messages in damaged octets that do not say themselves what they held.
+"""Bounds the messages lost by damaged octets that do not show what they held.
 
 Called by ``recovery.read_journal`` where there is such damage: one more pass over the journal. What
-was published into a queue while the damaged octets were written has offsets between the next offset
-as it was before them and the one that the next CHECKPOINT has. Without those that are found or
-settled elsewhere, these are all that can be lost; some of them may never have been stored. Older
-messages that a compaction had moved there are not among them, and nothing tells of those.
+was published into a queue while the damaged octets were written has offsets from the next offset as
+it was before them up to the one in the next CHECKPOINT. Without those that are found or settled
+elsewhere, these are all that can be lost; some of them may never have been stored. Older messages
+that a compaction had moved there are not among them, and no record names those.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hareline.storage.journal.reader import ReadBatch
 
 
 class QueueLoss(NamedTuple):
-    """So many entries of this queue, with offsets from ``first`` to ``last``."""
+    """A number of entries of a queue, with offsets from ``first`` to ``last``."""
 
     queue_id: int
     entries: int
@@ -52,9 +52,9 @@ class _Span:
 
 
 class LossSurvey(Reporter):
-    """To be told of each damage and given each batch, in the order of the journal.
+    """A reporter of the extra pass; ``take`` gets each batch, in the order of the journal.
 
-    ``queue_ids``: of the queues there are. ``segments``: the numbers of those of the journal.
+    ``queue_ids``: of the queues there are. ``segments``: numbers of the journal's segments.
     """
 
     def __init__(self, queue_ids: Iterable[int]) -> None:
@@ -79,7 +79,7 @@ class LossSurvey(Reporter):
         self.has_progressed = True
 
     def take(self, batch: ReadBatch) -> None:
-        """The next batch. Raises MalformedRecord."""
+        """Take the next batch. Raises MalformedRecord."""
         for _, kind, payload in batch.records:
             if kind == MESSAGE:
                 for queue_id, offset, _, _ in decode_entries(payload):
@@ -102,7 +102,7 @@ class LossSurvey(Reporter):
             self._next[queue_id] = offset
 
     def losses(self) -> dict[int, Loss]:
-        """By the position of the damage; to be called once all is read."""
+        """Return losses by the position of the damage; call it once all is read."""
         found = {queue_id: sorted(offsets) for queue_id, offsets in self._seen.items()}
         losses = {}
         for span in self._spans:
@@ -137,7 +137,7 @@ class LossSurvey(Reporter):
 
 
 def _missing(first: int, stop: int, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """From ``first`` to before ``stop``, what none of the runs has."""
+    """Return the runs from ``first`` to before ``stop`` that are in none of ``runs``."""
     missing = []
     at = first
     for start, end in [*sorted(runs), (stop, stop)]:

@@ -1,4 +1,4 @@
-"""Making a damaged journal one that reads without damage, at the price of what was damaged.
+"""Makes a damaged journal one that reads without damage, without what was damaged.
 
 Called by ``hareline journal repair``. ``plan`` reads only and says what would be done; ``apply``
 does it. Two ways: SKIP puts a GAP record over what cannot be read and keeps all the rest where it
@@ -6,8 +6,8 @@ is, TRUNCATE ends the journal before the first damage. Where the newest segment 
 by order, one of the same number takes its place that has nothing but a GAP: the broker, which knows
 that number, does not miss it, and no position is used twice.
 
-Invariant: no octet is destroyed. Each file that changes is written anew, and the old one moved into
-a folder beside it; files that need no change are not touched.
+Invariant: no octet is destroyed. Each file that changes is written again, and the old one moved
+into a folder beside it; files that need no change are not touched.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Repair:
 
 
 class _Surveyor(Report):
-    """Notes all damage and where it was; answers as it was told to."""
+    """Notes all damage; answers with the given decision."""
 
     __slots__ = ("decision",)
 
@@ -80,7 +80,9 @@ class _Surveyor(Report):
 
 
 def plan(files: Files, directory: str, way: Decision, newest: int = 0) -> Repair:
-    """``way``: SKIP or TRUNCATE. ``newest``: see JournalReader. Raises OSError, UnsupportedVersion,
+    """Return what a repair would do, without a change.
+
+    ``way``: SKIP or TRUNCATE. ``newest``: see JournalReader. Raises OSError, UnsupportedVersion,
     and StoreError where SKIP has no room for its GAP record.
     """
     surveyor = _Surveyor(way)

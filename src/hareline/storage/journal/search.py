@@ -1,7 +1,9 @@
-"""Finding batches and records in octets that cannot simply be read from front to back.
+"""Finds batches and records in octets that cannot be read from front to back.
 
-Called by the reader where something is damaged, and by ``open_damaged`` where it is the header.
-Invariant: nothing is found that its own checksum, seeded by its segment, does not vouch for.
+Called by the reader and by ``journal.live_segments`` where something is damaged, or only some
+batches are needed.
+
+Invariant: what is found has a right checksum, under the seed of its segment.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ _MAYBE_RECORD: Final = re.compile(rb"(?s)(?=...[\x00-\x0f]....[\x02-\x0b])")
 
 
 class Stretch(NamedTuple):
-    """Octets from ``start`` to ``end`` (offsets in the segment) that are no valid record.
+    """Octets from ``start`` to ``end`` (offsets in the segment) that are not a valid record.
 
     ``kind``, ``entries``, ``is_exhaustive``: see ``Damage``.
     """
@@ -93,10 +95,10 @@ def parse_records(
     base: int,
     gaps: list[Record] | None = None,
 ) -> tuple[list[Record], int, int]:
-    """The valid records from ``start`` to ``end``: as tuples, how many, and where they stop.
+    """Return the valid records from ``start`` on, how many there are, and where they stop.
 
-    They stop at ``end`` if all is well. ``base`` + an index into ``view`` is a position. GAPs are
-    counted, but go into ``gaps`` if anywhere.                                               [hot]
+    They stop at ``end`` if all is valid. ``base`` + an index into ``view`` is a position. GAP
+    records are counted, and go into ``gaps`` only.                                          [hot]
     """
     records = []
     gap_count = 0
@@ -123,9 +125,9 @@ def parse_records(
 def find_batches(
     files: Files, segment: Segment, start: int, end: int, seed: int | None
 ) -> Iterator[Batch]:
-    """Valid BATCH records from ``start`` on that lie before ``end``, found by their magic.
+    """Yield the valid BATCH records from ``start`` to before ``end``, found by their magic.
 
-    Where one is found, the search goes on behind what belongs to it.
+    The search goes on behind what belongs to each.
     """
     at = start
     window, base = b"", start
@@ -153,7 +155,7 @@ def find_batches(
 
 
 def open_damaged(files: Files, path: str, number: int) -> Segment | None:
-    """A segment whose header cannot be read, by what its first batch says; None if it has none.
+    """Open a segment without a valid header by its first batch; None if it has none.
 
     Its header is made up: an empty manifest, and ``size_bytes`` is where that batch stands.
     """
@@ -170,7 +172,7 @@ def open_damaged(files: Files, path: str, number: int) -> Segment | None:
 
 
 def open_segment(files: Files, path: str, number: int) -> Segment:
-    """The segment, also if its header is damaged, as long as a batch in it is not.
+    """Open a segment, also one with a damaged header as long as it has a valid batch.
 
     Raises OSError, MalformedRecord, UnsupportedVersion.
     """
@@ -186,10 +188,10 @@ def open_segment(files: Files, path: str, number: int) -> Segment:
 def salvage(
     octets: memoryview, base: int, segment: Segment, has_head: bool
 ) -> tuple[list[Record], list[Stretch]]:
-    """All valid records in ``octets``, which stand at offset ``base``, and what is between them.
+    """Return all valid records in ``octets``, and the damaged stretches between them.
 
-    ``has_head``: they begin with a valid BATCH. Where a damaged record's own length leads nowhere,
-    the next one is looked for octet by octet.
+    ``base``: the offset of the octets. ``has_head``: they begin with a valid BATCH. Where the
+    length of a damaged record leads to no other, the next one is searched octet by octet.
     """
     records: list[Record] = []
     stretches: list[Stretch] = []
@@ -207,9 +209,9 @@ def salvage(
 
 
 def _next_valid(octets: memoryview, damaged: int, seed: int) -> int:
-    """Where the next valid record after the damaged one stands, or the end.
+    """Return where the next record after the damaged one stands, or the end.
 
-    Or where the next damaged one does, if this one's length and what follows look right.
+    That is the next valid one, or a damaged one if this one's length and what follows look right.
     """
     end = len(octets)
     following = end + 1
@@ -228,7 +230,7 @@ def _next_valid(octets: memoryview, damaged: int, seed: int) -> int:
 
 
 def _is_plausible(octets: memoryview, at: int) -> bool:
-    """Whether what follows this record could be one, too: cheaper than its checksum."""
+    """True if what follows this record could be one too: cheaper than its checksum."""
     length: int = RECORD_PREFIX.unpack_from(octets, at)[0]
     following = at + _PREFIX + length
     left = len(octets) - following
@@ -249,7 +251,7 @@ def _is_record(octets: memoryview, at: int, seed: int) -> bool:
 
 
 def _diagnosis(octets: memoryview, at: int, valid: int, seed: int, base: int) -> Stretch:
-    """What is wrong from ``at`` to where the next valid record stands, as far as it shows."""
+    """Return what is wrong from ``at`` to the next valid record, as far as it shows."""
     start, stop, end = base + at, base + valid, len(octets)
     if not any(octets[at:end]):
         return Stretch(start, stop, "there are only zeros")
@@ -278,7 +280,7 @@ def _diagnosis(octets: memoryview, at: int, valid: int, seed: int, base: int) ->
 
 
 def _looks_like(kind: int, payload: memoryview) -> bool:
-    """Whether a record without messages may have had this payload."""
+    """True if a record of this kind may have had this payload."""
     decode = _DECODERS.get(kind)
     if decode is None:
         return kind == GAP

@@ -1,12 +1,12 @@
-"""One file of the journal: making it, using an old one again, opening it, reading one record.
+"""One file of the journal: making it, using an old one again, opening it, one record.
 
 Called by the writer (create, recycle) and by everything that reads (open). Nothing here syncs:
 ``create`` and ``recycle`` leave a file whose header is written and whose name stands in the
 directory, and the caller syncs both before a batch in it counts as durable. A crash in between
 leaves a segment with an unreadable header after the last batch, which is a torn tail.
 
-Invariant: a file ``<number>.log`` is a segment; whatever else the directory holds (spares, and
-the folder of what is retained) has another name.
+Invariant: a file ``<number>.log`` is a segment; all else in the directory (spares, and the folder
+of what is retained) has another name.
 """
 
 from __future__ import annotations
@@ -74,10 +74,9 @@ class Segment:
         created_ms: int,
         salt: int | None = None,
     ) -> Segment:
-        """A new file, preallocated. ``manifest``: (number, end) of the live segments before it.
+        """Make a new file, preallocated. ``manifest``: (number, end) of live segments before it.
 
-        ``salt``: of whoever must know the seed beforehand; one is drawn otherwise. Raises OSError,
-        and then there is no such file.
+        ``salt``: drawn at random if it is None. Raises OSError, and then there is no such file.
         """
         header = _new_header(number, size_bytes, manifest, created_ms, salt)
         path = segment_path(directory, number)
@@ -104,10 +103,10 @@ class Segment:
         created_ms: int,
         salt: int | None = None,
     ) -> Segment:
-        """The same out of the file ``spare`` (a path), which gets the name of the segment.
+        """Make one of the file ``spare`` (a path), which gets the name of the segment.
 
-        What the file holds of its former life never passes: the checksums begin otherwise.
-        Raises OSError, and then the spare is as good as before.
+        Octets of its former life are never valid, since the checksums have another seed. Raises
+        OSError, and then the spare is as good as before.
         """
         header = _new_header(number, size_bytes, manifest, created_ms, salt)
         path = segment_path(directory, number)
@@ -126,7 +125,7 @@ class Segment:
 
     @classmethod
     def open(cls, files: Files, path: str) -> Segment:
-        """To read. ``end`` is where the first batch stands: finding the last is the reader's work.
+        """Open it to read. ``end`` is where the first batch stands: the reader finds the last.
 
         Raises OSError, MalformedRecord (no header that could be read), UnsupportedVersion; the last
         two begin with the path.
@@ -146,7 +145,7 @@ class Segment:
 
 
 def read_header(files: Files, fd: int, path: str) -> SegmentHeader:
-    """Raises OSError, and MalformedRecord and UnsupportedVersion with the path in front."""
+    """Return the header. Raises OSError, MalformedRecord and UnsupportedVersion, with the path."""
     try:
         octets = files.read(fd, HEADER_SIZE_MIN, 0)
         needed = header_octets_needed(octets)
@@ -185,7 +184,7 @@ def read_record(
 
 
 def make_spare(files: Files, directory: str, number: int, size_bytes: int) -> str:
-    """A preallocated file for ``recycle``; returns its path. Raises OSError, nothing is left then.
+    """Make a file for ``recycle``; returns its path. Raises OSError, and then nothing is left.
 
     ``number``: any that no spare has; freed segments that become spares keep theirs.
     """

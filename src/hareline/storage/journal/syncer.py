@@ -1,8 +1,8 @@
-"""Where the journal's work on the disk is done: one thing after the other, in one thread.
+"""Runs the journal's work on the disk, one piece after the other, in one thread.
 
 ``writing.durable`` submits work from the event loop and goes on; the thread runs it and hands the
-news back to the loop. ``InlineSyncer`` is for tests that decide by hand when the disk has done
-something. The only thread of the storage is here.
+result back to the loop. ``InlineSyncer`` is for tests, which decide by hand when the disk has done
+something. This is the only thread of the storage.
 
 Invariant: of what was submitted exactly one ``Work`` runs at a time, in the order in which they are
 due; ``finished`` runs on the loop's side only, once, and in the order of the runs.
@@ -28,15 +28,15 @@ class Work(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """In the thread. What the disk says is told by ``finished``; what is raised is a bug."""
+        """Do it, in the thread. Errors of the disk are kept for ``finished``; a raise is a bug."""
 
     @abstractmethod
     def finished(self) -> None:
-        """On the loop's side, after it was run. May submit more."""
+        """Report the result, on the loop's side. May submit more."""
 
 
 class Pause(Work):
-    """Nothing for the disk: submitted with a delay, it calls back when that has passed."""
+    """No work: submitted with a delay, it calls back when that has passed."""
 
     __slots__ = ("_on_over", "is_over")
 
@@ -61,19 +61,19 @@ class Syncer(ABC):
 
     @abstractmethod
     def submit(self, work: Work, delay_s: float = 0.0) -> None:
-        """Run it, once what is due before it is done; with a delay, no earlier than that."""
+        """Run it when what is due before it is done; with a delay, no earlier than that."""
 
     @abstractmethod
     def drain(self, until_s: float = math.inf) -> bool:
-        """Wait until all work is done and ``finished``; the delayed is done at once.
+        """Wait until all work is done and ``finished``; delayed work is done at once.
 
-        ``until_s``: on the monotonic clock. False when it was passed: the disk hangs, and nothing
-        more is to be asked of this syncer.
+        ``until_s``: on the monotonic clock. False if it has passed: the disk hangs, and this syncer
+        must not be used any more.
         """
 
     @abstractmethod
     def close(self, until_s: float = math.inf) -> bool:
-        """Drain and end; False as above, and then the thread is left to itself."""
+        """Drain and end; False as above, and then the thread is left alone."""
 
 
 def _complain(bug: str) -> None:
@@ -81,13 +81,13 @@ def _complain(bug: str) -> None:
 
 
 def bug_text(what: str, error: Exception) -> str:
-    """A sentence with the place where it was raised."""
+    """Return a text with the place where it was raised."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{what}: {error!r} in {place.name}, line {place.lineno}"
 
 
 def _run(work: Work) -> str:
-    """What it raised, or nothing: a thread that died of it would never be noticed."""
+    """Run it; returns what it raised, or "": an error must not end the thread unnoticed."""
     try:
         work.run()
     except Exception as error:
@@ -176,7 +176,7 @@ class ThreadSyncer(Syncer):
                 is_waited_for = self._is_draining
                 self._changed.notify_all()
             if not is_waited_for:
-                with suppress(RuntimeError):  # the loop is closed: only ``drain`` can tell now
+                with suppress(RuntimeError):  # the loop is closed: only ``drain`` reports now
                     self._hand_back(self._tell)
 
     def _next(self) -> Work | None:
@@ -197,7 +197,7 @@ class ThreadSyncer(Syncer):
 
 
 class InlineSyncer(Syncer):
-    """For tests: whatever was submitted waits until ``step``, which does the next of it.
+    """For tests: what was submitted waits until ``step``, which does the next piece.
 
     ``is_automatic``: work without a delay is done when it is submitted.
     """

@@ -1,7 +1,7 @@
-"""What happens to segment files besides being appended to: spares, freeing, retention, the end.
+"""Work on segment files other than appending: spares, freeing, retention, the end.
 
 Submitted by ``writing.durable``, run by the syncer, never on the path of a message. An error here
-loses nothing: a file that could not be unlinked is only a file too many.
+loses nothing: at worst a file stays that should be gone.
 
 Invariant: a file is touched by ``Discard`` only after the FREE record that names it is durable.
 """
@@ -34,7 +34,7 @@ _MS_PER_S: Final = 1000
 
 
 class Freed(NamedTuple):
-    """A segment that is needed no more. ``last_ms``: when its last batch was written."""
+    """A segment that is no longer needed. ``last_ms``: when its last batch was written."""
 
     number: int
     end: int
@@ -49,9 +49,9 @@ class Retained(NamedTuple):
 
 
 class Retention:
-    """What was freed is kept in ``journal/retained/`` for replay, up to an age and a total size.
+    """Keeps freed segments in ``journal/retained/`` for replay, up to an age and a total size.
 
-    0 for one of the limits: it does not limit; 0 for both: nothing is kept. All in the thread.
+    0 for one of the limits: no such limit; 0 for both: nothing is kept. All in the thread.
     """
 
     __slots__ = ("_age_ms", "_directory", "_files", "_limit_bytes", "_parent", "segments")
@@ -72,7 +72,7 @@ class Retention:
     def open(self) -> None:
         """Take over what earlier runs have retained. Raises OSError.
 
-        Its age is counted from when it was begun, since nobody knows when it was left.
+        The age of a segment counts from when it was begun: when it was full is not known.
         """
         if not self.is_on:
             return
@@ -105,7 +105,7 @@ class Retention:
         self.segments.sort()
 
     def trim(self, now_ms: int) -> None:
-        """Unlink what is too old or too much, the oldest first. Raises OSError."""
+        """Unlink what is too old or exceeds the size, the oldest first. Raises OSError."""
         total_bytes = sum(segment.size_bytes for segment in self.segments)
         while self.segments:
             oldest = self.segments[0]
@@ -118,7 +118,7 @@ class Retention:
 
 
 class Prepare(Work):
-    """Before the first batch: directories, what is left of an earlier run, one spare."""
+    """Before the first batch: make directories, take over spares and retained segments."""
 
     __slots__ = ("_on_done", "_retention", "_writer", "error")
 
@@ -163,13 +163,13 @@ class Prepare(Work):
 
 
 class MakeSpare(Work):
-    """See to it that there is a spare. ``is_out_of_space``: there is not, and no room for one."""
+    """Make a spare if there is none. ``is_out_of_space``: there is no room for one."""
 
     __slots__ = ("_number", "_on_done", "_writer", "error", "is_out_of_space")
 
     def __init__(self, writer: JournalWriter, on_done: Callable[[MakeSpare], None]) -> None:
         self._writer = writer
-        self._number = writer.next_number  # any that no spare has, and there is none
+        self._number = writer.next_number  # not the number of any other spare
         self._on_done = on_done
         self.is_out_of_space = False
         self.error = ""
@@ -193,9 +193,9 @@ class MakeSpare(Work):
 
 
 class Discard(Work):
-    """Freed segments become spares, or are retained, or go. ``sync_error`` is final.
+    """Make freed segments spares, or retain or unlink them. ``sync_error`` is final.
 
-    ``leftovers``: see ``recovered.RecoveredState``.
+    ``leftovers``: see ``RecoveredState``.
     """
 
     __slots__ = (
@@ -282,9 +282,9 @@ class Discard(Work):
 
 
 class Finish(Work):
-    """The end: the tail is cut to what was written, synced and closed.
+    """The end: cut the tail to what was written, sync and close it.
 
-    ``has_failed``: the store has, so that nobody knows what is in the file; it is only closed.
+    ``has_failed``: the store has failed, so what is in the file is unknown; it is only closed.
     """
 
     __slots__ = ("_has_failed", "_on_done", "_writer", "error")

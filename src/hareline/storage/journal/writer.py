@@ -1,12 +1,11 @@
-"""The end of the journal, where batches are appended, and the work on its files.
+"""The end of the journal, where batches are appended.
 
 ``writing.durable`` asks for room, encodes a batch for the place it was given, and submits the
-``Write`` to the syncer; what is kept here for the loop (where the next batch goes, checksum seed,
-what is durable) and what belongs to the thread (open file, spares) is named as such. Nothing here
-waits for the disk but the ``run`` of a work.
+``Write`` to the syncer. Attributes are either the loop's (where the next batch goes, checksum seed,
+what is durable) or the thread's (open file, spares). Only ``run`` of a work waits for the disk.
 
 There is always a spare file ahead, preallocated: when a segment is full the next one cannot fail
-for want of space, and when no new spare can be made the alarm comes a whole segment early.    [hot]
+for want of space, and if no new spare can be made the alarm comes a whole segment early.    [hot]
 
 Invariant: batches reach the disk in the order of their positions, and each follows the one before
 it without a gap, or begins a segment.
@@ -38,17 +37,17 @@ _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class SyncFailed(Exception):
-    """Nobody knows what is on the disk; whatever the reason, it is not tried again."""
+    """What is on the disk is unknown, so a sync is never tried again."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(error.strerror or str(error))
 
 
 class Roll:
-    """A segment that is to be begun with a batch.
+    """A segment to begin with a batch.
 
-    ``size_bytes``: what it is to have, and has in the end where the disk had no room for so much;
-    ``needed_bytes``: what the batch takes.
+    ``size_bytes``: its size, made smaller where the disk has no room for it. ``needed_bytes``: what
+    the batch takes.
     """
 
     __slots__ = ("created_ms", "manifest", "needed_bytes", "number", "salt", "size_bytes")
@@ -70,7 +69,9 @@ class Roll:
 
 
 class JournalWriter:
-    """Of the loop: ``number``, ``end``, ``size_bytes``, ``seed`` of the tail; ``durable_position``:
+    """Where the next batch goes, and the files it goes to.
+
+    Of the loop: ``number``, ``end``, ``size_bytes``, ``seed`` of the tail; ``durable_position``:
     all before it is synced; ``in_flight``: the batch that is being written, or failed to be;
     ``next_number``: of the next segment.
 
@@ -124,13 +125,13 @@ class JournalWriter:
         self.syncs = 0
 
     def room(self) -> int:
-        """Octets that still fit into the tail after a BATCH record; below 0 for none."""
+        """Return how many octets fit into the tail after a BATCH record; below 0: none."""
         return self.size_bytes - self.end - BATCH_SIZE
 
     def make_room(
         self, octets: int, first_octets: int, live: Sequence[tuple[int, int]], now_ms: int
     ) -> bool:
-        """Decide where a batch with at most so many octets of records goes; True: a new segment.
+        """Decide where a batch with up to ``octets`` of records goes; True: a new segment.
 
         ``first_octets``: how many more there are if it is the first of a segment. ``live``: number
         and end of each living segment, the tail too. Raises ValueError for a batch that is too big

@@ -1,10 +1,10 @@
 """How far a recovery is: all of its parts as one number, which only grows.
 
-The unit is *work*: reading one octet of the journal. Whatever else takes time counts as so many of
-these. How many entries have to be loaded is known only when the journal has been read; until then
-it is estimated from the part that has been.
+The unit of work is reading one octet of the journal; all else that takes time is counted in it. How
+many entries have to be loaded is known only when the journal has been read, and is estimated from
+the part that has been read until then.
 
-Invariant: what is reported never goes back, and is complete only when ``finish`` says so.
+Invariant: what is reported never goes back, and is complete only with ``finish``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ DEFINITION_WORK: Final = 40_000  # 100 us for a queue or a binding
 
 
 class RecoveryProgress:
-    """``show`` is told the work that is done, and all of it; ``definitions``: how many there are.
+    """``show`` gets the work done and all the work; ``definitions``: how many there are.
 
-    Entries that become mere numbers cost next to nothing, and count as that.
+    Entries that become bare numbers cost next to nothing and are not counted.
     """
 
     __slots__ = ("_all", "_done", "_share", "_show")
@@ -31,13 +31,12 @@ class RecoveryProgress:
         self._share = 0.0
 
     def on_read(self, done_octets: int, all_octets: int, loaded: int) -> None:
-        """The journal has been read so far; ``loaded``: live entries in that part that are to be
-        loaded."""
+        """Report how far the journal is read; ``loaded``: entries of that part to be loaded."""
         expected = loaded * all_octets // done_octets if done_octets else 0
         self._report(done_octets, self._all + all_octets + expected * ENTRY_WORK)
 
     def on_all_read(self, all_octets: int, loaded: int) -> None:
-        """The journal has been read; ``loaded``: entries that are to be loaded."""
+        """Note that the journal has been read; ``loaded``: entries that are to be loaded."""
         self._done = all_octets
         self._all += all_octets + loaded * ENTRY_WORK
 
@@ -50,7 +49,7 @@ class RecoveryProgress:
         self._report(self._done, self._all)
 
     def finish(self) -> None:
-        """Everything is there."""
+        """Report that everything is restored."""
         self._show(self._all, self._all)
 
     def _report(self, done: int, all_work: int) -> None:

@@ -1,10 +1,10 @@
-"""What a replay of the journal found, as the durable store needs it to go on.
+"""What recovery found in the journal, as the durable store needs it to go on.
 
-Made by ``recovery.read_journal`` (empty for a new directory), taken over by ``DurableStore.start``,
-who keeps the containers: they are not to be used afterwards.
+Made by ``recovery.read_journal`` (empty for a new directory). ``DurableStore.start`` takes over the
+containers, which must not be used afterwards.
 
 Invariant: every live entry is counted once, in the segment of its newest MESSAGE record; entries of
-queues that are not in the definitions are counted nowhere.
+queues that are not in the definitions are not counted.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ class RecoveredQueue:
 
     ``next_offset``: above every offset that a CHECKPOINT or a MESSAGE record names.
     ``returns``: offset of a live entry to (delivery count, number of the segment where the RETURN
-    record stands). 0 for the segment says that no record has this count: it was inferred from a
-    cover or a delivered flag. The store writes those down with its first batch, after which all
-    older covers and flags are void. A count that its MESSAGE record has needs no place here.
+    record stands). Segment 0: no record has this count, which was inferred from a COVER or a
+    delivered flag. The store writes those with its first batch, after which all older covers and
+    flags are void. A count that its MESSAGE record has is not repeated here.
     ``large``: offset of a live entry to the id of its body, which ``LargeBodies`` keeps for it.
-    ``undone``: runs (segment, first offset, end) of entries that are no more, since the crash cut
-    their transaction short; ``live`` and ``large`` count them still. The store settles them in its
-    first batch.
+    ``undone``: runs (segment, first offset, end) of entries whose transaction did not come to its
+    end; ``live`` and ``large`` still count them. The store settles them in its first batch.
     """
 
     next_offset: int = 0
@@ -58,18 +57,18 @@ class RecoveredState:
     ``segments``: ascending by number, the tail too; files and manifest agree with it. ``queues``:
     by id, every durable one. ``settled``: number T of the segment an entry stands in -> number S of
     the segment where the SETTLE record stands -> triples (queue id, first offset, count) in one
-    flat ``array("Q")``; only for T in ``segments``; runs that concern no entry of T do no harm.
+    flat ``array("Q")``; only for T in ``segments``; a run without entries of T has no effect.
 
-    ``interrupted``: segments some of whose entries stand in a newer segment too, since a compaction
-    was cut short. The older copies count as settled, by runs for them under S = 0, and a queue gets
-    the position of the newest. The store compacts these segments to the end before it frees any
-    other, so nothing that is known of such an entry can be lost while two copies exist.
+    ``interrupted``: segments some of whose entries stand in a newer segment too, since a crash
+    interrupted a compaction. The older copies count as settled, by runs under S = 0, and a queue
+    gets the position of the newest. The store compacts these segments to the end before it frees
+    any other, so that no record about such an entry is lost while two copies exist.
 
-    ``is_durable``: all of ``segments`` has been synced; what was read may have been in the memory
-    of the system alone, if the broker was killed. ``leftovers``: paths, each with the octets that
-    are to stay of it (0: none, the file goes), of what was cut off by order of the operator. That
-    may hold the FREE records of segments that are gone, so it is cut only once the header of the
-    new segment is durable, whose manifest does not have those.
+    ``is_durable``: all of ``segments`` has been synced; after a kill of the broker what was read
+    may have been only in the memory of the system. ``leftovers``: paths with the octets of each
+    that stay (0: the file goes), of what the operator had cut off. That may hold the FREE records
+    of segments that are gone, so it is cut only when the header of the new segment is durable,
+    whose manifest does not have those.
     """
 
     next_segment: int = 1

@@ -1,16 +1,16 @@
-"""What the journal still has of one queue's messages of a span of time, settled ones too.
+"""The messages of one queue and span of time that the journal still has, settled ones too.
 
-``management.replay`` gets a ``ReplayRange`` from ``replay_source``, looks through the journal with
-it, then reads what was found, in pieces. The files are those of a running broker: segments are
-appended to, freed, renamed into ``retained/`` and unlinked meanwhile. What is read ends where the
-journal was durable when the replay was asked for, and what was found stays readable, since its
-files are held open.
+``management.replay`` gets a ``ReplayRange`` from ``replaying.source``, looks through the journal
+with it, then reads what was found, in pieces. The files are those of a running broker: segments are
+appended to, freed, renamed into ``retained/`` and unlinked meanwhile. Reading ends where the
+journal was durable when the replay began, and what was found stays readable, since its files are
+held open.
 
 Messages come in the order in which the queue got them, each once, from its first record; one that
 compaction has moved only where the first record is gone.
 
-Invariant: nothing here writes. ``look`` and ``read`` are for a thread, one call at a time, and
-everything else is for the loop.
+Invariant: nothing here writes. ``look`` and ``read`` are for a thread, one call at a time, all
+else is for the loop.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from hareline.storage.journal.search import Record, find_batches, open_segment, 
 from hareline.storage.journal.segment import Segment, read_record, segment_path
 from hareline.storage.journal.upkeep import RETAINED_FOLDER
 
-#: What one ``read`` returns at most: so much is then published without a pause.
+#: What one ``read`` returns at most, which is then published without a pause.
 CHUNK_MESSAGES: Final = 128
 CHUNK_BYTES: Final = 1 << 20
 #: Messages of one replay; 16 octets of memory each.
 MATCHES_MAX: Final = 10_000_000
 #: Segments held open, so that retention cannot take away what is still to be read.
 HELD_MAX: Final = 256
-#: Wall clocks are set back. A segment that was full so long before the span begins is not read.
+#: A segment that was full this long before the span is skipped: wall clocks may be set back.
 CLOCK_SLACK_MS: Final = 3_600_000
 PROBLEMS_MAX: Final = 20
 
@@ -64,7 +64,7 @@ _LAST_RECORD_BYTES: Final = 4096
 
 
 class TooManyMatches(HarelineError):
-    """More messages than one replay takes; says what to do about it."""
+    """More messages than one replay takes; the text says what to do."""
 
 
 class Replayable(NamedTuple):
@@ -113,7 +113,7 @@ class ReplayRange:
         self.problems: list[str] = []
 
     def close(self) -> None:
-        """Let go of the files; not while ``look`` or ``read`` runs."""
+        """Close the files; not while ``look`` or ``read`` runs."""
         held, self._held = self._held, {}
         for segment in held.values():
             segment.close(self._files)
@@ -121,7 +121,7 @@ class ReplayRange:
     # ------------------------------------------------------------------------- looking
 
     def look(self) -> bool:
-        """Look through the next segment; False when there was none. Then comes ``read``.
+        """Look through the next segment; False if there was none, and ``read`` comes next.
 
         Raises StoreError where the journal cannot be read at all, and TooManyMatches.
         """
@@ -136,7 +136,7 @@ class ReplayRange:
         return True
 
     def _survey(self) -> None:
-        """Which segments there are, where they end, and which can have anything of the span."""
+        """Find the segments, where they end, and which may have messages of the span."""
         created_ms: dict[int, int] = {}
         tail = segment_of(self._end_position)
         for number in self._numbers():
@@ -159,7 +159,7 @@ class ReplayRange:
                 self._waiting.append(number)
 
     def _numbers(self) -> set[int]:
-        """Of what is live and, looked at later, since segments go from here to there, retained."""
+        """Return the numbers of live and retained segments, retained last: they move there."""
         names: list[str] = []
         for directory in (self._directory, f"{self._directory}/{RETAINED_FOLDER}"):
             try:
@@ -171,7 +171,7 @@ class ReplayRange:
         return {number for name in names if (number := number_of_name(name)) is not None}
 
     def _open(self, number: int) -> Segment | None:
-        """Wherever it is now; None if it is gone or none of its batches can be read."""
+        """Open it wherever it is now; None if it is gone or none of its batches can be read."""
         for folder in ("", f"/{RETAINED_FOLDER}"):
             path = segment_path(f"{self._directory}{folder}", number)
             try:
@@ -204,7 +204,7 @@ class ReplayRange:
             self._matched.append(number)
 
     def _batches(self, segment: Segment) -> Iterator[list[Record]]:
-        """The records of each whole batch; damage between them is noted."""
+        """Yield the records of each whole batch; damage between them is noted."""
         end, is_end_known = self._end_of(segment)
         seed, first = segment.seed, position_of(segment.number, 0)
         at = base = segment.header.size_bytes
@@ -232,7 +232,7 @@ class ReplayRange:
             at = stop
 
     def _end_of(self, segment: Segment) -> tuple[int, bool]:
-        """Where reading stops, and whether batches are known to go on up to there."""
+        """Return where reading stops, and whether batches are known to go on up to there."""
         if segment.number == segment_of(self._end_position):
             return offset_of(self._end_position), True
         end = self._ends.get(segment.number)
@@ -242,7 +242,7 @@ class ReplayRange:
         return self._files.size(segment.fd), f"/{RETAINED_FOLDER}/" in segment.path
 
     def _behind(self, segment: Segment, at: int, end: int) -> int:
-        """Where the next batch stands."""
+        """Return where the next batch stands, ``end`` if there is none."""
         found = next(find_batches(self._files, segment, at + 1, end, segment.seed), None)
         return end if found is None else offset_of(found.position)
 
@@ -251,7 +251,7 @@ class ReplayRange:
         return memoryview(self._files.read(segment.fd, size, at))
 
     def _note(self, records: list[Record]) -> None:
-        """The entries of one batch that are of the span: in offset order, but for moved ones."""
+        """Note the entries of a batch that are of the span."""
         from_ms, to_ms = self._from_ms, self._to_ms
         pairs: list[tuple[int, int, int, int]] = []  # moved, queue id, offset, position
         for position, kind, payload in records:
@@ -290,12 +290,12 @@ class ReplayRange:
     # ------------------------------------------------------------------------- reading
 
     def _positions(self) -> Iterator[int]:
-        """Of one queue after the other, since a name's later queues came later."""
+        """Yield positions, one queue after the other: those of one name came in that order."""
         for found in self._found.values():
             yield from found.positions()
 
     def read(self) -> list[Replayable] | None:
-        """The next messages, which may be none if all of them are unreadable; None at the end."""
+        """Return the next messages, an empty list if all are unreadable; None at the end."""
         records: list[Replayable] = []
         ahead = self._ahead
         octets = asked = 0
@@ -312,7 +312,7 @@ class ReplayRange:
         return records if asked else None
 
     def _read_run(self, positions: list[int]) -> list[Replayable]:
-        """Records that stand near to one another, by one read and one more for each long one."""
+        """Read records that stand close together, by one read and one more for each long one."""
         number = segment_of(positions[0])
         segment = self._held_segment(number)
         if segment is None:
@@ -324,7 +324,7 @@ class ReplayRange:
         first, last = offset_of(positions[0]), offset_of(positions[-1])
         try:
             window = self._files.read(segment.fd, last - first + _LAST_RECORD_BYTES, first)
-        except OSError:  # what is wrong is said for each record
+        except OSError:  # reported for each record below
             window = b""
         found = [self._record_or_none(segment, position, window, first) for position in positions]
         records = [record for record in found if record is not None]
@@ -337,8 +337,8 @@ class ReplayRange:
         try:
             return self._record(segment, position, window, base)
         except (MalformedRecord, OSError) as error:
-            said = error.strerror if isinstance(error, OSError) else None
-            self._complain(f"{segment.path}, offset {offset_of(position)}: {said or error}")
+            reason = error.strerror if isinstance(error, OSError) else None
+            self._complain(f"{segment.path}, offset {offset_of(position)}: {reason or error}")
         return None
 
     def _record(self, segment: Segment, position: int, window: bytes, base: int) -> Replayable:
@@ -368,7 +368,7 @@ class ReplayRange:
         return segment
 
     def _hold_from(self, number: int) -> None:
-        """Let go of what was read, and hold what comes next."""
+        """Close the segments that were read, and open the next ones."""
         for each in [held for held in self._held if held < number]:
             self._held.pop(each).close(self._files)
         start = bisect_left(self._matched, number)
@@ -398,7 +398,7 @@ class _Found:
             self._positions.append(position)
 
     def positions(self) -> Iterator[int]:
-        """In the order of offsets, each once; of two records the one that was written first."""
+        """Yield positions by offset, each entry once; of two records the one written first."""
         if not self._strays:
             yield from self._positions
             return
@@ -411,7 +411,7 @@ class _Found:
 
 
 def _next_run(ahead: deque[int], count_max: int) -> list[int]:
-    """Take the next positions that can be read in one go."""
+    """Take the next positions that one read covers."""
     first = ahead.popleft()
     run = [first]
     while ahead and len(run) < count_max:

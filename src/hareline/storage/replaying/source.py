@@ -1,7 +1,7 @@
-"""What a replay needs of the disk: which queues had a name, their messages, and these made anew.
+"""What a replay needs of the disk: queues that had a name, their messages, new copies.
 
-Made by ``storage.opening``, asked by ``management.replay``; of the loop. A replayed message is one
-that is published now, with the body, the properties and the address of the old one, but for:
+Made by ``storage.opening``, called by ``management.replay``, on the loop. A replayed message is
+published now with the body, the properties and the address of the old one, but for:
 
 ========================  =======================================================================
 ``x-replayed-from``       S, the queue that had it; in place of one that it had
@@ -45,7 +45,7 @@ _MS_PER_S: Final = 1000
 
 
 class ReplaySource:
-    """One broker's journal and definitions, as far as a replay is concerned with them."""
+    """A broker's journal and definitions, as far as a replay reads them."""
 
     def __init__(
         self,
@@ -65,20 +65,23 @@ class ReplaySource:
 
     @property
     def is_kept(self) -> bool:
-        """Whether what was settled is kept at all."""
+        """True if settled messages are kept at all."""
         return self._store.keeps_settled
 
     def queue_ids(self, vhost: str, name: str) -> list[int]:
-        """Of the durable queues that have, or had, this name; the oldest first."""
+        """Return the ids of durable queues that have, or had, this name; the oldest first."""
         return self._definitions.queue_ids(vhost, name)
 
     def open(self, queue_ids: Sequence[int], from_ms: int, to_ms: int) -> ReplayRange:
-        """What came to these queues from the one instant to before the other. Touches no file."""
+        """Return the messages these queues got from ``from_ms`` to before ``to_ms``, still unread.
+
+        Opens no file.
+        """
         end = self._store.readable_position
         return ReplayRange(self._files, self._directory, queue_ids, from_ms, to_ms, end)
 
     def message_of(self, record: Replayable) -> Message:
-        """As it was. Raises StoreError, also where it was a large one and its body is gone."""
+        """Return the message as it was. Raises StoreError, also if a large body is gone."""
         message = self._reader.message_of(record.payload, record.position)
         large = message.large
         if large is not None:
@@ -89,7 +92,7 @@ class ReplaySource:
 
 
 def replayed(message: Message, queue_name: str, now_ms: int) -> Message:
-    """The message to be published now. Raises MalformedFrame where its properties are none."""
+    """Return the copy to publish now. Raises MalformedFrame if its properties are not valid."""
     parts = message.parts
     fields = parts.fields
     if _TRACE in fields:

@@ -1,9 +1,9 @@
-"""Moving what lives in a mostly dead segment to the tail, so that the segment can go.
+"""Moves live records of a mostly dead segment to the tail, so that it can be freed.
 
-When less than half of the journal is alive, the sealed segment with the least is read in chunks, in
-the syncer's thread; ``writing.batch`` asks for the living records of the chunk that was read and
-writes them again, marked as moved. So each batch moves at most ``CHUNK_BYTES``, and all in all no
-more is written than is freed. Positions outside stay as they were: ``liveness.Moves``.
+When less than half of the journal is live, the sealed segment with the least is read in chunks, in
+the syncer's thread; ``writing.batch`` asks for the live records of the chunk that was read and
+writes them again, marked as moved. So each batch moves at most ``CHUNK_BYTES``, and in all no more
+is written than is freed. Positions that queues hold stay valid: ``liveness.Moves``.
 
 While a compaction is under way no segment is freed: an entry has two copies then, and what says
 that it is settled must not be lost with one of them before the other is gone.
@@ -40,12 +40,14 @@ if TYPE_CHECKING:
     from hareline.storage.writing.ledger import DurableLedger
 
 CHUNK_BYTES: Final = 262_144
-#: Below this share of living octets compaction begins, and of such segments alone it takes any.
+#: Compaction begins below this share of live octets, and takes only segments below it.
 LIVE_SHARE: Final = 0.5
 
 
 class MovedRecord(NamedTuple):
-    """``offset``: in the file it comes from. ``body``: kind and payload as they are to be written.
+    """A record to write again.
+
+    ``offset``: in the file it comes from. ``body``: kind and payload as they are to be written.
 
     ``entries``: queue id and offset of each.
     """
@@ -56,15 +58,15 @@ class MovedRecord(NamedTuple):
 
 
 class Dead:
-    """Which entries of the source are settled: runs as they were at the beginning, and since.
+    """The settled entries of the source: runs as they were at the beginning, and those since.
 
-    ``prepare`` is the long part, for the thread; ``add`` may be called before, ``has`` after it.
+    ``prepare`` is the long part, for the thread; ``add`` may be called before it, ``has`` after.
     """
 
-    __slots__ = ("_ends", "_firsts", "_since", "_told")
+    __slots__ = ("_ends", "_firsts", "_reported", "_since")
 
     def __init__(self, books: SegmentBooks) -> None:
-        self._told = [said[:] for said in books.settled.values()]
+        self._reported = [triples[:] for triples in books.settled.values()]
         self._firsts: dict[int, list[int]] = {}
         self._ends: dict[int, list[int]] = {}
         self._since: set[tuple[int, int]] = set()
@@ -72,11 +74,11 @@ class Dead:
     def prepare(self) -> None:
         """Sort what was known at the beginning."""
         runs: dict[int, list[tuple[int, int]]] = {}
-        for said in self._told:
-            fields = iter(said)
+        for triples in self._reported:
+            fields = iter(triples)
             for queue_id, first, count in zip(fields, fields, fields, strict=True):
                 runs.setdefault(queue_id, []).append((first, first + count))
-        self._told = []
+        self._reported = []
         for queue_id, of_queue in runs.items():
             of_queue.sort()
             self._firsts[queue_id] = [first for first, _ in of_queue]
@@ -96,7 +98,7 @@ class Dead:
 
 
 class Compactor:
-    """One source at a time. ``source``: its number, 0 for none. ``moved_bytes``: all written again.
+    """One source at a time. ``source``: its number, 0 for none. ``moved_bytes``: written so far.
 
     ``on_chunk`` is called when there is something for the next batch; ``report`` gets a sentence
     when a segment cannot be read back.
@@ -154,20 +156,20 @@ class Compactor:
 
     @property
     def is_due(self) -> bool:
-        """A chunk waits for a batch."""
+        """True if a chunk waits for a batch."""
         return bool(self._chunk)
 
     def resume(self, numbers: Iterable[int]) -> None:
-        """Compactions that were interrupted come first; nothing is freed before they are done."""
+        """Begin with these, which a crash interrupted; nothing is freed before they are done."""
         self._first.extend(numbers)
 
     @property
     def is_active(self) -> bool:
-        """No segment may be freed."""
+        """True while no segment may be freed."""
         return bool(self.source or self._first)
 
     def consider(self, has_room: bool) -> None:
-        """After a batch: begin, if it is time. ``has_room``: for half a segment more."""
+        """Begin, if it is time; called after a batch. ``has_room``: for half a segment more."""
         if self.source or self.is_off:
             return
         if self._first:
@@ -203,7 +205,7 @@ class Compactor:
         return number
 
     def on_settled(self, queue_id: int, first: int, end: int) -> None:
-        """Entries of the source are settled, by the batch that is being built."""
+        """Note a run of entries of the source that the batch being built settles."""
         if self._dead is not None:
             self._dead.add(queue_id, first, end)
 
@@ -218,7 +220,7 @@ class Compactor:
         self._on_chunk()
 
     def take(self) -> list[MovedRecord]:
-        """The living records of the chunk that was read, and have the next one read."""
+        """Return the live records of the chunk that was read, and have the next one read."""
         chunk, self._chunk = self._chunk, b""
         reading = self._reading
         if not chunk or reading is None:
@@ -257,7 +259,7 @@ class Compactor:
         self._syncer.submit(reading)
 
     def _living(self, body: bytes, offset: int) -> MovedRecord | None:
-        """What is to be written of a MESSAGE record; None if all its entries are gone."""
+        """Return what to write of a MESSAGE record; None if all its entries are gone."""
         dead = self._dead
         assert dead is not None, "no compaction is under way"
         listed = []
@@ -283,7 +285,7 @@ class Compactor:
         return MovedRecord(offset, b"".join((head, *listed, rest)), keys)
 
     def moved(self, record: MovedRecord, position: int, tail: SegmentBooks) -> None:
-        """The record is in the batch that is being built, at this position."""
+        """Note that a record stands in the batch being built, at this position."""
         liveness = self._liveness
         source = self.source
         count = len(record.entries)
@@ -301,7 +303,7 @@ class Compactor:
         self.moved_bytes += len(record.body) + RECORD_PREFIX.size
 
     def after_batch(self) -> None:
-        """The moved records are in their batch: is this segment done?"""
+        """End the compaction of the segment if all its live records are in a batch."""
         reading = self._reading
         if reading is None:
             return
@@ -324,7 +326,7 @@ class Compactor:
         self._liveness.has_dead = True
 
     def _give_up(self, why: str) -> None:
-        """What cannot be read stays where it is; with a copy of some of it elsewhere, for good."""
+        """Leave the segment as it is; if some of it was moved, nothing is freed any more."""
         self._report(f"compaction given up: {why}")
         self._failure = ""
         self._unreadable.add(self.source)
@@ -345,7 +347,7 @@ class Compactor:
 
 
 class Reading(Work):
-    """Reads a segment chunk by chunk: ``size`` octets from ``at``, 0 to begin."""
+    """Read a segment chunk by chunk: ``size`` octets from ``at``, 0 to begin."""
 
     __slots__ = (
         "_dead",
@@ -414,7 +416,7 @@ class CloseFile(Work):
             try:
                 segment.close(self._files)
             except OSError:
-                return  # the descriptor is gone all the same
+                return  # the descriptor is gone anyway
 
     def finished(self) -> None:
-        """Nobody waits for it."""
+        """No call waits for it."""

@@ -1,12 +1,12 @@
-"""Which segments can go, and what they say that must be said again.
+"""Frees segments without live entries, and forwards what they say of other segments.
 
 Called by ``writing.batch`` for every batch; there is something to do once in a segment's life. A
-segment without living entries may still hold the only records that say that entries of an older
-segment are settled, or came back: those are *forwarded*, written again at the tail, in the same
+segment without live entries may still hold the only records which say that entries of an older
+segment are settled, or came back. These are *forwarded*: written again at the tail, in the same
 batch as the FREE record.
 
-Invariant: a segment is freed only with all it says of living segments forwarded, and none while a
-segment stays whose records have been moved (``Liveness.emptied``).
+Invariant: a segment is freed only with all that it says of live segments forwarded, and none while
+a segment stays whose records have been moved (``Liveness.emptied``).
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from hareline.storage.space.liveness import Liveness, SegmentBooks
 if TYPE_CHECKING:
     from hareline.storage.writing.ledger import DurableLedger
 
-#: So many at once at most: what is looked at for each grows with the number of segments.
+#: Segments freed at once at most: the work for each grows with the number of segments.
 FREED_MAX: Final = 64
 
 
 class Freeing:
-    """``forward_limit_bytes``: what a segment may cost to forward; one that would cost more waits
-    until the older ones that it speaks of are gone. ``is_blocked``: a compaction is under way.
+    """Chooses segments to free and forwards what they say.
+
+    ``forward_limit_bytes``: what a segment may cost to forward; one that costs more waits until
+    the older ones of which it says something are gone. ``is_blocked``: a compaction is under way.
     """
 
     __slots__ = (
@@ -50,7 +52,7 @@ class Freeing:
         return self._liveness.has_dead and not self.is_blocked
 
     def choose(self) -> list[SegmentBooks]:
-        """The segments to free with this batch; those that cost too much are left for later."""
+        """Return the segments to free with this batch; those that cost too much wait."""
         if not self.is_due:
             return []
         emptied = self._liveness.emptied
@@ -69,20 +71,20 @@ class Freeing:
             ]
             if len(cheap) == len(dead):
                 break
-            dead = cheap  # who stays must be spoken of by the others
-        # without any progress the others are not tried again until something has died
+            dead = cheap  # what the others say of those that stay costs more now
+        # without progress the rest is not tried again until a segment lost its last entry
         self._liveness.has_dead = is_more and bool(dead)
         return dead
 
     def bound(self, freed: list[SegmentBooks]) -> int:
-        """Octets that ``forward`` may add at most."""
+        """Return how many octets ``forward`` may add at most."""
         leaving = {books.number for books in freed}
         return sum(self._cost(books, leaving) for books in freed)
 
     def forward(
         self, freed: list[SegmentBooks], tail: int, runs: list[bytes], returns: list[bytes]
     ) -> None:
-        """Add what must be said again, packed, to a batch in segment ``tail``, and free them."""
+        """Add the packed items to forward to a batch in segment ``tail``, and free the segments."""
         leaving = {books.number for books in freed}
         pack_run, pack_returned = RUN.pack, RETURNED.pack
         before = len(runs) * RUN.size + len(returns) * RETURNED.size
@@ -90,8 +92,8 @@ class Freeing:
             if about.number in leaving:
                 continue
             for number in leaving & about.settled.keys():
-                said = iter(about.settled.pop(number))
-                for queue_id, first, count in zip(said, said, said, strict=True):
+                triples = iter(about.settled.pop(number))
+                for queue_id, first, count in zip(triples, triples, triples, strict=True):
                     if queue_id in self._ledgers:
                         runs.append(pack_run(queue_id, first, count))
                         about.add_settled(tail, queue_id, first, count)
@@ -112,7 +114,7 @@ class Freeing:
             self._liveness.remove(books.number)
 
     def _cost(self, books: SegmentBooks, leaving: set[int]) -> int:
-        """Octets at most."""
+        """Return how many octets it may cost at most to forward what these books' segment says."""
         number = books.number
         items = sum(
             len(about.settled.get(number, ()))

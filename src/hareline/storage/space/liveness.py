@@ -1,16 +1,16 @@
-"""Which segment holds how many entries that still live, and which records say that others do not.
+"""How many live entries each segment holds, and which records settle its other entries.
 
-Written by ``writing.batch`` with every batch, read by ``space.freeing`` (a segment without living
-entries can go) and ``space.compaction`` (one with few of them can be made to). Everything is
-counted when a batch is built, never for a single message.
+Written by ``writing.batch`` with every batch, read by ``space.freeing`` (a segment without live
+entries is freed) and ``space.compaction`` (one with few of them is emptied). Everything is counted
+when a batch is built, never for a single message.
 
-An entry's *home* is the segment of the record that counts for it. That is where its message was
-written, until a compaction moves the record; positions outside never change, ``Moves`` leads from
+An entry's *home* is the segment of the record that counts for it: where its message was written,
+until a compaction moves the record. Positions that queues hold never change; ``Moves`` leads from
 the old one to the new one.
 
-Invariant: ``live`` of a segment is the sum of what the ledgers have in their ``live`` for it, and
-``settled`` of a segment T has for each other segment S all runs about entries of T in SETTLE
-records that stand in S.
+Invariant: ``live`` of a segment is the sum of what the ledgers have in their ``live`` for it;
+``settled`` of a segment T has, for each other segment S, all runs of entries of T in SETTLE records
+that stand in S.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typing import Final
 from hareline.storage.journal.format.positions import OFFSET_BITS, OFFSET_MASK
 from hareline.storage.recovery.state import RecoveredState
 
-#: Key in ``SegmentBooks.settled`` of runs that no record says: older copies of moved entries.
+#: Key in ``SegmentBooks.settled`` of runs that stand in no record: older copies of moved entries.
 NOWHERE: Final = 0
 
 
 class SegmentBooks:
-    """``end``: where its last batch ends; 0 while it is the tail, which only the writer knows.
+    """One segment. ``end``: where its last batch ends; 0 while it is the tail.
 
-    ``weight_bytes``: octets for each entry, to estimate what living ones take. ``sealed_ms``: when
+    ``weight_bytes``: octets for each entry, to estimate what live ones take. ``sealed_ms``: when
     its last batch was written, as far as it is known. ``returned``: queue id to the offsets that
     its RETURN records name, some of which may be settled or named again elsewhere since.
     """
@@ -52,14 +52,14 @@ class SegmentBooks:
         return self.end // self.total if self.total else 0
 
     def add_settled(self, source: int, queue_id: int, first: int, count: int) -> None:
-        """Of this segment's entries these are settled, says a record in segment ``source``."""
+        """Note that a record in segment ``source`` settles these entries of this segment."""
         runs = self.settled.get(source)
         if runs is None:
             runs = self.settled[source] = array("Q")
         runs.extend((queue_id, first, count))
 
     def add_settled_runs(self, source: int, triples: array[int]) -> None:
-        """As ``add_settled``, for many: queue id, first offset and count of each."""
+        """Note many runs as ``add_settled`` does: queue id, first offset and count of each."""
         runs = self.settled.get(source)
         if runs is None:
             self.settled[source] = triples
@@ -67,7 +67,7 @@ class SegmentBooks:
             runs.extend(triples)
 
     def add_returned(self, queue_id: int, offset: int) -> None:
-        """A RETURN record in this segment names this entry."""
+        """Note that a RETURN record in this segment names this entry."""
         offsets = self.returned.get(queue_id)
         if offsets is None:
             offsets = self.returned[queue_id] = array("Q")
@@ -97,14 +97,14 @@ class Moves:
             self.live[queue_id] = self.live.get(queue_id, 0) + 1
 
     def find(self, offset: int) -> int:
-        """The new position, 0 where this record has not moved."""
+        """Return the new position, 0 if this record has not moved."""
         index = bisect_left(self.offsets, offset)
         if index == len(self.offsets) or self.offsets[index] != offset:
             return 0
         return self.positions[index]
 
     def settle(self, queue_id: int) -> bool:
-        """One entry less; True when nobody can ask any more."""
+        """Count one entry less; True if none is left that has an old position."""
         left = self.live.get(queue_id, 0) - 1
         if left > 0:
             self.live[queue_id] = left
@@ -114,13 +114,13 @@ class Moves:
 
 
 class Liveness:
-    """``segments``: the living ones by number, ascending; the last is the tail.
+    """``segments``: those of the journal by number, ascending; the last is the tail.
 
-    ``sealed_bytes``: octets of all but the tail; ``live_bytes``: an estimate of what is living in
-    them. ``has_dead``: a sealed segment has lost its last entry and awaits being freed.
-    ``emptied``: those of which a compaction has moved what lived. Each still has copies of entries
-    that count elsewhere: it must not outlive what says of those that they are settled, so it is
-    freed before, or with, any other.
+    ``sealed_bytes``: octets of all but the tail; ``live_bytes``: an estimate of what is live in
+    them. ``has_dead``: a sealed segment has lost its last entry and can be freed.
+    ``emptied``: those whose live records a compaction has moved. Each still has copies of entries
+    that count elsewhere: it must not outlive the records that settle those, so it is freed before,
+    or with, any other.
     """
 
     __slots__ = ("emptied", "has_dead", "live_bytes", "moves", "sealed_bytes", "segments")
@@ -134,7 +134,7 @@ class Liveness:
         self.emptied: set[int] = set()
 
     def restore(self, state: RecoveredState) -> None:
-        """Take over what a replay found; nothing was here before."""
+        """Take over what recovery found; nothing was here before."""
         for found in state.segments:
             books = self.begin(found.number, found.size_bytes)
             books.total = found.total
@@ -150,11 +150,11 @@ class Liveness:
 
     @property
     def share(self) -> float:
-        """Of what the sealed segments hold, how much lives; 1.0 for none."""
+        """The share of live octets in the sealed segments; 1.0 if there are none."""
         return self.live_bytes / self.sealed_bytes if self.sealed_bytes else 1.0
 
     def current(self, position: int) -> int:
-        """Where the record that was written at this position stands now."""
+        """Return where the record that was written at this position stands now."""
         while (moves := self.moves.get(position >> OFFSET_BITS)) is not None:
             moved = moves.find(position & OFFSET_MASK)
             if not moved:
@@ -163,12 +163,12 @@ class Liveness:
         return position
 
     def begin(self, number: int, size_bytes: int) -> SegmentBooks:
-        """A new tail."""
+        """Add a new tail."""
         books = self.segments[number] = SegmentBooks(number, size_bytes)
         return books
 
     def seal(self, number: int, end: int, sealed_ms: int) -> None:
-        """This one gets no more batches."""
+        """Note where the tail ends, which gets no more batches."""
         books = self.segments[number]
         books.end = end
         books.sealed_ms = sealed_ms
@@ -178,7 +178,7 @@ class Liveness:
             self.has_dead = True
 
     def take(self, number: int, count: int) -> None:
-        """So many entries of this segment live no more, or have another home."""
+        """Count entries less that are settled, or have another home now."""
         books = self.segments[number]
         books.live -= count
         assert books.live >= 0, books
@@ -188,26 +188,26 @@ class Liveness:
                 self.has_dead = True
 
     def forget_moves(self, position: int, queue_id: int) -> None:
-        """An entry that was written at this position, and has moved, is settled."""
+        """Drop what leads from this position to the new one of a settled entry."""
         while (moves := self.moves.get(position >> OFFSET_BITS)) is not None:
             moved = moves.find(position & OFFSET_MASK)
             if not moved:
                 return
             number = position >> OFFSET_BITS
-            # that of a living segment is still being added to, and tells what has moved
+            # a segment that is still there may get more moves
             if moves.settle(queue_id) and number not in self.segments:
                 del self.moves[number]
             position = moved
 
     def forget_queue(self, queue_id: int) -> None:
-        """Nobody asks for any of its entries."""
+        """Drop the moves of a deleted queue's entries."""
         for number, moves in list(self.moves.items()):
             moves.live.pop(queue_id, None)
             if not moves.live and number not in self.segments:
                 del self.moves[number]
 
     def remove(self, number: int) -> SegmentBooks:
-        """The segment is freed."""
+        """Remove a freed segment; returns its books."""
         books = self.segments.pop(number)
         self.emptied.discard(number)
         self.sealed_bytes -= books.end
@@ -218,5 +218,5 @@ class Liveness:
         return books
 
     def sealed(self) -> list[SegmentBooks]:
-        """All but the tail, ascending."""
+        """Return all but the tail, ascending."""
         return [books for books in self.segments.values() if books.end]

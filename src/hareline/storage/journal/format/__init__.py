@@ -1,4 +1,4 @@
-"""The octets of the journal: what docs/journal-format.md says, as constants and small functions.
+"""The octets of the journal: docs/journal-format.md as constants and small functions.
 
 Everything that reads or writes a journal goes by these modules; they do no I/O. Decoders take the
 payload of a record whose checksum matches, and raise ``MalformedRecord`` where the octets are not a

@@ -1,4 +1,4 @@
-"""What all records have in common: kinds, length and checksum, and the BATCH that groups them.
+"""What all records have in common: kind, length, checksum, and the BATCH around them.
 
 The checksums of a segment begin with a seed of its own, so octets of a file's former life, or of a
 message that contains records, never pass for records of the segment.

@@ -1,4 +1,4 @@
-"""The header of a segment: version, number, seed, and the manifest of the segments before it.
+"""The header of a segment: version, number, seed, and the manifest of those before it.
 
 Read first of all: a segment of a version that this build does not read raises UnsupportedVersion,
 and no other octet of it is looked at. The front, up to the version and its checksum, is the same in

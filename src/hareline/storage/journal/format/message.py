@@ -51,7 +51,9 @@ class Entry(NamedTuple):
 
 
 class MessageRecord(NamedTuple):
-    """A decoded MESSAGE. ``expires_at_ms``, ``history_size``, ``large_id``: 0 without their flag.
+    """A decoded MESSAGE.
+
+    ``expires_at_ms``, ``history_size``, ``large_id``: 0 without their flag.
 
     ``address``: shortstr exchange, shortstr routing key. ``content``: as in ``message.Message``.
     """

@@ -35,9 +35,9 @@ class StoredEntry:
     """A queue entry as far as a store reads it: the base of ``broker.queues.entry.QueueEntry``.
 
     ``offset`` fixes the entry's place in its queue. ``state``, one of ``broker.queues.entry``, is
-    SETTLED once the entry has left, and then it need not be written. ``delivery_count`` is above 0
-    once a delivery came back. ``message.position`` says where its content is stored. Only the queue
-    changes any of these.
+    SETTLED once the entry has left, and then it need not be written. ``delivery_count`` above 0
+    says that the next delivery is a redelivery. The queue sets all three; ``message.position`` is
+    set by the store when the message is written.
 
     A class with slots, not a protocol: a ledger reads these fields for every message.
     """

@@ -271,7 +271,7 @@ class Compactor:
             ledger = self._ledgers.get(queue_id)
             if ledger is None or dead.has(queue_id, entry_offset):
                 continue
-            known, _ = ledger.returns.get(entry_offset, (count, 0))
+            known, _ = ledger.books.returns.get(entry_offset, (count, 0))
             kept = flags & ~WAS_DELIVERED if is_void else flags
             listed.append(ENTRY.pack(queue_id, entry_offset, min(known, DELIVERY_COUNT_MAX), kept))
             keys.append((queue_id, entry_offset))
@@ -288,15 +288,9 @@ class Compactor:
         """Note that a record stands in the batch being built, at this position."""
         liveness = self._liveness
         source = self.source
-        count = len(record.entries)
         for queue_id, offset in record.entries:
-            ledger = self._ledgers[queue_id]
-            ledger.leave(source, 1)
-            ledger.live[tail.number] = ledger.live.get(tail.number, 0) + 1
-            ledger.returns.pop(offset, None)
-        liveness.take(source, count)
-        tail.live += count
-        tail.total += count
+            self._ledgers[queue_id].books.move(offset, source, tail)
+        tail.total += len(record.entries)
         liveness.moves[source].add(
             record.offset, position, [queue_id for queue_id, _ in record.entries]
         )

@@ -104,11 +104,10 @@ class Freeing:
                 if ledger is None:
                     continue
                 for offset in offsets:
-                    count, number = ledger.returns.get(offset, (0, 0))
+                    count, number = ledger.books.returns.get(offset, (0, 0))
                     if number == books.number:
                         returns.append(pack_returned(queue_id, offset, count))
-                        ledger.returns[offset] = (count, tail)
-                        tail_books.add_returned(queue_id, offset)
+                        ledger.books.note_return(offset, count, tail_books)
         self.forwarded_bytes += len(runs) * RUN.size + len(returns) * RETURNED.size - before
         for books in freed:
             self._liveness.remove(books.number)

@@ -8,9 +8,9 @@ An entry's *home* is the segment of the record that counts for it: where its mes
 until a compaction moves the record. Positions that queues hold never change; ``Moves`` leads from
 the old one to the new one.
 
-Invariant: ``live`` of a segment is the sum of what the ledgers have in their ``live`` for it;
-``settled`` of a segment T has, for each other segment S, all runs of entries of T in SETTLE records
-that stand in S.
+Invariant: ``live`` of a segment is the sum of what all ``QueueBooks`` have in ``live`` for it, and
+``settled`` of a segment T has for each other segment S all runs about entries of T in SETTLE
+records that stand in S.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A batch is recovered whole or not at all, so whatever is done in one callback is atomic without
 further work. For more than that, each batch that has entries of an unfinished transaction names
 them in a PART record, and the batch that has the last of them says COMMIT: without it a start drops
-them all. Settlements take little room, so they are held here until the end.                  [hot]
+them all. Settlements take little room, so they are held here until the end.                   [hot]
 
 Invariant: while a transaction is unfinished no compaction begins, so PART records stand in the
 segments of the entries that they name, and the segments of held runs stay what they are.
@@ -12,13 +12,10 @@ segments of the entries that they name, and the segments of held runs stay what 
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
 
 from hareline.storage.interface import StoredEntry, StoreTransaction
 from hareline.storage.journal.format.records import RUN
-
-if TYPE_CHECKING:
-    from hareline.storage.writing.ledger import DurableLedger, Gathered
+from hareline.storage.writing.ledger import DurableLedger, Gathered
 
 Run = tuple[int, int, int]  # queue id, first offset, count
 
@@ -26,8 +23,9 @@ Run = tuple[int, int, int]  # queue id, first offset, count
 class HeldRuns:
     """Settled entries of one queue whose home is one segment, as they will be written.
 
-    There may be as many runs as entries, so all that can be is done while the transaction gathers
-    them: ``triples`` has queue id, first offset and count of each, ``packed`` the same as octets.
+    There may be as many runs as entries, so the work is done while the transaction gathers them:
+    ``triples`` has queue id, first offset and count of each, ``packed`` the same as octets.
+    ``count``: of the entries.
     """
 
     __slots__ = ("count", "home", "ledger", "packed", "triples")
@@ -51,6 +49,34 @@ class HeldRuns:
         return [(first, first + count) for first, count in zip(firsts, counts, strict=True)]
 
 
+class Transactions:
+    """The transactions of a store of which something is still to be written.
+
+    ``unwritten``: by number, those that are unfinished, or whose COMMIT is not written. ``held``:
+    what finished ones have settled, for the next batch.
+    """
+
+    __slots__ = ("_count", "gathered", "held", "unwritten")
+
+    def __init__(self, gathered: Gathered) -> None:
+        self.gathered = gathered
+        self._count = 0
+        self.unwritten: dict[int, DurableTransaction] = {}
+        self.held: list[HeldRuns] = []
+
+    def begin(self) -> DurableTransaction:
+        """A new one, with the next number."""
+        self._count += 1
+        transaction = DurableTransaction(self._count, self)
+        self.unwritten[transaction.number] = transaction
+        return transaction
+
+    @property
+    def is_commit_due(self) -> bool:
+        """Whether there is something to write of finished transactions, though of no ledger."""
+        return bool(self.held) or any(one.is_finished for one in self.unwritten.values())
+
+
 class DurableTransaction(StoreTransaction):
     """``parts``: entries that it has added and that no PART record names yet.
 
@@ -63,15 +89,17 @@ class DurableTransaction(StoreTransaction):
         "_kept",
         "_marks",
         "_moved",
+        "_transactions",
         "is_divided",
         "is_finished",
         "number",
         "parts",
     )
 
-    def __init__(self, number: int, gathered: Gathered) -> None:
+    def __init__(self, number: int, transactions: Transactions) -> None:
         self.number = number
-        self._gathered = gathered
+        self._transactions = transactions
+        self._gathered = transactions.gathered
         self._marks: dict[DurableLedger, tuple[int, int, int]] = {}
         self._held: dict[tuple[DurableLedger, int], HeldRuns] = {}
         self._moved: list[tuple[DurableLedger, list[tuple[int, int]]]] = []
@@ -81,13 +109,13 @@ class DurableTransaction(StoreTransaction):
         self.is_finished = False
 
     def enter(self) -> None:
-        self._gathered.entered = self
+        self._gathered.keep_unwritten = self._keep
         for ledger in self._gathered.ledgers:
             ledger.close_run()
             self._marks[ledger] = (len(ledger.added), len(ledger.runs), len(ledger.moved_runs))
 
     def leave(self) -> None:
-        self._gathered.entered = None
+        self._gathered.keep_unwritten = None
         marks, self._marks = self._marks, {}
         for ledger in self._gathered.ledgers:
             added, runs, moved_runs = marks.get(ledger, (0, 0, 0))
@@ -102,7 +130,7 @@ class DurableTransaction(StoreTransaction):
                 del ledger.moved_runs[moved_runs:]
 
     def _hold(self, ledger: DurableLedger, runs: list[tuple[int, int, int]]) -> None:
-        """Keep these until the end; those that adjoin are made one."""
+        """Keep these runs until the end; adjacent ones become one."""
         runs.sort()
         home, first, end = runs[0]
         for next_home, next_first, next_end in runs[1:]:
@@ -119,8 +147,8 @@ class DurableTransaction(StoreTransaction):
             held = self._held[ledger, home] = HeldRuns(ledger, home)
         return held
 
-    def keep(self, ledger: DurableLedger, entry: StoredEntry) -> None:
-        """This entry was settled before it was written, and is to be written all the same.
+    def _keep(self, ledger: DurableLedger, entry: StoredEntry) -> None:
+        """This entry is settled before it is written, and is to be written all the same.
 
         A crash that undoes the transaction must bring it back.
         """
@@ -132,18 +160,18 @@ class DurableTransaction(StoreTransaction):
         for ledger, entry in self._kept:
             ledger.release_hold(entry)
         self._kept = []
-        self._gathered.held += self._held.values()
+        self._transactions.held += self._held.values()
         self._held = {}
         for ledger, moved_runs in self._moved:
             ledger.take_runs([], moved_runs)
         self._moved = []
         if not self.is_divided:  # all of it is in the batch that gathers now
-            self._gathered.transactions.pop(self.number, None)
+            self._transactions.unwritten.pop(self.number, None)
         self._gathered.store.ask_for_turn()
 
 
 def _runs_of(queue_id: int, entries: list[StoredEntry]) -> list[Run]:
-    """What was added one after the other, as runs of offsets; mostly that is one."""
+    """Entries in the order in which they were added, as runs of offsets; mostly that is one."""
     first, last = entries[0].offset, entries[-1].offset
     if last - first + 1 == len(entries):
         return [(queue_id, first, len(entries))]

@@ -43,7 +43,7 @@ from hareline.storage.space.compaction import Compactor
 from hareline.storage.space.freeing import Freeing
 from hareline.storage.space.liveness import Liveness
 from hareline.storage.writing.batch import BatchBuilder
-from hareline.storage.writing.divided import DurableTransaction
+from hareline.storage.writing.divided import DurableTransaction, Transactions
 from hareline.storage.writing.ledger import DurableLedger, Gathered
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class DurableStore(MessageStore):
         "_spool",
         "_sync_interval_s",
         "_syncer",
-        "_transaction_count",
+        "_transactions",
         "_wait_count",
         "_waiters",
         "_writer",
@@ -166,6 +166,7 @@ class DurableStore(MessageStore):
         self._retention = Retention(files, directory, retention_age_s, retention_bytes)
         self._gathered = Gathered(self, self._liveness, bodies)
         self._ledgers = self._gathered.by_id
+        self._transactions = Transactions(self._gathered)
         self._freeing = Freeing(self._liveness, self._ledgers, segment_bytes // 2)
         self._compactor = Compactor(
             files, directory, syncer, self._liveness, self._ledgers, self._on_chunk, report
@@ -173,7 +174,7 @@ class DurableStore(MessageStore):
         self._builder = BatchBuilder(
             self._writer,
             self._gathered,
-            self._ledgers,
+            self._transactions,
             self._freeing,
             self._compactor,
             keeps_settled=self._retention.is_on,
@@ -182,7 +183,6 @@ class DurableStore(MessageStore):
         self._freed: list[Freed] = []  # by the batch that is being written
         self._waiters: list[tuple[int, int, Callable[[], None]]] = []
         self._wait_count = 0
-        self._transaction_count = 0
         self._gathered_bytes = 0
         self._has_started = False
         self._is_closing = False
@@ -259,7 +259,7 @@ class DurableStore(MessageStore):
     def write_pending(self) -> bool:
         if self._writing is not None:
             if self._gathered.ledgers:
-                self._count_gathered()
+                self._gathered_bytes += self._gathered.count_new_bytes()
             return self.is_behind
         if self._waiters and (self._waiters[0][0] <= self.durable_ticket or self.failure):
             self._tell_waiters()
@@ -295,10 +295,7 @@ class DurableStore(MessageStore):
         self.ask_for_turn()
 
     def begin_transaction(self) -> DurableTransaction:
-        self._transaction_count += 1
-        transaction = DurableTransaction(self._transaction_count, self._gathered)
-        self._gathered.transactions[transaction.number] = transaction
-        return transaction
+        return self._transactions.begin()
 
     @property
     def is_behind(self) -> bool:
@@ -349,14 +346,8 @@ class DurableStore(MessageStore):
         return (
             compactor.is_due
             or (self._liveness.has_dead and not compactor.is_active)
-            or self._gathered.is_commit_due
+            or self._transactions.is_commit_due
         )
-
-    def _count_gathered(self) -> None:
-        for ledger in self._gathered.ledgers:
-            new = ledger.added[ledger.counted :] if ledger.counted else ledger.added
-            self._gathered_bytes += sum([len(entry.message.content) for entry in new])
-            ledger.counted = len(ledger.added)
 
     def _write(self, *, is_first: bool = False, is_last: bool = False) -> None:
         """Hand over what has gathered; if that comes to nothing, it is as durable as can be."""
@@ -415,7 +406,7 @@ class DurableStore(MessageStore):
     def _after_batch(self) -> None:
         """The disk is idle: tell who waited, and see to the next batch."""
         self._tell_waiters()
-        if not (self._is_closing or self._gathered.transactions):
+        if not (self._is_closing or self._transactions.unwritten):
             self._compactor.consider(has_room=not self._is_disk_full)
         if self._gathered.ledgers or self._waiters or self._has_upkeep:
             self._next_batch()
@@ -523,9 +514,6 @@ class DurableStore(MessageStore):
         self._tell_waiters()
 
     def _drop_gathered(self) -> None:
-        ledgers, self._gathered.ledgers = self._gathered.ledgers, []
-        for ledger in ledgers:
-            ledger.is_gathered = False
-            ledger.clear()
-        self._gathered.held = []
+        self._gathered.clear()
+        self._transactions.held = []
         self._gathered_bytes = 0

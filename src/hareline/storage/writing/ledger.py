@@ -1,7 +1,7 @@
 """One durable queue's part of the durable store: what has happened to its entries.
 
-The queue calls in here for every entry; nothing is encoded until ``writing.batch`` collects what
-has gathered. Acks of consecutive deliveries are one run, extended by one addition each.       [hot]
+The queue calls in here for every entry; nothing is encoded until ``writing.batch`` takes what has
+gathered. Acks of consecutive deliveries are one run, extended by one addition each.           [hot]
 
 Invariant: what is gathered here is in the batch whose ticket is the store's at the time of the
 call; a ledger with anything gathered stands in ``Gathered.ledgers``.
@@ -9,50 +9,43 @@ call; a ledger with anything gathered stands in ``Gathered.ledgers``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hareline.storage.interface import SPOOLED, MessageStore, QueueLedger, StoredEntry
 from hareline.storage.journal.format.positions import OFFSET_BITS
 from hareline.storage.recovery.state import RecoveredQueue
 from hareline.storage.space.liveness import Liveness
+from hareline.storage.writing.books import QueueBooks
 
 if TYPE_CHECKING:
     from hareline.storage.contents.large import LargeBodies
-    from hareline.storage.writing.divided import DurableTransaction, HeldRuns
 
 SETTLED: Final = 2  # broker.queues.entry.SETTLED
 ACQUIRED: Final = 1  # broker.queues.entry.ACQUIRED
 
-#: How far a COVER goes beyond what it is needed for. What lies below it is redelivered after a
-#: crash though nobody may have had it, so a queue begins with little; one that is drained quickly
-#: gets more, and its deliveries hardly ever wait for a cover: half-way the next one is written.
+#: How far a COVER goes beyond what it is needed for. Entries below it are redelivered after a crash
+#: even if no consumer had them, so a queue begins with little; one that is drained quickly gets
+#: more, and its deliveries hardly ever wait for a COVER: half-way the next one is written.
 COVER_AHEAD_MIN: Final = 32
 COVER_AHEAD_MAX: Final = 4096
-_QUICK_TICKETS: Final = 16  # a cover that was used up within so many batches was too small
+_QUICK_TICKETS: Final = 16  # a COVER that was used up within so many batches was too small
 
 _NO_SEGMENT: Final = -2  # not one of any position, TRANSIENT and UNWRITTEN included
 _NO_OFFSET: Final = -1
 
+#: (ledger, entry): a transaction wants this unwritten entry written, though it is settled
+KeepUnwritten = Callable[["DurableLedger", StoredEntry], None]
+
 
 class Gathered:
-    """The ledgers that have something for the next batch, and what they ask the store.
+    """The ledgers that have something for the next batch, and what they need of the store.
 
-    ``by_id``: every ledger that is not forgotten. ``transactions``: by number, those of which
-    something is still to be written, COMMIT at last. ``entered``: the one whose work is being done.
-    ``held``: what those have settled that are finished.
+    ``by_id``: every ledger that is not forgotten. ``keep_unwritten``: set while the work of a
+    transaction is done, which has to be told of entries that settle before they are written.
     """
 
-    __slots__ = (
-        "bodies",
-        "by_id",
-        "entered",
-        "held",
-        "ledgers",
-        "liveness",
-        "store",
-        "transactions",
-    )
+    __slots__ = ("bodies", "by_id", "keep_unwritten", "ledgers", "liveness", "store")
 
     def __init__(
         self, store: MessageStore, liveness: Liveness, bodies: LargeBodies | None = None
@@ -62,57 +55,65 @@ class Gathered:
         self.bodies = bodies
         self.ledgers: list[DurableLedger] = []
         self.by_id: dict[int, DurableLedger] = {}
-        self.transactions: dict[int, DurableTransaction] = {}
-        self.entered: DurableTransaction | None = None
-        self.held: list[HeldRuns] = []
+        self.keep_unwritten: KeepUnwritten | None = None
 
-    @property
-    def is_commit_due(self) -> bool:
-        """Whether there is something to write of finished transactions, though of no ledger."""
-        return bool(self.held) or any(one.is_finished for one in self.transactions.values())
+    def count_new_bytes(self) -> int:
+        """Octets of the contents that were added since this was last called."""
+        size = 0
+        for ledger in self.ledgers:
+            new = ledger.added[ledger.counted :] if ledger.counted else ledger.added
+            size += sum([len(entry.message.content) for entry in new])
+            ledger.counted = len(ledger.added)
+        return size
+
+    def clear(self) -> None:
+        """Forget what has gathered in all ledgers."""
+        ledgers, self.ledgers = self.ledgers, []
+        for ledger in ledgers:
+            ledger.is_gathered = False
+            ledger.clear()
 
 
 class DurableLedger(QueueLedger):
-    """``next_offset``: above every offset that was written. ``cover``: offsets below it may have
-    been delivered, says a COVER that is written or gathered.
+    """What has happened to the entries of one queue since the last batch, and what is known of it.
 
-    ``live``: segment number to the number of entries. ``returns``: offset to (delivery count,
-    segment where the RETURN record stands). ``large``: offset to the id of a large body.
+    ``books``: what the journal has of the queue. ``next_offset``: above every offset that was
+    written. ``written_as_new_end``: above every offset that was written as never delivered; a
+    delivery of one of these has to be covered. ``redelivery_watermark``: entries below it may have
+    been delivered, says a COVER record that is written or gathered; after a crash they come back as
+    redelivered.
 
-    Gathered for the next batch: ``added``, ``counted`` of which are known to how much waits,
-    ``runs`` (segment, first, end), ``moved_runs`` (position, offset) of settled entries whose
-    record was moved, ``returned``, ``is_cover_due``.
+    Gathered for the next batch: ``added``, ``counted`` of which are in the store's count of what
+    waits, ``runs`` (segment, first, end), ``moved_runs`` (position, offset) of settled entries
+    whose record was moved, ``returned``, ``is_cover_due``.
 
-    ``delivered_unwritten``: above every offset that was written as one that nobody has had.
-    ``leaving``: of settled entries that are to be written all the same, as their dead letters are
+    ``leaving``: offsets of settled entries that are written all the same, as their dead letters are
     still to come.
     """
 
     __slots__ = (
         "_ahead",
-        "_cover_before",
-        "_cover_ticket",
+        "_durable_watermark",
         "_gathered",
         "_run_end",
         "_run_first",
         "_run_segment",
+        "_watermark_ticket",
         "added",
+        "books",
         "counted",
-        "cover",
-        "delivered_unwritten",
         "is_cover_due",
         "is_forgotten",
         "is_gathered",
-        "large",
         "leaving",
-        "live",
         "moved_runs",
         "name",
         "next_offset",
         "queue_id",
+        "redelivery_watermark",
         "returned",
-        "returns",
         "runs",
+        "written_as_new_end",
     )
 
     def __init__(self, queue_id: int, name: str, gathered: Gathered) -> None:
@@ -120,6 +121,7 @@ class DurableLedger(QueueLedger):
         self.queue_id = queue_id
         self.name = name
         self._gathered = gathered
+        self.books = QueueBooks(queue_id, gathered.liveness)
         self.added: list[StoredEntry] = []
         self.counted = 0
         self.runs: list[tuple[int, int, int]] = []
@@ -131,16 +133,13 @@ class DurableLedger(QueueLedger):
         self.is_gathered = False
         self.is_forgotten = False
         self.next_offset = 0
-        self.live: dict[int, int] = {}
-        self.returns: dict[int, tuple[int, int]] = {}
-        self.large: dict[int, int] = {}
         self.leaving: set[int] = set()
-        self.delivered_unwritten = 0
-        self.cover = 0
+        self.written_as_new_end = 0
+        self.redelivery_watermark = 0
         self.is_cover_due = False
         self._ahead = COVER_AHEAD_MIN
-        self._cover_before = 0  # the cover that is durable
-        self._cover_ticket = 0  # when ``cover`` is
+        self._durable_watermark = 0  # the last one that is durable
+        self._watermark_ticket = 0  # when ``redelivery_watermark`` is durable
 
     def add(self, entry: StoredEntry) -> None:
         if self.is_gathered or self._gather():
@@ -153,8 +152,8 @@ class DurableLedger(QueueLedger):
             self._run_end = offset + 1
         elif 0 < position < SPOOLED:
             self._begin_run(offset, position)
-        elif position < 0 and self._gathered.entered is not None:
-            self._gathered.entered.keep(self, entry)
+        elif position < 0 and self._gathered.keep_unwritten is not None:
+            self._gathered.keep_unwritten(self, entry)
 
     def hold_for_dead_letter(self, entry: StoredEntry) -> None:
         if entry.message.position < 0 and not self.is_forgotten:
@@ -188,15 +187,15 @@ class DurableLedger(QueueLedger):
                 self._begin_run(offset, position)
 
     def on_acquired(self, entries: Sequence[StoredEntry]) -> None:
-        if self.delivered_unwritten <= self._cover_before:
+        if self.written_as_new_end <= self._durable_watermark:
             return
         highest = _NO_OFFSET
         for entry in entries:
             # what is not written yet will be written as delivered
             if entry.offset > highest and 0 < entry.message.position < SPOOLED:
                 highest = entry.offset
-        if highest >= self._cover_before - self._ahead // 2:
-            self._cover(highest, len(entries))
+        if highest >= self._durable_watermark - self._ahead // 2:
+            self._raise_watermark(highest, len(entries))
 
     def on_released(self, entries: Sequence[StoredEntry]) -> None:
         if self.is_forgotten:
@@ -213,30 +212,23 @@ class DurableLedger(QueueLedger):
         self.clear()
         self.leaving.clear()
         self._gathered.by_id.pop(self.queue_id, None)
-        liveness = self._gathered.liveness
-        for number, count in self.live.items():
-            liveness.take(number, count)
-        self.live = {}
-        self.returns = {}
-        liveness.forget_queue(self.queue_id)
-        if self.large and self._gathered.bodies is not None:
-            for large_id in self.large.values():
+        released = self.books.clear()
+        self._gathered.liveness.forget_queue(self.queue_id)
+        if self._gathered.bodies is not None:
+            for large_id in released:
                 self._gathered.bodies.release(large_id)
-        self.large = {}
         self._gathered.store.ask_for_turn()  # there may be segments to free
 
     def restore(self, found: RecoveredQueue) -> None:
-        """Take over what a replay found, before anything else happens here."""
-        self.next_offset = self.delivered_unwritten = found.next_offset
-        self.live = found.live
-        self.returns = found.returns
-        self.large = found.large
+        """Take over what recovery found, before anything else happens here."""
+        self.next_offset = self.written_as_new_end = found.next_offset
+        self.books.restore(found)
         self.take_runs(found.undone, [])
 
     # ---------------------------------------------------------------- for the batch
 
     def close_run(self) -> None:
-        """Put the run that is being extended to the others."""
+        """Add the run that is being extended to ``runs``."""
         if self._run_segment != _NO_SEGMENT:
             self.runs.append((self._run_segment, self._run_first, self._run_end))
             self._run_segment = _NO_SEGMENT
@@ -249,15 +241,6 @@ class DurableLedger(QueueLedger):
         if (runs or moved_runs) and (self.is_gathered or self._gather()):
             self.runs += runs
             self.moved_runs += moved_runs
-
-    def leave(self, number: int, count: int) -> None:
-        """So many of its entries have their home in this segment no more."""
-        left = self.live[number] - count
-        assert left >= 0, f"{self!r} has {left} entries in segment {number}"
-        if left:
-            self.live[number] = left
-        else:
-            del self.live[number]
 
     def clear(self) -> None:
         """Forget what has gathered."""
@@ -273,7 +256,7 @@ class DurableLedger(QueueLedger):
     # ---------------------------------------------------------------- below
 
     def _gather(self) -> bool:
-        """There is something for the next batch; False if this ledger is closed for good."""
+        """Note that there is something for the next batch; False if the queue is deleted."""
         if self.is_forgotten:
             return False
         self.is_gathered = True
@@ -287,32 +270,33 @@ class DurableLedger(QueueLedger):
             return
         self.close_run()
         number = position >> OFFSET_BITS
-        if number in self._gathered.liveness.moves:  # each its own way
+        if number in self._gathered.liveness.moves:  # its records went to different places
             self.moved_runs.append((position, offset))
             return
         self._run_segment = number
         self._run_first = offset
         self._run_end = offset + 1
 
-    def _cover(self, highest: int, count: int) -> None:
+    def _raise_watermark(self, highest: int, count: int) -> None:
         """``count`` entries up to ``highest`` are delivered though they were written as new."""
         store = self._gathered.store
         if store.failure or self.is_forgotten:
             return
-        is_settled = self._cover_ticket <= store.durable_ticket
-        if is_settled:
-            self._cover_before = self.cover
-        if highest >= self.cover or (is_settled and highest >= self.cover - self._ahead // 2):
-            is_quick = store.ticket - self._cover_ticket <= _QUICK_TICKETS
+        is_durable = self._watermark_ticket <= store.durable_ticket
+        watermark = self.redelivery_watermark
+        if is_durable:
+            self._durable_watermark = watermark
+        if highest >= watermark or (is_durable and highest >= watermark - self._ahead // 2):
+            is_quick = store.ticket - self._watermark_ticket <= _QUICK_TICKETS
             ahead = max(self._ahead * 2, count * 2) if is_quick else self._ahead // 2
             self._ahead = min(max(ahead, COVER_AHEAD_MIN), COVER_AHEAD_MAX)
-            self.cover = highest + 1 + self._ahead
-            self._cover_ticket = store.ticket
+            self.redelivery_watermark = highest + 1 + self._ahead
+            self._watermark_ticket = store.ticket
             self.is_cover_due = True
             if not self.is_gathered:
                 self._gather()
-        if highest >= self._cover_before:
-            self.deliver_ticket = self._cover_ticket
+        if highest >= self._durable_watermark:
+            self.deliver_ticket = self._watermark_ticket
 
     def __repr__(self) -> str:
         return f"<Ledger of {self.name!r} ({self.queue_id})>"

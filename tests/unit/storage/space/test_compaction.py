@@ -57,11 +57,11 @@ def test_one_old_entry_does_not_pin_the_journal() -> None:
 def test_a_moved_entry_keeps_its_position_and_can_be_settled_by_it() -> None:
     stand, entry = pinned()
     before = entry.message.position
-    assert segment_of(entry) not in stand.queue(1).live
+    assert segment_of(entry) not in stand.queue(1).books.live
     stand.settle(1, [entry])
     stand.turn()
     assert entry.message.position == before
-    assert stand.queue(1).live == {}
+    assert stand.queue(1).books.live == {}
     stand.crash()
     assert stand.reopen().bodies(1) == []
 
@@ -73,7 +73,7 @@ def test_pages_of_moved_entries_are_settled_by_their_old_positions() -> None:
     rest = fill(stand, 200)
     stand.settle(1, rest)
     stand.turn()
-    assert segment_of(old[0]) not in stand.queue(1).live
+    assert segment_of(old[0]) not in stand.queue(1).books.live
     positions = [entry.message.position for entry in old]
     stand.queue(1).settle_paged(range(5), positions[:5])
     stand.turn()
@@ -159,7 +159,7 @@ def test_moved_entries_keep_their_counts_and_their_flags() -> None:
         (1, 0),
         (0, 0),
     ]
-    assert stand.queue(1).returns == {}
+    assert stand.queue(1).books.returns == {}
     stand.store.close()
     assert stand.reopen().counts(1) == [0, 1, 0]
 
@@ -205,7 +205,7 @@ def test_a_segment_is_read_in_pieces() -> None:
             stand.turn()
             stand.settle(1, rest)
             stand.turn()
-    assert segment_of(old[0]) not in stand.queue(1).live
+    assert segment_of(old[0]) not in stand.queue(1).books.live
     stand.crash()
     assert [len(body) for body in stand.reopen().bodies(1)] == [4, 3 * CHUNK_BYTES // 2, 4]
 
@@ -287,8 +287,8 @@ def test_an_emptied_segment_does_not_outlive_what_says_that_its_entries_are_sett
     source = segment_of(entry)
     stand.settle(1, fill(stand, 120))
     stand.turn()
-    assert source not in stand.queue(2).live
-    home = max(stand.queue(2).live)
+    assert source not in stand.queue(2).books.live
+    home = max(stand.queue(2).books.live)
     stand.settle(1, fill(stand, 40))
     stand.turn()
     stand.settle(2, [entry])

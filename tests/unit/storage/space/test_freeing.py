@@ -134,7 +134,7 @@ def test_a_segment_that_says_too_much_waits_for_those_of_which_it_speaks() -> No
     stand.settle(2, middle)
     stand.turn()
     assert 2 in segments(stand)
-    assert not any(2 in stand.queue(queue_id).live for queue_id in (1, 2))
+    assert not any(2 in stand.queue(queue_id).books.live for queue_id in (1, 2))
     stand.freeing().forward_limit_bytes = 4096
     stand.settle(2, fill(stand, 2, 1))
     stand.turn()

@@ -159,13 +159,13 @@ def test_what_came_back_and_is_settled_is_forgotten() -> None:
     stand.acquire(1, entries)
     stand.release(1, entries)
     stand.turn()
-    assert stand.queue(1).returns
+    assert stand.queue(1).books.returns
     transaction = stand.store.begin_transaction()
     with share(transaction, stand):
         stand.settle(1, entries[::2])
     transaction.finish()
     stand.settle_down()
-    assert list(stand.queue(1).returns) == [1, 3]
+    assert list(stand.queue(1).books.returns) == [1, 3]
     assert after_crash(stand).counts(1) == [1, 1]
 
 
@@ -205,7 +205,7 @@ def test_what_was_added_and_settled_leaves_nothing_alive() -> None:
         stand.settle(1, entries)
     transaction.finish()
     stand.settle_down()
-    assert stand.queue(1).live == {}
+    assert stand.queue(1).books.live == {}
     assert after_crash(stand).bodies(1) == []
 
 
@@ -346,7 +346,7 @@ def test_what_was_undone_is_settled_by_the_next_start_and_frees_its_segments() -
     again = after_crash(stand)
     again.turn()
     assert numbers(again) == [again.state.next_segment]
-    assert again.queue(1).live == {}
+    assert again.queue(1).books.live == {}
     for _ in range(2):
         stand = after_crash(again)
         assert stand.bodies(1) == []

@@ -11,17 +11,20 @@ import pytest
 from hareline.errors import StoreError
 from hareline.message import TRANSIENT
 from hareline.storage.journal.format.frame import CLEAN, FREE, MESSAGE
-from hareline.storage.journal.format.message import decode_message
-from hareline.storage.journal.format.positions import OFFSET_BITS
 from hareline.storage.journal.syncer import InlineSyncer, ThreadSyncer, Work
 from hareline.storage.recovery.state import RecoveredState
 from hareline.storage.writing.batch import BatchBuilder
 from hareline.storage.writing.durable import BEHIND_BYTES, DurableStore
-from hareline.storage.writing.ledger import SETTLED
 from tests.crash.forgetful_files import ForgetfulFiles, Operation
 from tests.support.messages import make_message
-from tests.support.segments import Listener, read_all
-from tests.support.store_stand import JOURNAL, SPOOL, FakeEntry, Reopened, StoreStand, persistent
+from tests.support.store_stand import (
+    JOURNAL,
+    SPOOL,
+    FakeEntry,
+    Reopened,
+    StoreStand,
+    persistent,
+)
 
 
 def is_of_journal(operation: Operation) -> bool:
@@ -155,126 +158,6 @@ class TestLingering:
         stand.crash()
         again = stand.reopen()
         assert again.counts(1) == [1, 1]  # and as delivered before
-
-
-def test_what_has_left_is_written_as_long_as_its_dead_letter_waits() -> None:
-    stand = StoreStand()
-    leaving, gone, other = stand.entries(1, 3)
-    ledger = stand.queue(1)
-    for entry in (leaving, gone):
-        entry.state = SETTLED
-    ledger.hold_for_dead_letter(leaving)
-    ledger.settle(gone)
-    stand.turn()  # its publisher may be told of it now
-    assert leaving.message.position > 0
-    stand.crash()
-    again = stand.reopen()
-    assert sorted(again.found[1]) == [leaving.offset, other.offset]
-
-
-def test_what_has_left_counts_as_delivered_after_a_crash() -> None:
-    stand = StoreStand()
-    (leaving,) = stand.entries(1, 1)
-    leaving.state = SETTLED
-    stand.queue(1).hold_for_dead_letter(leaving)
-    stand.turn()
-    stand.crash()
-    assert stand.reopen().counts(1) == [1]
-
-
-def test_a_message_of_several_queues_is_whole_in_a_batch_that_is_full(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("hareline.storage.writing.batch.BATCH_BYTES", 300)
-    stand = StoreStand(is_automatic=False)
-    messages = [persistent(bytes(200)) for _ in range(4)]
-    entries = [[stand.entry(queue_id, message) for message in messages] for queue_id in (1, 2)]
-    early = entries[1].pop(0)
-    stand.settle(2, [early])  # before it is written
-    stand.store.write_pending()  # the first messages, and not all
-    written = [message for message in messages if message.position > 0]
-    assert 0 < len(written) < len(messages)
-    for queue_id, of_queue in zip((1, 2), entries, strict=True):
-        stand.settle(queue_id, [entry for entry in of_queue if entry.message in written])
-    stand.settle_down()
-    assert stand.failures == []
-    stand.crash()
-    again = stand.reopen()
-    expected = [entry.offset for entry in entries[0] if entry.message not in written]
-    assert list(again.found[1]) == list(again.found[2]) == expected
-
-
-def test_what_has_left_is_gone_with_its_dead_letter() -> None:
-    stand = StoreStand()
-    early, late, other = stand.entries(1, 3)
-    ledger = stand.queue(1)
-    for entry in (early, late):
-        entry.state = SETTLED
-        ledger.hold_for_dead_letter(entry)
-    ledger.release_hold(early)  # before it was ever written
-    stand.turn()
-    ledger.release_hold(late)
-    stand.turn()
-    stand.crash()
-    assert list(stand.reopen().found[1]) == [other.offset]
-    assert early.message.position < 0
-
-
-def test_a_batch_is_all_or_nothing() -> None:
-    stand = StoreStand(is_automatic=False)
-    stand.entry(1)
-    stand.entry(2)
-    stand.store.write_pending()
-    stand.forgetful.fail_next("sync", errno.EIO)
-    stand.syncer.step()
-    stand.crash()
-    again = stand.reopen()
-    assert (again.bodies(1), again.bodies(2)) == ([], [])
-
-
-def test_a_message_in_ten_queues_is_stored_once() -> None:
-    stand = StoreStand()
-    message = persistent(bytes(500))
-    queue_ids = range(1, 11)
-    entries = [stand.entry(queue_id, message) for queue_id in queue_ids]
-    stand.entry(1, persistent(b"between"))
-    stand.turn()
-    records = [decode_message(payload) for payload in stand.kinds(MESSAGE)]
-    assert [len(record.entries) for record in records] == [10, 1]
-    assert len({entry.message.position for entry in entries}) == 1
-    stand.settle(3, [entries[2]])
-    stand.turn()
-    stand.crash()
-    again = stand.reopen(queue_ids=queue_ids)
-    assert [len(again.found[queue_id]) for queue_id in queue_ids] == [2, 1, 0, *[1] * 7]
-
-
-def test_a_message_that_is_written_already_is_written_again_for_a_queue_that_gets_it_later() -> (
-    None
-):
-    stand = StoreStand()
-    first = stand.entry(1, persistent(b"twice"))
-    stand.turn()
-    second = stand.entry(2, first.message)
-    stand.turn()
-    assert second.message is not first.message
-    assert second.message.position > first.message.position > 0
-    stand.settle(1, [first])
-    stand.turn()
-    stand.crash()
-    assert stand.reopen().bodies(2) == [b"twice"]
-
-
-def test_a_settled_entry_does_not_keep_its_message_out_of_other_queues() -> None:
-    stand = StoreStand()
-    message = persistent(b"fan-out")
-    gone, kept = stand.entry(1, message), stand.entry(2, message)
-    stand.settle(1, [gone])
-    stand.turn()
-    assert kept.message.position > 0
-    stand.crash()
-    again = stand.reopen()
-    assert (again.bodies(1), again.bodies(2)) == ([], [b"fan-out"])
 
 
 # ------------------------------------------------------------------ who waits
@@ -478,31 +361,6 @@ def test_after_a_failure_what_is_durable_can_still_be_read() -> None:
     assert stand.reopen().bodies(1) == [b"kept"]
 
 
-def test_no_room_for_a_spare_is_an_alarm_and_goes_with_the_room() -> None:
-    stand = StoreStand(segment_bytes=4096)
-    files = stand.forgetful
-
-    def no_allocation(operation: Operation) -> int | None:
-        return errno.ENOSPC if operation.name == "allocate" else None
-
-    entries = stand.entries(1, 20, bytes(100))
-    stand.turn()
-    files.fail_when(no_allocation)
-    entries += stand.entries(1, 20, bytes(100))
-    stand.turn()
-    assert stand.alarms == [True]
-    assert stand.store.durable_ticket == stand.store.ticket - 1  # it still fits
-    assert not stand.store.refusal
-    stand.settle(1, entries)
-    stand.turn()
-    assert stand.store.freed_segments  # what was freed is the spare now
-    assert stand.alarms == [True, False]
-    assert stand.reports  # once, in words
-    files.heal()
-    stand.crash()
-    assert stand.reopen().bodies(1) == []
-
-
 def test_no_room_to_write_refuses_new_messages_and_the_batch_waits_for_room() -> None:
     stand = StoreStand(segment_bytes=4096)
     store, files = stand.store, stand.forgetful
@@ -612,21 +470,6 @@ def test_with_a_thread_everything_is_as_with_steps() -> None:
 # ------------------------------------------------------------------ retention
 
 
-def test_with_retention_even_what_was_settled_before_is_written() -> None:
-    stand = StoreStand(retention_age_s=3600)
-    message = persistent(b"fan-out")
-    entries = [stand.entry(1), stand.entry(1, message), stand.entry(2, message), stand.entry(1)]
-    stand.settle(1, [entries[0], entries[1]])
-    stand.settle(2, [entries[2]])
-    stand.turn()
-    assert len(stand.kinds(MESSAGE)) == 3
-    assert sorted(stand.runs()) == [(1, 0, 1), (1, 1, 1), (2, 0, 1)]
-    stand.crash()
-    again = stand.reopen()
-    assert list(again.found[1]) == [2]
-    assert list(again.found[2]) == []
-
-
 def test_with_retention_freed_segments_are_kept() -> None:
     stand = StoreStand(segment_bytes=4096, retention_age_s=3600)
     for _ in range(10):
@@ -673,28 +516,6 @@ def test_what_only_the_system_had_is_durable_before_anything_is_built_on_it() ->
     assert again.reopen().bodies(1) == [b"written, and not synced"]
 
 
-def test_the_first_batch_vouches_for_all_that_was_recovered() -> None:
-    stand = StoreStand()
-    stand.entry(1)
-    stand.turn()
-    stand.crash()
-    again = stand.reopen()
-    last = again.state.segments[-1]
-    batches, _, _ = read_all(again.files, Listener(), directory=JOURNAL)
-    assert batches[-1].durable == last.number << OFFSET_BITS | last.end
-
-
-def test_a_spare_is_asked_for_again_by_one_work_however_long_the_disk_is_full() -> None:
-    stand = StoreStand(segment_bytes=4096)
-    files = stand.forgetful
-    files.fail_when(lambda each: errno.ENOSPC if each.name == "allocate" else None)
-    for _ in range(30):
-        stand.entries(1, 1, bytes(300))
-        stand.turn()
-        assert len([each for each in stand.syncer.submitted if each[0]]) <= 2
-    assert stand.alarms == [True]
-
-
 def test_a_bug_where_a_batch_is_made_is_a_failure_and_not_silence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -728,37 +549,6 @@ def test_a_bug_in_the_thread_is_a_failure() -> None:
     assert stand.store.failure.startswith("Broken: KeyError('a bug')")
 
 
-def test_more_than_a_batch_takes_goes_into_several_and_the_ticket_waits_for_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("hareline.storage.writing.batch.BATCH_BYTES", 1000)
-    stand = StoreStand(is_automatic=False)
-    told: list[int] = []
-    old = stand.entries(1, 3)
-    stand.store.write_pending()
-    stand.syncer.drain()
-    entries = stand.entries(1, 10, bytes(300)) + stand.entries(2, 10, bytes(300))
-    shared = persistent(bytes(300))
-    stand.entry(2, shared)
-    stand.entry(3, shared)
-    stand.settle(1, old)
-    ticket = stand.store.ticket
-    stand.store.when_durable(ticket, lambda: told.append(len(stand.kinds(MESSAGE))))
-    count = 0
-    while not told:
-        stand.store.write_pending()
-        assert stand.store.durable_ticket < ticket
-        assert not stand.runs()  # what was settled comes behind all messages
-        stand.syncer.drain()
-        count += 1
-    assert count > 5
-    assert len(stand.runs()) == 1
-    stand.crash()
-    again = stand.reopen()
-    assert len(again.found[1]) + len(again.found[2]) == len(entries) + 1
-    assert len(again.found[3]) == 1
-
-
 def test_a_disk_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     stand = StoreStand()
     monkeypatch.setattr(InlineSyncer, "drain", lambda syncer, until_s: False)
@@ -767,3 +557,39 @@ def test_a_disk_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPa
     assert stand.reports == [
         "the disk does not answer; what it has not taken is lost as in a crash"
     ]
+
+
+def test_no_room_for_a_spare_is_an_alarm_and_goes_with_the_room() -> None:
+    stand = StoreStand(segment_bytes=4096)
+    files = stand.forgetful
+
+    def no_allocation(operation: Operation) -> int | None:
+        return errno.ENOSPC if operation.name == "allocate" else None
+
+    entries = stand.entries(1, 20, bytes(100))
+    stand.turn()
+    files.fail_when(no_allocation)
+    entries += stand.entries(1, 20, bytes(100))
+    stand.turn()
+    assert stand.alarms == [True]
+    assert stand.store.durable_ticket == stand.store.ticket - 1  # it still fits
+    assert not stand.store.refusal
+    stand.settle(1, entries)
+    stand.turn()
+    assert stand.store.freed_segments  # what was freed is the spare now
+    assert stand.alarms == [True, False]
+    assert stand.reports  # once, in words
+    files.heal()
+    stand.crash()
+    assert stand.reopen().bodies(1) == []
+
+
+def test_a_spare_is_asked_for_again_by_one_work_however_long_the_disk_is_full() -> None:
+    stand = StoreStand(segment_bytes=4096)
+    files = stand.forgetful
+    files.fail_when(lambda each: errno.ENOSPC if each.name == "allocate" else None)
+    for _ in range(30):
+        stand.entries(1, 1, bytes(300))
+        stand.turn()
+        assert len([each for each in stand.syncer.submitted if each[0]]) <= 2
+    assert stand.alarms == [True]

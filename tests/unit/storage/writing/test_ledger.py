@@ -112,7 +112,7 @@ def test_pages_over_several_segments_are_settled_in_each() -> None:
     assert len({position >> OFFSET_BITS for position in positions}) > 2
     stand.queue(1).settle_paged(array("Q", range(100)), array("Q", positions))
     stand.turn()
-    assert stand.queue(1).live == {}
+    assert stand.queue(1).books.live == {}
     stand.crash()
     assert stand.reopen().bodies(1) == []
 
@@ -181,11 +181,13 @@ def test_what_is_acquired_while_a_cover_is_on_its_way_waits_for_it_if_it_must() 
     stand.syncer.is_automatic = False
     ledger, store = stand.queue(1), stand.store
     before = ledger.deliver_ticket
-    first_cover = ledger.cover
-    stand.acquire(1, entries[1 : first_cover - 10])  # half-way: the next cover is gathered
-    assert ledger.cover > first_cover
+    first_watermark = ledger.redelivery_watermark
+    stand.acquire(1, entries[1 : first_watermark - 10])  # half-way: the next cover is gathered
+    assert ledger.redelivery_watermark > first_watermark
     assert ledger.deliver_ticket == before <= store.durable_ticket
-    stand.acquire(1, entries[first_cover - 10 : first_cover + 100])  # beyond what is durable
+    stand.acquire(
+        1, entries[first_watermark - 10 : first_watermark + 100]
+    )  # beyond what is durable
     assert ledger.deliver_ticket > store.durable_ticket
     store.write_pending()
     stand.settle_down()
@@ -262,7 +264,7 @@ def test_what_was_released_and_settled_in_one_turn_is_gone() -> None:
     stand.release(1, entries)
     stand.settle(1, entries[:1])
     stand.turn()
-    assert list(stand.queue(1).returns) == [1]
+    assert list(stand.queue(1).books.returns) == [1]
     stand.crash()
     assert list(stand.reopen().found[1]) == [1]
 
@@ -275,10 +277,10 @@ def test_counts_are_forgotten_with_their_entries(count: int) -> None:
     stand.acquire(1, entries)
     stand.release(1, entries[:count])
     stand.turn()
-    assert len(stand.queue(1).returns) == count
+    assert len(stand.queue(1).books.returns) == count
     stand.settle(1, entries)
     stand.turn()
-    assert stand.queue(1).returns == {}
+    assert stand.queue(1).books.returns == {}
 
 
 # ------------------------------------------------------------------ deleted queues

@@ -1,0 +1,266 @@
+"""Which of the things that have gathered go into the next batch, and how many octets they may take.
+
+``writing.batch`` calls ``collect`` when the disk is ready for more. Entries that were settled
+before they came here are left out, unless a replay or a dead letter needs them. A batch that is
+full takes only messages; the rest goes into the next ones.                                    [hot]
+
+Invariant: all that one callback of the loop did is in one batch, unless that is full; and all
+entries of one message are in the batch that has its record.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hareline.message import UNWRITTEN, Message
+from hareline.storage.interface import StoredEntry
+from hareline.storage.journal.format.frame import RECORD_OVERHEAD, RECORD_PREFIX
+from hareline.storage.journal.format.message import ENTRY
+from hareline.storage.journal.format.positions import OFFSET_BITS
+from hareline.storage.journal.format.records import COVERED, FREED, RETURNED, RUN, TRANSACTION
+from hareline.storage.space.compaction import Compactor, MovedRecord
+from hareline.storage.space.freeing import Freeing
+from hareline.storage.space.liveness import SegmentBooks
+from hareline.storage.writing.divided import DurableTransaction, HeldRuns, Transactions
+from hareline.storage.writing.ledger import SETTLED, DurableLedger, Gathered
+from hareline.storage.writing.message_records import MESSAGE_OVERHEAD, options_of
+
+#: ledger, home, first, end
+Run = tuple[DurableLedger, int, int, int]
+
+#: Octets after which a batch takes no more messages, so that it fits into a segment; the rest goes
+#: into the next ones. Publishers pause long before, and so does a commit, which says of what is
+#: divided that it belongs together (``writing.divided``).
+BATCH_BYTES: Final = 1 << 29
+
+
+class BatchContents:
+    """What one batch is made of, before it has a place."""
+
+    __slots__ = (
+        "bound",
+        "committed",
+        "covers",
+        "entries",
+        "firsts",
+        "freed",
+        "held",
+        "is_part",
+        "moved",
+        "others",
+        "parts",
+        "returned",
+        "runs",
+    )
+
+    def __init__(self) -> None:
+        #: octets of the records, at most
+        self.bound = 0
+        #: transactions that go on beyond this batch, and numbers of those that end with it
+        self.parts: list[DurableTransaction] = []
+        self.committed: list[int] = []
+        #: what has gathered is more than one batch may have: only messages so far, and not all
+        self.is_part = False
+        #: for each ledger the entries that are the first of their message
+        self.entries: list[tuple[DurableLedger, list[StoredEntry]]] = []
+        #: message to its first entry; a message that was copied for this batch has no other
+        self.firsts: dict[Message, StoredEntry] = {}
+        #: message to its entries in further queues
+        self.others: dict[Message, list[tuple[DurableLedger, StoredEntry]]] = {}
+        self.runs: list[Run] = []
+        self.held: list[HeldRuns] = []
+        self.returned: list[tuple[DurableLedger, list[StoredEntry]]] = []
+        #: ledgers whose watermark is to be written
+        self.covers: list[DurableLedger] = []
+        self.moved: list[MovedRecord] = []
+        self.freed: list[SegmentBooks] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not (
+            self.entries
+            or self.runs
+            or self.held
+            or self.returned
+            or self.covers
+            or self.moved
+            or self.freed
+            or self.committed
+        )
+
+
+class Collector:
+    """``keeps_settled``: entries that were settled before they were written are written all the
+    same, for a replay.
+    """
+
+    __slots__ = ("_compactor", "_freeing", "_gathered", "_transactions", "keeps_settled")
+
+    def __init__(
+        self,
+        gathered: Gathered,
+        transactions: Transactions,
+        freeing: Freeing,
+        compactor: Compactor,
+        *,
+        keeps_settled: bool,
+    ) -> None:
+        self._gathered = gathered
+        self._transactions = transactions
+        self._freeing = freeing
+        self._compactor = compactor
+        self.keeps_settled = keeps_settled
+
+    def collect(self) -> BatchContents:
+        """Take what has gathered, as much of it as one batch may have."""
+        contents = BatchContents()
+        ledgers = [ledger for ledger in self._gathered.ledgers if ledger.is_gathered]
+        for ledger in ledgers:  # the others are forgotten
+            if ledger.added:
+                self._take_added(ledger, contents)
+                if contents.is_part:  # all else that has happened comes behind all messages
+                    self._gathered.ledgers = ledgers
+                    self._take_others(ledgers, contents)
+                    self._take_transactions(contents)
+                    return contents
+        self._gathered.ledgers = []
+        for ledger in ledgers:
+            ledger.is_gathered = False
+            ledger.close_run()
+            if ledger.runs or ledger.moved_runs:
+                self._take_runs(ledger, contents)
+            if ledger.returned:
+                returned = [entry for entry in ledger.returned if entry.state != SETTLED]
+                if returned:
+                    contents.returned.append((ledger, returned))
+                    contents.bound += len(returned) * RETURNED.size
+                ledger.returned = []
+            if ledger.is_cover_due:
+                contents.covers.append(ledger)
+                contents.bound += COVERED.size
+                ledger.is_cover_due = False
+        if self._transactions.held:
+            self._take_held(contents)
+        contents.moved = self._compactor.take()
+        contents.bound += sum([len(record.body) + RECORD_PREFIX.size for record in contents.moved])
+        self._freeing.is_blocked = self._compactor.is_active
+        contents.freed = self._freeing.choose()
+        contents.bound += len(contents.freed) * FREED.size
+        if contents.freed:
+            contents.bound += self._freeing.bound(contents.freed)
+        self._take_transactions(contents)
+        return contents
+
+    def _take_transactions(self, contents: BatchContents) -> None:
+        """Note which transactions go on beyond this batch, and which end with it."""
+        unwritten = self._transactions.unwritten
+        for transaction in list(unwritten.values()):
+            if transaction.is_finished and not contents.is_part:
+                del unwritten[transaction.number]
+                contents.committed.append(transaction.number)
+                contents.bound += TRANSACTION.size
+            elif transaction.parts:
+                contents.parts.append(transaction)
+                contents.bound += RECORD_OVERHEAD + TRANSACTION.size
+                contents.bound += RUN.size * len(transaction.parts)
+
+    # -------------------------------------------------------------- messages
+
+    def _take_added(self, ledger: DurableLedger, contents: BatchContents) -> None:
+        """Take new entries, by message, until the batch is full."""
+        added, ledger.added = ledger.added, []
+        ledger.counted = 0
+        ledger.next_offset = max(ledger.next_offset, added[-1].offset + 1)
+        firsts: list[StoredEntry] = []
+        first_of = contents.firsts.setdefault
+        bound = 0
+        limit = BATCH_BYTES - contents.bound
+        for entry in added:
+            if bound > limit:
+                contents.is_part = True
+                ledger.added = added[added.index(entry) :]
+                break
+            if entry.state == SETTLED and self._is_left_out(entry, ledger):
+                continue
+            message = entry.message
+            if message.position != UNWRITTEN:  # written for another queue at another time
+                message = entry.message = message.unwritten()
+            elif first_of(message, entry) is not entry:  # another queue has it too
+                contents.others.setdefault(message, []).append((ledger, entry))
+                bound += ENTRY.size
+                continue
+            firsts.append(entry)
+            address = message.address
+            bound += len(message.content) + len(address.octets)
+            if message.extras is not None or address.blind_keys:
+                bound += len(options_of(message)[1])
+        contents.bound += bound + (MESSAGE_OVERHEAD + RECORD_PREFIX.size) * len(firsts)
+        if self.keeps_settled:
+            contents.bound += RUN.size * len(added)
+        if firsts:
+            contents.entries.append((ledger, firsts))
+
+    def _is_left_out(self, entry: StoredEntry, ledger: DurableLedger) -> bool:
+        """Whether the entry was settled before it was written, so that it never is."""
+        if entry.state != SETTLED or self.keeps_settled:
+            return False
+        return entry.offset not in ledger.leaving
+
+    def _take_others(self, ledgers: list[DurableLedger], contents: BatchContents) -> None:
+        """Take the entries of messages in a full batch that other queues have added."""
+        for ledger in ledgers:
+            rest: list[StoredEntry] = []
+            for entry in ledger.added:
+                message = entry.message
+                if message not in contents.firsts:
+                    rest.append(entry)
+                    continue
+                if self._is_left_out(entry, ledger):
+                    continue
+                contents.others.setdefault(message, []).append((ledger, entry))
+                contents.bound += ENTRY.size + (RUN.size if self.keeps_settled else 0)
+                ledger.next_offset = max(ledger.next_offset, entry.offset + 1)
+            ledger.added = rest
+            ledger.counted = 0
+
+    # -------------------------------------------------------------- settled entries
+
+    def _take_runs(self, ledger: DurableLedger, contents: BatchContents) -> None:
+        """Take runs of settled entries by their present home; adjacent ones become one."""
+        runs, ledger.runs = ledger.runs, []
+        if ledger.moved_runs:
+            liveness = self._gathered.liveness
+            for position, offset in ledger.moved_runs:
+                runs.append((liveness.current(position) >> OFFSET_BITS, offset, offset + 1))
+                liveness.forget_moves(position, ledger.queue_id)
+            ledger.moved_runs = []
+        runs.sort()
+        source = self._compactor.source
+        before = len(contents.runs)
+        home, first, end = runs[0]
+        for next_home, next_first, next_end in runs[1:]:
+            if next_first == end and next_home == home:
+                end = next_end
+                continue
+            contents.runs.append((ledger, home, first, end))
+            home, first, end = next_home, next_first, next_end
+        contents.runs.append((ledger, home, first, end))
+        contents.bound += (len(contents.runs) - before) * RUN.size
+        if source:
+            for _, home, first, end in contents.runs[before:]:
+                if home == source:
+                    self._compactor.on_settled(ledger.queue_id, first, end)
+
+    def _take_held(self, contents: BatchContents) -> None:
+        """Take what finished transactions have settled."""
+        held, self._transactions.held = self._transactions.held, []
+        for runs in held:
+            ledger = runs.ledger
+            if ledger.is_forgotten:
+                continue
+            contents.held.append(runs)
+            contents.bound += RUN.size * len(runs.packed)
+            if runs.home == self._compactor.source:
+                for first, end in runs.runs():
+                    self._compactor.on_settled(ledger.queue_id, first, end)

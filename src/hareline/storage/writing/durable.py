@@ -1,12 +1,12 @@
 """The durable store: what the loop sees of the journal.
 
 A turn calls ``write_pending``: if the disk is idle, everything that has gathered becomes one batch,
-which a thread writes and syncs, while the next one gathers. When the thread reports back, whoever
-waited for the ticket is called, and the next turn hands over the next batch: group commit, with one
-write and one sync at a time. Settlements alone, for which nobody waits, are given some time to be
-joined by more: a client that takes and acknowledges one message after the other would otherwise
-cost a write and a sync for each. What is written is decided by ``writing.batch``; which segments go
-and which are compacted by ``space.freeing`` and ``space.compaction``.                     [hot]
+which a thread writes and syncs, while the next one gathers. When the thread reports back, the
+callbacks that wait for the ticket are called, and the next turn hands over the next batch: group
+commit, with one write and one sync at a time. Settlements for which no callback waits are given
+some time to be joined by more: a client that takes and acknowledges one message after the other
+would otherwise cost a write and a sync for each. What is written is decided by ``writing.batch``;
+which segments go and which are compacted by ``space.freeing`` and ``space.compaction``.     [hot]
 
 ========================  =======================================================================
 what goes wrong           what follows
@@ -14,8 +14,8 @@ what goes wrong           what follows
 no room for a new spare   ``on_disk_full(True)``: publishers are blocked; all that is on its way
                           still fits into the segment that was the last spare
 no room to write          ``refusal`` as well; the batch is tried again until there is room
-any other error of write  ``failure``, for good: nothing is written any more, whoever waits is told,
-or sync                   consumers and acks go on in memory
+any other error of write  ``failure``, for good: nothing is written any more, the callbacks that
+or sync                   wait are called, consumers and acks go on in memory
 ========================  =======================================================================
 
 Invariant: ``durable_ticket`` is the ticket of the last batch that is as durable as ``sync``
@@ -36,13 +36,20 @@ from hareline.storage.interface import MessageStore
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.positions import position_of
 from hareline.storage.journal.syncer import Pause, Syncer, bug_text
-from hareline.storage.journal.upkeep import Discard, Finish, Freed, MakeSpare, Prepare, Retention
+from hareline.storage.journal.upkeep import (
+    Discard,
+    Finish,
+    Freed,
+    Prepare,
+    Retention,
+)
 from hareline.storage.journal.writer import JournalWriter, Sync, SyncLater, Write
 from hareline.storage.recovery.state import RecoveredState
 from hareline.storage.space.compaction import Compactor
 from hareline.storage.space.freeing import Freeing
 from hareline.storage.space.liveness import Liveness
 from hareline.storage.writing.batch import BatchBuilder
+from hareline.storage.writing.disk_room import DiskRoom
 from hareline.storage.writing.divided import DurableTransaction, Transactions
 from hareline.storage.writing.ledger import DurableLedger, Gathered
 
@@ -50,10 +57,9 @@ if TYPE_CHECKING:
     from hareline.storage.contents.large import LargeBodies
 
 SEGMENT_BYTES: Final = 67_108_864
-#: So much gathered and not handed over, and publishers pause.
+#: Octets gathered and not handed over above which publishers pause.
 BEHIND_BYTES: Final = 16_777_216
 RETRY_S: Final = 0.25  # a batch that found no room
-SPARE_RETRY_S: Final = 1.0
 _MS_PER_S: Final = 1000
 
 
@@ -61,16 +67,8 @@ def _epoch_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _ignore_flag(_: bool) -> None:
-    """Nobody wants to know."""
-
-
-def _ignore_number(_: int) -> None:
-    """Nobody wants to know."""
-
-
-def _ignore_text(_: str) -> None:
-    """Nobody wants to know."""
+def _ignore(_: object) -> None:
+    """Stands for a callback that was not given."""
 
 
 class DurableStore(MessageStore):
@@ -79,11 +77,11 @@ class DurableStore(MessageStore):
     ``directory``: of the journal; ``spool_directory``: erased by ``start``. ``sync_interval_ms``:
     for sync "interval", how long after a write it is synced at the latest. ``retention_age_s``,
     ``retention_bytes``: how long and how much of what is freed is kept for a replay; 0 and 0 =
-    nothing. ``linger_ms``: how long settlements wait for company, 0 = not at all; a crash undoes
-    those of that time, whose messages are then redelivered. ``on_disk_full``: the alarm comes or
-    goes. ``on_failure``: once, the store has failed. ``on_segment``: the journal's newest segment
-    is on the disk now; before anybody is told that what stands in it is durable. ``report``: a
-    sentence about something that went wrong and loses nothing.
+    nothing. ``linger_ms``: how long settlements wait for others to join them, 0 = not at all; a
+    crash undoes those of that time, whose messages are then redelivered. ``on_disk_full``: the
+    alarm comes or goes. ``on_failure``: once, the store has failed. ``on_segment``: the journal's
+    newest segment is on the disk now; called before a ticket of what stands in it is durable.
+    ``report``: a sentence about something that went wrong and loses nothing.
     """
 
     __slots__ = (
@@ -99,20 +97,18 @@ class DurableStore(MessageStore):
         "_has_lingered",
         "_has_started",
         "_is_closing",
-        "_is_disk_full",
         "_is_lingering",
-        "_is_spare_coming",
         "_is_sync_due",
         "_ledgers",
         "_leftovers",
         "_linger_s",
         "_liveness",
         "_now_ms",
-        "_on_disk_full",
         "_on_failure",
         "_on_segment",
         "_report",
         "_retention",
+        "_room",
         "_spool",
         "_sync_interval_s",
         "_syncer",
@@ -139,17 +135,16 @@ class DurableStore(MessageStore):
         retention_bytes: int = 0,
         linger_ms: int = 0,
         bodies: LargeBodies | None = None,
-        on_disk_full: Callable[[bool], None] = _ignore_flag,
-        on_failure: Callable[[str], None] = _ignore_text,
-        on_segment: Callable[[int], None] = _ignore_number,
-        report: Callable[[str], None] = _ignore_text,
+        on_disk_full: Callable[[bool], None] = _ignore,
+        on_failure: Callable[[str], None] = _ignore,
+        on_segment: Callable[[int], None] = _ignore,
+        report: Callable[[str], None] = _ignore,
         now_ms: Callable[[], int] = _epoch_ms,
     ) -> None:
         """Touches no file."""
         self._files = files
         self._syncer = syncer
         self._bodies = bodies
-        self._on_disk_full = on_disk_full
         self._on_failure = on_failure
         self._on_segment = on_segment
         self._report = report
@@ -158,6 +153,7 @@ class DurableStore(MessageStore):
         self._linger_s = linger_ms / _MS_PER_S
         self._liveness = Liveness()
         self._writer = JournalWriter(files, directory, segment_bytes, sync)
+        self._room = DiskRoom(self._writer, syncer, on_disk_full, report)
         self._spool = Spool(files, spool_directory)
         self._content_store = JournalContentStore(
             files, self._writer, self._liveness, self._spool, bodies
@@ -186,11 +182,9 @@ class DurableStore(MessageStore):
         self._gathered_bytes = 0
         self._has_started = False
         self._is_closing = False
-        self._is_disk_full = False
         self._is_lingering = False
         self._has_lingered = False
         self._is_sync_due = False
-        self._is_spare_coming = False
         self._leftovers: list[tuple[str, int]] = []
         self.freed_segments = 0
         self.is_hung = False
@@ -199,9 +193,10 @@ class DurableStore(MessageStore):
     # ------------------------------------------------------------------ start and end
 
     def start(self, state: RecoveredState) -> None:
-        """Go on after a replay; ``state`` is taken over. Raises OSError for the spool's directory.
+        """Go on after recovery; takes ``state`` over. Raises OSError for the spool's directory.
 
-        Begins a new segment, after which the covers and delivered flags of all before are void.
+        Begins a new segment, after which the COVER records and delivered flags of all earlier ones
+        are void.
         """
         assert not self._has_started, "started twice"
         self._has_started = True
@@ -231,6 +226,7 @@ class DurableStore(MessageStore):
         until_s = time.monotonic() + timeout_s
         if self._has_started and not self._is_closing:
             self._is_closing = True
+            self._room.close()
             self._compactor.close()
             self.write_pending()
             is_through = self._syncer.drain(until_s)
@@ -262,7 +258,7 @@ class DurableStore(MessageStore):
                 self._gathered_bytes += self._gathered.count_new_bytes()
             return self.is_behind
         if self._waiters and (self._waiters[0][0] <= self.durable_ticket or self.failure):
-            self._tell_waiters()
+            self._call_waiters()
         if self.failure:
             self._drop_gathered()
         elif (self._gathered.ledgers or self._waiters or self._has_upkeep) and not self._lingers():
@@ -270,7 +266,7 @@ class DurableStore(MessageStore):
         return self.is_behind
 
     def _lingers(self) -> bool:
-        """Let what has gathered wait for more, if it can; a ``Pause`` sees to it afterwards."""
+        """Let what has gathered wait for more, if it can; it is written after a ``Pause``."""
         if not self._linger_s or self._has_lingered or self._is_closing:
             return False
         if self._waiters or self._has_upkeep:
@@ -327,7 +323,7 @@ class DurableStore(MessageStore):
 
     @property
     def forwarded_bytes(self) -> int:
-        """Octets that were said again for segments that were freed."""
+        """Octets of what freed segments said and had to be written again."""
         return self._freeing.forwarded_bytes
 
     @property
@@ -350,7 +346,7 @@ class DurableStore(MessageStore):
         )
 
     def _write(self, *, is_first: bool = False, is_last: bool = False) -> None:
-        """Hand over what has gathered; if that comes to nothing, it is as durable as can be."""
+        """Hand over what has gathered; a ticket with nothing to write is durable at once."""
         ticket = self.ticket
         self.ticket = ticket + 1
         self._gathered_bytes = 0
@@ -379,7 +375,7 @@ class DurableStore(MessageStore):
             self._fail(write.error)
             return
         if write.is_out_of_space:
-            self._set_disk_full(True)
+            self._room.set_full(True)
             self.refuse(f"no room on disk to write {write.octets} octets")
             if not self._is_closing:
                 self._syncer.submit(write, RETRY_S)
@@ -396,23 +392,23 @@ class DurableStore(MessageStore):
         self._release_bodies()
         if self._freed or self._leftovers:
             self._discard()
-        if write.roll is not None or self._is_disk_full:
-            self._make_spare()
+        if write.roll is not None or self._room.is_full:
+            self._room.make_spare()
         if self._writer.sync == "interval" and not self._is_sync_due:
             self._is_sync_due = True
             self._syncer.submit(SyncLater(self._writer, self._on_synced), self._sync_interval_s)
         self._after_batch()
 
     def _after_batch(self) -> None:
-        """The disk is idle: tell who waited, and see to the next batch."""
-        self._tell_waiters()
+        """The disk is idle: call what waited, and arrange for the next batch."""
+        self._call_waiters()
         if not (self._is_closing or self._transactions.unwritten):
-            self._compactor.consider(has_room=not self._is_disk_full)
+            self._compactor.consider(has_room=not self._room.is_full)
         if self._gathered.ledgers or self._waiters or self._has_upkeep:
             self._next_batch()
 
     def _next_batch(self) -> None:
-        """The turn's, for it delivers first: less is written, and more of it as delivered."""
+        """Ask for a turn, which delivers first: less is written, and more of it as delivered."""
         if self._writing is not None or self.failure:
             return
         if self._is_closing:
@@ -420,7 +416,7 @@ class DurableStore(MessageStore):
         else:
             self.ask_for_turn()
 
-    def _tell_waiters(self) -> None:
+    def _call_waiters(self) -> None:
         waiters = self._waiters
         while waiters and (waiters[0][0] <= self.durable_ticket or self.failure):
             heappop(waiters)[2]()
@@ -455,33 +451,8 @@ class DurableStore(MessageStore):
             self._fail(discard.sync_error)
         for error in discard.errors:
             self._report(error)
-        if self._is_disk_full and not self._is_closing:
-            self._make_spare()
-
-    def _make_spare(self) -> None:
-        self._syncer.submit(MakeSpare(self._writer, self._on_spare))
-
-    def _on_spare(self, work: MakeSpare) -> None:
-        if not work.error:
-            self._set_disk_full(False)
-            return
-        if not self._is_disk_full:
-            self._report(work.error)
-        if work.is_out_of_space:
-            self._set_disk_full(True)
-            if not self._is_closing and not self._is_spare_coming:
-                self._is_spare_coming = True
-                again = MakeSpare(self._writer, self._on_spare_again)
-                self._syncer.submit(again, SPARE_RETRY_S)
-
-    def _on_spare_again(self, work: MakeSpare) -> None:
-        self._is_spare_coming = False
-        self._on_spare(work)
-
-    def _set_disk_full(self, is_full: bool) -> None:
-        if is_full != self._is_disk_full:
-            self._is_disk_full = is_full
-            self._on_disk_full(is_full)
+        if self._room.is_full and not self._is_closing:
+            self._room.make_spare()
 
     def _on_synced(self, work: SyncLater) -> None:
         self._is_sync_due = False
@@ -500,10 +471,10 @@ class DurableStore(MessageStore):
         """The compactor has something for the next batch."""
         self._next_batch()
 
-    # ------------------------------------------------------------------ the end of it all
+    # ------------------------------------------------------------------ failure
 
     def _fail(self, text: str) -> None:
-        """Nothing is written any more; everybody is told, now and once."""
+        """Write nothing any more, and tell all that wait, now and once."""
         if self.failure:
             return
         self.failure = text
@@ -511,7 +482,7 @@ class DurableStore(MessageStore):
         self._drop_gathered()
         self._on_failure(text)
         self.refuse(text)
-        self._tell_waiters()
+        self._call_waiters()
 
     def _drop_gathered(self) -> None:
         self._gathered.clear()

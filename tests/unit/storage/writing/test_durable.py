@@ -557,39 +557,3 @@ def test_a_disk_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPa
     assert stand.reports == [
         "the disk does not answer; what it has not taken is lost as in a crash"
     ]
-
-
-def test_no_room_for_a_spare_is_an_alarm_and_goes_with_the_room() -> None:
-    stand = StoreStand(segment_bytes=4096)
-    files = stand.forgetful
-
-    def no_allocation(operation: Operation) -> int | None:
-        return errno.ENOSPC if operation.name == "allocate" else None
-
-    entries = stand.entries(1, 20, bytes(100))
-    stand.turn()
-    files.fail_when(no_allocation)
-    entries += stand.entries(1, 20, bytes(100))
-    stand.turn()
-    assert stand.alarms == [True]
-    assert stand.store.durable_ticket == stand.store.ticket - 1  # it still fits
-    assert not stand.store.refusal
-    stand.settle(1, entries)
-    stand.turn()
-    assert stand.store.freed_segments  # what was freed is the spare now
-    assert stand.alarms == [True, False]
-    assert stand.reports  # once, in words
-    files.heal()
-    stand.crash()
-    assert stand.reopen().bodies(1) == []
-
-
-def test_a_spare_is_asked_for_again_by_one_work_however_long_the_disk_is_full() -> None:
-    stand = StoreStand(segment_bytes=4096)
-    files = stand.forgetful
-    files.fail_when(lambda each: errno.ENOSPC if each.name == "allocate" else None)
-    for _ in range(30):
-        stand.entries(1, 1, bytes(300))
-        stand.turn()
-        assert len([each for each in stand.syncer.submitted if each[0]]) <= 2
-    assert stand.alarms == [True]

@@ -46,7 +46,17 @@ OURS: dict[str, tuple[str, ...]] = {
         *("storage.replaying.range", "storage.replaying.source"),
     ),
     "spark": ("spark", "wire", "errors"),
+    "assemble": (
+        *("amqp.context", "auth", "net.binding", "net.listener", "settings"),
+        *("storage.journal.damage", "storage.opening"),
+    ),
+    "reporting": ("logs", "events"),
+    "recovery": ("reporting", "events", "storage.recovery.read_journal"),
     "server": EVERYTHING,
+    "daemon": (
+        *("server", "recovery", "reporting", "settings", "events", "errors"),
+        *("net.allocator", "net.collector", "storage.directory"),
+    ),
     "cli": EVERYTHING,
     "cli_journal": ("storage.journal", "settings", "errors"),
     "cli_replay": ("errors",),
@@ -70,7 +80,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "pytest_plugin": ("pytest",),
 }
 
-MAY_USE_ASYNCIO = ("net", "management", "server", "testing")
+MAY_USE_ASYNCIO = ("net", "management", "recovery", "server", "daemon", "testing")
 
 # Bytes in, bytes out: nothing of these in what must run without sockets and threads.
 WITHOUT_IO = ("errors", "clock", "turn", "message", "events", "wire", "auth", "broker", "amqp")
@@ -242,6 +252,9 @@ def test_every_hot_module_exists() -> None:
         ("settings.options", "from hareline.auth.passwords import hash_password"),
         ("settings.options", "import asyncio"),
         ("logs", "from hareline.settings import Settings"),
+        ("assemble", "from hareline.server import Broker"),
+        ("assemble", "import asyncio"),
+        ("daemon", "from hareline.broker.vhost import VirtualHost"),
     ],
 )
 def test_an_import_across_the_layers_is_noticed(module: str, source: str) -> None:

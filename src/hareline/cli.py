@@ -1,4 +1,4 @@
-"""The ``hareline`` command: arguments to settings, settings to the server, errors to sentences.
+"""The ``hareline`` command: arguments to settings, settings to the daemon, errors to sentences.
 
 Each command is one function below. Invariant: what is wrong with a file, a variable, a flag or the
 machine ends in a message on standard error and exit status 1 (2 for a command line that cannot be
@@ -236,7 +236,7 @@ def _options(
 
 def _run(reading: Reading, read: Callable[[], Reading]) -> int:
     from hareline import logs
-    from hareline.server import serve as run_server
+    from hareline.daemon import serve as run_daemon
 
     def load() -> Settings:
         renewed = read()
@@ -247,9 +247,9 @@ def _run(reading: Reading, read: Callable[[], Reading]) -> int:
     logs.configure(settings.log.level, settings.log.format)
     _log_overridden(reading)
     if not _is_terminal(sys.stderr):
-        return run_server(settings, load)
+        return run_daemon(settings, load)
     with _RecoveryBar() as bar:
-        return run_server(settings, load, bar.show)
+        return run_daemon(settings, load, bar.show)
 
 
 def _log_overridden(reading: Reading) -> None:

@@ -1,11 +1,11 @@
 """How log lines are written: for people or for programs.
 
-Whoever logs asks ``get_logger`` for a logger and names an event of ``hareline.events``. Records go
-through the standard ``logging`` module, as those of libraries do; the CLI calls ``configure`` to
-have all of them written by structlog. Where nobody does, as in a test suite that embeds a broker,
-they go wherever that program sends its own. Invariants: one log message is one line, whatever a
-peer put into its fields, but for the traceback of a bug; the path of a message logs nothing. Lines
-for people say each field once: one that the text quotes is left out behind it.
+A module that logs asks ``get_logger`` for a logger and names an event of ``hareline.events``.
+Records go through the standard ``logging`` module, as those of libraries do; the CLI calls
+``configure`` to have all of them written by structlog. In a program that embeds a broker they go
+wherever that program sends its own. Invariants: one log message is one line, whatever a peer put
+into its fields, except for the traceback of a bug; the path of a message logs nothing. Lines for
+people say each field once: one that the text quotes is left out behind it.
 """
 
 from __future__ import annotations

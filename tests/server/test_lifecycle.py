@@ -20,10 +20,7 @@ import pika.exceptions
 import pytest
 from pamqp import commands
 
-from hareline.errors import ListenError
-from hareline.net.binding import Address, bind_all, close_all
-from hareline.server import Broker
-from hareline.settings import FurtherListener, Listener, Management, Settings, Storage
+from hareline.settings import Storage
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_thread import BrokerThread
 from tests.support.raw_client import RawClient
@@ -168,85 +165,6 @@ def test_what_outweighs_the_file_is_in_the_log_at_the_start(
 
 
 # ----------------------------------------------------------------- what it is made of
-
-
-async def test_a_management_port_in_use_is_named(taken_port: int) -> None:
-    broker = Broker(
-        Settings(
-            listener=Listener(port=0), management=Management(port=taken_port), storage=IN_MEMORY
-        )
-    )
-    with pytest.raises(
-        OSError, match=rf"management.port: .*127.0.0.1:{taken_port}: .*already in use"
-    ):
-        await broker.start()
-
-
-async def test_a_port_that_cannot_be_listened_on_leaves_nothing_running() -> None:
-    """Sockets that nobody listens on may share an address, so the second one is refused late."""
-    reserved = await bind_all([Address("reserved", "127.0.0.1", 0)])
-    port = reserved[0][0].getsockname()[1]
-    ports = {"listener": Listener(port=port), "management": Management(port=port)}
-    broker = Broker(Settings(storage=IN_MEMORY).model_copy(update=ports))
-    try:
-        with pytest.raises(ListenError, match=rf"listener.port: .*:{port}: address already in use"):
-            await broker.start()
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", port))
-    finally:
-        close_all(reserved)
-
-
-async def test_every_address_that_cannot_be_had_is_named_before_anything_is_read(
-    taken_port: int, tmp_path: Path
-) -> None:
-    broker = Broker(
-        Settings(
-            data_dir=tmp_path / "data",
-            listener=Listener(bind="192.0.2.1", port=0),
-            listeners=(FurtherListener(port=0), FurtherListener(port=taken_port)),
-            management=Management(bind="no-such-host.invalid"),
-        )
-    )
-    with pytest.raises(ListenError) as refused:
-        await broker.start()
-    first, second, third = refused.value.problems
-    assert first == (
-        "listener.bind",
-        "cannot listen on 192.0.2.1:0: not an address of this machine",
-    )
-    assert second == (
-        "listeners[1].port",
-        f"cannot listen on 127.0.0.1:{taken_port}: address already in use",
-    )
-    assert third[0] == "management.bind"
-    assert third[1].startswith("cannot listen on no-such-host.invalid:15672: no address is known")
-    assert not (tmp_path / "data").exists()
-
-
-@pytest.mark.parametrize("which", ["listener", "management"])
-async def test_an_address_of_another_machine_is_named(which: str) -> None:
-    elsewhere = "192.0.2.1"
-    broker = Broker(
-        Settings(
-            listener=Listener(port=0, bind=elsewhere if which == "listener" else "127.0.0.1"),
-            management=Management(port=0, bind=elsewhere),
-            storage=IN_MEMORY,
-        )
-    )
-    with pytest.raises(OSError, match=re.escape(elsewhere)):
-        await broker.start()
-
-
-async def test_the_management_port_answers_as_soon_as_it_is_known() -> None:
-    """It is printed then, and somebody may be waiting for that line."""
-    broker = Broker(
-        Settings(listener=Listener(port=0), management=Management(port=0), storage=IN_MEMORY)
-    )
-    await broker.start()
-    port = int(broker.management_url.rpartition(":")[2])
-    socket.create_connection(("127.0.0.1", port), DEADLINE_S).close()
-    await broker.stop(0)
 
 
 def test_what_was_delivered_before_the_stop_arrives_before_the_close(

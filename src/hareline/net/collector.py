@@ -10,13 +10,26 @@ wait. ``daemon`` starts and stops it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 INTERVAL_S: Final = 10.0
 # A collection over the objects of this many entries takes about 10 ms.
 SHALLOW_ENTRIES_MAX: Final = 50_000
+
+
+@contextlib.contextmanager
+def collection_off() -> Iterator[None]:
+    """No automatic collection while millions of objects are made and none is garbage (recovery)."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class IdleCollector:

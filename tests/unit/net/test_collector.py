@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from hareline.net import collector as collector_module
-from hareline.net.collector import SHALLOW_ENTRIES_MAX, IdleCollector
+from hareline.net.collector import SHALLOW_ENTRIES_MAX, IdleCollector, collection_off
 
 
 @pytest.fixture(autouse=True)
@@ -85,3 +85,15 @@ async def test_nothing_is_looked_at_after_the_stop(monkeypatch: pytest.MonkeyPat
     collector.stop()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(has_looked.wait(), 0.02)
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_a_recovery_runs_without_collections_and_leaves_them_as_they_were(was_on: bool) -> None:
+    if not was_on:
+        gc.disable()
+    with collection_off():
+        assert not gc.isenabled()
+    assert gc.isenabled() is was_on
+    with pytest.raises(LookupError), collection_off():
+        raise LookupError
+    assert gc.isenabled() is was_on

@@ -1,0 +1,132 @@
+"""From settings to the values that the parts of a broker are given.
+
+``server`` calls this when it starts and when it takes over new settings. The layers below never
+import the settings; each is handed plain values of its own types. Invariant: a function here
+depends on its arguments alone, but for the version of the interpreter and the salts of new hashes.
+"""
+
+from __future__ import annotations
+
+import platform
+import socket
+from collections.abc import Sequence
+
+from hareline import __version__
+from hareline.amqp.context import Identity, Limits
+from hareline.auth.passwords import hash_password
+from hareline.auth.permissions import Permissions
+from hareline.auth.scram import MECHANISM as SCRAM
+from hareline.auth.scram import PasswordKeys, ScramKeys, salt_of
+from hareline.auth.users import User
+from hareline.net.binding import Address
+from hareline.net.listener import Endpoint
+from hareline.settings import Settings
+from hareline.settings import User as UserSettings
+from hareline.storage.journal.damage import Decision
+from hareline.storage.opening import StorageOptions
+
+
+def addresses(settings: Settings) -> list[Address]:
+    """Addresses of the AMQP listeners, in their order, then that of the management port."""
+    first, management = settings.listener, settings.management
+    addresses = [Address("listener", first.bind, first.port)]
+    addresses += [
+        Address(f"listeners[{index}]", further.bind, further.port)
+        for index, further in enumerate(settings.listeners)
+    ]
+    if management.enabled:
+        addresses.append(Address("management", management.bind, management.port))
+    return addresses
+
+
+def endpoints(
+    settings: Settings,
+    addresses: Sequence[Address],
+    bound: Sequence[Sequence[socket.socket]],
+) -> list[Endpoint]:
+    """The AMQP ports; ``addresses`` and ``bound`` may have the management port behind them."""
+    products = ["", *(further.product for further in settings.listeners)]
+    backlog = settings.listener.backlog
+    return [
+        Endpoint(address, sockets, backlog, product)
+        for product, address, sockets in zip(products, addresses, bound, strict=False)
+    ]
+
+
+def identity(settings: Settings) -> Identity:
+    """What connection.start tells of the broker."""
+    return Identity(
+        product=settings.identity.product,
+        version=settings.identity.version,
+        cluster_name=settings.identity.cluster_name,
+        platform=f"{platform.python_implementation()} {platform.python_version()}",
+        brand=f"Hareline {__version__}",
+        qpid_product=settings.identity.qpid_product,
+    )
+
+
+def limits(settings: Settings) -> Limits:
+    """What one peer may ask of the broker."""
+    given = settings.limits
+    return Limits(
+        frame_max_bytes=given.frame_max_bytes,
+        channel_max=given.channel_max,
+        heartbeat_s=given.heartbeat_s,
+        handshake_timeout_s=given.handshake_timeout_s,
+        authentication_failure_delay_s=settings.auth.failure_delay_s,
+        max_message_bytes=given.max_message_bytes,
+        large_message_bytes=given.large_message_bytes,
+        max_connections=given.max_connections,
+        max_consumers_per_channel=given.max_consumers_per_channel,
+        max_selectors_per_queue=given.max_selectors_per_queue,
+    )
+
+
+def storage_options(settings: Settings) -> StorageOptions:
+    """Where messages and definitions are kept, and when they count as safe."""
+    journal = settings.journal
+    return StorageOptions(
+        data_dir=settings.data_dir,
+        segment_bytes=journal.segment_bytes,
+        sync=journal.sync,
+        sync_interval_ms=journal.sync_interval_ms,
+        on_corruption=Decision(journal.on_corruption),
+        retention_age_s=journal.retention_age_s,
+        retention_bytes=journal.retention_bytes,
+    )
+
+
+def users(settings: Settings, started_with: Settings) -> list[User]:
+    """The users with their hashes, permissions and SCRAM keys.
+
+    ``started_with``: the settings that decide which mechanisms are on until the next restart.
+    """
+    has_scram = SCRAM in started_with.auth.mechanisms
+    return [
+        User(
+            name=user.name,
+            password_hash=user.password_hash
+            or (hash_password(user.password.get_secret_value()) if user.password else ""),
+            hashing=user.hashing if user.password_hash else "sha256",
+            tags=frozenset(user.tags),
+            permissions={
+                permission.vhost: Permissions(
+                    permission.configure, permission.write, permission.read
+                )
+                for permission in user.permissions
+            },
+            scram=_scram(user) if has_scram else None,
+        )
+        for user in settings.users
+    ]
+
+
+def _scram(user: UserSettings) -> ScramKeys | PasswordKeys | None:
+    if user.scram is not None:
+        return ScramKeys.parse(user.scram)
+    if user.password is None:
+        return None
+    try:
+        return PasswordKeys(user.password.get_secret_value(), salt_of(user.name))
+    except ValueError:  # SASLprep prohibits it: it is good for the other mechanisms
+        return None

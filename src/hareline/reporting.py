@@ -1,0 +1,45 @@
+"""Events of all layers as log messages, and how severe each of them is.
+
+Layers below the log are handed ``report`` (``events.Report``) by ``server``; ``server``, ``daemon``
+and ``recovery`` call it themselves. Invariant: an event without a row here is logged as "info".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hareline import events
+from hareline.logs import get_logger
+
+# Programs that embed a broker may have set a level under this name, so it stays.
+_LOG: Final = get_logger("hareline.server")
+
+_SEVERITIES: Final = {
+    events.BROKER_FAILED: "error",
+    events.CONFIGURATION_REFUSED: "error",
+    events.BROKER_DEADLINE_PASSED: "warning",
+    events.CHANNEL_ERROR: "warning",
+    events.CONFIGURATION_NEEDS_RESTART: "warning",
+    events.CONNECTION_ERROR: "warning",
+    events.CONNECTION_LOST: "warning",
+    events.CONNECTION_REFUSED: "warning",
+    events.CONNECTION_UNUSED: "debug",  # port scans and health probes, every few seconds
+    events.DEFINITION_IMPOSSIBLE: "warning",
+    events.DISK_ALARM_SET: "warning",
+    events.HOST_NOT_KEPT: "warning",
+    events.HANDSHAKE_TIMED_OUT: "warning",
+    events.HEARTBEAT_MISSED: "warning",
+    events.JOURNAL_DAMAGED: "error",
+    events.JOURNAL_TROUBLE: "warning",
+    events.MEMORY_ALARM_SET: "warning",
+    events.PEER_SPEAKS_OTHERWISE: "warning",
+    events.QUEUE_DROPPED: "warning",
+    events.QUEUE_OVERFULL: "warning",
+    events.STORE_FAILED: "error",
+    events.VHOST_NOT_SERVED: "warning",
+}
+
+
+def report(event: events.Event, **fields: object) -> None:
+    """Write an operational event as a log message, as severe as it is."""
+    getattr(_LOG, _SEVERITIES.get(event, "info"))(event, **fields)

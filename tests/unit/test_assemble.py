@@ -1,0 +1,156 @@
+"""What the parts of a broker are given of its settings."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from hareline import __version__, assemble
+from hareline.amqp.context import Limits
+from hareline.auth.passwords import verify_password
+from hareline.auth.permissions import Permissions
+from hareline.auth.scram import PasswordKeys, ScramKeys
+from hareline.settings import Auth, Settings
+from hareline.storage.journal.damage import Decision
+from tests.support.settings import SCRAM_KEYS, hash_of
+
+PORTS = {"listener": {"bind": "127.0.0.1", "port": 1}, "management": {"bind": "::1", "port": 4}}
+FURTHER = [{"port": 2, "product": "qpid"}, {"bind": "192.0.2.1", "port": 3}]
+
+
+def settings(**values: object) -> Settings:
+    return Settings.model_validate(values)
+
+
+def test_addresses_are_those_of_the_listeners_and_then_of_the_management_port() -> None:
+    addresses = assemble.addresses(settings(**PORTS, listeners=FURTHER))
+    assert addresses == [
+        ("listener", "127.0.0.1", 1),
+        ("listeners[0]", "127.0.0.1", 2),
+        ("listeners[1]", "192.0.2.1", 3),
+        ("management", "::1", 4),
+    ]
+
+
+def test_a_management_port_that_is_off_has_no_address() -> None:
+    (only,) = assemble.addresses(settings(management={"enabled": False}))
+    assert only.table == "listener"
+
+
+def test_each_amqp_port_has_its_sockets_its_product_and_the_backlog() -> None:
+    given = settings(listener={"backlog": 7}, listeners=FURTHER)
+    addresses = assemble.addresses(given)
+    bound: list[list[socket.socket]] = [[] for _ in addresses]
+    endpoints = assemble.endpoints(given, addresses, bound)
+    assert [each.address for each in endpoints] == addresses[:3]
+    assert [each.product for each in endpoints] == ["", "qpid", ""]
+    assert [each.backlog for each in endpoints] == [7, 7, 7]
+    assert all(each.sockets is sockets for each, sockets in zip(endpoints, bound, strict=False))
+
+
+def test_clients_are_told_the_product_of_the_settings_and_the_broker_s_own_name() -> None:
+    identity = assemble.identity(
+        settings(identity={"product": "P", "version": "1.2.3", "cluster_name": "c"})
+    )
+    assert (identity.product, identity.version, identity.cluster_name) == ("P", "1.2.3", "c")
+    assert identity.qpid_product == "RabbitMQ (qpid)"
+    assert identity.brand == f"Hareline {__version__}"
+    assert identity.platform.startswith(("CPython 3.", "PyPy 3."))
+
+
+def test_every_limit_comes_from_its_option() -> None:
+    values = {
+        "frame_max_bytes": 5001,
+        "channel_max": 5002,
+        "heartbeat_s": 5003,
+        "handshake_timeout_s": 1004.0,
+        "max_message_bytes": 5005,
+        "large_message_bytes": 70_006,
+        "max_connections": 5007,
+        "max_consumers_per_channel": 5008,
+        "max_selectors_per_queue": 5009,
+    }
+    given = settings(limits=values, auth={"failure_delay_s": 59.5})
+    assert assemble.limits(given) == Limits(**values, authentication_failure_delay_s=59.5)  # type: ignore[arg-type]
+
+
+def test_defaults_of_the_protocol_side_are_those_of_the_settings() -> None:
+    assert assemble.limits(Settings()) == Limits()
+
+
+def test_the_store_is_given_the_options_of_the_journal(tmp_path: Path) -> None:
+    options = assemble.storage_options(
+        settings(
+            data_dir=str(tmp_path),
+            journal={
+                "segment_bytes": 2 << 20,
+                "sync": "interval",
+                "sync_interval_ms": 7,
+                "on_corruption": "skip",
+                "retention_age_s": 8,
+                "retention_bytes": 9,
+            },
+        )
+    )
+    assert options.data_dir == tmp_path
+    assert (options.segment_bytes, options.sync, options.sync_interval_ms) == (
+        2 << 20,
+        "interval",
+        7,
+    )
+    assert options.on_corruption is Decision.SKIP
+    assert (options.retention_age_s, options.retention_bytes) == (8, 9)
+
+
+def test_a_user_has_the_hash_tags_and_permissions_of_the_settings() -> None:
+    given = settings(
+        users=[
+            {
+                "name": "ann",
+                "password_hash": hash_of(16),
+                "hashing": "md5",
+                "tags": ["impersonator"],
+                "permissions": [{"vhost": "/", "configure": "a", "write": "b", "read": "c"}],
+            }
+        ]
+    )
+    (user,) = assemble.users(given, given)
+    assert (user.name, user.password_hash, user.hashing) == ("ann", hash_of(16), "md5")
+    assert user.tags == {"impersonator"}
+    assert user.permissions == {"/": Permissions("a", "b", "c")}
+    assert user.scram is None
+
+
+def test_a_password_is_hashed_whatever_the_option_for_given_hashes_says() -> None:
+    given = settings(users=[{"name": "ann", "password": "secret", "hashing": "md5"}])
+    (user,) = assemble.users(given, given)
+    assert user.hashing == "sha256"
+    assert verify_password("secret", user.password_hash, "sha256")
+    assert isinstance(user.scram, PasswordKeys)
+
+
+def test_scram_keys_are_used_as_given() -> None:
+    given = settings(users=[{"name": "ann", "scram": SCRAM_KEYS}])
+    (user,) = assemble.users(given, given)
+    assert isinstance(user.scram, ScramKeys)
+    assert str(user.scram) == SCRAM_KEYS
+    assert user.password_hash == ""
+
+
+def test_a_password_that_sasl_prohibits_has_no_scram_keys() -> None:
+    given = settings(users=[{"name": "ann", "password": "bell\a"}])
+    (user,) = assemble.users(given, given)
+    assert user.scram is None
+    assert verify_password("bell\a", user.password_hash, "sha256")
+
+
+@pytest.mark.parametrize(("mechanisms", "has_keys"), [(("PLAIN",), False), (None, True)])
+def test_which_mechanisms_are_on_is_decided_by_the_settings_at_the_start(
+    mechanisms: tuple[str, ...] | None, has_keys: bool
+) -> None:
+    now = settings(users=[{"name": "ann", "password": "secret"}])
+    auth = Auth() if mechanisms is None else Auth.model_validate({"mechanisms": mechanisms})
+    (user,) = assemble.users(now, now.model_copy(update={"auth": auth}))
+    assert (user.scram is not None) is has_keys

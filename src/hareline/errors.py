@@ -136,7 +136,7 @@ class PreconditionFailed(ChannelException):
 
 
 class InvalidSelector(PreconditionFailed):
-    """The argument of a consumer or a binding that should be a message selector is none."""
+    """An argument of a consumer or a binding is not a valid message selector."""
 
 
 class NotKept(ChannelException):

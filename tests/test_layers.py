@@ -103,6 +103,7 @@ HOT = (
     "amqp.settlement",
     "amqp.settling",
     "amqp.unacked",
+    "broker.enqueueing",
     "broker.queues.*",
     "broker.exchanges.*",
     "broker.selectors.*",

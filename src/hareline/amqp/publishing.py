@@ -27,10 +27,10 @@ from hareline.amqp.product import closes_when_no_route
 from hareline.amqp.reply_to import ReplyConsumer
 from hareline.amqp.routes import Route, are_kept, find_route, is_kept
 from hareline.amqp.transactions import Transaction
+from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue
-from hareline.broker.vhost import Enqueueing
 from hareline.errors import NoRoute, NotKept, ResourceError, within_short_string
 from hareline.message import TRANSIENT, Address, LargeBody, Message, large_message
 from hareline.storage.interface import MessageStore

@@ -15,6 +15,7 @@ from typing import Final
 from hareline import events
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.ports import Transport
+from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.queues.kinds import KEEPS_NONE
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
@@ -33,18 +34,18 @@ REPLY_TO_PREFIX: Final = "amq.rabbitmq.reply-to."
 WAITING_MAX_BYTES: Final = 1_048_576
 
 
-class ReplyQueue:
+class ReplyQueue(Enqueueing):
     """Where the replies to one channel go; lives as long as its consumer.
 
     ``name`` is the opaque routing key, ``tag`` the consumer tag.
     """
 
-    needs_admission: Final = False
-    keeps: Final = KEEPS_NONE
-
     def __init__(self, port: DeliveryPort, tag: str, report: Report, transport: Transport) -> None:
         self.name = REPLY_TO_PREFIX + secrets.token_urlsafe(24)
         self.tag = tag
+        self.is_deleted = False
+        self.needs_admission = False
+        self.keeps = KEEPS_NONE
         self._tag_octets = short_string(tag)
         self._port: DeliveryPort | None = port
         self._report = report
@@ -52,10 +53,6 @@ class ReplyQueue:
         self._waiting: deque[Message] = deque()
         self._waiting_bytes = 0
         self._has_dropped = False
-
-    @property
-    def is_deleted(self) -> bool:
-        return self._port is None
 
     def enqueue(self, message: Message) -> None:
         """Deliver a reply, now or when the socket has room; above a limit drop it."""
@@ -90,6 +87,7 @@ class ReplyQueue:
     def close(self) -> None:
         """The consumer is gone: replies that wait, and those to come, are dropped."""
         self._port = None
+        self.is_deleted = True
         self._waiting.clear()
 
     def _deliver_waiting(self) -> None:

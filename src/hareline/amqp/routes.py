@@ -15,9 +15,9 @@ from typing import Final
 
 from hareline.amqp.client import Client
 from hareline.amqp.reply_to import REPLY_TO_PREFIX
+from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
-from hareline.broker.vhost import Enqueueing
 from hareline.errors import AccessRefused, NotImplementedMethod
 from hareline.message import TRANSIENT, UNWRITTEN, Address, Message, PublisherAddress
 from hareline.wire.decoder import PublishLane

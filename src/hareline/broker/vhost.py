@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from hareline.broker.bindings import Binding, DestinationKind
 from hareline.broker.declarations import Declarations, ExchangeDeclaration, QueueDeclaration
+from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.registry import create_exchange
 from hareline.broker.queues.declare.arguments import QueueArguments
@@ -27,29 +27,8 @@ from hareline.broker.registry import DEFAULT_EXCHANGE_REFUSED, RESERVED_PREFIX, 
 from hareline.clock import Clock, Timers
 from hareline.errors import AccessRefused, NotFound, PreconditionFailed, StoreError
 from hareline.events import Report
-from hareline.message import Message
 from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.turn import Turn
-
-
-class Enqueueing(Protocol):
-    """Where a routed message ends: a queue, or a requester waiting for a direct reply."""
-
-    @property
-    def is_deleted(self) -> bool: ...
-
-    @property
-    def needs_admission(self) -> bool:
-        """Whether messages must come by ``put``."""
-
-    @property
-    def keeps(self) -> int:
-        """Which messages go to the store: KEEPS_NONE, KEEPS_PERSISTENT or KEEPS_ALL."""
-
-    def enqueue(self, message: Message) -> None: ...
-
-    def put(self, message: Message) -> bool:
-        """Take the message in; False: it is refused."""
 
 
 def generated_name(prefix: str) -> str:

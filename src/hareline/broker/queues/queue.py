@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.queues.books import QueueBooks
 from hareline.broker.queues.dispatch.browsing import Browsers
 from hareline.broker.queues.dispatch.consumer import Consumer
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from hareline.broker.queues.policies.overflow import Overflow
 
 
-class Queue(QueueBooks):
+class Queue(QueueBooks, Enqueueing):
     """``owner``: whose the queue is exclusively (``broker.ownership``), None for all connections.
 
     ``on_unused`` is called when the last consumer has left (the virtual host deletes auto-delete

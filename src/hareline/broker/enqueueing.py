@@ -1,0 +1,32 @@
+"""Where a routed message ends: a queue, or a requester waiting for a direct reply.
+
+``amqp.publishing`` calls it for each message and each destination, so it is a base class and not a
+protocol.                                                                                     [hot]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from hareline.message import Message
+
+
+class Enqueueing(ABC):
+    """``needs_admission``: messages must come by ``put``.
+
+    ``keeps``: which messages go to the store: KEEPS_NONE, KEEPS_PERSISTENT or KEEPS_ALL.
+    """
+
+    __slots__ = ()
+
+    is_deleted: bool
+    needs_admission: bool
+    keeps: int
+
+    @abstractmethod
+    def enqueue(self, message: Message) -> None:
+        """Take in a message where no admission is needed."""
+
+    @abstractmethod
+    def put(self, message: Message) -> bool:
+        """Take in a message; False: it is refused."""

@@ -28,7 +28,7 @@ FIFO_SCENARIO: Final = "autoack_1x1_100B"
 
 _NEW_PAGE: Final = f"""# Benchmarks
 
-How the numbers are made, and how to make them again: `benchmarks/README.md`.
+`benchmarks/README.md` says how the numbers are made, and how to make them again.
 
 {BEGIN}
 {END}
@@ -41,8 +41,8 @@ _INTRODUCTIONS: Final = {
     ),
     DURABLE_SECTION: (
         "Durable queues and messages of delivery mode 2, on both brokers; Hareline's journal syncs "
-        "always, so a confirm means that the message is on the disk. What has no figure for the "
-        "peer was not run there."
+        "always, so a confirm means that the message is on the disk. A scenario without a figure "
+        "for the second broker was not run there."
     ),
     FLOOD_SECTION: (
         "Publishers that never wait send to a fanout exchange with many transient queues; each run "
@@ -52,19 +52,19 @@ _INTRODUCTIONS: Final = {
         "worst of all rounds. Resident memory above "
         f"{fanout_flood.RSS_LIMIT_BYTES / 1e9:g} GB ends a flood early; a broker that is not gone "
         f"{fanout_flood.STOP_LIMIT_S:g} s after SIGTERM, or passes "
-        f"{fanout_flood.STOPPING_RSS_LIMIT_BYTES / 1e9:g} GB meanwhile, is killed. Where that "
-        "happened, it is said below."
+        f"{fanout_flood.STOPPING_RSS_LIMIT_BYTES / 1e9:g} GB meanwhile, is killed. The lines below "
+        "name each run in which that happened."
     ),
 }
 _NAMES: Final = {"hareline": "Hareline", "rabbitmq": "RabbitMQ", "lavinmq": "LavinMQ"}
 
 
 def write_into(page: Path, results: Results, plot: str | None) -> None:
-    """Replace what stands between the markers of a page; a page that is missing is begun.
+    """Replace the text between the markers of a page; start the page if it is missing.
 
     `plot` is the plot's file name relative to the page, or None if there is none.
 
-    :raises ValueError: the page has not exactly one pair of markers.
+    :raises ValueError: the page does not have exactly one pair of markers.
     """
     text = page.read_text(encoding="utf-8") if page.exists() else _NEW_PAGE
     page.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def _facts(results: Results) -> str:
 
 
 def _disk(machine: Mapping[str, object]) -> str:
-    """Runs from before there was a journal did not look at the disk."""
+    """What the run says of the disk; empty for runs from before there was a journal."""
     if "fdatasync_ms" not in machine:
         return ""
     kind = machine.get("file_system") or "an unknown file system"
@@ -164,7 +164,7 @@ def _result_table(results: Results, section: str) -> str:
 
 
 def _fifo_rate(results: Results) -> float | None:
-    """The subject's messages per second through a plain FIFO queue, without any headers."""
+    """The subject's messages per second through a plain FIFO queue, without headers."""
     for scenario in results.scenarios:
         if scenario.name == FIFO_SCENARIO:
             return scenario.metrics[0].figure(results.subject)
@@ -207,7 +207,7 @@ def _miss(result: MetricResult, results: Results) -> str:
 
 
 def _disturbance(results: Results) -> str:
-    """A warning where the machine was not quiet; it favours whoever needs fewer cores."""
+    """A warning if the machine was not quiet, which favours the broker that needs fewer cores."""
     disturbed = {
         scenario.name: max(_medians(scenario.cores["others"]).values())
         for scenario in results.scenarios
@@ -218,8 +218,8 @@ def _disturbance(results: Results) -> str:
         return ""
     listed = ", ".join(f"`{name}` {cores:.2f}" for name, cores in disturbed.items())
     return (
-        "**The machine was not quiet**, so these ratios are not to be relied on: other programs "
-        "took processor time, which costs a broker that uses several cores more than one that "
+        "**The machine was not quiet**, so do not rely on these ratios: other programs took "
+        "processor time, which costs a broker that uses several cores more than one that "
         f"uses one. Cores they took: {listed}."
     )
 

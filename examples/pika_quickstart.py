@@ -1,4 +1,4 @@
-"""Publish one message and consume it: the first ten lines against a running broker."""
+"""Publish one message to a running broker and consume it."""
 
 import os
 

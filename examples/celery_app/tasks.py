@@ -1,9 +1,9 @@
-"""A small Celery application: count the words of many texts, and remind somebody later.
+"""A small Celery application: count the words of many texts, and send a reminder later.
 
 Worker:  celery -A tasks worker --concurrency 2 --loglevel INFO
 Client:  python tasks.py
 
-The broker is the one that CELERY_BROKER_URL names; nothing else here depends on it.
+CELERY_BROKER_URL names the broker; nothing else here depends on it.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -27,11 +27,11 @@ TEXTS = [
 app = Celery(
     "tasks",
     broker=os.environ.get("CELERY_BROKER_URL", "amqp://guest:guest@127.0.0.1:5672//"),
-    backend="rpc://",  # results travel through the broker as well
+    backend="rpc://",  # results come back through the broker
 )
 app.conf.update(
     task_acks_late=True,  # a task whose worker dies is delivered to another one
-    worker_prefetch_multiplier=1,  # and no worker hoards what another could do now
+    worker_prefetch_multiplier=1,  # and no worker holds tasks that another could do now
     broker_connection_retry_on_startup=True,
 )
 

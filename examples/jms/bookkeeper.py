@@ -1,7 +1,7 @@
-"""The third at the table, in Python: reads the warehouse's notes, and places an order of its own.
+"""The Python part of the example: reads the warehouse's notes, and places an order.
 
-The broker is that of AMQP_URL, or else of BROKER_HOST and BROKER_PORT as for the example itself,
-which needs to have run on it.
+AMQP_URL names the broker, or else BROKER_HOST and BROKER_PORT, as for the Java programs, which
+must have run on it before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Builds and runs the example. BROKER_HOST and BROKER_PORT name a broker that runs; without
-# BROKER_PORT one is started for the time of the example, by the command in HARELINE or else by the
-# one of this project. EXAMPLE_BUILD is where Maven puts what it makes, "target" unless given.
-# What it is waiting for is said on standard error.
+# Builds and runs the example. BROKER_HOST and BROKER_PORT name a running broker; without BROKER_PORT
+# the script starts one for the time of the example, with the command in HARELINE, or else with that
+# of this project. EXAMPLE_BUILD is Maven's output directory, "target" unless given.
+# Progress goes to standard error.
 set -eu
 cd "$(dirname "$0")"
 export BROKER_HOST="${BROKER_HOST:-127.0.0.1}"

@@ -10,8 +10,8 @@ import java.util.regex.Pattern;
 import javax.naming.CompositeName;
 
 /**
- * Objects of RabbitMQ's JMS client by name, from a file, without a container. In a container this is
- * its own JNDI: it hands the same keys to the same factory.
+ * Objects of RabbitMQ's JMS client by name, from a file, without a container. A container has its own
+ * JNDI for this, which passes the same keys to the same factory.
  */
 final class Directory {
     private static final Pattern VARIABLE = Pattern.compile("\\$\\{(\\w+)}");
@@ -24,7 +24,7 @@ final class Directory {
         }
     }
 
-    /** The object that the keys "name.*" describe; made anew at each call. */
+    /** A new object from the keys "name.*". */
     <T> T find(String name, Class<T> type) throws Exception {
         Hashtable<String, String> description = new Hashtable<>();
         for (String key : entries.stringPropertyNames()) {

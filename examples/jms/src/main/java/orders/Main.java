@@ -2,7 +2,7 @@ package orders;
 
 import java.time.Duration;
 
-/** The story: who does what when. The two sides meet in the broker alone. */
+/** The order of events. The two sides exchange messages only through the broker. */
 public final class Main {
     private Main() {}
 

@@ -26,7 +26,7 @@ final class Shop implements AutoCloseable {
 
     Shop() throws Exception {
         RMQConnectionFactory factory = directory.find("broker", RMQConnectionFactory.class);
-        // Says to others which bodies are text; this client itself goes by a header.
+        // Tells other clients which bodies are text; this client itself uses a header.
         factory.setAmqpPropertiesCustomiser((properties, message) ->
                 message instanceof TextMessage ? properties.contentType("text/plain") : properties);
         context = ((ConnectionFactory) factory).createContext();
@@ -34,7 +34,7 @@ final class Shop implements AutoCloseable {
                 .setMessageListener(answers::add);
     }
 
-    /** Publishes an order, for whoever has subscribed. */
+    /** Publishes an order to all subscribers. */
     void place(String what, int total) throws Exception {
         context.createProducer()
                 .setProperty("total", total)
@@ -56,7 +56,7 @@ final class Shop implements AutoCloseable {
         Story.tell("shop", item + " in stock: " + answer.getIntProperty("count"));
     }
 
-    /** Sends itself a message that the broker keeps for so long. */
+    /** Sends itself a message that the broker holds back for this long. */
     void remindMe(String of, Duration delay) throws Exception {
         remindAtNs = System.nanoTime() + delay.toNanos();
         context.createProducer()
@@ -65,7 +65,7 @@ final class Shop implements AutoCloseable {
     }
 
     void awaitReminder() throws Exception {
-        // A session of its own: the other one delivers to a listener, so nothing can be received there.
+        // A separate session: the other one delivers to a listener, so it cannot call receive().
         try (JMSContext own = context.createContext(JMSContext.AUTO_ACKNOWLEDGE)) {
             JMSConsumer reminders = own.createConsumer(directory.find("reminders", Queue.class));
             String text = reminders.receiveBody(String.class, PATIENCE_S * 1000L);

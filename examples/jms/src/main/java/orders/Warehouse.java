@@ -34,14 +34,14 @@ final class Warehouse implements AutoCloseable {
         connection.start();
     }
 
-    /** From now on large orders are kept for the warehouse, also while it is away. */
+    /** Subscribes durably: the broker keeps large orders for the warehouse, also while it is away. */
     void subscribe() throws Exception {
         Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
         subscription(session).close();
         Story.tell("warehouse", "subscribed to orders with " + LARGE_ORDERS);
     }
 
-    /** Answers whoever asks, at the address that the question brings. */
+    /** Answers questions at the address that each question brings. */
     void answerQuestions() throws Exception {
         Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
         MessageProducer anywhere = session.createProducer(null);
@@ -56,7 +56,7 @@ final class Warehouse implements AutoCloseable {
         });
     }
 
-    /** Takes the orders that have come; each and its note of dispatch are one transaction. */
+    /** Takes the orders that have arrived; each order and its note of dispatch are one transaction. */
     void dispatchOrders() throws Exception {
         Session session = connection.createSession(true, Session.SESSION_TRANSACTED);
         MessageProducer notes = session.createProducer((Destination) directory.lookup("dispatched"));

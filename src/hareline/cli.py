@@ -298,14 +298,14 @@ def _read_password() -> str:
         while True:
             password = getpass.getpass("Password: ")
             if not password:
-                _complain("hareline: a password should not be empty; once more")
+                _complain("hareline: the password must not be empty; try again")
             elif getpass.getpass("Again: ") != password:
-                _complain("hareline: the two passwords differ; once more")
+                _complain("hareline: the two passwords differ; try again")
             else:
                 return password
     password = sys.stdin.readline().rstrip("\r\n")
     if not password:
-        _fail(["hareline: a password should not be empty"])
+        _fail(["hareline: the password must not be empty"])
     return password
 
 

@@ -73,7 +73,7 @@ def dump(
     from hareline.storage.journal.files import Files
 
     if content and not as_json:
-        _fail("hareline: --content goes with --json only")
+        _fail("hareline: --content works only with --json")
     with _opened(directory) as (journal, definitions):
         report = inspect.Report()
         for line in inspect.dump(
@@ -141,14 +141,14 @@ def repair(
             typer.echo(line)
         if planned.is_needed and apply:
             removed = repair.apply(files, planned)
-            typer.echo(f"done; the files as they were: {removed}")
+            typer.echo(f"done; the previous files are in {removed}")
         elif planned.is_needed:
-            typer.echo("nothing was done; --apply does it")
+            typer.echo("nothing was changed; --apply does it")
         report = inspect.verify(files, journal, newest)
         if not planned.is_needed and not report.is_damaged:
             typer.echo("no damage, nothing to do")
         for _, what in report.malformed:
-            _complain(f"cannot be mended: {what}")
+            _complain(f"cannot be repaired: {what}")
     if report.is_damaged:
         raise typer.Exit(EXIT_FAILURE)
 
@@ -214,7 +214,7 @@ def _check_journal(journal: Path, definitions: _Definitions) -> None:
     from hareline.storage.journal.inspect import is_journal
 
     if not definitions.newest_segment and not is_journal(Files(), str(journal)):
-        raise StoreError(f"{journal}: not a journal, no file in it is a segment")
+        raise StoreError(f"{journal}: not a journal: no file in it is a segment")
 
 
 @contextmanager

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXIT_FAILURE: Final = 1
 PASSWORD_VARIABLE: Final = "HARELINE_PASSWORD"
-_NOT_OURS: Final = "the answer is not that of a broker"
+_NOT_OURS: Final = "the answer does not come from a broker"
 
 
 def replay(

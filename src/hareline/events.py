@@ -54,16 +54,16 @@ PEER_SPEAKS_OTHERWISE: Final = Event(
 CONNECTION_BLOCKED: Final = Event("CON-1009", "publishing blocked: {reason}", ("peer", "reason"))
 CONNECTION_UNBLOCKED: Final = Event("CON-1010", "publishing unblocked", ("peer",))
 PEER_REDIRECTED: Final = Event(
-    "CON-1011", "peer begins with {protocol}, told to use 0-9-1", ("peer", "protocol")
+    "CON-1011", "peer asks for {protocol}, told to use 0-9-1", ("peer", "protocol")
 )
 PRODUCT_CHANGED: Final = Event(
     "CON-1012",
-    "Qpid clients come from {host}: it is told the product '{product}' from now on",
+    "Qpid clients connect from {host}: it gets the product name '{product}' from now on",
     ("host", "product"),
 )
 HOST_NOT_KEPT: Final = Event(
     "CON-1013",
-    "{host} will be told the usual product after a restart: {problem}",
+    "{host} will get the usual product name after a restart: {problem}",
     ("host", "problem"),
 )
 CONNECTION_UNUSED: Final = Event("CON-1014", "closed before the protocol header", ("peer",))
@@ -92,7 +92,7 @@ QUEUE_DROPPED: Final = Event(
 )
 MESSAGES_UNREADABLE: Final = Event(
     "QUE-1006",
-    "{count} messages of a queue cannot be read from disk and are passed over: {reason}",
+    "{count} messages of a queue cannot be read from disk and are skipped: {reason}",
     ("queue", "vhost", "count", "reason"),
 )
 
@@ -106,7 +106,9 @@ MEMORY_ALARM_SET: Final = Event(
     "MEM-1001", "memory above the watermark, publishers blocked", ("used_bytes", "watermark_bytes")
 )
 MEMORY_ALARM_CLEARED: Final = Event(
-    "MEM-1002", "memory below the watermark, publishers go on", ("used_bytes", "watermark_bytes")
+    "MEM-1002",
+    "memory below the watermark, publishers unblocked",
+    ("used_bytes", "watermark_bytes"),
 )
 
 DISK_ALARM_SET: Final = Event(
@@ -116,7 +118,7 @@ DISK_ALARM_SET: Final = Event(
 )
 DISK_ALARM_CLEARED: Final = Event(
     "DSK-1002",
-    "there is room on the disk again, publishers go on",
+    "enough free space on the disk again, publishers unblocked",
     ("free_bytes", "watermark_bytes"),
 )
 
@@ -129,14 +131,14 @@ RECOVERY_FINISHED: Final = Event(
 )
 JOURNAL_DAMAGED: Final = Event("JRN-1004", "journal damaged: {problem}", ("problem", "action"))
 STORE_FAILED: Final = Event(
-    "JRN-1005", "nothing can be stored any more: {reason}", ("reason", "directory")
+    "JRN-1005", "the store has failed, and stores nothing more: {reason}", ("reason", "directory")
 )
 JOURNAL_TROUBLE: Final = Event("JRN-1008", "journal: {problem}", ("problem",))
 DEFINITION_IMPOSSIBLE: Final = Event(
     "JRN-1006", "not restored: {what}: {problem}", ("what", "problem", "vhost")
 )
 DEFINITION_NOT_DELETED: Final = Event(
-    "JRN-1007", "gone, but not deleted on disk: {what}: {problem}", ("what", "problem", "vhost")
+    "JRN-1007", "deleted, but still on disk: {what}: {problem}", ("what", "problem", "vhost")
 )
 REPLAY_ENDED: Final = Event(
     "JRN-1009",
@@ -145,13 +147,13 @@ REPLAY_ENDED: Final = Event(
 )
 VHOST_NOT_SERVED: Final = Event(
     "VHT-1001",
-    "virtual host '{vhost}' is not in the settings: its data is kept, and not served",
+    "virtual host '{vhost}' is not in the settings: its data is kept but not served",
     ("vhost", "queues"),
 )
 
 CONFIGURATION_RELOADED: Final = Event("CFG-1001", "configuration reloaded", ("changed",))
 CONFIGURATION_NEEDS_RESTART: Final = Event(
-    "CFG-1002", "changed, but in force only after a restart: {options}", ("options",)
+    "CFG-1002", "changed, but takes effect only after a restart: {options}", ("options",)
 )
 CONFIGURATION_REFUSED: Final = Event(
     "CFG-1003", "configuration not reloaded: {problem}", ("problem",)

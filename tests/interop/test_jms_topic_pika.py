@@ -261,7 +261,7 @@ def test_durable_subscriptions_survive_a_restart(own_broker: BrokerProcess) -> N
         ),
         (
             selecting("{'not'," * 17 + "'true'" + "}" * 17),
-            "too many levels inside one another, at character 113, near `{'not','true'}}}}}}}}...`",
+            "too many nested levels, at character 113, near `{'not','true'}}}}}}}}...`",
         ),
         (selecting("{'and','true'}"), "and is followed by 2 terms, not 1, at character 1"),
     ],

@@ -142,14 +142,14 @@ def test_repair_says_what_it_would_do_and_does_it_when_told_to(data_dir: Path, w
     before = _tree(data_dir)
     result = _run("repair", "--way", way, str(data_dir))
     assert result.exit_code == 1
-    assert "nothing was done; --apply does it" in result.stdout
+    assert "nothing was changed; --apply does it" in result.stdout
     assert "(queue 'work' in vhost '/')" in result.stdout
     assert _tree(data_dir) == before
 
     result = _run("repair", "--way", way, "--apply", str(data_dir))
     assert (result.exit_code, result.stderr) == (0, "")
     removed = data_dir / "journal" / "removed-1"
-    assert result.stdout.splitlines()[-1] == f"done; the files as they were: {removed}"
+    assert result.stdout.splitlines()[-1] == f"done; the previous files are in {removed}"
     for name, octets in _tree(removed).items():
         assert octets == before[f"journal/{name}"]
     assert _run("verify", str(data_dir)).exit_code == 0
@@ -221,7 +221,7 @@ def test_what_is_no_journal_is_a_sentence(tmp_path: Path, command: str) -> None:
 
     result = _run(command, str(tmp_path))
     assert result.exit_code == 1
-    assert result.stderr == f"hareline: {tmp_path}: not a journal, no file in it is a segment\n"
+    assert result.stderr == f"hareline: {tmp_path}: not a journal: no file in it is a segment\n"
 
     file = tmp_path / "file"
     file.touch()

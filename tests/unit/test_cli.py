@@ -164,8 +164,8 @@ def test_on_a_terminal_the_password_is_asked_for_twice_until_both_agree(
     assert result.exit_code == 0
     assert verify_password("secret", result.stdout.strip())
     assert result.stderr.splitlines() == [
-        "hareline: the two passwords differ; once more",
-        "hareline: a password should not be empty; once more",
+        "hareline: the two passwords differ; try again",
+        "hareline: the password must not be empty; try again",
     ]
 
 

@@ -138,7 +138,7 @@ def test_an_answer_of_something_else_is_told_as_such(server: OneAnswer) -> None:
         server.status, server.answer = 200, answer
         result = run(server.url)
         assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr.endswith("/api/replay: the answer is not that of a broker\n")
+        assert result.stderr.endswith("/api/replay: the answer does not come from a broker\n")
 
 
 def test_nobody_who_listens_is_a_sentence(server: OneAnswer) -> None:

@@ -56,4 +56,4 @@ def _check_directions(prepared: str) -> None:
     if any(map(stringprep.in_table_d2, prepared)):
         raise ValueError("SASLprep prohibits text of both directions")
     if not (stringprep.in_table_d1(prepared[0]) and stringprep.in_table_d1(prepared[-1])):
-        raise ValueError("SASLprep wants right-to-left text to begin and end as such")
+        raise ValueError("SASLprep requires right-to-left text to begin and end so")

@@ -95,13 +95,13 @@ class ScramKeys:
         match = _KEYS.fullmatch(text)
         if match is None:
             raise ValueError(
-                "SCRAM keys should read SCRAM-SHA-256$iterations:salt$stored key:server key"
+                "SCRAM keys must read SCRAM-SHA-256$iterations:salt$stored key:server key"
             )
         iterations, *encoded = match.groups()
         try:
             salt, stored_key, server_key = (base64.b64decode(e, validate=True) for e in encoded)
         except ValueError:
-            raise ValueError("SCRAM salt and keys should be base64") from None
+            raise ValueError("SCRAM salt and keys are not base64") from None
         return cls(salt, int(iterations), stored_key, server_key)
 
     def __str__(self) -> str:

@@ -60,7 +60,7 @@ def instant_ms(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str):
-        raise ValueError("should be epoch milliseconds or ISO 8601 with a zone")
+        raise ValueError("must be epoch milliseconds or ISO 8601 with a zone")
     if value.isascii() and value.isdigit():
         return int(value)
     try:
@@ -84,7 +84,7 @@ def _name(value: object) -> str:
     try:
         octets = value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise ValueError("has characters that no name can have") from None
+        raise ValueError("has characters that are not allowed in a name") from None
     if len(octets) > _NAME_MAX_OCTETS:
         raise ValueError(f"is longer than {_NAME_MAX_OCTETS} octets")
     return value
@@ -202,13 +202,13 @@ class ReplayService:
             raise Refusal(400, "bad_request", f"to_queue: {error}") from None
         source = self._source
         if source is None:
-            raise Refusal(409, "not_kept", "storage.kind is memory: nothing is kept to be replayed")
+            raise Refusal(409, "not_kept", "storage.kind is memory: nothing is kept for a replay")
         if not source.is_kept:
             raise Refusal(
                 409,
                 "not_kept",
                 "journal.retention_age_s and journal.retention_bytes are both 0: "
-                "nothing is kept to be replayed",
+                "nothing is kept for a replay",
             )
         queue_ids = source.queue_ids(wanted.vhost, wanted.queue)
         if not queue_ids:

@@ -329,7 +329,7 @@ class _Walk:
         if kind == _BINARY:
             return self.octets[start:stop], stop
         if depth_left == 1:
-            raise _Undecodable(f"more than {DEPTH_MAX} tables and arrays in one another", position)
+            raise _Undecodable(f"more than {DEPTH_MAX} nested tables and arrays", position)
         walk = self.fields if kind == _TABLE else self.items
         return walk(start, stop, depth_left - 1), stop
 
@@ -384,7 +384,7 @@ def encode_shortstr(text: str) -> bytes:
 
 def _encode_mapping(table: Mapping[str, object], depth_left: int) -> bytes:
     if depth_left == 0:
-        raise ValueError(f"more than {DEPTH_MAX} tables and arrays in one another")
+        raise ValueError(f"more than {DEPTH_MAX} nested tables and arrays")
     if not table:
         return b"\0\0\0\0"
     parts = [b""]
@@ -401,7 +401,7 @@ def _encode_mapping(table: Mapping[str, object], depth_left: int) -> bytes:
 
 def _encode_sequence(values: Sequence[object], depth_left: int) -> bytes:
     if depth_left == 0:
-        raise ValueError(f"more than {DEPTH_MAX} tables and arrays in one another")
+        raise ValueError(f"more than {DEPTH_MAX} nested tables and arrays")
     return _join_sized([b"", *(_encode_value(value, depth_left) for value in values)])
 
 

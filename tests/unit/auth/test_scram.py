@@ -305,8 +305,8 @@ def test_the_keys_of_the_example_are_written_as_rfc_5803_has_it() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("SCRAM-SHA-256$", "SCRAM-SHA-1$", "should read SCRAM-SHA-256"),
-        ("4096", "x", "should read"),
+        ("SCRAM-SHA-256$", "SCRAM-SHA-1$", "must read SCRAM-SHA-256"),
+        ("4096", "x", "must read"),
         ("4096", "4095", "iterations are 4095"),
         ("4096", "10000001", "iterations are 10000001"),
         ("W22ZaJ0SNY7soEsUEjb6gQ==", "W22Z", "salt has 3 octets"),

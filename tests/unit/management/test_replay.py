@@ -59,9 +59,9 @@ def test_an_instant_that_no_calendar_has_is_shown_as_its_number() -> None:
         ("-5", "neither epoch milliseconds nor ISO 8601"),
         ("٣", "neither epoch milliseconds nor ISO 8601"),
         ("2026-01-05T10:00:00", "has no zone"),
-        (1.5, "should be epoch milliseconds or ISO 8601 with a zone"),
-        (True, "should be epoch milliseconds or ISO 8601 with a zone"),
-        (None, "should be epoch milliseconds or ISO 8601 with a zone"),
+        (1.5, "must be epoch milliseconds or ISO 8601 with a zone"),
+        (True, "must be epoch milliseconds or ISO 8601 with a zone"),
+        (None, "must be epoch milliseconds or ISO 8601 with a zone"),
     ],
 )
 def test_what_is_no_instant_says_what_it_should_be(value: object, problem: str) -> None:
@@ -94,11 +94,11 @@ def _with(**fields: str) -> bytes:
         (_with(queue="1"), "queue: should be a string"),
         (_with(exchange="[]"), "exchange: should be a string"),
         (_with(queue=f'"{"ü" * 128}"'), "queue: is longer than 255 octets"),
-        (_with(queue='"\\ud800"'), "queue: has characters that no name can have"),
+        (_with(queue='"\\ud800"'), "queue: has characters that are not allowed in a name"),
         (_with(limit="0"), "limit: Input should be greater than or equal to 1"),
         (_with(limit='"3"'), "limit: Input should be a valid integer"),
         (_with(to="-1"), "to: Input should be greater than or equal to 0"),
-        (_with(**{"from": "null"}), "from: should be epoch milliseconds"),
+        (_with(**{"from": "null"}), "from: must be epoch milliseconds"),
         (_with(to="9" * 5000), "body: not JSON"),
     ],
 )

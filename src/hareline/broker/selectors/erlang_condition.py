@@ -82,7 +82,7 @@ class _Builder:
 
     def _node(self, term: Term, depth: int) -> syntax.Node:
         if depth + (isinstance(term, Group) and bool(term.items)) > NESTING_MAX:
-            raise self._problem("too many levels inside one another", term)
+            raise self._problem("too many nested levels", term)
         match term:
             case Number(value, _):
                 return syntax.Literal(value)
@@ -91,7 +91,7 @@ class _Builder:
             case Atom(("true" | "false") as name, _):
                 return syntax.Literal(name == "true")
             case Atom(name, _):
-                raise self._problem(f"{name} stands only at the beginning of a tuple", term)
+                raise self._problem(f"{name} is allowed only at the beginning of a tuple", term)
             case Group((Atom(name, _), *operands), True, _):
                 build = _BUILDERS.get((name, len(operands)))
                 if build is None:
@@ -100,7 +100,7 @@ class _Builder:
             case Group(_, True, _):
                 raise self._problem("a tuple begins with the name of an operation", term)
             case Group():
-                raise self._problem("a list stands only behind in and not_in", term)
+                raise self._problem("a list is allowed only after in and not_in", term)
             case CharacterList():
                 raise self._problem('a text is written <<"...">>', term)
 
@@ -158,7 +158,7 @@ class _Builder:
         match ends:
             case Group((Atom("range", _), low, high), True, _):
                 if depth + 1 > NESTING_MAX:
-                    raise self._problem("too many levels inside one another", ends)
+                    raise self._problem("too many nested levels", ends)
                 return syntax.Between(
                     self._value(value, depth),
                     self._value(low, depth + 1),
@@ -174,7 +174,7 @@ class _Builder:
         if not isinstance(listed, Group) or listed.is_tuple:
             raise self._problem(f'{name} is followed by a list of texts in <<"...">>', listed)
         if depth + bool(listed.items) > NESTING_MAX:
-            raise self._problem("too many levels inside one another", listed)
+            raise self._problem("too many nested levels", listed)
         texts = []
         for item in listed.items:
             if not isinstance(item, Binary):
@@ -188,9 +188,7 @@ class _Builder:
         if not isinstance(pattern, Binary):
             raise self._problem(f'{name} is followed by a pattern in <<"...">>', pattern)
         if len(pattern.text) > PATTERN_LENGTH_MAX:
-            raise self._problem(
-                f"a pattern is no longer than {PATTERN_LENGTH_MAX} characters", pattern
-            )
+            raise self._problem(f"a pattern has at most {PATTERN_LENGTH_MAX} characters", pattern)
         escape: str | None = None
         match ending:
             case Atom("no_escape", _):
@@ -228,11 +226,11 @@ class _Builder:
         value = self._value(term, depth)
         match value:
             case syntax.Truth():
-                raise self._problem(f"{name} computes with numbers, not a condition", term)
+                raise self._problem(f"{name} calculates with numbers, not a condition", term)
             case syntax.Literal(bool()):
-                raise self._problem(f"{name} computes with numbers, not a boolean", term)
+                raise self._problem(f"{name} calculates with numbers, not a boolean", term)
             case syntax.Literal(str()):
-                raise self._problem(f"{name} computes with numbers, not a text", term)
+                raise self._problem(f"{name} calculates with numbers, not a text", term)
         return value
 
     def _problem(self, problem: str, term: Term) -> SelectorError:
@@ -259,7 +257,7 @@ def _misfit(name: str, count: int) -> str:
     """What is wrong with a tuple that begins with this atom and goes on with so many terms."""
     counts = sorted({known for operation, known in _BUILDERS if operation == name})
     if not counts:
-        return f"{name} is no operation"
+        return f"{name} is not an operation"
     wanted = " or ".join([str(known) for known in counts])
     return f"{name} is followed by {wanted} terms, not {count}"
 

@@ -57,13 +57,13 @@ _NAME_START: Final = frozenset(("Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"))
 _NAME_PART: Final = _NAME_START | {"Nd", "Mn", "Mc"}
 
 _HINTS: Final = {
-    ".": "a name with dots stands in double quotes",
+    ".": "a name with dots needs double quotes",
     "!": "'not equal' is written <>",
     ";": "a selector is one condition without a semicolon",
     '"': "the double quote is not closed",
     "'": "the quote is not closed",
-    "&": "conditions are joined by AND",
-    "|": "conditions are joined by OR",
+    "&": "join conditions with AND",
+    "|": "join conditions with OR",
 }
 
 
@@ -128,7 +128,7 @@ def _token_at(text: str, position: int) -> Token:
         if not found[1]:
             raise SelectorError("a name has at least one character", text, position)
         return Token("name", found[1].replace('""', '"'), position, found.end())
-    hint = _HINTS.get(character, "a character that no selector has outside of quotes")
+    hint = _HINTS.get(character, "a character that is allowed only in quotes")
     raise SelectorError(hint, text, position)
 
 
@@ -173,7 +173,7 @@ def _number_token(text: str, position: int) -> Token | None:
         number = _exact(found, text)
     end = found.end()
     if end < len(text) and category(text[end]) in _NAME_PART:
-        raise SelectorError(f"a number that goes on with {excerpt(text[end])}", text, position)
+        raise SelectorError(f"a number followed by {excerpt(text[end])}", text, position)
     return Token(kind, "", position, end, number)
 
 

@@ -141,7 +141,7 @@ def _items_of(pattern: str, escape: str | None) -> list[str | _Wildcard]:
     for character in pattern:
         if is_escaped:
             if character not in ("_", "%", escape):
-                raise PatternProblem("the escape character stands before _, % or itself")
+                raise PatternProblem("the escape character may precede only _, % or itself")
             items.append(character)
             is_escaped = False
         elif character == escape:
@@ -151,7 +151,7 @@ def _items_of(pattern: str, escape: str | None) -> list[str | _Wildcard]:
         else:
             items.append(character)
     if is_escaped:
-        raise PatternProblem("the escape character stands before _, % or itself")
+        raise PatternProblem("the escape character may precede only _, % or itself")
     return items
 
 

@@ -84,7 +84,7 @@ class _Parser:
 
     def selector(self) -> syntax.Condition:
         if len(self._tokens) == 1:
-            raise self._problem("there is nothing in it", 0)
+            raise self._problem("it is empty", 0)
         whole = self._expression(0)
         if self._token.kind != "end":
             raise self._expected("an operator or the end")
@@ -94,11 +94,11 @@ class _Parser:
         """Everything from here on that binds more tightly than ``power``."""
         self._nesting += 1
         if self._nesting > _NESTING_MAX:
-            raise self._problem("too many levels inside one another", self._token.position)
+            raise self._problem("too many nested levels", self._token.position)
         left = self._prefix()
         while True:
             if left.depth > DEPTH_MAX:
-                raise self._problem("too many levels inside one another", left.start)
+                raise self._problem("too many nested levels", left.start)
             token = self._token
             infix = _INFIX.get(token.text) if token.kind in ("operator", "keyword") else None
             if infix is None or infix[0] <= power:
@@ -128,7 +128,9 @@ class _Parser:
             case "keyword", "NOT":
                 return self._not()
             case "keyword", "NULL":
-                raise self._problem("NULL stands only in IS NULL and IS NOT NULL", token.position)
+                raise self._problem(
+                    "NULL is allowed only in IS NULL and IS NOT NULL", token.position
+                )
             case "operator", ("+" | "-"):
                 return self._sign()
             case "operator", "(":
@@ -188,7 +190,7 @@ class _Parser:
     def _compare(self, left: _Operand) -> _Operand:
         operator = self._advance()
         if self._token.kind == "keyword" and self._token.text == "NULL":
-            raise self._problem("NULL is no value to compare with; use IS NULL", operator.position)
+            raise self._problem("NULL cannot be compared; use IS NULL", operator.position)
         right = self._expression(_TEST)
         if operator.text not in ("=", "<>"):
             for side in (left, right):
@@ -225,8 +227,8 @@ class _Parser:
     def _calculate(self, left: _Operand) -> _Operand:
         operator = self._advance()
         right = self._expression(_SUM if operator.text in "+-" else _PRODUCT)
-        first = self._number_part(left, f"{operator.text} computes with")
-        second = self._number_part(right, f"{operator.text} computes with")
+        first = self._number_part(left, f"{operator.text} calculates with")
+        second = self._number_part(right, f"{operator.text} calculates with")
         if isinstance(first, syntax.Literal) and isinstance(second, syntax.Literal):
             result = _COMPUTE[operator.text](first.value, second.value)
             return self._computed(result, left.start, operator)
@@ -236,7 +238,7 @@ class _Parser:
     def _computed(self, result: values.Number | None, start: int, operator: Token) -> _Operand:
         """What an operation on constants gave."""
         if result is None or not math.isfinite(result):
-            raise self._problem("a calculation that has no finite result", operator.position)
+            raise self._problem("a calculation without a finite result", operator.position)
         return _Operand(syntax.Literal(result), "number", start, 1)
 
     def _negated_test(self, left: _Operand) -> _Operand:

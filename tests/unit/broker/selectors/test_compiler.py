@@ -160,7 +160,7 @@ def test_the_deepest_conditions_are_compiled(level: str, is_negation: bool, leve
     for _ in range(levels):
         text = level.format(text)
     assert verdict(text) is not (is_negation and levels % 2 == 1)
-    with pytest.raises(SelectorError, match="too many levels"):
+    with pytest.raises(SelectorError, match="too many nested levels"):
         compile_selector(level.format(level.format(text)))
 
 

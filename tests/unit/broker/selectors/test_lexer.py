@@ -211,26 +211,26 @@ def test_where_tokens_begin_and_end(text: str, kinds: list[str]) -> None:
         ('""', "a name has at least one character", 0),
         ("a /* b", "the comment is not closed", 2),
         ("a /*/", "the comment is not closed", 2),
-        ("a.b = 1", "a name with dots stands in double quotes", 0),
-        ("x = a.5", "a name with dots stands in double quotes", 4),
-        ("a = .", "a name with dots stands in double quotes", 4),
+        ("a.b = 1", "a name with dots needs double quotes", 0),
+        ("x = a.5", "a name with dots needs double quotes", 4),
+        ("a = .", "a name with dots needs double quotes", 4),
         ("a != 1", "'not equal' is written <>", 2),
         ("a = 1;", "a selector is one condition without a semicolon", 5),
-        ("a && b", "conditions are joined by AND", 2),
-        ("a || b", "conditions are joined by OR", 2),
-        ("a = #", "a character that no selector has outside of quotes", 4),
-        ("a\xa0= 1", "a character that no selector has outside of quotes", 1),
-        ("a = \x00", "a character that no selector has outside of quotes", 4),
-        ("{a}", "a character that no selector has outside of quotes", 0),
-        ("5a", "a number that goes on with `a`", 0),
-        ("5AND", "a number that goes on with `A`", 0),
-        ("5.5x", "a number that goes on with `x`", 0),
-        ("5e", "a number that goes on with `e`", 0),
-        ("5LL", "a number that goes on with `L`", 0),
-        ("5days", "a number that goes on with `a`", 0),
-        ("0x", "a number that goes on with `x`", 0),
-        ("0xG", "a number that goes on with `x`", 0),
-        ("5_000", "a number that goes on with `_`", 0),
+        ("a && b", "join conditions with AND", 2),
+        ("a || b", "join conditions with OR", 2),
+        ("a = #", "a character that is allowed only in quotes", 4),
+        ("a\xa0= 1", "a character that is allowed only in quotes", 1),
+        ("a = \x00", "a character that is allowed only in quotes", 4),
+        ("{a}", "a character that is allowed only in quotes", 0),
+        ("5a", "a number followed by `a`", 0),
+        ("5AND", "a number followed by `A`", 0),
+        ("5.5x", "a number followed by `x`", 0),
+        ("5e", "a number followed by `e`", 0),
+        ("5LL", "a number followed by `L`", 0),
+        ("5days", "a number followed by `a`", 0),
+        ("0x", "a number followed by `x`", 0),
+        ("0xG", "a number followed by `x`", 0),
+        ("5_000", "a number followed by `_`", 0),
         ("09", "a number that begins with 0 is octal and has no 8 or 9", 0),
         ("a = 018", "a number that begins with 0 is octal and has no 8 or 9", 4),
         ("9223372036854775809", "a number beyond 64 bits", 0),
@@ -253,7 +253,7 @@ def test_an_error_names_the_problem_and_the_place() -> None:
     with pytest.raises(SelectorError) as caught:
         tokens_of("color = 'red' & size > 3 and something else")
     assert str(caught.value) == (
-        "invalid selector: conditions are joined by AND, at character 15,"
+        "invalid selector: join conditions with AND, at character 15,"
         " near `& size > 3 and someth...`"
     )
     assert str(SelectorError("expected )", "(a", 2)) == ("invalid selector: expected ), at the end")

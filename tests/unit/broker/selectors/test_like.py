@@ -116,7 +116,7 @@ def test_every_escaped_text_matches_itself_alone(text: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["!", "a!", "!a", "a!b%", "!!!", "%!"])
 def test_an_escape_character_needs_something_to_escape(pattern: str) -> None:
-    with pytest.raises(PatternProblem, match="stands before _, % or itself"):
+    with pytest.raises(PatternProblem, match="may precede only _, % or itself"):
         check_pattern(pattern, "!")
     check_pattern(pattern, None)
 

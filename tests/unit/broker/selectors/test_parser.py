@@ -130,9 +130,9 @@ CONTINUATION = "expected an operator or the end"
 
 ERRORS = [
     # nothing, and half of something
-    ("", "there is nothing in it", 0),
-    ("  \n", "there is nothing in it", 0),
-    ("/* nothing */", "there is nothing in it", 0),
+    ("", "it is empty", 0),
+    ("  \n", "it is empty", 0),
+    ("/* nothing */", "it is empty", 0),
     ("a =", VALUE, 3),
     ("a = ", VALUE, 4),
     ("a = AND", VALUE, 4),
@@ -156,14 +156,14 @@ ERRORS = [
     ("a => 1", VALUE, 3),
     ("a < > 1", VALUE, 4),
     # NULL
-    ("a = NULL", "NULL is no value to compare with; use IS NULL", 2),
-    ("a <> null", "NULL is no value to compare with; use IS NULL", 2),
-    ("a > NULL", "NULL is no value to compare with; use IS NULL", 2),
-    ("NULL", "NULL stands only in IS NULL and IS NOT NULL", 0),
-    ("NULL = a", "NULL stands only in IS NULL and IS NOT NULL", 0),
-    ("NULL IS NULL", "NULL stands only in IS NULL and IS NOT NULL", 0),
-    ("a + NULL > 1", "NULL stands only in IS NULL and IS NOT NULL", 4),
-    ("a BETWEEN NULL AND 1", "NULL stands only in IS NULL and IS NOT NULL", 10),
+    ("a = NULL", "NULL cannot be compared; use IS NULL", 2),
+    ("a <> null", "NULL cannot be compared; use IS NULL", 2),
+    ("a > NULL", "NULL cannot be compared; use IS NULL", 2),
+    ("NULL", "NULL is allowed only in IS NULL and IS NOT NULL", 0),
+    ("NULL = a", "NULL is allowed only in IS NULL and IS NOT NULL", 0),
+    ("NULL IS NULL", "NULL is allowed only in IS NULL and IS NOT NULL", 0),
+    ("a + NULL > 1", "NULL is allowed only in IS NULL and IS NOT NULL", 4),
+    ("a BETWEEN NULL AND 1", "NULL is allowed only in IS NULL and IS NOT NULL", 10),
     ("a IS 1", "expected NULL or NOT NULL", 5),
     ("a IS", "expected NULL or NOT NULL", 4),
     ("a IS NOT", "expected NULL", 8),
@@ -213,20 +213,20 @@ ERRORS = [
     ("a = b <> 'x'", "a condition is never equal to a text", 6),
     ("JMSType = NOT b", "a text is never equal to a condition", 8),
     # arithmetic
-    ("'a' + 1 = 2", "+ computes with numbers, not a text", 0),
-    ("a + 'b' = 'ab'", "+ computes with numbers, not a text", 4),
-    ("a * TRUE = 1", "* computes with numbers, not a boolean", 4),
-    ("a - (b > 1) = 1", "- computes with numbers, not a condition", 4),
-    ("JMSType % 2 = 1", "% computes with numbers, not a text", 0),
+    ("'a' + 1 = 2", "+ calculates with numbers, not a text", 0),
+    ("a + 'b' = 'ab'", "+ calculates with numbers, not a text", 4),
+    ("a * TRUE = 1", "* calculates with numbers, not a boolean", 4),
+    ("a - (b > 1) = 1", "- calculates with numbers, not a condition", 4),
+    ("JMSType % 2 = 1", "% calculates with numbers, not a text", 0),
     ("-'a' = 1", "- is for numbers, not a text", 1),
     ("+TRUE = 1", "+ is for numbers, not a boolean", 1),
     ("-(a > 1) = 1", "- is for numbers, not a condition", 1),
     ("- NOT a", "- is for numbers, not a condition", 2),
-    ("a > 1 / 0", "a calculation that has no finite result", 6),
-    ("a > 1 % 0", "a calculation that has no finite result", 6),
-    ("a > 1.0 / 0", "a calculation that has no finite result", 8),
-    ("a > 0.0 / 0", "a calculation that has no finite result", 8),
-    ("a > 1E308 * 10", "a calculation that has no finite result", 10),
+    ("a > 1 / 0", "a calculation without a finite result", 6),
+    ("a > 1 % 0", "a calculation without a finite result", 6),
+    ("a > 1.0 / 0", "a calculation without a finite result", 8),
+    ("a > 0.0 / 0", "a calculation without a finite result", 8),
+    ("a > 1E308 * 10", "a calculation without a finite result", 10),
     ("a > 9223372036854775808", "a number beyond 64 bits", 4),
     ("a > 1 - 9223372036854775808", "a number beyond 64 bits", 8),
     ("a > -(9223372036854775808)", "a number beyond 64 bits", 6),
@@ -268,8 +268,8 @@ ERRORS = [
     ("a LIKE 'x' ESCAPE 5", "expected a text in single quotes", 18),
     ("a LIKE 'x' ESCAPE ''", "ESCAPE needs exactly one character", 18),
     ("a LIKE 'x' ESCAPE '!!'", "ESCAPE needs exactly one character", 18),
-    ("a LIKE 'x!' ESCAPE '!'", "the escape character stands before _, % or itself", 7),
-    ("a LIKE '!x' ESCAPE '!'", "the escape character stands before _, % or itself", 7),
+    ("a LIKE 'x!' ESCAPE '!'", "the escape character may precede only _, % or itself", 7),
+    ("a LIKE '!x' ESCAPE '!'", "the escape character may precede only _, % or itself", 7),
     # NOT in the middle
     ("a NOT", "expected BETWEEN, IN or LIKE", 5),
     ("a NOT = 1", "expected BETWEEN, IN or LIKE", 6),
@@ -278,7 +278,7 @@ ERRORS = [
     ("a NOT b", "expected BETWEEN, IN or LIKE", 6),
     ('a NOT "IN"', "expected BETWEEN, IN or LIKE", 6),
     # a token that is none, wherever it stands
-    ("a = 1 AND b.c = 2", "a name with dots stands in double quotes", 10),
+    ("a = 1 AND b.c = 2", "a name with dots needs double quotes", 10),
 ]
 
 
@@ -310,7 +310,7 @@ def test_conditions_nest_so_deep_and_no_deeper(level: str, cost: float) -> None:
         assert to_text(parse(text))
     for _ in range(3):
         text = level.format(text)
-    with pytest.raises(SelectorError, match="too many levels inside one another"):
+    with pytest.raises(SelectorError, match="too many nested levels"):
         parse(text)
 
 
@@ -319,7 +319,7 @@ def test_signs_and_sums_nest_so_deep_and_no_deeper() -> None:
     assert to_text(parse(f"{'- ' * (DEPTH_MAX - 2)}a = 1"))
     assert to_text(parse("a = 1" + " + a" * (DEPTH_MAX - 2)))
     for text in (f"{'- ' * (DEPTH_MAX - 1)}a = 1", "a = 1" + " + a" * (DEPTH_MAX - 1)):
-        with pytest.raises(SelectorError, match="too many levels inside one another"):
+        with pytest.raises(SelectorError, match="too many nested levels"):
             parse(text)
 
 

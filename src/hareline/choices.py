@@ -1,4 +1,4 @@
-"""The words that both an option of the settings and a flag of the command line choose from.
+"""Choices that an option of the settings and a flag of the command line have in common.
 
 They are not in ``hareline.settings`` because that imports pydantic, which takes longer than parsing
 a command line.

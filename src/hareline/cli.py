@@ -1,11 +1,11 @@
 """The ``hareline`` command: arguments to settings, settings to the daemon, errors to sentences.
 
-Each command is one function below. Invariant: what is wrong with a file, a variable, a flag or the
+Each command is one function below. Invariant: an error in a file, a variable, a flag or on the
 machine ends in a message on standard error and exit status 1 (2 for a command line that cannot be
-parsed), never in a traceback; standard output holds only what was asked for.
+parsed), never in a traceback; standard output has only the command's result.
 
-Everything that is not needed to parse the command line is imported where it is used, so that
-``hareline --help`` answers at once; tests/test_imports.py guards that. Help is plain text,
+Modules that parsing the command line does not need are imported where they are used, so that
+``hareline --help`` answers at once; tests/test_imports.py checks that. Help is plain text,
 which leaves the explanations more room than Rich's panels do.
 """
 
@@ -34,7 +34,7 @@ _OPTION_IN_HELP: Final = re.compile(r"\{([a-z_.]+)\}")
 
 
 class _Group(TyperGroup):
-    """Does not import pydantic to check a ``--help`` that was not given."""
+    """A group of commands that checks an absent ``--help`` without importing pydantic."""
 
     def get_help_option(self, ctx: Any) -> Any:
         return _unset_as_false(super().get_help_option(ctx))
@@ -61,7 +61,7 @@ def _help_of_option(found: re.Match[str]) -> str:
 
 
 def _unset_as_false(flag: Any) -> Any:
-    # Typer takes False as it is, and hands None to pydantic.
+    # Typer accepts False directly, but passes None to pydantic.
     if flag is not None:
         flag.default = False
     return flag
@@ -83,7 +83,7 @@ def main() -> None:
     app()
 
 
-# Commands, and options of each, in the order in which people meet them.
+# Commands, and options of each, in the order in which users need them.
 
 
 @app.command(cls=_Command)
@@ -105,7 +105,7 @@ def serve(
 ) -> None:
     """Run the broker until SIGTERM or SIGINT.
 
-    A flag outweighs the environment (HARELINE_LISTENER__PORT=5673), which outweighs the file.
+    A flag overrides the environment (HARELINE_LISTENER__PORT=5673), which overrides the file.
     SIGHUP reads the settings again.
     """
     from hareline.settings import Flag, config_path, read_settings
@@ -145,7 +145,7 @@ def serve(
 def check_config(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="TOML file; without it, what HARELINE_CONFIG names."),
+        typer.Argument(metavar="FILE", help="TOML file; without it, the one in HARELINE_CONFIG."),
     ] = None,
 ) -> None:
     """Say what is wrong with the settings.
@@ -188,8 +188,8 @@ def hash_password(
 ) -> None:
     """Print a password hash, or SCRAM keys, for the settings.
 
-    It is the value of the user's option `password_hash`, or `scram`. The password is asked for on
-    a terminal, and otherwise is the first line of standard input.
+    The output is the value of the user's option `password_hash`, or `scram`. On a terminal the
+    command asks for the password; otherwise it reads the first line of standard input.
     """
     from hareline.auth.passwords import hash_password as hash_of
     from hareline.auth.scram import new_keys
@@ -253,7 +253,7 @@ def _run(reading: Reading, read: Callable[[], Reading]) -> int:
 
 
 def _log_overridden(reading: Reading) -> None:
-    """So that nobody wonders why what the file says has no effect."""
+    """Log each option of the file that a variable or a flag overrides, since it has no effect."""
     from hareline import events, logs
 
     log = logs.get_logger(__name__)
@@ -263,7 +263,7 @@ def _log_overridden(reading: Reading) -> None:
 
 
 class _RecoveryBar:
-    """How far the recovery is; only there while there is much to be restored."""
+    """A progress bar of the recovery; visible only while there is much to restore."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -280,7 +280,7 @@ class _RecoveryBar:
         self._task = self._progress.add_task("", total=None)
 
     def show(self, done: int, all_work: int) -> None:
-        """Draws it anew, at most some times a second; takes it away at the end."""
+        """Redraw the bar, at most some times a second; remove it at the end."""
         self._progress.start()
         self._progress.update(self._task, completed=done, total=all_work)
         if done >= all_work:
@@ -314,12 +314,12 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _blame(reading: Reading, option: str, problem: str) -> str:
-    """With the flag, the variable or the file that set the option, if it is not a default."""
+    """The problem, with the flag, variable or file that set the option if it is not a default."""
     return ": ".join(filter(None, ("hareline", reading.origin_of(option), option, problem)))
 
 
 def _reason(error: OSError) -> str:
-    """What the system refused, without the errno: for people, not for programs."""
+    """What the system refused, as a sentence without the errno."""
     if isinstance(error, FileExistsError | NotADirectoryError):
         return f"{error.filename}: not a directory"
     if error.filename is not None:

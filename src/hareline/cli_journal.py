@@ -1,8 +1,8 @@
-"""``hareline journal``: dump, verify and repair what a broker keeps on disk, while it is stopped.
+"""``hareline journal``: dump, verify and repair the journal of a stopped broker.
 
-Invariant: files are only read, but by ``repair --apply``. Standard output holds what was asked for;
-what hinders it is a sentence on standard error and exit status 1. ``verify`` and ``dump`` end with
-status 1 as well where the journal is damaged; a torn tail is no damage.
+Invariant: files are only read, except by ``repair --apply``. Standard output has only the result;
+an error is a sentence on standard error and exit status 1. ``verify`` and ``dump`` also end with
+status 1 if the journal is damaged; a torn tail is not damage.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DEFINITIONS: Final = "definitions.sqlite"
 
 app = typer.Typer(
     name=_JOURNAL,
-    help="Read, check and mend the journal of a stopped broker.",
+    help="Read, check and repair the journal of a stopped broker.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -58,7 +58,7 @@ class Way(StrEnum):
 def dump(
     directory: _Directory = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per line instead of words.")
+        bool, typer.Option("--json", help="One JSON object per line instead of text.")
     ] = False,
     content: Annotated[
         bool,
@@ -67,7 +67,7 @@ def dump(
 ) -> None:
     """Print a line for each batch and each record.
 
-    What cannot be read is left out, said on standard error, and makes the exit status 1.
+    Records that cannot be read are left out and reported on standard error; exit status 1 then.
     """
     from hareline.storage.journal import inspect
     from hareline.storage.journal.files import Files
@@ -97,7 +97,7 @@ def dump(
 def verify(directory: _Directory = None) -> None:
     """Read all of the journal and say what is wrong with it.
 
-    Exit status 0: no damage, be there a torn tail or not. 1: damage, or it cannot be read.
+    Exit status 0: no damage, with or without a torn tail. 1: damage, or the journal is unreadable.
     """
     from hareline.storage.journal import inspect
     from hareline.storage.journal.files import Files
@@ -117,18 +117,18 @@ def repair(
         Way,
         typer.Option(
             metavar="WAY",
-            help="skip: give up what cannot be read, keep the rest. truncate: give up everything "
+            help="skip: drop what cannot be read, keep the rest. truncate: drop everything "
             "from the first damage on.",
         ),
     ] = Way.skip,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Do it. Without this it is only said.")
+        bool, typer.Option("--apply", help="Change the files; without it, only report.")
     ] = False,
 ) -> None:
-    """Say what mending would do and lose; with --apply, do it.
+    """Say what a repair would do and lose; with --apply, do it.
 
-    The files as they were are kept, in a folder of the journal. Exit status 0: nothing is to be
-    done, or it was done. 1: something is to be done, or it cannot be.
+    The previous files are kept, in a folder of the journal. Exit status 0: no repair is needed, or
+    it was done. 1: a repair is needed, or is not possible.
     """
     from hareline.storage.journal import inspect, repair
     from hareline.storage.journal.damage import Decision
@@ -154,7 +154,7 @@ def repair(
 
 
 class _Definitions(NamedTuple):
-    """What the broker's definitions know of its journal, as far as they can be read.
+    """What the broker's definitions say of its journal, as far as they can be read.
 
     ``queue_names``: by queue id, with the virtual host. ``newest_segment``: 0 if not known.
     """
@@ -167,7 +167,7 @@ class _Definitions(NamedTuple):
 def _opened(
     directory: Path | None, *, is_to_write: bool = False
 ) -> Iterator[tuple[str, _Definitions]]:
-    """The journal's directory, locked; every error from here to the end is a sentence."""
+    """The journal's directory, locked; every error while it is open becomes a sentence."""
     try:
         journal = _find(directory, may_create=is_to_write)
         with _locked(journal, is_to_write=is_to_write):
@@ -178,7 +178,7 @@ def _opened(
         _fail(*error.problems)
     except StoreError as error:
         _fail(f"hareline: {error}")
-    except BrokenPipeError:  # whoever reads it has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for the interpreter's last flush
         raise typer.Exit(0) from None
     except OSError as error:
@@ -187,7 +187,7 @@ def _opened(
 
 
 def _find(directory: Path | None, *, may_create: bool) -> Path:
-    """The folder with the segments; made if it is missing beside definitions. Raises StoreError."""
+    """The folder with the segments, made if only definitions exist. Raises StoreError."""
     if directory is None:
         from hareline.settings import config_path, load_settings
 
@@ -209,7 +209,7 @@ def _find(directory: Path | None, *, may_create: bool) -> Path:
 
 
 def _check_journal(journal: Path, definitions: _Definitions) -> None:
-    """Raises StoreError where there is no segment, and by the definitions never was one."""
+    """Raise StoreError if there is no segment, and by the definitions never was one."""
     from hareline.storage.journal.files import Files
     from hareline.storage.journal.inspect import is_journal
 
@@ -219,7 +219,9 @@ def _check_journal(journal: Path, definitions: _Definitions) -> None:
 
 @contextmanager
 def _locked(journal: Path, *, is_to_write: bool) -> Iterator[None]:
-    """Nothing writes meanwhile: a broker holds these locks as long as it runs. Raises StoreError.
+    """Lock the directory, so that no broker writes meanwhile. Raises StoreError.
+
+    A broker holds these locks as long as it runs.
 
     The journal's own lock is for a broker whose lock file was removed, or stands elsewhere.
     """
@@ -231,7 +233,7 @@ def _locked(journal: Path, *, is_to_write: bool) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             stack.callback(os.close, lock_directory(journal, operation))
-            if path.exists():  # otherwise no broker has ever run here: a copy of a journal
+            if path.exists():  # otherwise this is the copy of a journal: no broker has run here
                 fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
                 stack.callback(os.close, fd)
                 fcntl.flock(fd, operation | fcntl.LOCK_NB)
@@ -241,7 +243,7 @@ def _locked(journal: Path, *, is_to_write: bool) -> Iterator[None]:
 
 
 def _with_queue_names(lines: Iterator[str], definitions: _Definitions) -> Iterator[str]:
-    """The lines, and behind those of lost entries which queue that is, as far as it is known."""
+    """The lines; those of lost entries end with the name of the queue, if it is known."""
     names = definitions.queue_names
     for line in lines:
         start, _, rest = line.partition("lost of queue id ")
@@ -251,9 +253,9 @@ def _with_queue_names(lines: Iterator[str], definitions: _Definitions) -> Iterat
 
 
 def _read_definitions(data_dir: Path) -> _Definitions:
-    """Empty where there is nothing to read them from.
+    """The definitions of a data directory; empty if there are none.
 
-    From a copy: SQLite writes beside a database that was not closed, even to read it.
+    Read from a copy, because SQLite writes beside a database that was not closed.
     """
     import sqlite3
 
@@ -271,7 +273,7 @@ def _read_definitions(data_dir: Path) -> _Definitions:
     except sqlite3.Error as error:
         _complain(
             f"{path}: {error}; queues are shown by their ids, and whether the newest segment is "
-            "missing cannot be told"
+            "missing is unknown"
         )
         return _Definitions({}, 0)
     names = {each[0]: f"queue '{_text(each[2])}' in vhost '{_text(each[1])}'" for each in rows}

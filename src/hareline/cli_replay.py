@@ -1,7 +1,7 @@
-"""``hareline replay``: ask a running broker to replay messages, over HTTP, and say what came of it.
+"""``hareline replay``: ask a running broker over HTTP to replay messages, and print the result.
 
-Invariant: exit status 0 means that all there was is in the target queue; 1 that something was not
-replayed, with the reason on standard error. Standard output holds the result alone.
+Invariant: exit status 0 means that all matching messages are in the target queue; 1 that some were
+not replayed, with the reason on standard error. Standard output has only the result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def replay(
         str, typer.Option(metavar="NAME", help="Queue whose messages are replayed; may be deleted.")
     ],
     to_queue: Annotated[
-        str, typer.Option(metavar="NAME", help="Queue that gets them. It must be there.")
+        str, typer.Option(metavar="NAME", help="Queue that gets them. It must exist.")
     ],
     from_instant: Annotated[
         str,
@@ -40,34 +40,35 @@ def replay(
         ),
     ],
     to_instant: Annotated[
-        str, typer.Option("--to", metavar="TIME", help="Arrivals before this, written likewise.")
+        str, typer.Option("--to", metavar="TIME", help="Arrivals before this instant.")
     ],
-    vhost: Annotated[str, typer.Option(metavar="NAME", help="Virtual host of both.")] = "/",
+    vhost: Annotated[str, typer.Option(metavar="NAME", help="Virtual host of both queues.")] = "/",
     exchange: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help='Only what was published to it; "" is the default one.'),
+        typer.Option(metavar="NAME", help='Only messages published to it; "" is the default one.'),
     ] = None,
     routing_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Only what was published with this key.")
+        str | None, typer.Option(metavar="KEY", help="Only messages published with this key.")
     ] = None,
     selector: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only what this JMS selector is true of.")
+        str | None,
+        typer.Option(metavar="TEXT", help="Only messages that this JMS selector matches."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="At most so many, the oldest.")
+        int | None, typer.Option(metavar="N", min=1, help="At most this many, the oldest.")
     ] = None,
     url: Annotated[
-        str, typer.Option(metavar="URL", help="Where the broker's management port is.")
+        str, typer.Option(metavar="URL", help="Address of the broker's management port.")
     ] = "http://127.0.0.1:15672",
     user: Annotated[
         str, typer.Option(metavar="NAME", help="A user with the tag administrator.")
     ] = "guest",
 ) -> None:
-    """Put messages of the past into a queue once more.
+    """Put earlier messages into a queue again.
 
     Asks a running broker, whose journal must have kept them: journal.retention_age_s,
-    journal.retention_bytes. The password is that of the environment's HARELINE_PASSWORD, and asked
-    for on a terminal otherwise.
+    journal.retention_bytes. The password comes from the environment's HARELINE_PASSWORD, or is
+    asked for on a terminal.
     """
     if not url.startswith(("http://", "https://")):
         _fail(f"hareline: --url: '{url}' does not begin with http:// or https://")
@@ -93,7 +94,7 @@ def replay(
 
 
 def _ask(url: str, fields: dict[str, Any], user: str, password: str) -> tuple[dict[str, Any], str]:
-    """The answer's fields, and why it was refused, empty if it was not."""
+    """The answer's fields, and the reason of a refusal, empty if there was none."""
     from http.client import HTTPException  # what is not needed to parse a command line
     from urllib.error import HTTPError, URLError
     from urllib.request import ProxyHandler, Request, build_opener
@@ -105,7 +106,7 @@ def _ask(url: str, fields: dict[str, Any], user: str, password: str) -> tuple[di
         {"Content-Type": "application/json", "Authorization": f"Basic {login}"},
     )
     try:
-        # No time limit: a replay takes as long as it takes. No proxy: this is between machines.
+        # No time limit, because a replay may take long. No proxy: this is between machines.
         with build_opener(ProxyHandler({})).open(request) as answer:
             outcome = _decoded(url, answer.read())
     except HTTPError as error:

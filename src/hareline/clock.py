@@ -1,4 +1,4 @@
-"""Wall and monotonic time, read once per turn; a test replaces it by a clock it moves by hand."""
+"""Wall and monotonic time, read once per turn; tests use a clock that they move by hand."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Protocol
 
 class Timer(Protocol):
     def cancel(self) -> None:
-        """Do not call back; no error where that has happened already."""
+        """Prevent the call; no effect if it has already happened."""
 
 
 class Timers(Protocol):
-    """Calls back later; the server's run on its event loop, a test's when it advances the clock."""
+    """Calls back later: on the server's event loop, or in tests when the clock is advanced."""
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
-        """Refresh the clock and call ``callback`` once, in ``delay_s`` seconds or a bit later."""
+        """Refresh the clock and call ``callback`` once, ``delay_s`` seconds or slightly later."""
 
 
 class Clock:
@@ -39,14 +39,14 @@ class Clock:
         self.monotonic_s = time.monotonic()
 
     def running_s(self) -> float:
-        """Monotonic time of this very moment: how long a share of work has taken."""
+        """Monotonic time now, not at the start of the turn: to measure a share of work."""
         return time.monotonic()
 
 
 class ManualClock(Clock):
     """A clock that only moves when told to; for tests.
 
-    ``work_s``: what has passed of ``running_s`` at each look at it, as if work took time.
+    ``work_s``: what each reading of ``running_s`` adds to it, as if work took time.
     """
 
     __slots__ = ("_worked_s", "work_s")

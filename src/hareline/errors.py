@@ -1,7 +1,7 @@
 """Every error the broker raises on purpose, and the AMQP reply it becomes.
 
-Raise anywhere, translate once: the model raises ``NotFound("no queue 'q' in vhost '/'")`` and
-``amqp.connection`` alone turns it into channel.close or connection.close; the CLI turns a
+Raise anywhere, translate once: the model raises ``NotFound("no queue 'q' in vhost '/'")`` and only
+``amqp.connection`` turns it into channel.close or connection.close; the CLI turns a
 ``ConfigurationError`` into a message and an exit code.
 
 The tree::
@@ -46,7 +46,7 @@ REPLY_TEXT_MAX_OCTETS = 255
 
 
 def within_short_string(text: str) -> str:
-    """The text, or as much of it as a short string holds and ``...``, as RabbitMQ cuts them."""
+    """The text, cut to a short string with ``...`` at its end if it is longer, as in RabbitMQ."""
     octets = text.encode("utf-8", "replace")
     if len(octets) <= REPLY_TEXT_MAX_OCTETS:
         return text
@@ -58,7 +58,7 @@ class HarelineError(Exception):
 
 
 class ConfigurationError(HarelineError):
-    """Settings that cannot be used; ``problems`` holds one line for each, naming file and key."""
+    """Settings that are invalid; ``problems`` has one line for each, naming file and key."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -74,7 +74,7 @@ class ListenError(HarelineError, OSError):
 
 
 class AmqpError(HarelineError):
-    """An error that the peer is told about.
+    """An error that is reported to the peer.
 
     ``class_id`` and ``method_id`` are left None to mean "the method being handled"; an error that
     belongs to no method (authentication, forced close, frame errors) sets both to 0.
@@ -94,7 +94,7 @@ class AmqpError(HarelineError):
 
     @property
     def reply_text(self) -> str:
-        """``NAME - explanation``; what exceeds a short string ends in ``...``, as in RabbitMQ."""
+        """``NAME - explanation``, cut by ``within_short_string``."""
         return within_short_string(f"{self.reply_name} - {self.explanation}")
 
 
@@ -136,11 +136,11 @@ class PreconditionFailed(ChannelException):
 
 
 class InvalidSelector(PreconditionFailed):
-    """An argument of a consumer or a binding is not a valid message selector."""
+    """A consumer's or binding's argument is not a valid message selector."""
 
 
 class NotKept(ChannelException):
-    """A message that must survive cannot be kept; names the reason.
+    """A message that must survive cannot be stored; names the reason.
 
     506 with the scope of a channel: consumers and transient messages of the connection go on.
     """
@@ -172,7 +172,7 @@ class FrameError(ConnectionException):
 
 
 class UnknownFrameType(FrameError):
-    """A frame of a type that AMQP 0-9-1 does not have: the peer may speak something else."""
+    """A frame of a type that AMQP 0-9-1 does not have: the peer may speak another protocol."""
 
 
 class MalformedFrame(ConnectionException):
@@ -205,7 +205,7 @@ class ResourceError(ConnectionException):
 
 
 class StoreError(ResourceError):
-    """What is on disk cannot be read or written; names the file and what the system said."""
+    """Data on disk cannot be read or written; names the file and the system's error."""
 
 
 class NotAllowed(ConnectionException):

@@ -1,7 +1,7 @@
-"""What the operational log can say: one event for each kind of message, with a code that stays.
+"""The messages of the operational log: one event for each kind, with a code that never changes.
 
 ``net``, ``server``, ``management`` and ``cli`` log them: ``log.info(events.CONNECTION_OPENED,
-peer=..., user=..., vhost=...)``. Codes are for alerts and searches, so they are never given to
+peer=..., user=..., vhost=...)``. Codes are for alerts and searches, so a code never gets
 another meaning; the text may be improved. Invariant: every event is logged somewhere, with all of
 its fields (kept by tests/unit/test_logs.py). Nothing is logged once per message.
 """
@@ -22,7 +22,7 @@ class Event:
 
 
 class Report(Protocol):
-    """Takes the operational events of a layer below; ``server`` makes log messages of them."""
+    """Receives the operational events of a lower layer; ``server`` turns them into log messages."""
 
     def __call__(self, event: Event, **fields: object) -> None: ...
 

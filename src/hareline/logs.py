@@ -1,11 +1,11 @@
-"""How log lines are written: for people or for programs.
+"""How log lines are written: readable lines for a console, or JSON.
 
-A module that logs asks ``get_logger`` for a logger and names an event of ``hareline.events``.
-Records go through the standard ``logging`` module, as those of libraries do; the CLI calls
-``configure`` to have all of them written by structlog. In a program that embeds a broker they go
-wherever that program sends its own. Invariants: one log message is one line, whatever a peer put
-into its fields, except for the traceback of a bug; the path of a message logs nothing. Lines for
-people say each field once: one that the text quotes is left out behind it.
+Modules ask ``get_logger`` for a logger and log an event of ``hareline.events``. Records go
+through the standard ``logging`` module, like those of libraries; the CLI calls ``configure`` so
+that structlog writes all of them. Without that call, as in a test suite that embeds a broker,
+they go wherever that program sends its own. Invariants: one log message is one line, whatever a
+peer put into its fields, except the traceback of a bug; the path of a message logs nothing.
+Readable lines have each field once: a field that the text quotes is not repeated after it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _RECORD_ATTRIBUTE: Final = "hareline_fields"
 _EVENT_ATTRIBUTE: Final = "hareline_event"
 _LEADING_KEYS: Final = ("timestamp", "level", "code", "event")
 
-# A terminal acts upon these, and a line break would let a client write a line of its own.
+# A terminal acts upon these, and a line break would let a client forge a line.
 _CONTROL_CHARACTERS: Final = {
     code: repr(chr(code))[1:-1]
     for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F))
 }
 
 
-# Inside somebody else's program (`hareline.testing`) the records are theirs to show or not.
+# Inside another program (`hareline.testing`) that program decides whether records are shown.
 logging.getLogger("hareline").addHandler(logging.NullHandler())
 
 
 class Logger(Protocol):
-    """What one logs with: an event of ``hareline.events`` (or, while debugging, a text)."""
+    """A logger for events of ``hareline.events`` (or, while debugging, for texts)."""
 
     def debug(self, event: Event | str, /, **fields: object) -> None: ...
 
@@ -55,8 +55,8 @@ class Logger(Protocol):
 def configure(level: str, line_format: Format, stream: TextIO | None = None) -> None:
     """Send everything that is logged to ``stream`` (standard error by default).
 
-    ``level`` is the least severity, as in the option log.level; ``line_format`` "auto" writes for
-    people when the stream is a terminal and JSON otherwise. Calling it again replaces the set-up.
+    ``level`` is the least severity, as in the option log.level; ``line_format`` "auto" writes
+    readable lines when the stream is a terminal, otherwise JSON. A second call replaces the set-up.
     """
     output = sys.stderr if stream is None else stream
     is_for_people = line_format == "console" or (line_format == "auto" and output.isatty())
@@ -75,7 +75,7 @@ def configure(level: str, line_format: Format, stream: TextIO | None = None) -> 
     )
     logging.getLogger().handlers[:] = [handler]
     logging.captureWarnings(capture=True)
-    # Its start and stop are told by events of ours.
+    # Events of Hareline report its start and stop.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     set_level(level)
 
@@ -96,7 +96,7 @@ def get_logger(name: str) -> Logger:
 
 
 class _Fields(dict[str, object]):
-    """Fields of a message; one that a caller forgot must not cost us the message."""
+    """Fields of a message, with a placeholder for one that a caller forgot."""
 
     def __missing__(self, key: str) -> str:
         return "?"
@@ -105,7 +105,7 @@ class _Fields(dict[str, object]):
 def _to_record(
     _logger: WrappedLogger, _method: str, entry: EventDict
 ) -> tuple[tuple[str], dict[str, object]]:
-    """What `logging` is given: the text as its message, code and fields beside it."""
+    """The arguments for `logging`: the text as its message, code and fields beside it."""
     event = entry.pop("event")
     exc_info = entry.pop("exc_info", None)
     text = event
@@ -128,7 +128,7 @@ def _leave_out_what_the_text_says(
 
 
 def _take_fields(_logger: WrappedLogger, _method: str, entry: EventDict) -> EventDict:
-    """Level and fields of a record of ours, level and logger of anybody else's."""
+    """Level and fields of a record of Hareline's, level and logger of any other record."""
     record: logging.LogRecord = entry["_record"]
     entry["level"] = record.levelname.lower()
     fields = getattr(record, _RECORD_ATTRIBUTE, None)

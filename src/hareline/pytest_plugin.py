@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def amqp_broker() -> Iterator[str]:
     """URL of an in-memory AMQP 0-9-1 broker that runs for the whole test session.
 
-    Give queues of your tests names of their own, or let the broker name them.
+    Give the queues of each test unique names, or let the broker name them.
     """
     from hareline.testing import running_broker
 
@@ -30,7 +30,7 @@ def amqp_broker() -> Iterator[str]:
 
 @pytest.fixture
 def fresh_amqp_broker() -> Iterator[str]:
-    """URL of an in-memory AMQP 0-9-1 broker of this test alone, with nothing in it."""
+    """URL of an empty in-memory AMQP 0-9-1 broker for this test only."""
     from hareline.testing import running_broker
 
     with running_broker() as url:
@@ -39,7 +39,7 @@ def fresh_amqp_broker() -> Iterator[str]:
 
 @pytest.fixture
 def amqp_broker_factory() -> Iterator[Callable[..., EmbeddedBroker]]:
-    """Starts AMQP 0-9-1 brokers of this test alone; takes what `EmbeddedBroker` takes.
+    """Starts AMQP 0-9-1 brokers for this test only, with the arguments of `EmbeddedBroker`.
 
     ``amqp_broker_factory(users={"ann": "secret"}, vhosts=["shop"], data_dir=tmp_path).url``
     """

@@ -1,6 +1,6 @@
 """A broker inside any test suite: ``with running_broker() as url: ...``.
 
-The broker runs in a thread of its own, on a port that the system chooses, and is gone when the
+The broker runs in a separate thread, on a port that the system chooses, and is gone when the
 block ends. ``EmbeddedBroker`` is the same as an object, which can be stopped and started again.
 ``hareline.pytest_plugin`` makes pytest fixtures of both. docs/testing.md has all arguments.
 
@@ -24,7 +24,7 @@ __all__ = ["EmbeddedBroker", "running_broker"]
 
 START_TIMEOUT_S: Final = 30.0
 STOP_DEADLINE_S: Final = 2.0
-# Two of them are allocated for each broker with a data directory, and test runners keep those.
+# Each broker with a data directory allocates two of them, and test runners keep those.
 SEGMENT_BYTES: Final = 4 << 20
 
 
@@ -38,8 +38,8 @@ def running_broker(
 ) -> Iterator[str]:
     """Yields the URL of a broker that runs until the block ends.
 
-    ``amqp://guest:guest@127.0.0.1:PORT/%2F``, unless the arguments name others; they are those of
-    ``EmbeddedBroker``.
+    ``amqp://guest:guest@127.0.0.1:PORT/%2F``, unless the arguments name another user or virtual
+    host. The arguments are those of ``EmbeddedBroker``.
     """
     with EmbeddedBroker(settings, users=users, vhosts=vhosts, data_dir=data_dir) as broker:
         yield broker.url
@@ -50,10 +50,10 @@ class EmbeddedBroker:
 
     ``users`` maps names to passwords; each may do everything. ``vhosts`` lists the virtual hosts.
     Without them there are the user guest, password guest, and the virtual host ``/``.
-    ``data_dir`` makes what is durable survive a stop: a broker that is started with the same
-    directory has it again. Without it nothing is written to disk, and all is gone with a stop.
+    With ``data_dir`` durable queues and persistent messages survive a stop, and the next broker
+    with the same directory has them again. Without it nothing is written to disk or survives.
 
-    ``settings`` may give everything else; the other arguments outweigh them. Listeners and
+    ``settings`` may give everything else; the other arguments override them. Listeners and
     management settings are overridden: loopback, one free port, no HTTP. Raises pydantic's
     ValidationError, a ValueError, for names that cannot be used.
     """
@@ -72,7 +72,7 @@ class EmbeddedBroker:
 
     @property
     def url(self) -> str:
-        """Of the first user with a password and the first virtual host.
+        """The URL of the first user with a password and the first virtual host.
 
         It stays the same when the broker is started again. Raises RuntimeError before the first
         start.
@@ -99,9 +99,9 @@ class EmbeddedBroker:
         return f"amqp://{login}127.0.0.1:{self._port}/{_quoted(vhost)}"
 
     def start(self) -> None:
-        """Returns when clients can connect; on the same port as before, if it has run before.
+        """Start the broker; returns when clients can connect, after a restart on the same port.
 
-        Raises RuntimeError where it runs already or cannot start.
+        Raises RuntimeError if it already runs or cannot start.
         """
         if self._thread is not None:
             raise RuntimeError("the broker runs already")
@@ -116,16 +116,16 @@ class EmbeddedBroker:
         self._thread = thread
 
     def stop(self) -> None:
-        """Closes connections with 320 and returns when the broker is gone; may be called twice.
+        """Close connections with 320 and return when the broker is gone; may be called twice.
 
-        Raises RuntimeError where the broker has failed while it ran.
+        Raises RuntimeError if the broker failed while it ran.
         """
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.stop()
 
     def restart(self) -> None:
-        """Stops and starts it: what is durable is there again where it has a ``data_dir``."""
+        """Stop and start the broker; with a ``data_dir`` it has its durable data again."""
         self.stop()
         self.start()
 

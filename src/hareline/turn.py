@@ -5,12 +5,12 @@ on, every marked queue dispatches (bounded), then the store is handed what must 
 marked connection writes once. ``schedule`` is injected (``loop.call_soon`` in the server, nothing
 in a unit test, which calls ``finish`` by hand), so there is no asyncio here.
 
-How much one turn reads is bounded by *work*, not by octets: a publish of 60 octets may be routed to
+*Work* bounds how much one turn reads, not octets: a publish of 60 octets may be routed to
 a thousand queues. One unit is an entry added to a queue, or the time that takes; connections count
 it in ``work``, stop at ``WORK_PER_SHARE`` each, and wait in line for the next turn.
 
-Invariant: whatever is marked is run by exactly one later ``finish``, and what waits in line goes on
-in one.
+Invariant: exactly one later ``finish`` runs everything that is marked, and continues what waits in
+line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 WORK_PER_S: Final = 2_000_000
-WORK_PER_TURN: Final = 32_768  # about 16 ms: with the rest of a turn, others wait some 30 ms
+WORK_PER_TURN: Final = 32_768  # about 16 ms: with the rest of a turn, connections wait 30 ms
 WORK_PER_SHARE: Final = 4_096
 # Dispatches stop here, and the other marked queues have the next turn. Each queue has a share of
 # its own (``dispatcher.ENTRIES_PER_TURN``), but a client can mark thousands of queues.
@@ -34,21 +34,22 @@ class Receiving(Protocol):
 
 class Dispatching(Protocol):
     def dispatch(self) -> bool:
-        """Deliver what can be delivered, within a budget; True when the budget cut it short."""
+        """Deliver what can be delivered, within a budget; True if the budget stopped it."""
 
 
 class Draining(Protocol):
     def finish_turn(self) -> None:
-        """Emit what was put off to the end of the turn, then hand all output to the socket."""
+        """Emit what was postponed to the end of the turn, then hand all output to the socket."""
 
 
 class Turn:
-    """``now`` gives seconds of a clock that does not go back; without it nothing takes any time.
+    """Collects marked work and runs it at the end of the turn.
 
-    ``write_pending`` is the store's; nothing, where nothing is kept.
+    ``now`` gives seconds of a clock that does not go back; without it work takes no time.
+    ``write_pending`` is the store's; it does nothing in a broker without a store.
 
     ``is_behind``: dispatch or the store did not keep up, so publishers should pause;
-    ``is_store_behind``: it was the store, and they are not to go on before it has caught up.
+    ``is_store_behind``: it was the store, and they must wait until it has caught up.
     ``work``: units of work that were read in this turn.
     """
 
@@ -92,12 +93,12 @@ class Turn:
         self.arm()
 
     def wait_in_line(self, connection: Receiving) -> None:
-        """Call ``connection.go_on`` in a later turn, after those that came before."""
+        """Call ``connection.go_on`` in a later turn, after connections that were in line before."""
         self._line.append(connection)
         self.arm()
 
     def arm(self) -> None:
-        """See to it that ``finish`` runs, though nothing may be marked."""
+        """Make ``finish`` run, even if nothing is marked."""
         if not self._is_armed:
             self._is_armed = True
             self._schedule(self.finish)
@@ -118,7 +119,7 @@ class Turn:
                     break
             postponed = list(queues)
             self.is_store_behind = self.write_pending()
-            # Only now, so that what dispatch marks for this very turn does not ask for another one;
+            # Only now, so that what dispatch marks for this turn does not request another one;
             # and not later, for what connections do next the store must be asked again.
             self._is_armed = False
             connections, self._connections = iter(self._connections), []
@@ -139,7 +140,7 @@ class Turn:
                 self.arm()
 
     def _serve_line(self) -> None:
-        """Those that waited longest go on, at least one, as far as the reads have left room."""
+        """Continue the connections that waited longest, at least one, while the turn has room."""
         for _ in range(len(self._line)):
             self._line.popleft().go_on()
             if self.work >= WORK_PER_TURN:

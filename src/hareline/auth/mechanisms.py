@@ -1,9 +1,9 @@
-"""SASL mechanisms: which are offered, and the octets of a response -> user name and password.
+"""SASL mechanisms: which are offered, and how a response becomes user name and password.
 
 ``amqp.handshake`` offers ``MechanismRegistry.offered`` in connection.start and gives the response
-of start-ok to ``decode``, or to an exchange of several steps where ``has_steps``. Nothing here
-knows whether a password is right (``auth.users`` does), and no error text repeats a response,
-because it holds one.
+of start-ok to ``decode``, or to an exchange of several steps where ``has_steps``. This module
+does not check passwords (``auth.users`` does), and no error text repeats a response, because that
+contains one.
 
 =============  ==============================================================================
 PLAIN          ``authzid NUL authcid NUL password`` (RFC 4616); authcid is the user, authzid is
@@ -25,7 +25,7 @@ from hareline.errors import CommandInvalid, MalformedFrame
 from hareline.wire.table import decode_table_body
 
 Credentials = tuple[str, str]
-"""User name and password; octets that are not UTF-8 are surrogates (``passwords`` knows)."""
+"""User name and password; octets that are not UTF-8 are surrogates, as in ``passwords``."""
 
 
 def decode_plain(response: bytes) -> Credentials:
@@ -41,7 +41,7 @@ def decode_amqplain(response: bytes) -> Credentials:
     try:
         table = decode_table_body(response)
     except MalformedFrame:
-        # the text of the table codec would name keys, and garbage may hold a password there
+        # the text of the table codec would name keys, and garbage may contain a password there
         raise MalformedFrame("response <<...>> invalid") from None
     if "LOGIN" not in table or "PASSWORD" not in table:
         raise MalformedFrame("AMQPLAIN auth info is missing LOGIN or PASSWORD field")
@@ -56,16 +56,16 @@ MECHANISMS: Final[Mapping[str, Callable[[bytes], Credentials]]] = MappingProxyTy
 )
 
 KNOWN: Final = (*MECHANISMS, scram.MECHANISM)
-"""Every mechanism, in the order they are offered in unless the settings name another."""
+"""Every mechanism, in the order in which they are offered unless the settings differ."""
 
 
 class MechanismRegistry:
-    """The mechanisms that are switched on, in the order they are offered in."""
+    """The mechanisms that are switched on, in the order in which they are offered."""
 
     __slots__ = ("_enabled",)
 
     def __init__(self, enabled: Iterable[str] = KNOWN) -> None:
-        """Raises ValueError for a name that is not in ``KNOWN``, or for none at all."""
+        """Raises ValueError for a name that is not in ``KNOWN``, or for an empty list."""
         self._enabled = tuple(dict.fromkeys(enabled))
         if not self._enabled:
             raise ValueError("no authentication mechanism is switched on")
@@ -78,13 +78,13 @@ class MechanismRegistry:
     def offered(self, *, is_scram_for_all: bool) -> str:
         """The names as connection.start lists them, separated by spaces.
 
-        SCRAM is not among them while it would keep somebody out who could come in by another one.
+        SCRAM is left out while a user can log in by another mechanism but not by SCRAM.
         """
         names = [name for name in self._enabled if is_scram_for_all or name != scram.MECHANISM]
         return " ".join(names or self._enabled)
 
     def has_steps(self, name: str) -> bool:
-        """Whether the response to connection.start is but the first of an exchange.
+        """True if the response to connection.start is only the first of an exchange.
 
         Raises CommandInvalid (503) for a mechanism that is unknown or switched off.
         """

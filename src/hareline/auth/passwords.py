@@ -1,8 +1,8 @@
 """Password hashes in RabbitMQ's format, so that a definitions file of either broker works in both.
 
 A stored hash is ``base64(salt + H(salt + password octets))`` with a salt of 4 random octets
-(``rabbit_password``); which H it was is kept beside it, in ``User.hashing``. Called by
-``auth.users`` at each login and by whatever creates users.
+(``rabbit_password``); ``User.hashing`` names H. Called by ``auth.users`` at each login and by code
+that creates users.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def hash_password(password: str, algorithm: str = DEFAULT_ALGORITHM) -> str:
 
 
 def verify_password(password: str, stored: str, algorithm: str = DEFAULT_ALGORITHM) -> bool:
-    """Whether ``stored`` was made from this password, compared in constant time.
+    """True if ``stored`` was made from this password; compares in constant time.
 
-    A password that came off the wire may hold surrogates for octets that were not UTF-8; they are
+    A password from the wire may contain surrogates for octets that were not UTF-8; they are
     hashed as those octets. Raises ValueError like ``parse_hash``.
     """
     salt, expected = parse_hash(stored, algorithm)

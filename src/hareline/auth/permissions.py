@@ -52,15 +52,15 @@ class Permissions:
         object.__setattr__(self, "_compiled", compiled)
 
     def allow(self, right: Right, name: str) -> bool:
-        """Whether the pattern of this right is found in the name."""
+        """True if the pattern of this right is found in the name."""
         return self._compiled[right].search(name) is not None
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
     """A permission pattern to search with.
 
-    Raises ValueError ``is not a regular expression: ...``, also for what Python only warns of:
-    it would read ``[[:alpha:]]`` as something that nobody meant.
+    Raises ValueError ``is not a regular expression: ...``, also where Python only warns: Python
+    would read ``[[:alpha:]]`` as something else than was meant.
     """
     try:
         with warnings.catch_warnings():
@@ -74,7 +74,7 @@ ALL_PERMISSIONS: Final = Permissions(".*", ".*", ".*")
 
 
 class Holder(Protocol):
-    """What is asked of a user here (``auth.users.User`` is one)."""
+    """The part of a user that permissions need (``auth.users.User`` has it)."""
 
     @property
     def name(self) -> str: ...
@@ -84,7 +84,7 @@ class Holder(Protocol):
 
 
 class AccessChecker:
-    """The rights of one user in one virtual host, as they were when it was made.
+    """The rights of one user in one virtual host, at the time when the checker was made.
 
     ``amqp`` makes a new one when the users were read again, and for update-secret. Raises
     NotAllowed (530) when made for a user who has no permissions in that virtual host.

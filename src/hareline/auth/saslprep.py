@@ -1,6 +1,6 @@
-"""SASLprep (RFC 4013): names and passwords in the one form that both sides of SCRAM compute with.
+"""SASLprep (RFC 4013): the form of names and passwords with which both sides of SCRAM compute.
 
-``auth.scram`` calls it, for each login and when keys are made of a password; a password that is
+``auth.scram`` calls it, for each login and when keys are made from a password; a password that is
 compared by its hash is never prepared. It is a profile of stringprep (RFC 3454), whose tables the
 standard library has; text of printable ASCII is its own preparation.
 """
@@ -50,7 +50,7 @@ def saslprep(text: str, *, is_query: bool = False) -> str:
 
 
 def _check_directions(prepared: str) -> None:
-    """RFC 3454 section 6: text from right to left is so from its first character to its last."""
+    """RFC 3454 section 6: right-to-left text begins and ends with right-to-left characters."""
     if not any(map(stringprep.in_table_d1, prepared)):
         return
     if any(map(stringprep.in_table_d2, prepared)):

@@ -13,8 +13,8 @@ WAIT_FINAL      client-final-message           server-final-message -> WAIT_LAST
 WAIT_LAST       empty                          nothing more: the user is proven -> PROVEN
 ==============  =============================  ==================================================
 
-A message of another layout is a MalformedFrame (502) that repeats nothing of it; anything else
-that is wrong is a ``ScramRefused``, of which the peer is told no more than of a wrong password.
+A message in another layout is a MalformedFrame (502) that repeats no part of it. Every other error
+is a ``ScramRefused``; the peer gets the same answer as for a wrong password.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ESCAPE: Final = re.compile(r"=(2C|3D)?")
 
 
 class ScramRefused(HarelineError):
-    """This is not how a user proves a password; ``value`` is RFC 5802's server-error-value."""
+    """The client failed to prove a password; ``value`` is RFC 5802's server-error-value."""
 
     def __init__(self, value: str) -> None:
         super().__init__(value)
@@ -63,7 +63,7 @@ class ScramRefused(HarelineError):
 
 @dataclass(frozen=True, slots=True)
 class ScramKeys:
-    """What a broker keeps of a password: it can check proofs with it, and make none.
+    """Keys derived from a password: the broker can check proofs with them, but not make one.
 
     ``salt`` of 8 to 64 octets, ``iterations`` of PBKDF2, both keys of 32 octets. Raises ValueError
     naming what is out of bounds. ``str()`` gives the text that ``parse`` takes.
@@ -89,8 +89,10 @@ class ScramKeys:
 
     @classmethod
     def parse(cls, text: str) -> ScramKeys:
-        """Keys of ``SCRAM-SHA-256$iterations:salt$stored key:server key`` (RFC 5803), as PostgreSQL
-        too keeps them; the last three in base64. Raises ValueError, which repeats none of it.
+        """Keys from the text ``SCRAM-SHA-256$iterations:salt$stored key:server key`` (RFC 5803).
+
+        PostgreSQL keeps keys in the same format; the last three parts are in base64. Raises
+        ValueError, whose text does not repeat the keys.
         """
         match = _KEYS.fullmatch(text)
         if match is None:
@@ -112,7 +114,7 @@ class ScramKeys:
 
 
 def new_keys(password: str) -> ScramKeys:
-    """Keys to store, with a salt of their own. Raises ValueError like ``derive_keys``."""
+    """New keys to store, with a new salt. Raises ValueError like ``derive_keys``."""
     return derive_keys(password, secrets.token_bytes(SALT_OCTETS))
 
 
@@ -125,9 +127,9 @@ def derive_keys(password: str, salt: bytes, iterations: int = ITERATIONS) -> Scr
 
 
 class PasswordKeys:
-    """The keys of a password that is known, derived when they are first wanted, or before that.
+    """The keys of a known password, derived at their first use or before.
 
-    The password is forgotten then. ``derive`` may be called from any thread, also by two at once:
+    The password is dropped then. Any thread may call ``derive``, also two at once:
     both compute the same. Raises ValueError for a password that SASLprep prohibits.
     """
 
@@ -145,7 +147,7 @@ class PasswordKeys:
         return self._keys is not None
 
     def derive(self) -> ScramKeys:
-        """The keys; the first call takes the time that ``derive_keys`` does."""
+        """The keys; the first call takes as long as ``derive_keys``."""
         prepared = self._prepared
         if prepared is not None:
             self._keys = _derive(prepared, self.salt, self.iterations)
@@ -160,14 +162,14 @@ class PasswordKeys:
 def salt_of(name: str, octets: int = SALT_OCTETS) -> bytes:
     """The salt of a name, the same until this process ends.
 
-    Users with a password in the settings have it, and so do names that are nobody's: whoever asks
-    twice for the salt of a name learns nothing, also if the settings were read again in between.
+    Users with a password in the settings have it, and so do unknown names: a client that asks
+    twice for the salt of a name learns nothing, even if the settings were read again in between.
     """
     return _name_digest(b"salt", name)[:octets]
 
 
 def made_up_keys(name: str, like: tuple[tuple[int, int], ...]) -> ScramKeys:
-    """Keys that no password fits, for a name without keys.
+    """Keys that match no password, for a name without keys.
 
     ``like``: iterations and octets of the salt of each user with keys, one of which these share.
     """
@@ -182,9 +184,9 @@ def made_up_keys(name: str, like: tuple[tuple[int, int], ...]) -> ScramKeys:
 
 
 class KeyRing(Protocol):
-    """Whose keys an exchange is about (``auth.users.UserRegistry`` is one).
+    """Looks up the keys of a user (``auth.users.UserRegistry`` is one).
 
-    Both answer for names that are nobody's as well, and in the same time.
+    Both methods also answer for unknown names, and take the same time.
     """
 
     def scram_salt(self, name: str) -> tuple[bytes, int]:
@@ -195,9 +197,9 @@ class KeyRing(Protocol):
 
 
 class ScramExchange:
-    """One login. ``name`` is who wants in, known from the client's first message on.
+    """One login. ``name`` is the user, known from the client's first message on.
 
-    ``server_nonce``: what the broker adds to the client's nonce; given by tests alone.
+    ``server_nonce``: what the broker adds to the client's nonce; only tests pass it.
     """
 
     __slots__ = (
@@ -223,7 +225,7 @@ class ScramExchange:
 
     @property
     def has_proof(self) -> bool:
-        """Whether the password was proven; what remains is the client's look at the broker's."""
+        """True once the password is proven; the client then still checks the broker's proof."""
         return self.state in (WAIT_LAST, PROVEN)
 
     def step(self, response: bytes) -> bytes | None:
@@ -256,7 +258,7 @@ class ScramExchange:
         if _NONCE.fullmatch(nonce) is None:
             raise _malformed(what)
         self.name = _prepared_name(name)
-        # RFC 4422 section 3.4.1: an empty one means the user; nobody may act as another here
+        # RFC 4422 section 3.4.1: an empty one means the user; acting as another user is not offered
         if authzid and _prepared_name(_value(authzid, "a", what)) != self.name:
             raise ScramRefused("other-error")
         salt, iterations = self._key_ring.scram_salt(self.name)
@@ -312,8 +314,10 @@ def _prepared_password(password: str) -> bytes:
 
 
 def _prepared_name(saslname: str) -> str:
-    """A user name as it is compared. RFC 5802 section 5.1: a comma is =2C and an equals sign =3D,
-    any other use of one is refused, as is what SASLprep prohibits or leaves nothing of.
+    """A user name as it is compared.
+
+    RFC 5802 section 5.1: a comma is =2C and an equals sign =3D; any other =, a name that SASLprep
+    prohibits, and one that is empty after SASLprep are refused.
     """
     if any(match[1] is None for match in _ESCAPE.finditer(saslname)):
         raise ScramRefused("invalid-username-encoding")
@@ -327,7 +331,7 @@ def _prepared_name(saslname: str) -> str:
 
 
 def _two_values(attributes: str, first: str, second: str, what: str) -> tuple[str, str]:
-    """The values of a message's two attributes; others may follow, and mean nothing here."""
+    """The values of a message's two attributes; further ones may follow and are ignored."""
     parts = attributes.split(",")
     if len(parts) < 2 or not all(map(_EXTENSION.fullmatch, parts[2:])):
         raise _malformed(what)
@@ -358,7 +362,7 @@ def _encoded(octets: bytes) -> str:
 def _decoded(text: str, what: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except ValueError:  # binascii.Error is one; so is what a character beyond ASCII raises
+    except ValueError:  # binascii.Error too, and what non-ASCII text raises
         raise _malformed(what) from None
 
 

@@ -1,9 +1,9 @@
-"""The users and the one question asked of them: is this the right password from the right place?
+"""The users, and the check of a login: is the password right, and may it be used from there?
 
 ``server`` fills a ``UserRegistry`` from the settings and replaces its content on reload;
-``amqp.handshake`` and ``management`` ask it. A refused login never says why to the peer, and costs
-the same for an unknown user as for a wrong password. For SCRAM (``auth.scram``) it is the key ring:
-that proves a password by the user's keys, and ``admit`` says whether it may be used from there.
+``amqp.handshake`` and ``management`` ask it. A refusal never tells the peer the reason, and takes
+as long for an unknown user as for a wrong password. For SCRAM (``auth.scram``) it is the key ring:
+``auth.scram`` proves a password by the user's keys, and ``admit`` checks where it comes from.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ DEFAULT_LOOPBACK_USERS: Final = ("guest",)
 class User:
     """A user as it is stored; a change is a new object.
 
-    ``password_hash``: see ``auth.passwords``; empty means that no password lets this user in.
-    ``permissions``: virtual host name -> patterns. ``scram``: what SCRAM is checked with; None
-    means that it lets this user in never. Raises ValueError naming the user when the name is empty
-    or the hash is not one of the ``hashing`` algorithm.
+    ``password_hash``: see ``auth.passwords``; empty: no password is accepted.
+    ``permissions``: virtual host name -> patterns. ``scram``: the keys that SCRAM is checked with;
+    None: a login by SCRAM is never accepted. Raises ValueError naming the user if the name is
+    empty or the hash does not fit the ``hashing`` algorithm.
     """
 
     name: str
@@ -60,9 +60,9 @@ class User:
 
 
 class UserRegistry:
-    """All users by name, and which of them may only come from this machine.
+    """All users by name, and which of them may connect only from this machine.
 
-    ``is_scram_for_all``: whether whoever may log in can do so by SCRAM too. Clients choose the
+    ``is_scram_for_all``: True if every user who can log in can also use SCRAM. Clients choose the
     strongest mechanism that is offered and try no other, so it is offered only then.
     """
 
@@ -85,7 +85,7 @@ class UserRegistry:
         self.is_scram_for_all = False
         self._key_shapes: tuple[tuple[int, int], ...] = ()
         self._underived: list[PasswordKeys] = []
-        # what a login of an unknown user is compared with, so that it takes as long
+        # a login of an unknown user is compared with this, so that it takes as long
         self._decoy_hash = hash_password(secrets.token_hex())
         self.replace(users, loopback_users)
 
@@ -111,16 +111,16 @@ class UserRegistry:
 
     def scram_salt(self, name: str) -> tuple[bytes, int]:
         """Salt and iterations for a client that computes a proof (``auth.scram.KeyRing``)."""
-        made_up = made_up_keys(name, self._key_shapes)  # for anybody: it takes its time
+        made_up = made_up_keys(name, self._key_shapes)  # for every name, because it takes time
         user = self._users.get(name)
         keys = made_up if user is None or user.scram is None else user.scram
         return keys.salt, keys.iterations
 
     def scram_keys(self, name: str) -> ScramKeys:
-        """What a proof is checked with; for a name without keys some that no proof fits.
+        """The keys that a proof is checked with; for a name without keys, ones that none matches.
 
-        While some users' keys are still to be derived, each call takes as long as deriving one, so
-        that its time does not tell whose name that is.
+        While keys of users are still to be derived, each call takes as long as deriving one, so
+        that its time does not reveal which names exist.
         """
         made_up = made_up_keys(name, self._key_shapes)
         user = self._users.get(name)
@@ -134,19 +134,19 @@ class UserRegistry:
         return keys.derive() if isinstance(keys, PasswordKeys) else keys
 
     def next_underived(self) -> PasswordKeys | None:
-        """Keys that are still to be derived; None when all are there."""
+        """Keys that are still to be derived; None when all are derived."""
         underived = self._underived
         while underived and underived[-1].is_derived:
             underived.pop()
         return underived[-1] if underived else None
 
     def has_keys(self, name: str) -> bool:
-        """Whether this user can log in by SCRAM; for the log line of a refusal."""
+        """True if this user can log in by SCRAM; for the log line of a refusal."""
         user = self._users.get(name)
         return user is not None and user.scram is not None
 
     def is_loopback_only(self, name: str) -> bool:
-        """Whether this user may connect from this machine only; for the log line of a refusal."""
+        """True if this user may connect only from this machine; for the log line of a refusal."""
         return name in self._loopback_users
 
     def lookup(self, name: str) -> User | None:
@@ -155,10 +155,10 @@ class UserRegistry:
     def replace(
         self, users: Iterable[User], loopback_users: Iterable[str] | None = None
     ) -> frozenset[str]:
-        """Put these users in place of all; returns the names that are gone.
+        """Replace all users by these; return the names that were removed.
 
-        ``loopback_users`` None leaves that rule alone. Raises ValueError, and changes nothing, when
-        a name comes twice.
+        ``loopback_users`` None keeps that rule. Raises ValueError, and changes nothing, if
+        a name occurs twice.
         """
         replacement: dict[str, User] = {}
         for user in users:
@@ -178,13 +178,13 @@ class UserRegistry:
         self._renew_scram()
 
     def remove(self, name: str) -> User | None:
-        """Remove a user and return it; None when there was none."""
+        """Remove a user and return it; None if there was none."""
         removed = self._users.pop(name, None)
         self._renew_scram()
         return removed
 
     def _renew_scram(self) -> None:
-        """What is known of all users' keys together."""
+        """Work out what depends on the keys of all users."""
         users = [user for user in self._users.values() if user.password_hash or user.scram]
         keys = [user.scram for user in users if user.scram is not None]
         self.is_scram_for_all = bool(users) and all(map(_is_scram_safe, users))
@@ -207,8 +207,10 @@ class UserRegistry:
 
 
 def _is_scram_safe(user: User) -> bool:
-    """Whether any client can log in as this user by SCRAM: some, Qpid's among them, take nothing
-    but ASCII. Such a name is its own preparation, which it is looked up by.
+    """True if every client can log in as this user by SCRAM.
+
+    Some clients, Qpid's among them, accept only ASCII. SASLprep leaves such a name unchanged, and
+    users are looked up by the prepared name.
     """
     if user.scram is None or not (user.name.isascii() and user.name.isprintable()):
         return False

@@ -1,8 +1,8 @@
-"""The HTTP application on the management port: health checks here, other routes are added to it.
+"""The HTTP application on the management port: health checks, and a place for other routes.
 
-``GET /api/health`` needs no login. It answers 503 where only a restart helps, or one is under way:
-the store has failed, the broker is stopping. An alarm is answered with 200, since a broker that is
-killed for it would have the same messages afterwards. docs/http-api.md is the page of all routes.
+``GET /api/health`` needs no login. It answers 503 if only a restart helps, or one is under way:
+the store has failed, the broker is stopping. An alarm is answered with 200, because a broker that
+is killed for it would have the same messages afterwards. docs/http-api.md describes all routes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from hareline.management.refusals import Refusal
 
 
 class Health(BaseModel):
-    """``alarms``: the resources that are short; each of them blocks connections that publish.
+    """The answer to a health check.
 
-    ``store``: what becomes of messages that must survive. ``reason``: what is wrong, for people.
+    ``alarms``: the resources that are short; each of them blocks connections that publish.
+    ``store``: whether persistent messages are stored. ``reason``: what is wrong, as text.
     """
 
     status: Literal["ok", "failed", "stopping"]

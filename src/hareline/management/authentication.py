@@ -1,8 +1,8 @@
-"""Who asks over HTTP: basic authentication with the broker's own users, and what their tags allow.
+"""Logins over HTTP: basic authentication with the broker's users, and what their tags allow.
 
-Called by the routes that change something. The rules are those of a login over AMQP: a user that
-may only come from this machine may not come from elsewhere, an unknown user takes as long as a
-wrong password, and each failure costs ``auth.failure_delay_s``.
+Called by the routes that change something. The rules are those of a login over AMQP: a user
+limited to this machine is refused from elsewhere, an unknown user takes as long as a
+wrong password, and each failure is answered after ``auth.failure_delay_s``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Hareline", charset="UTF-8
 
 
 class Authenticator:
-    """``failure_delay_s`` is asked each time, since a reload may change it."""
+    """``failure_delay_s`` is called each time, because a reload may change it."""
 
     def __init__(
         self, users: UserRegistry, failure_delay_s: Callable[[], float], report: Report
@@ -36,7 +36,7 @@ class Authenticator:
         self._report = report
 
     async def administrator(self, request: Request) -> User:
-        """The user who asks. Raises Refusal: 401 for no or a wrong login, 403 without the tag."""
+        """The user of a request. Raises Refusal: 401 without a valid login, 403 without the tag."""
         name, password = _credentials(request.headers.get("Authorization"))
         host, port = request.client or ("", 0)
         user = self._users.authenticate(name, password, _is_loopback(host))

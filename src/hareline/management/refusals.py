@@ -1,7 +1,7 @@
-"""What a request over HTTP is refused with: a status, and a body that says what was wrong.
+"""How a request over HTTP is refused: with a status, and a body that says what was wrong.
 
-Raised anywhere below a route of ``management``, made an answer there and nowhere else. The body is
-``{"error": ..., "reason": ...}`` as in RabbitMQ's API: a word for programs, a sentence for people.
+Raised anywhere below a route of ``management``, which alone turns it into an answer. The body is
+``{"error": ..., "reason": ...}`` as in RabbitMQ's API: a word for programs and a sentence.
 """
 
 from __future__ import annotations
@@ -40,5 +40,5 @@ class Refusal(Exception):
 def json_answer(
     status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
 ) -> Response:
-    """In ASCII: names of queues need not be UTF-8, and what is not is there as surrogates."""
+    """JSON in ASCII, because names of queues may contain surrogates for octets beyond UTF-8."""
     return Response(json.dumps(body), status, headers, media_type="application/json")

@@ -1,12 +1,12 @@
-"""``POST /api/replay``: messages that a queue got in a span of time go into a queue once more.
+"""``POST /api/replay``: put messages that a queue got in a span of time into a queue again.
 
-The journal is looked through and read in threads, piece by piece (``replaying.range``); what
-comes of it is published here, on the loop, at most ``CHUNK_MESSAGES`` at a time, by the same calls
+Threads search and read the journal, piece by piece (``replaying.range``); the messages
+are published here, on the loop, at most ``CHUNK_MESSAGES`` at a time, by the same calls
 as a client's publishes. A replay waits where publishers would: for the store, for an alarm, for a
 queue that stops them. docs/replay.md is its page.
 
-Invariant: what was answered as replayed is in the target queue, durably if it is persistent; a
-replay that cannot go on says where it stopped, and why.
+Invariant: messages that the answer calls replayed are in the target queue, durably if they are
+persistent; a replay that cannot go on says where it stopped, and why.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from hareline.storage.replaying.range import PROBLEMS_MAX, Replayable, ReplayRan
 from hareline.storage.replaying.source import ReplaySource, replayed
 
 BODY_MAX_BYTES: Final = 65_536
-PAUSE_S: Final = 0.05  # between two looks at whether publishers may go on
+PAUSE_S: Final = 0.05  # between two checks whether publishers may go on
 _MS_PER_S: Final = 1000
 _NAME_MAX_OCTETS: Final = 255
 
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 def instant_ms(value: object) -> int:
-    """Epoch milliseconds of what a client wrote: these, or ISO 8601 with a zone.
+    """Epoch milliseconds from a client's value: a number of them, or ISO 8601 with a zone.
 
     Raises ValueError.
     """
@@ -78,7 +78,7 @@ def instant_ms(value: object) -> int:
 
 
 def _name(value: object) -> str:
-    """As short strings are; octets that are no UTF-8 are surrogates, here as in the broker."""
+    """A valid short string; octets that are not UTF-8 are surrogates, as in the broker."""
     if not isinstance(value, str):
         raise ValueError("should be a string")
     try:
@@ -95,7 +95,7 @@ def _name_or_none(value: object) -> str | None:
 
 
 Instant = Annotated[int, BeforeValidator(instant_ms)]
-# Plain validators, since pydantic's own refuse surrogates.
+# Plain validators, because pydantic's own refuse surrogates.
 Name = Annotated[str, PlainValidator(_name), WithJsonSchema({"type": "string"})]
 MaybeName = Annotated[str | None, PlainValidator(_name_or_none), WithJsonSchema({"type": "string"})]
 
@@ -118,7 +118,7 @@ class ReplayRequest(BaseModel):
 
 @dataclass(slots=True)
 class Outcome:
-    """How far a replay came. ``first_ms``, ``last_ms``: arrivals of what was replayed."""
+    """How far a replay got. ``first_ms``, ``last_ms``: arrivals of the replayed messages."""
 
     replayed: int = 0
     first_ms: int | None = None
@@ -139,7 +139,7 @@ class Outcome:
 
 
 class ReplayService:
-    """``source`` is None where nothing is on disk. ``is_paused``: publishers are to wait."""
+    """``source`` is None if nothing is on disk. ``is_paused``: publishers must wait."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class ReplayService:
         return vhost, queue, queue_ids, source
 
     async def _run(self, run: _Run, user: User, request: Request) -> Outcome:
-        """All steps. Raises Refusal, with what was done until then, where it cannot go on."""
+        """All steps. Raises Refusal, with what was done until then, if it cannot go on."""
         wanted, outcome = run.wanted, run.outcome
         ended = "stopped with the broker"
         try:
@@ -249,7 +249,7 @@ class ReplayService:
         return outcome
 
     async def _wait_for_room(self, run: _Run, request: Request) -> None:
-        """As a publisher would; nobody is served who has gone."""
+        """Wait as a publisher would; stop if the client has disconnected."""
         while True:
             if await request.is_disconnected():
                 raise Refusal(499, "client_gone", "the client has gone")
@@ -282,7 +282,7 @@ class _Run:
         self._ticket = 0
 
     def close(self) -> None:
-        """Files are let go of when nobody reads them, which a thread may still do."""
+        """Release the files once no thread reads them."""
         if self._step is not None and not self._step.done():
             self._step.add_done_callback(lambda _: self._history.close())
         else:
@@ -296,7 +296,7 @@ class _Run:
     # ------------------------------------------------------------------------- looking
 
     async def look(self) -> None:
-        """Find out what there is."""
+        """Find the messages of the span in the journal."""
         history, outcome = self._history, self.outcome
         while await self._in_thread(history.look):
             continue
@@ -377,7 +377,7 @@ class _Run:
             self.outcome.problems.append(problem)
 
     async def wait_until_durable(self) -> None:
-        """Raises Refusal if what was published is in memory alone, since the store has failed."""
+        """Raises Refusal if the messages are only in memory, because the store has failed."""
         is_durable = asyncio.Event()
         if self._ticket:
             self._store.when_durable(self._ticket, is_durable.set)

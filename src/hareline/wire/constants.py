@@ -1,4 +1,4 @@
-"""Numbers of the AMQP 0-9-1 wire, each once. Source: the specification, sections 1.2 and 4.2."""
+"""Numbers of the AMQP 0-9-1 wire. Source: the specification, sections 1.2 and 4.2."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The per-message frames that go out: deliver, get-ok, return, ack, nack, and content frames.
+"""The frames sent once per message: deliver, get-ok, return, ack, nack, and content frames.
 
-Called by ``amqp.consuming``, ``amqp.publishing`` and ``amqp.confirms``. What is constant for a
-consumer is built once (``deliver_prefix``, ``deliver_suffix``); a delivery is then
+Called by ``amqp.consuming``, ``amqp.publishing`` and ``amqp.confirms``. The parts that are constant
+for a consumer are built once (``deliver_prefix``, ``deliver_suffix``); a delivery is then
 prefix + tag and redelivered (``TAG_AND_FLAG``) + suffix + the content as it was received.   [hot]
 """
 
@@ -39,7 +39,7 @@ _BASIC_CONTENT: Final = CLASS_BASIC << 16
 
 
 class Framed(Protocol):
-    """What ``hareline.message.Message`` offers an encoder."""
+    """The part of ``hareline.message.Message`` that an encoder uses."""
 
     content: bytes
     header_size: int
@@ -47,7 +47,7 @@ class Framed(Protocol):
 
 
 def short_string(text: str) -> bytes:
-    """A length octet and at most 255 octets; callers guarantee the limit."""
+    """A short string: a length octet and at most 255 octets; callers guarantee the limit."""
     octets = text.encode("utf-8", "surrogateescape")
     return bytes((len(octets),)) + octets
 
@@ -62,7 +62,7 @@ def deliver_prefix(channel: int, consumer_tag: bytes, address: bytes) -> bytes:
 
 
 def deliver_suffix(address: bytes) -> bytes:
-    """What follows the redelivered flag: exchange, routing key, frame end."""
+    """The end of basic.deliver after the redelivered flag: exchange, routing key, frame end."""
     return address + FRAME_END_OCTET
 
 

@@ -2,10 +2,10 @@
 
 pamqp's command classes are the method table: handlers are typed by them
 (``def declare(self, method: commands.Queue.Declare)``) and take them from here, so that
-nothing above ``wire`` imports pamqp. Its constructors and encoders are not used: they refuse legal
-names and change the width of integers. The specification that the classes carry is compiled into a
-plan per class when this module is imported, and the plan is walked with our own value codec.
-``amqp.connection`` and ``amqp.channel`` call ``decode_method``; whatever replies calls
+nothing above ``wire`` imports pamqp. Its constructors and encoders are not used: they refuse valid
+names and change the width of integers. The specification in the classes is compiled into a plan per
+class when this module is imported, and ``wire.table`` encodes and decodes the values of the plan.
+``amqp.connection`` and ``amqp.channel`` call ``decode_method``; modules that reply call
 ``encode_method``.
 
 Values: ``shortstr`` and ``longstr`` are str (a longstr that is not UTF-8 holds surrogates,
@@ -40,10 +40,10 @@ __all__ = [
 
 
 class Access:
-    """Class access (30): gone from AMQP 0-9-1, still sent by clients that began with 0-8."""
+    """Class access (30): removed in AMQP 0-9-1, still sent by clients that began with 0-8."""
 
     class Request(Frame):
-        """Ask for a ticket; the answer is always ticket 1, which nobody reads."""
+        """Ask for a ticket; the answer is always ticket 1, which clients ignore."""
 
         # slots are in wire order, as in every pamqp class
         __slots__: ClassVar[list[str]] = [  # noqa: RUF023
@@ -98,7 +98,7 @@ class Access:
 
 
 class Exchange:
-    """The methods of class exchange (40) that Qpid has and pamqp has not."""
+    """The methods of class exchange (40) that Qpid has and pamqp does not."""
 
     class Bound(Frame):
         """Does this exchange exist, and is this queue bound to it (with this routing key)?"""
@@ -120,7 +120,7 @@ class Exchange:
             self.queue = queue
 
     class BoundOk(Frame):
-        """0 is yes; any other code says what is missing."""
+        """The answer: 0 means bound; any other code says what is missing."""
 
         __slots__: ClassVar[list[str]] = ["reply_code", "reply_text"]
         frame_id: ClassVar[int] = 23
@@ -138,9 +138,9 @@ class Exchange:
 def decode_method(payload: bytes) -> Frame:
     """The method in the payload of a method frame (class id, method id, arguments).
 
-    Raises CommandInvalid ``unimplemented method`` for ids nobody knows, FrameError ``cannot decode
-    queue.declare: ...`` when the arguments are too short, too long or not legal (501, as RabbitMQ).
-    Both carry the ids they are about, because no method is being handled yet.
+    Raises CommandInvalid ``unimplemented method`` for unknown ids, FrameError ``cannot decode
+    queue.declare: ...`` if the arguments are too short, too long or invalid (501, as RabbitMQ).
+    Both carry the ids of the method, because no method is being handled yet.
     """
     if len(payload) < 4:
         raise frame_error(FRAME_METHOD, payload, "unknown_frame")
@@ -175,7 +175,7 @@ def decode_method(payload: bytes) -> Frame:
 def encode_method(channel: int, method_class: type[Frame], **fields: object) -> bytes:
     """A whole method frame, head and end octet included.
 
-    A field that is not given is 0, "", False or an empty table. Raises TypeError for a name that
+    An absent field is 0, "", False or an empty table. Raises TypeError for a name that
     the method does not have or a value of the wrong kind, ValueError for one that does not fit.
     """
     plan = _PLANS[method_class]
@@ -201,7 +201,7 @@ def encode_method(channel: int, method_class: type[Frame], **fields: object) -> 
 
 
 def method_name(index: int) -> str:
-    """``queue.declare-ok`` for ``class id << 16 | method id``; ``60.999`` for one nobody knows."""
+    """``queue.declare-ok`` for ``class id << 16 | method id``; ``60.999`` for an unknown one."""
     plan = _PLANS_BY_INDEX.get(index)
     return plan.name if plan is not None else f"{index >> 16}.{index & 0xFFFF}"
 
@@ -281,7 +281,7 @@ def _misfit(problem: Exception) -> type[Exception]:
 
 
 class _Plan:
-    """How the arguments of one method class lie on the wire.
+    """The layout of the arguments of one method class on the wire.
 
     ``steps`` are ``(names, read, write)`` in wire order; bits that share an octet are one step,
     first bit lowest (AMQP 0-9-1 section 4.2.5.2), whose ``read`` and ``write`` are None.

@@ -1,11 +1,11 @@
-"""Is there anything in these properties that a publish must act upon? Answered without decoding.
+"""Finds out without decoding whether a publish must act upon something in these properties.
 
-Most messages carry an id or a timestamp of their own, so no two sets of properties are alike, and
+Most messages have a different id or timestamp, so no two sets of properties are alike, and
 decoding each one only to find nothing in it costs ten times as much as the rest of the publish
-(benchmarks/micro, plain properties). This walks over the lengths instead. Called by
+(benchmarks/micro, plain properties). This module steps over the lengths instead. Called by
 ``amqp.publishing`` for octets it has not seen before.
 
-Invariant: what is called plain here, ``wire.properties`` decodes without an error.          [hot]
+Invariant: ``wire.properties`` decodes properties that are called plain here without an error. [hot]
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ _FIXED_SIZES: Final = {
 _TABLE: Final = ord("F")
 _OPAQUE: Final = frozenset((ord("S"), ord("x")))  # a size, then octets of any kind
 _NESTED: Final = frozenset((_TABLE, ord("A")))
-DEPTH_MAX: Final = 8  # tables in one another; deeper ones are left to the decoder and its limits
+DEPTH_MAX: Final = 8  # nested tables; deeper ones are left to the decoder and its limits
 TABLE_MAX_BYTES: Final = 65_536  # so that no table can hold more values than the decoder takes
 
 
 def are_plain(octets: bytes, reply_to_asked_for: bytes, acted_upon: int = _ACTED_UPON) -> bool:
-    """True for legal properties with no user-id, expiration, CC or BCC header.
+    """True for valid properties without user-id, expiration, CC and BCC header.
 
     ``octets`` start with the flags. ``reply_to_asked_for`` may not occur in them either, if they
-    have a reply-to. False means "decode it and see", for octets that are not legal as well.
+    have a reply-to. False means "decode it and see", also for invalid octets.
     ``acted_upon``: the flags that are asked about, where it is not both of those above.
     """
     if len(octets) < 2:
@@ -102,9 +102,9 @@ def are_plain(octets: bytes, reply_to_asked_for: bytes, acted_upon: int = _ACTED
 
 
 def plain_expiration(octets: bytes, reply_to_asked_for: bytes) -> str | None:
-    """The expiration of legal properties that ask for nothing else, verbatim.
+    """The expiration of valid properties that ask for nothing else, verbatim.
 
-    None means "decode it and see", as with ``are_plain``, or that there is none.
+    None means "decode it and see", as with ``are_plain``, or that there is no expiration.
     """
     if len(octets) < 2 or not octets[0] & _EXPIRATION_BIT:
         return None

@@ -1,7 +1,7 @@
 """Message properties: the flags word of a content header and the values behind it.
 
-The octets of a message's properties travel from publish to deliver as they came; this module reads
-them when something needs a value, and edits one value while every other octet stays what it was.
+The octets of a message's properties travel unchanged from publish to deliver; this module reads
+them when a value is needed, and edits one value without changing any other octet.
 ``message``, ``amqp.publishing``, ``amqp.consuming`` and dead-lettering call it. The octets always
 begin with the two octets of flags (AMQP 0-9-1 section 4.2.6.1); class id, weight and body size are
 not part of them.
@@ -41,7 +41,7 @@ _LENGTH: Final = [bytes((length,)) for length in range(256)]  # of a short strin
 
 @dataclass(slots=True)
 class Properties:
-    """The properties of class basic; None is "not there". ``timestamp`` is in seconds."""
+    """The properties of class basic; None means absent. ``timestamp`` is in seconds."""
 
     content_type: str | None = None
     content_encoding: str | None = None
@@ -80,7 +80,7 @@ _FIELDS: Final[tuple[tuple[int, str, Domain], ...]] = (
 
 
 def decode_properties(octets: bytes) -> Properties:
-    """Every property. Raises MalformedFrame that names the one it cannot read."""
+    """All properties. Raises MalformedFrame naming the one that cannot be read."""
     flags = _flags_of(octets)
     properties = Properties()
     position = 2
@@ -107,7 +107,7 @@ def decode_properties(octets: bytes) -> Properties:
 
 
 def decode_headers(octets: bytes) -> Table:
-    """The headers table alone, empty when there is none; nothing behind it is looked at."""
+    """Only the headers table, empty if absent; the octets behind it are not read."""
     flags = _flags_of(octets)
     if not flags & constants.FLAG_HEADERS:
         return Table()
@@ -115,7 +115,7 @@ def decode_headers(octets: bytes) -> Table:
 
 
 def decode_delivery_mode(octets: bytes) -> int | None:
-    """The delivery mode alone, as ``decode_priority``.                                     [hot]"""
+    """Only the delivery mode, like ``decode_priority``.                                    [hot]"""
     try:
         flags = octets[0] << 8 | octets[1]
         if not flags & constants.FLAG_DELIVERY_MODE:
@@ -128,9 +128,9 @@ def decode_delivery_mode(octets: bytes) -> int | None:
 
 
 def decode_priority(octets: bytes) -> int | None:
-    """The priority alone, None when there is none; found by the lengths of what precedes it. [hot]
+    """Only the priority, None if absent; found by the lengths of the values before it.     [hot]
 
-    Nothing else is checked. Raises MalformedFrame where the octets end before it.
+    Nothing else is checked. Raises MalformedFrame if the octets end before it.
     """
     try:
         flags = octets[0] << 8 | octets[1]
@@ -147,7 +147,7 @@ def decode_priority(octets: bytes) -> int | None:
 
 
 def _behind_headers(octets: bytes, flags: int) -> int:
-    """Where what follows the headers stands. Raises IndexError where the octets end before it.
+    """The position behind the headers. Raises IndexError if the octets end before it.
 
     [hot]
     """
@@ -162,10 +162,10 @@ def _behind_headers(octets: bytes, flags: int) -> int:
 
 
 def decode_header(octets: bytes, name: str) -> object:
-    """One value of the headers table, None when it or the table is not there.           [hot]
+    """One value of the headers table, None if it or the table is absent.                [hot]
 
-    The fields before it are passed over by their lengths, those behind it not looked at. Raises
-    MalformedFrame where the octets up to its end are none of a table.
+    Skips the fields before it by their lengths, and does not read those behind it. Raises
+    MalformedFrame if the octets up to its end are not a valid table.
     """
     try:
         flags = octets[0] << 8 | octets[1]
@@ -212,7 +212,7 @@ def encode_properties(properties: Properties) -> bytes:
 
 
 def replace_headers(octets: bytes, headers: Table | None) -> bytes:
-    """The same properties with this headers table; with None, without one."""
+    """The same properties with this headers table, or without one if it is None."""
     value = None if headers is None else encode_table(headers)
     return _replace(octets, constants.FLAG_HEADERS, value)
 
@@ -220,10 +220,10 @@ def replace_headers(octets: bytes, headers: Table | None) -> bytes:
 def with_integer_header(octets: bytes, name: bytes, number: int) -> bytes:
     """The same properties with a header of this name, a 64-bit integer (type ``l``).
 
-    The field is put behind the others of the table, none of which is decoded; only where the table
-    seems to have one of that name already is it taken apart, and the number takes its place.
+    Appends the field to the table without decoding its other fields. Only if the table seems to
+    have one of that name already is it decoded, and the number replaces that field.
     """
-    first = octets[0]  # of the two octets of flags; those of the first three properties are there
+    first = octets[0]  # of the two octets of flags; flags of the first three properties are set
     start = 2
     if first & _CONTENT_TYPE:
         start += 1 + octets[start]
@@ -263,7 +263,7 @@ def _replace(octets: bytes, flag: int, value: bytes | None) -> bytes:
 
 
 def _position_of(octets: bytes, flags: int, flag: int) -> int:
-    """Where the value of a property stands, or would stand."""
+    """The position of a property's value, or the one it would have."""
     position = 2
     for candidate, name, domain in _FIELDS:
         if candidate == flag:

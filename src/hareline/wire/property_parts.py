@@ -1,8 +1,8 @@
-"""Property octets, cut open where a dead letter's differ from those of the message that died.
+"""Property octets, cut where those of a dead letter differ from the message that died.
 
-Called by ``message`` for each message that is dead-lettered; the octets have been validated when it
-was published. Invariant: what is put together again differs in the headers and the expiration, and
-every other octet is what it was.                                                          [hot]
+Called by ``message`` for each message that is dead-lettered; the octets were validated when it
+was published. Invariant: the octets put together again differ only in the headers and the
+expiration.                                                                                [hot]
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from hareline.wire import constants
 class PropertyParts(NamedTuple):
     """Property octets, cut where those of a dead letter differ.
 
-    ``flags`` are without those of headers and expiration. ``before`` and ``behind`` stand around
-    the headers table, the latter without the expiration; ``fields`` is that table without its
-    length, empty if there is none.
+    ``flags`` are without those of headers and expiration. ``before`` and ``behind`` are the octets
+    around the headers table, the latter without the expiration; ``fields`` is that table without
+    its length, empty if it is absent.
     """
 
     flags: int
@@ -41,9 +41,9 @@ class PropertyParts(NamedTuple):
 
 
 def take_apart(octets: bytes) -> PropertyParts:
-    """Cut the octets of properties; nothing but headers and expiration is looked at.       [hot]
+    """Cut the octets of properties; only headers and expiration are read.                  [hot]
 
-    Raises MalformedFrame where the octets end before one of the two does.
+    Raises MalformedFrame if the octets end before one of the two does.
     """
     try:
         flags = octets[0] << 8 | octets[1]

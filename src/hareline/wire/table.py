@@ -1,10 +1,10 @@
 """Field tables: AMQP's typed dictionaries, decoded and encoded without losing a type.
 
 Called by ``wire.methods`` and ``wire.properties`` for every table of the protocol, and by
-``auth.mechanisms`` for AMQPLAIN. The invariant: what was decoded re-encodes to the same octets,
-because every value carries its own wire type. A value of a type that Python has by itself is that
-Python type; any other comes as a subclass that knows its type octet, so it stays what it was
-however it is copied, moved or put into another table:
+``auth.mechanisms`` for AMQPLAIN. Invariant: a decoded table re-encodes to the same octets,
+because every value carries its wire type. Wire types that Python has become that Python type; all
+others become a subclass that knows its type octet, so a value keeps its type when it is copied,
+moved or put into another table:
 
 ====  ===============  ==================  =====================================================
 kind  RabbitMQ's name  Python              octets
@@ -29,10 +29,10 @@ V     void             None                0
 x     binary           bytes               4 + n
 ====  ===============  ==================  =====================================================
 
-So a value the broker writes itself needs no ceremony: int is ``l``, str ``S``, bool ``t``. Sources:
+So the broker writes plain Python values: int is ``l``, str ``S``, bool ``t``. Sources:
 AMQP 0-9-1 section 4.2.5, the errata on rabbitmq.com, ``rabbit_binary_parser``. Three things are
-not kept: a field repeated under one name (illegal in section 4.2.5.5; the first one counts, as
-RabbitMQ's lookups have it), which non-zero octet stood for true, and the signalling bit of a NaN.
+not kept: a field repeated under one name (illegal in section 4.2.5.5; the first one counts, as in
+RabbitMQ's lookups), which non-zero octet stood for true, and the signalling bit of a NaN.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from typing import Any, ClassVar, Final
 from hareline.errors import MalformedFrame
 from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
-DEPTH_MAX: Final = 64  # tables and arrays inside one another; keeps the recursion off the stack end
-VALUES_MAX: Final = 65_536  # in one table with all that it holds; a void costs one octet, so count
+DEPTH_MAX: Final = 64  # nested tables and arrays; keeps the recursion within the stack
+VALUES_MAX: Final = 65_536  # in one table with all nested ones; a void is one octet
 
 
 class Byte(int):
@@ -158,7 +158,7 @@ TYPE_NAMES: Final[Mapping[str, str]] = {
 
 
 def decode_table(data: bytes | memoryview, position: int) -> tuple[Table, int]:
-    """The table whose four length octets stand at ``position``, and the position behind it.
+    """The table whose four length octets begin at ``position``, and the position behind it.
 
     Raises MalformedFrame saying what is wrong, at which octet behind the length, in which value.
     """
@@ -177,12 +177,12 @@ def decode_table(data: bytes | memoryview, position: int) -> tuple[Table, int]:
 
 
 def decode_table_body(octets: bytes) -> Table:
-    """A table without the length in front: all of ``octets`` are its fields (AMQPLAIN)."""
+    """A table without a length: all of ``octets`` are its fields (AMQPLAIN)."""
     return _decode_fields(octets, 0, len(octets))
 
 
 def decode_value(octets: bytes, position: int, end: int) -> object:
-    """The value whose type octet stands at ``position``; ``end`` is where its table ends.
+    """The value whose type octet is at ``position``; ``end`` is the end of its table.
 
     Raises MalformedFrame saying what is wrong, at which octet from the type octet on.
     """
@@ -351,16 +351,16 @@ def _decimal(octets: bytes, position: int) -> Decimal:
 
 
 def encode_table(table: Mapping[str, object]) -> bytes:
-    """The octets of a table, its four length octets in front.
+    """The octets of a table, beginning with its four length octets.
 
     Raises ValueError for a value that its wire type cannot hold, TypeError for one that no wire
-    type can; both name the key.
+    type can hold; both name the key.
     """
     return _encode_mapping(table, DEPTH_MAX)
 
 
 def kind_of(value: object) -> str:
-    """The type octet that a value is written with; TypeError when there is none."""
+    """The type octet that a value is written with; TypeError if it has none."""
     return chr(_writer_of(value)[0])
 
 
@@ -370,7 +370,7 @@ def type_name(kind: str) -> str:
 
 
 def text_octets(text: str) -> bytes:
-    """The octets that a decoded string came from, also where they were not UTF-8."""
+    """The octets that a decoded string came from, also if they were not UTF-8."""
     return text.encode("utf-8", "surrogateescape")
 
 

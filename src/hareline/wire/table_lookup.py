@@ -1,8 +1,8 @@
 """One field of a table, without decoding the others.
 
 Called by ``wire.properties`` for every message of a queue that is ordered, grouped or filtered by a
-header. Invariant: what it finds is what ``wire.table`` would have decoded under that name, the
-first field of it where there are several.                                                   [hot]
+header. Invariant: it finds what ``wire.table`` would decode under that name, the first field if
+there are several.                                                                           [hot]
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NOWHERE: Final = b""  # of a name that no field can have
 
 
 def decode_field(octets: bytes, position: int, name: str) -> object:
-    """The value of the first field of this name, None where there is none.
+    """The value of the first field of this name, None if there is none.
 
-    The table's four length octets stand at ``position``. A search for the octets of the name comes
-    first, as it costs next to nothing; only where it finds some are the fields before them passed
-    over, because they may just as well be part of a value. Raises MalformedFrame for what is wrong
-    on that way and in the value itself; the rest of the table is not looked at.
+    The table's four length octets begin at ``position``. A search for the octets of the name comes
+    first, because it costs next to nothing. Only if it finds them does the function step over the
+    fields before them, because the octets may be part of a value. Raises MalformedFrame for an
+    error on that way or in the value; the rest of the table is not read.
     """
     left = len(octets) - position - 4
     if left < 0:
@@ -45,7 +45,7 @@ def decode_field(octets: bytes, position: int, name: str) -> object:
         return None
     found = octets.find(wanted, position, end)
     while found >= 0:
-        while position < found:  # over one field, written out: this is what the look-up consists of
+        while position < found:  # over one field, written out because the look-up consists of this
             kind_at = position + 1 + octets[position]
             if kind_at >= end:
                 raise MalformedFrame(NO_VALUE)
@@ -66,7 +66,7 @@ def decode_field(octets: bytes, position: int, name: str) -> object:
 
 @lru_cache(_NAMES_KEPT)
 def _field_name(name: str) -> bytes:
-    """The octets that a field of this name begins with."""
+    """The octets at the beginning of a field of this name."""
     octets = text_octets(name)
     return bytes((len(octets),)) + octets if len(octets) <= SHORTSTR_MAX_OCTETS else _NOWHERE
 

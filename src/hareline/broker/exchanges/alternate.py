@@ -1,4 +1,4 @@
-"""The alternate of an exchange by the names that exchange.declare takes for it.
+"""The alternate of an exchange, by the names that exchange.declare accepts for it.
 
 =======================  ===========================  =============================================
 name                     value                        where an unmatched message goes
@@ -9,8 +9,8 @@ name                     value                        where an unmatched message
                          ``destination`` (Qpid)
 =======================  ===========================  =============================================
 
-``broker.declarations`` puts what Qpid's names say under RabbitMQ's, by which an exchange is
-compared with one of the same name, kept in the definitions and checked for permissions.
+``broker.vhost`` stores the value of Qpid's names under RabbitMQ's name, by which exchanges are
+compared, kept in the definitions and checked for permissions.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _QPID_READERS: Final[Mapping[str, Reader]] = {
 def with_alternate(
     arguments: Mapping[str, object], *, exchange: str, vhost: str
 ) -> Mapping[str, object]:
-    """The arguments, with ``alternate-exchange`` if one of Qpid's names says it.
+    """The arguments, with ``alternate-exchange`` if one of Qpid's names gives it.
 
-    Raises PreconditionFailed for values of Qpid's names that are not valid, or names that differ.
-    RabbitMQ's name is the caller's to check.
+    Raises PreconditionFailed for invalid values of Qpid's names, and for names that differ.
+    The caller checks the value of RabbitMQ's name.
     """
     given = [name for name in _QPID_READERS if name in arguments]
     if not given:

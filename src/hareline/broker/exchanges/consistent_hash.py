@@ -1,25 +1,25 @@
 """The ``x-consistent-hash`` exchange: equal keys go to one destination, keys spread by weight.
 
-As RabbitMQ's plugin: the binding key is a weight, a whole number from 1; what is hashed is the
+As in RabbitMQ's plugin, the binding key is a weight, a whole number from 1. The exchange hashes the
 routing key, or with ``hash-header`` the value of a header, or with ``hash-property`` message_id,
 correlation_id or timestamp; messages without that value all go to one destination. A destination
 that is bound several times has the sum of the weights. Called by ``broker.routing``.[hot: match]
 
-There are ``SLOTS`` slots and a key always falls into the same one. Who owns a slot is decided by
-weighted rendezvous: for each slot, each destination draws a number from its name and weight alone,
-the lowest wins. That gives, without any state to keep:
+There are ``SLOTS`` slots and a key always falls into the same one. Weighted rendezvous decides
+which destination owns a slot: for each slot, each destination draws a number that depends only on
+its name and weight, and the lowest wins. That gives, without any state to keep:
 
-- the same routes after a restart and whatever the order in which bindings were made,
+- the same routes after a restart and for any order in which bindings were made,
 - shares in proportion to the weights (of n equal ones within about sqrt(n / SLOTS): 2.5% at 10),
-- a new binding only takes slots, a lost one only gives its own away; no other slot moves,
-- a match that costs one hash, whatever the number of bindings.
+- a new binding only takes slots, a removed one only gives its own away; no other slot moves,
+- a match that costs one hash, for any number of bindings.
 
-RabbitMQ's jump hash renumbers the buckets behind one that goes, so that most of their keys move;
-its routes are not reproduced. A bind costs about 3 ms. The slots of destinations that went get new
+RabbitMQ's jump hash renumbers the buckets behind a removed one, so that most of their keys move;
+its routes are not reproduced. A bind costs about 3 ms. The slots of removed destinations get new
 owners before the next match, once for all of them, so that deleting an exchange costs nothing.
 
-Invariant: the owner of each slot is the destination that draws the lowest number for it, but for
-slots whose owner is ``_loosened``.
+Invariant: the owner of each slot is the destination that draws the lowest number for it, except
+for slots whose owner is ``_loosened``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ConsistentHashExchange(Exchange):
         self._weights: dict[Destination, int] = {}
         self._owners: list[Destination] = []  # by slot, once there is a destination
         self._lowest = array("d")  # by slot: the draw that won it
-        self._loosened: set[Destination] = set()  # went, or got lighter, since the last match
+        self._loosened: set[Destination] = set()  # removed, or lighter, since the last match
 
     @classmethod
     def validate_arguments(cls, arguments: Arguments) -> None:
@@ -88,7 +88,7 @@ class ConsistentHashExchange(Exchange):
         return (self._owners[(crc32(octets) * _MIX & 0xFFFFFFFF) >> _SLOT_SHIFT],)
 
     def bind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
-        """Raises PreconditionFailed (text as RabbitMQ) when the key is no whole number from 1."""
+        """Raises PreconditionFailed (RabbitMQ's text) unless the key is a whole number from 1."""
         weight = _weight_of(routing_key)
         if not self._weights:
             self._owners = [destination] * SLOTS
@@ -111,7 +111,7 @@ class ConsistentHashExchange(Exchange):
             self._loosened.clear()
 
     def _challenge(self, destination: Destination, slots: Iterable[int]) -> None:
-        """Give ``destination`` those of the slots for which it draws the lowest number so far.
+        """Give ``destination`` the slots for which it draws the lowest number so far.
 
         The draw is exponential with the weight as its rate, so that the chance to be the lowest is
         the share in the weights.
@@ -126,7 +126,7 @@ class ConsistentHashExchange(Exchange):
                 owners[slot] = destination
 
     def _settle(self) -> None:
-        """Find new owners for the slots of destinations that went or lost some of their weight."""
+        """Find new owners for slots of destinations that were removed or lost weight."""
         loosened, self._loosened = self._loosened, set()
         vacant = [slot for slot, owner in enumerate(self._owners) if owner in loosened]
         for slot in vacant:
@@ -136,14 +136,14 @@ class ConsistentHashExchange(Exchange):
 
 
 def _numbers_of(destination: Destination) -> tuple[int, ...]:
-    """For each slot a 64-bit number that follows from kind and name of the destination alone."""
+    """For each slot a 64-bit number that depends only on the destination's kind and name."""
     kind = "exchange" if isinstance(destination, Exchange) else "queue"
     seed = f"{kind}\0{destination.name}".encode("utf-8", "backslashreplace")
     return _NUMBERS.unpack(shake_128(seed).digest(_NUMBERS.size))
 
 
 def _value_octets(value: object) -> bytes:
-    """What is hashed of a header or property: text as it is, anything else as Python shows it."""
+    """The text that is hashed for a header or property: a text itself, otherwise its repr."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace")
     if isinstance(value, bytes):

@@ -1,8 +1,8 @@
 """The default exchange: nameless, with every queue bound to it by its own name.
 
-AMQP 0-9-1 section 3.1.2.2. The bindings are not kept: a match looks the queue up.
-``broker.registry`` makes one and hands in the lookup, and drops cached routes when a queue comes or
-goes, because here that changes a route as a binding does elsewhere.                 [hot: match]
+AMQP 0-9-1 section 3.1.2.2. The bindings are not kept: a match looks the queue up. ``broker.vhost``
+makes one and passes the lookup, and drops cached routes when a queue is made or deleted, because
+that changes a route here as a binding does elsewhere.                               [hot: match]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hareline.errors import AccessRefused
 
 
 class DefaultExchange(Exchange):
-    """``queue_by_name`` returns None for a name that no queue has."""
+    """``queue_by_name`` returns None if no queue has the name."""
 
     type_name: ClassVar[str] = "direct"  # as RabbitMQ lists it
 

@@ -1,11 +1,11 @@
-"""The ``x-delayed-message`` exchange: what has an x-delay header is routed so much later.
+"""The ``x-delayed-message`` exchange: routes messages with an x-delay header that much later.
 
-As RabbitMQ's plugin: ``x-delayed-type`` names the type of exchange that it routes by, and bindings
-are those of that type. A message with a delay matches nothing but the exchange's own queue
-(``broker.delayed_queues``), which hands it back when its time has come, with a delay below 0; so it
-is routed by the bindings that there are then. Called by ``broker.routing`` for every message.
+As in RabbitMQ's plugin, ``x-delayed-type`` names the type of exchange that it routes by, and
+bindings are those of that type. A message with a delay matches only the exchange's own queue
+(``broker.delayed_queues``), which returns it when its time has come, with a delay below 0; so it
+is routed by the bindings that exist then. Called by ``broker.vhost`` for every message.
 
-Invariant: what ``match`` returns is the delay queue alone, or what the inner type returns.
+Invariant: ``match`` returns only the delay queue, or what the inner type returns.
                                                                                     [hot: match]
 """
 
@@ -23,8 +23,7 @@ TYPE_ARGUMENT: Final = "x-delayed-type"
 
 
 class DelayedExchange(Exchange):
-    """Whoever makes one gives it ``delay_queue``, and calls ``route_as``, before anything is bound
-    or published."""
+    """``broker.vhost`` sets ``delay_queue`` and calls ``route_as`` before a bind or a publish."""
 
     type_name: ClassVar[str] = DELAYED_MESSAGE
 
@@ -38,12 +37,14 @@ class DelayedExchange(Exchange):
 
     @classmethod
     def validate_arguments(cls, arguments: Arguments) -> None:
-        """PreconditionFailed unless they name another type; that there is such a type, and what it
-        asks of the arguments, is seen when that exchange is made."""
+        """PreconditionFailed unless the arguments name another type.
+
+        Whether that type exists and accepts the arguments is checked when its exchange is made.
+        """
         inner_type_of(arguments)
 
     def route_as(self, inner: Exchange) -> None:
-        """``inner``: without bindings, of the type that ``inner_type_of`` the arguments is."""
+        """``inner``: an exchange without bindings, of the type ``inner_type_of(arguments)``."""
         self._inner = inner
         self.matches_every_key = inner.matches_every_key  # type: ignore[misc] # known only now
 
@@ -53,7 +54,7 @@ class DelayedExchange(Exchange):
         return self._inner.match(routing_key, message)
 
     def bind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
-        """Raises what the inner type raises."""
+        """Raises the errors of the inner type."""
         self._inner.bind(destination, routing_key, arguments)
 
     def unbind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
@@ -61,8 +62,10 @@ class DelayedExchange(Exchange):
 
 
 def inner_type_of(arguments: Arguments) -> str:
-    """The type to route by. Raises PreconditionFailed, in the plugin's words, if it is no name, or
-    that of this type itself."""
+    """The type to route by.
+
+    Raises PreconditionFailed, with the plugin's text, if it is not a name, or names this type.
+    """
     type_name = arguments.get(TYPE_ARGUMENT)
     if not isinstance(type_name, str):
         raise PreconditionFailed(

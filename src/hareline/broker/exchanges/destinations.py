@@ -1,9 +1,9 @@
-"""The destinations behind one routing key or pattern, each counted by its bindings.
+"""The destinations of one routing key or pattern, each counted by its bindings.
 
-Direct, fanout and topic exchanges keep one of these wherever bindings meet. A queue may be bound
-twice with the same key and different arguments; it leaves when the last of these bindings does.
-``members`` is what a match hands out: a tuple that later changes do not touch, built again after a
-change only, so that ten thousand binds in a row stay linear.                     [hot: members]
+Direct, fanout and topic exchanges keep one of these for each key. A queue may be bound
+twice with the same key and different arguments; it leaves with the last of these bindings.
+A match returns ``members``: a tuple that later changes do not touch, built again only after a
+change, so that ten thousand binds in a row stay linear.                          [hot: members]
 
 Invariant: ``_members`` is None or holds exactly the keys of ``_counts``, in order.
 """
@@ -30,14 +30,14 @@ class DestinationSet:
         return members
 
     def add(self, destination: Destination) -> None:
-        """Count one more binding to ``destination``."""
+        """Count one more binding of ``destination``."""
         count = self._counts.get(destination, 0)
         if count == 0:
             self._members = None
         self._counts[destination] = count + 1
 
     def remove(self, destination: Destination) -> None:
-        """Count one binding less; KeyError when there is none."""
+        """Count one binding less; KeyError if there is none."""
         count = self._counts[destination] - 1
         if count == 0:
             del self._counts[destination]

@@ -1,7 +1,7 @@
 """The direct exchange: a message goes where a binding key equals its routing key.
 
-AMQP 0-9-1 section 3.1.3.1. One dictionary lookup per match, whatever the number of bindings.
-Called by ``broker.routing``.                                                        [hot: match]
+AMQP 0-9-1 section 3.1.3.1. One dictionary lookup per match, for any number of bindings.
+Called by ``broker.vhost``.                                                          [hot: match]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hareline.broker.exchanges.exchange import Arguments, Destination, Exchange,
 
 
 class DirectExchange(Exchange):
-    """``_routes`` has a key for every routing key that is bound, and no other."""
+    """``_routes`` has a key for each bound routing key, and no other."""
 
     type_name: ClassVar[str] = "direct"
 

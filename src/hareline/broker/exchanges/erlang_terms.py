@@ -1,8 +1,8 @@
 """How RabbitMQ writes a value inside a reply text: as an Erlang term, ``<<"text">>`` or ``5``.
 
-Clients and their tests compare these texts, so exchanges that quote a value which a client sent
-write it the same way. Checked against the replies of RabbitMQ 3.10.8. Called on the way to an
-error only.
+Clients and their tests compare these texts, so exchanges that quote a client's value
+write it the same way. Checked against the replies of RabbitMQ 3.10.8. Called only to make an
+error text.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-# RabbitMQ's name of the wire type that a value of a class stands for. Any other class of
-# ``wire.table`` is called like its type already: SignedInt is "signedint".
+# RabbitMQ's name of the wire type of a class. Every other class of ``wire.table`` already has the
+# name of its type: SignedInt is "signedint".
 _TYPE_NAMES: Final = {
     "Decimal": "decimal",
     "LongLong": "long",
@@ -39,7 +39,7 @@ _ESCAPES: Final = {
 
 
 def type_name(value: object) -> str:
-    """RabbitMQ's name of the type that a value of a table came with: ``signedint``."""
+    """RabbitMQ's name of a table value's wire type: ``signedint``."""
     name = type(value).__name__
     return _TYPE_NAMES.get(name, name.lower())
 
@@ -68,7 +68,7 @@ def binary_term(value: str | bytes) -> str:
     if not octets:
         return "<<>>"
     if all(map(_is_printable, octets)):
-        # the octets stand in the reply as they came, so that UTF-8 among them stays readable
+        # the reply has the octets as they came, so that UTF-8 stays readable
         return f'<<"{octets.decode("utf-8", "replace").translate(_ESCAPES)}">>'
     return f"<<{','.join([str(octet) for octet in octets])}>>"
 

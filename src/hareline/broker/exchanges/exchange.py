@@ -1,9 +1,9 @@
-"""What every exchange is: a named thing with bindings that answers "who gets this routing key?".
+"""The base of all exchanges: a name and bindings, and a match from routing keys to destinations.
 
-Each type supplies ``_begin``, ``bind``, ``unbind`` and ``match``, and nothing else; the walk over
-exchange-to-exchange bindings, alternate exchanges, CC/BCC and the de-duplication of queues is
-``broker.routing``'s, once for all types. It calls ``match`` on a miss of a connection's route
-cache only, unless ``is_static`` is False; then it is called for every message.         [hot: match]
+Each type supplies only ``_begin``, ``bind``, ``unbind`` and ``match``; ``broker.vhost`` does the
+walk over exchange-to-exchange bindings, alternate exchanges, CC/BCC and the de-duplication of
+queues, once for all types. The vhost calls ``match`` only on a miss of a connection's route
+cache, unless ``is_static`` is False; then it calls it for every message.               [hot: match]
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Arguments = Mapping[str, object]
 
 
 class Destination(Protocol):
-    """What a binding can lead to: a queue or another exchange."""
+    """The target of a binding: a queue or another exchange."""
 
     name: str
 
 
 class MessageProperties(Protocol):
-    """The properties that a routing decision may look at; None when the message has none such."""
+    """The properties that a routing decision may read; None if the message has none of them."""
 
     @property
     def correlation_id(self) -> object: ...
@@ -37,8 +37,11 @@ class MessageProperties(Protocol):
 
 
 class Headers(Protocol):
-    """What a match may read of a message. Both properties are decoded on first use, and then kept;
-    headers may be empty. ``header`` decodes one of them alone; None where there is none."""
+    """The part of a message that a match may read.
+
+    Both properties are decoded on first use, and then kept; headers may be empty. ``header``
+    decodes only one header; None if it is absent.
+    """
 
     @property
     def headers(self) -> Arguments: ...
@@ -52,12 +55,12 @@ class Headers(Protocol):
 class Exchange(ABC):
     """One exchange of a virtual host.
 
-    ``type_name`` is the wire name ("direct"). ``is_static`` says that the result of ``match``
-    depends on the routing key and the bindings alone, so that it may be cached; some types know it
-    only from their arguments. ``matches_every_key``: a message with CC or BCC is matched with each
-    of its keys; where it is False, once, with the key it was published with (RabbitMQ hands the
-    message to those types as a whole, so that a random choice is made once). ``alternate_queue``:
-    where there is no exchange ``alternate_exchange``, the queue that stands for it; None: none.
+    ``type_name`` is the wire name ("direct"). ``is_static``: the result of ``match`` depends only
+    on the routing key and the bindings, so it may be cached; some types know it only from their
+    arguments. ``matches_every_key``: a message with CC or BCC is matched with each of its keys; if
+    False, once, with the key it was published with (RabbitMQ passes the message to those types as
+    a whole, so that a random choice is made once). ``alternate_queue``: the queue that is used if
+    there is no exchange ``alternate_exchange``, or None.
     """
 
     type_name: ClassVar[str]
@@ -97,28 +100,28 @@ class Exchange(ABC):
         self._begin()
 
     def _begin(self) -> None:  # noqa: B027 - the default exchange has nothing of its own
-        """Set up what this type matches by, empty; all else of the exchange is there."""
+        """Make this type's empty structures for matching; the exchange is otherwise complete."""
 
     @classmethod  # noqa: B027 - most types take any arguments
     def validate_arguments(cls, arguments: Arguments) -> None:
-        """Raise PreconditionFailed when this type cannot be declared with these arguments."""
+        """Raise PreconditionFailed if this type cannot be declared with these arguments."""
 
     @abstractmethod
     def bind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
         """Add a binding. The vhost has already dropped exact repetitions.
 
-        Raises PreconditionFailed when the arguments make no sense for this type.
+        Raises PreconditionFailed if the arguments are invalid for this type.
         """
 
     @abstractmethod
     def unbind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
-        """Remove exactly the binding that ``bind`` was given; it is known to exist."""
+        """Remove exactly the binding that was added by ``bind``; it is known to exist."""
 
     @abstractmethod
     def match(self, routing_key: str, message: Headers) -> Iterable[Destination]:
         """The destinations for a message.
 
-        Repetitions are allowed; the order depends on the bindings and their history alone.
+        Repetitions are allowed; the order depends only on the bindings and their history.
         """
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The fanout exchange: a message goes to every destination that is bound, whatever the keys.
+"""The fanout exchange: a message goes to every bound destination, with any key.
 
 AMQP 0-9-1 section 3.1.3.2. Called by ``broker.routing``.                            [hot: match]
 """
@@ -13,7 +13,7 @@ from hareline.broker.exchanges.exchange import Arguments, Destination, Exchange,
 
 
 class FanoutExchange(Exchange):
-    """One set of destinations; routing keys only tell bindings apart."""
+    """One set of destinations; routing keys only distinguish bindings."""
 
     type_name: ClassVar[str] = "fanout"
     matches_every_key: ClassVar[bool] = False

@@ -1,15 +1,14 @@
-"""A destination that does not take every message: what a binding with a filter leads to.
+"""A destination that does not accept every message: the target of a binding with a filter.
 
-``broker.binder`` binds one of these in place of the queue or exchange, and ``broker.routing`` asks
-it for each message that the exchange matched, so exchange types know nothing of filters. The
-arguments are Broker-J's (``AMQPFilterTypes``); the language of selectors is described in
-docs/selectors.md.
+``broker.binder`` binds one of these in place of the queue or exchange, and ``broker.vhost`` asks it
+for each message that the exchange matched, so exchange types do not know filters. The arguments
+are Broker-J's (``AMQPFilterTypes``); the language of selectors is described in docs/selectors.md.
                                                                                              [hot]
 
 =====================  ============================================================================
-argument               the message is taken
+argument               the message is accepted
 =====================  ============================================================================
-x-filter-jms-selector  if the selector is true of it
+x-filter-jms-selector  if the selector is true for it
 x-qpid-no-local        unless its publisher's connection owns the queue or consumes from it
 =====================  ============================================================================
 """
@@ -32,9 +31,9 @@ NO_LOCAL_ARGUMENT: Final = "x-qpid-no-local"
 
 
 class FilteredDestination:
-    """``destination`` gets the messages of which ``selector`` is true, None: all.
+    """``destination`` gets the messages for which ``selector`` is true; None: all.
 
-    ``is_no_local``: but not those of connections whose queue it is.
+    ``is_no_local``: except those of connections that own the queue or consume from it.
     """
 
     __slots__ = ("destination", "is_no_local", "name", "selector")
@@ -54,7 +53,7 @@ class FilteredDestination:
 
 
 def _is_local(destination: Destination, publisher: Publisher | None) -> bool:
-    """Whether this is a queue of the publisher's: it owns it, or consumes from it."""
+    """True if the publisher's connection owns this queue or consumes from it."""
     if publisher is None or not isinstance(destination, Queue):
         return False
     return is_own(destination.owner, publisher) or any(
@@ -71,7 +70,7 @@ def filtered(destination: Destination, arguments: Mapping[str, object]) -> Desti
     """The destination of a binding with these arguments; raises InvalidSelector."""
     selector = selector_of(arguments)
     is_no_local = is_true(arguments.get(NO_LOCAL_ARGUMENT)) or (
-        # its own messages would be for none of its consumers, and gather there
+        # no consumer of the queue would get its own messages, and they would gather there
         isinstance(destination, Queue)
         and destination.owner is not None
         and is_true(destination.arguments.get("no-local"))
@@ -82,9 +81,9 @@ def filtered(destination: Destination, arguments: Mapping[str, object]) -> Desti
 
 
 def selector_of(arguments: Mapping[str, object]) -> Selector | None:
-    """The selector in the arguments of a binding; None for none, or a blank one (Qpid's clients).
+    """The selector in the arguments of a binding; None if absent or blank (Qpid's clients).
 
-    Raises InvalidSelector that says what is wrong with it.
+    Raises InvalidSelector, which says what is wrong with it.
     """
     text = arguments.get(SELECTOR_ARGUMENT)
     if text is None:

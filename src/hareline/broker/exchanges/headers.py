@@ -13,12 +13,12 @@ all-with-x  as all                                         count, except x-match
 any-with-x  as any                                         count, except x-match
 ==========  =============================================  =====================
 
-Without ``x-match`` it is ``all``. A condition with a void value holds when the header is there, any
-other when the header has this value *of this class of types* (``comparable``).
+Without ``x-match`` it is ``all``. A condition with a void value holds if the header is present, any
+other if the header has this value *of this class of types* (``comparable``).
 
-A match does not try every binding. The conditions are posted under (name, value), and the headers
-of the message are looked up there: an ``any`` binding stands under each of its conditions, an
-``all`` binding under one, the rarest when it was made, and has the rest checked when that is hit.
+A match does not try every binding. The conditions are indexed by (name, value), and the headers
+of the message are looked up there: an ``any`` binding is indexed by each of its conditions, an
+``all`` binding by one, the rarest when it was made, and the others are checked if that one holds.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from hareline.errors import PreconditionFailed
 
 _MATCH_ARGUMENT: Final = "x-match"
 _TIMESTAMP_KIND: Final = "T"
-_PRESENT: Final = object()  # stands for the value in a condition that wants none
+_PRESENT: Final = object()  # stands for the value in a condition without one
 
 
 def comparable(value: object) -> object:
     """A hashable stand-in for a header value, equal for equal values of one class of types only.
 
     The classes: bool; integer, of any width; float, of both widths; text or octets; timestamp;
-    decimal, of one scale; array; table; void. So True is not 1, and 1 is neither 1.0 nor "1". That
-    is RabbitMQ 4 (it compares with ``=:=``, where text and octets are one).
+    decimal, of one scale; array; table; void. So True is not 1, and 1 is neither 1.0 nor "1", as
+    in RabbitMQ 4 (it compares with ``=:=``, for which text and octets are the same).
     """
     kind = type(value)
     if kind is str or kind is int or value is None:
@@ -69,8 +69,8 @@ def comparable(value: object) -> object:
 class _Binding:
     """The bindings of one destination with one set of conditions; ``count`` of them.
 
-    ``posted``: the conditions it is found by. ``rest``: what must hold besides the one it was found
-    by. A condition is (name, comparable value or ``_PRESENT``).
+    ``posted``: the conditions it is found by. ``rest``: the conditions that must also hold. A
+    condition is (name, comparable value or ``_PRESENT``).
     """
 
     __slots__ = ("count", "destination", "posted", "rest")
@@ -91,7 +91,7 @@ _Posting = dict[_Binding, None]  # in binding order, with removal by key
 
 
 class HeadersExchange(Exchange):
-    """``_always``: bindings that every message meets. ``_postings``: name -> value -> bindings."""
+    """``_always``: bindings that match every message. ``_postings``: name -> value -> bindings."""
 
     type_name: ClassVar[str] = "headers"
     matches_every_key: ClassVar[bool] = False
@@ -127,7 +127,7 @@ class HeadersExchange(Exchange):
         return found
 
     def _check(self, posting: _Posting, headers: Arguments, found: list[Destination]) -> None:
-        """Append the destinations whose remaining conditions hold as well."""
+        """Append the destinations whose remaining conditions also hold."""
         for binding in posting:
             for name, wanted in binding.rest:
                 if name not in headers:
@@ -138,7 +138,7 @@ class HeadersExchange(Exchange):
                 found.append(binding.destination)
 
     def bind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
-        """Raises PreconditionFailed (text as RabbitMQ) when ``x-match`` is none of the four."""
+        """Raises PreconditionFailed (RabbitMQ's text) if ``x-match`` is invalid."""
         mode = _match_mode(arguments)
         key = (destination, comparable(arguments))
         binding = self._bindings.get(key)
@@ -177,7 +177,7 @@ class HeadersExchange(Exchange):
                     del self._postings[name]
 
     def _rarest(self, conditions: list[tuple[str, object]]) -> tuple[str, object]:
-        """The condition that fewest bindings are posted under; a value rather than a presence."""
+        """The condition that indexes the fewest bindings; a value rather than a presence."""
         rarest = conditions[0]
         fewest = self._posting_weight(rarest)
         for condition in conditions[1:]:

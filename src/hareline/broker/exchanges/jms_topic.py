@@ -1,15 +1,15 @@
-"""The ``x-jms-topic`` exchange: a message goes where the condition of a binding is true of it.
+"""The ``x-jms-topic`` exchange: a message goes where the condition of a binding is true for it.
 
 RabbitMQ's type of this name, which its JMS client declares for each subscriber of a topic that has
 a selector and binds behind the topic's exchange. Called by ``broker.routing`` for every message.
 [hot: match]
 
 The condition is the binding's argument ``rjms_erlang_selector``, a term that the client made of the
-selector (``broker.selectors.erlang_condition``). It is about headers alone; routing keys do not
-matter for matching. As in RabbitMQ, a destination has one condition for each binding key: the one
-that was bound last. Here the one before it counts again when that binding goes.
+selector (``broker.selectors.erlang_condition``). It reads only headers; routing keys have
+no effect on matching. As in RabbitMQ, a destination has one condition for each binding key: the one
+that was bound last. Here the one before it counts again when that binding is removed.
 
-Conditions are held against a message once, however many bindings have the same.
+Equal conditions are tested once for each message, however many bindings have them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONDITION_ARGUMENT: Final = "rjms_erlang_selector"
 
 
 class _Condition:
-    """``destinations``: those that have bindings with this very condition in force."""
+    """``destinations``: those with a binding whose condition in force is this one."""
 
     __slots__ = ("destinations", "selector")
 
@@ -45,7 +45,7 @@ _Places = dict[tuple[str, Destination], dict[ArgumentsKey, str]]
 
 
 class JmsTopicExchange(Exchange):
-    """``_conditions``: those in force, by their texts. ``_places``: what was bound, and where."""
+    """``_conditions``: those in force, by text. ``_places``: the bindings of each destination."""
 
     type_name: ClassVar[str] = "x-jms-topic"
     matches_every_key: ClassVar[bool] = False
@@ -66,7 +66,7 @@ class JmsTopicExchange(Exchange):
         return found
 
     def bind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
-        """Raises PreconditionFailed for an argument that is missing, or no condition."""
+        """Raises PreconditionFailed if the argument is missing or not a valid condition."""
         text = arguments.get(CONDITION_ARGUMENT)
         if not isinstance(text, str):
             raise _refusal(f"expected a string, not {erlang_terms.type_name(text)}")

@@ -1,8 +1,8 @@
 """The ``x-random`` exchange: a message goes to one binding, chosen at random.
 
-As RabbitMQ's plugin: routing keys do not matter, every binding has the same chance (a queue bound
-twice has twice that of a queue bound once), and a message gets one choice, however many CC keys it
-has. Called by ``broker.routing`` for every message.                                 [hot: match]
+As in RabbitMQ's plugin, routing keys have no effect, every binding has the same chance (a queue
+bound twice has twice that of a queue bound once), and a message gets one choice for
+all of its CC keys. Called by ``broker.vhost`` for every message.                    [hot: match]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hareline.broker.exchanges.exchange import Arguments, Destination, Exchange,
 
 
 class RandomExchange(Exchange):
-    """``draw`` gives floats in [0, 1), evenly; tests put their own in."""
+    """``draw`` gives evenly distributed floats in [0, 1); tests pass their own."""
 
     type_name: ClassVar[str] = "x-random"
     matches_every_key: ClassVar[bool] = False

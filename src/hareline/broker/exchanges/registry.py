@@ -1,8 +1,8 @@
-"""Which exchange types there are, by the name that exchange.declare uses.
+"""The exchange types, by the name that exchange.declare uses.
 
-``broker.declarations`` calls ``create_exchange`` for a new exchange, from a client or from the
-definitions store; ``amqp.topology`` asks ``exchange_class`` whether a declare names one. The
-default exchange is not here, because it is never declared.
+``broker.vhost`` calls ``create_exchange`` for a new exchange, from a client or from the definitions
+store; ``amqp.topology`` asks ``exchange_class`` whether a declare names one. The default exchange
+is not here, because clients do not declare it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EXCHANGE_TYPES: Final[Mapping[str, type[Exchange]]] = {
 
 
 def exchange_class(type_name: str) -> type[Exchange]:
-    """Raises PreconditionFailed for a type that is not known; the text is RabbitMQ 4's."""
+    """Raises PreconditionFailed for an unknown type; the text is RabbitMQ 4's."""
     known = EXCHANGE_TYPES.get(type_name)
     if known is None:
         raise PreconditionFailed(f"unknown exchange type '{type_name}'")
@@ -55,7 +55,7 @@ def create_exchange(
 ) -> Exchange:
     """A new exchange without bindings.
 
-    Raises PreconditionFailed for a type that is not known and for arguments that the type refuses.
+    Raises PreconditionFailed for an unknown type, and for arguments that the type refuses.
     """
     of_type = exchange_class(type_name)
     of_type.validate_arguments(arguments or {})

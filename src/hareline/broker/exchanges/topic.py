@@ -1,6 +1,6 @@
 """The topic exchange: binding keys are patterns over the words of a routing key.
 
-AMQP 0-9-1 section 3.1.3.3: words stand between dots, ``*`` is one word, ``#`` is zero or more. As
+AMQP 0-9-1 section 3.1.3.3: dots separate words, ``*`` is one word, ``#`` is zero or more. As
 in RabbitMQ the empty key has no word at all (``#`` matches it, ``*`` does not), while any other
 key has one word more than dots, and words may be empty: ``a.`` has two. Called by
 ``broker.routing``.                                                                  [hot: match]
@@ -8,13 +8,13 @@ key has one word more than dots, and words may be empty: ``a.`` has two. Called 
 Patterns without a wildcard are one dictionary lookup. The others form a trie, one level per word,
 and a match walks all their paths at once, word by word, as a set of nodes. A node is in that set
 at most once per word: every node has one parent, and a ``#`` node, which stays once it is reached,
-is taken in only once (``reached_in``). So a match costs words x live nodes, never a power of the
-number of ``#``; patterns that part from the key early cost nothing.
+is added only once (``reached_in``). So a match costs words x live nodes, never a power of the
+number of ``#``; patterns that differ from the key early cost nothing.
 
 Measured with ``benchmarks/micro/bench_exchanges.py``: about 1 us with 10 patterns as with 10,000
-when one matches. A cache of whole matches in here was tried and left out: it made a repeated
-key 1.0 -> 0.07 us and a new one 0.75 -> 0.95 us, but the route caches of the connections stand in
-front, so that a connection would save the microsecond on its first message with a key alone.
+when one matches. A cache of whole matches here was tried and left out: it made a repeated
+key 1.0 -> 0.07 us and a new one 0.75 -> 0.95 us, but connections have route caches, so a
+connection would save the microsecond only on its first message with a key.
 
 Invariant: a node other than the root has destinations or children; ``_patterns`` counts bindings.
 """
@@ -32,8 +32,8 @@ ONE_WORD: Final = "*"
 ANY_WORDS: Final = "#"
 
 # In one pattern, "#.#" counted as one "#". Each may stay live for the rest of a key, so this bounds
-# what one binding can cost a message: 16 of them and the 128 words a key can have are 0.2 ms.
-# RabbitMQ 3.10 has no limit, its newest versions take 2.
+# the cost of one binding for a message: 16 of them and the 128 words a key can have are 0.2 ms.
+# RabbitMQ 3.10 has no limit, its newest versions accept 2.
 ANY_WORDS_MAX: Final = 16
 
 
@@ -75,7 +75,7 @@ class _Node:
             del self.children[word]
 
     def leads_on(self) -> bool:
-        """Some pattern goes on behind this node."""
+        """True if a pattern continues after this node."""
         return bool(self.children) or self.one_word is not None or self.any_words is not None
 
 
@@ -130,7 +130,7 @@ class TopicExchange(Exchange):
                 found.extend(node.destinations.members())
 
     def _enter_any_words(self, node: _Node, staying: list[_Node], found: list[Destination]) -> None:
-        """A ``#`` node is reached: its own pattern matches whatever words are left."""
+        """Add a ``#`` node that was reached: its pattern matches all remaining words."""
         if node.reached_in == self._match_number:
             return
         node.reached_in = self._match_number

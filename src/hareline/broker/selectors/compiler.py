@@ -1,9 +1,9 @@
-"""From the tree of a selector to a Python function, compiled to bytecode.                   [hot]
+"""Compiles the tree of a selector to a Python function in bytecode.                         [hot]
 
-Called by ``broker.selectors.selector``. A match asks one question, "is it true?", so no unknown has
-to be carried around: three-valued logic falls apart into two questions, and Python's own ``and``,
+Called by ``broker.selectors.selector``. A match asks one question, "is it true?", so the code need
+not carry unknowns: three-valued logic is split into two questions, and Python's own ``and``,
 ``or`` and ``not`` answer both, stopping as early as they can. (Only a condition that is compared
-with something is asked for all three, and its unknowns are carried: ``_verdict``.)
+with something needs all three values, and carries its unknowns: ``_verdict``.)
 
 ===========  ==========================  ===============================================
 node         it is true when             it is false when
@@ -14,7 +14,7 @@ node         it is true when             it is false when
 a test       it holds                    it does not hold, and no value in it is NULL
 ===========  ==========================  ===============================================
 
-Each node is written once, for the one question that its place asks. This is what comes out of
+Each node is written once, for the one question that its place asks. This is the code of
 ``color = 'red' AND NOT size > 3``, with the constants "color", "red", "size" and 3::
 
     def make(c0, c1, c2, c3):
@@ -26,8 +26,8 @@ Each node is written once, for the one question that its place asks. This is wha
                 not (IS_NUMBER[(v := headers.get(c2)).__class__] and v > c3) and v is not None)
         return matches
 
-Safety: nothing that a client wrote becomes a part of the Python text. Names, texts and numbers are
-constants alike, handed to ``make``, and the generated code sees the names in ``Rules.namespace``
+Safety: no text of a client becomes part of the Python text. Names, texts and numbers are all
+constants, passed to ``make``, and the generated code sees the names in ``Rules.namespace``
 and no builtins. For the same reason selectors of one shape share one text, and Python's compiler
 runs once for all of them: a client that waits for a reply with ``JMSCorrelationID = '...'`` makes a
 new selector for each request.
@@ -46,9 +46,9 @@ from hareline.broker.selectors.rules import Rules
 from hareline.message import Message
 
 SHAPES_KEPT: Final = 256
-SHAPE_KEPT_CHARS: Final = 4_096  # longer Python texts are compiled anew each time
+SHAPE_KEPT_CHARS: Final = 4_096  # longer Python texts are compiled again each time
 
-# From here on a comparison with a double is one of two doubles; Python would compare exactly.
+# From this number on Java compares with a double as two doubles; Python would compare exactly.
 _DOUBLE_EXACT: Final = 2**53
 
 _COMPUTE: Final = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "%": "remainder"}
@@ -58,13 +58,13 @@ _IN_PYTHON: Final = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">="
 
 
 class Matcher(Protocol):
-    """True when the message matches, False when it does not or when that is unknown."""
+    """True if the message matches, False if it does not or if that is unknown."""
 
     def __call__(self, message: Message, is_redelivered: bool = False, /) -> bool: ...
 
 
 def compile_condition(tree: syntax.Condition, language: Rules = rules.JMS) -> Matcher:
-    """The function that answers whether this condition is true of a message."""
+    """The function that says whether this condition is true for a message."""
     writer = _Writer(language)
     source = writer.source(tree)
     is_kept = len(source) <= SHAPE_KEPT_CHARS
@@ -73,7 +73,7 @@ def compile_condition(tree: syntax.Condition, language: Rules = rules.JMS) -> Ma
 
 
 def like_steps(nodes: list[syntax.Node]) -> int:
-    """What all the LIKEs among them may cost together, for each character of their texts."""
+    """The most that all LIKEs together may cost, for each character of their texts."""
     likes = [node for node in nodes if isinstance(node, syntax.Like)]
     return sum([search_steps(like.pattern, like.escape) for like in likes])
 
@@ -130,7 +130,7 @@ class _Writer:
     # ------------------------------------------------------------------------- conditions
 
     def _when_true(self, node: syntax.Condition) -> str:
-        """An expression that is True or False, and binds no looser than Python's ``and``."""
+        """An expression that is True or False, and binds at least as tightly as ``and``."""
         match node:
             case syntax.Literal(value):
                 return str(value is True)
@@ -222,7 +222,7 @@ class _Writer:
         return _asked_of(self._compared(operator, left, right))
 
     def _compared(self, operator: str, left: syntax.Value, right: syntax.Value) -> str:
-        """A call that answers True, False or None."""
+        """A call that returns True, False or None."""
         if operator in (">", ">="):
             operator, left, right = _MIRRORED[operator], right, left
         return f"{_COMPARE[operator]}({self._value(left)}, {self._value(right)})"
@@ -231,8 +231,10 @@ class _Writer:
         return _asked_of(f"{function}({', '.join([self._value(each) for each in operands])})")
 
     def _verdict(self, node: syntax.Condition) -> str:
-        """An expression that is True, False or None. Its length grows with that of the condition,
-        however conditions and comparisons of them alternate."""
+        """An expression that is True, False or None.
+
+        Its length grows with that of the condition, however conditions and comparisons alternate.
+        """
         match node:
             case syntax.Literal() | syntax.Property():
                 return f"boolean({self._value(node)})"
@@ -281,7 +283,7 @@ def _answers(test: str) -> tuple[str, str]:
 
 
 def _asked_of(call: str) -> tuple[str, str]:
-    """When what answers True, False or None is true, and when it is false."""
+    """When an expression of True, False or None is true, and when it is false."""
     return f"{call} is True", f"{call} is False"
 
 

@@ -1,15 +1,15 @@
-"""From a condition as an Erlang term to the tree of a selector.
+"""Reads a condition as an Erlang term into the tree of a selector.
 
 Called by ``broker.selectors.selector`` for the bindings of an ``x-jms-topic`` exchange. RabbitMQ's
-JMS client does not send the selector of a subscriber but what it made of it, a term:
+JMS client does not send the selector of a subscriber but a term that it made from the selector:
 ``size > 12-4 AND absent IS NULL`` comes as
 
     {'and',{'>',{'ident',<<"size">>},{'-',12,4}},{'is_null',{'ident',<<"absent">>}}}.
 
-The tree is the one that ``parser`` makes of a selector, so the same compiler takes it; what the two
-languages disagree about is in ``broker.selectors.rules``. The operations are RabbitMQ's
-(``sjx_evaluator``); what can never be true there, a number as a condition for example, is an error
-here, as it is in the selectors of other bindings.
+The tree is the one that ``parser`` makes from a selector, so the same compiler reads it;
+``broker.selectors.rules`` has the differences of the two languages. The operations are RabbitMQ's
+(``sjx_evaluator``). A term that can never be true in RabbitMQ, a number as a condition for example,
+is an error here, as in the selectors of other bindings.
 
 Invariant: no part of a term lies deeper than ``NESTING_MAX``, which is RabbitMQ's limit. The client
 nests ``a OR b OR c`` to the right; such a row counts as one level here.
@@ -51,14 +51,14 @@ _COMPUTE: Final = {
 
 
 def parse_term(text: str) -> syntax.Condition:
-    """The tree of the condition that a term stands for. Raises SelectorError."""
+    """The tree of the condition in a term. Raises SelectorError."""
     return _Builder(text).condition(read_term(text), 0)
 
 
 class _Builder:
-    """``_BUILDERS`` says which method an operation with so many operands is for.
+    """``_BUILDERS`` names the method for an operation with this many operands.
 
-    ``depth``: how many tuples and lists a term stands in.
+    ``depth``: how many tuples and lists a term is nested in.
     """
 
     def __init__(self, text: str) -> None:
@@ -116,7 +116,7 @@ class _Builder:
         return syntax.Not(self.condition(operands[0], depth))
 
     def _row(self, name: str, operands: list[Term], depth: int) -> syntax.Node:
-        """``and`` and ``or``, with all that hangs on the right sides of the same."""
+        """``and`` and ``or``, with the whole row of equal operations on their right sides."""
         node_type = syntax.And if name == "and" else syntax.Or
         parts: list[syntax.Condition] = []
         pending = operands[::-1]
@@ -219,7 +219,7 @@ class _Builder:
         return node
 
     def _computed(self, result: erlang_values.Number | None, node: syntax.Value) -> syntax.Value:
-        """A constant; what has no result, 1/0, stays as it is and is unknown of every message."""
+        """A constant; without a result (1/0) it stays a calculation, unknown for every message."""
         return node if result is None else syntax.Literal(result)
 
     def _number(self, name: str, term: Term, depth: int) -> syntax.Value:
@@ -238,9 +238,9 @@ class _Builder:
 
 
 def _strict(pattern: str, escape: str) -> str:
-    """The same pattern with escape characters in front of ``_``, ``%`` and themselves only.
+    """The same pattern with escape characters only before ``_``, ``%`` and themselves.
 
-    RabbitMQ takes them before any character and, as itself, at the end.
+    RabbitMQ accepts them before any character and, as itself, at the end.
     """
     kept = []
     characters = iter(pattern)
@@ -254,7 +254,7 @@ def _strict(pattern: str, escape: str) -> str:
 
 
 def _misfit(name: str, count: int) -> str:
-    """What is wrong with a tuple that begins with this atom and goes on with so many terms."""
+    """What is wrong with a tuple of this atom and this many terms after it."""
     counts = sorted({known for operation, known in _BUILDERS if operation == name})
     if not counts:
         return f"{name} is not an operation"

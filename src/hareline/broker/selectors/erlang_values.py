@@ -1,15 +1,15 @@
-"""What the conditions of an ``x-jms-topic`` exchange compute with: RabbitMQ's meaning.       [hot]
+"""Comparisons and calculations of ``x-jms-topic`` conditions, as in RabbitMQ.                 [hot]
 
 Called by the code that ``broker.selectors.compiler`` generates under the rules for Erlang terms,
-and by ``erlang_condition`` to compute what is constant. It stands beside ``values``, which has
-JMS's meaning, and has the same functions. A value is a number, a boolean, a text, or unknown
+and by ``erlang_condition`` to compute constants. It has the same functions as ``values``, which
+follows JMS. A value is a number, a boolean, a text, or unknown
 (None): ``IS_SCALAR`` tells which values of a header are one of the first three, as RabbitMQ's
 ``sjx_evaluator`` reads headers; all others are unknown.
 
 Comparisons are Erlang's: values of different types are unequal, any number comes before any boolean
 and that before any text; texts are compared octet by octet, whole and broken numbers exactly. Whole
 numbers grow without bounds, here up to ``MAGNITUDE_MAX``; division makes a broken number of any
-two. What Erlang refuses to compute, or answers with an atom (a division by zero), is unknown.
+two. A calculation that Erlang refuses, or answers with an atom (a division by zero), is unknown.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from hareline.broker.selectors.values import IS_NUMBER
 Number = int | float
 Verdict = bool | None
 
-MAGNITUDE_MAX: Final = int(sys.float_info.max)  # so that any number can become a broken one
+MAGNITUDE_MAX: Final = int(sys.float_info.max)  # so that any number can become a float
 
 _TIMESTAMP_KIND: Final = "T"
 
 
 class _ScalarTypes(dict[type, bool]):
-    """Whether conditions know values of a type. RabbitMQ leaves out timestamps."""
+    """True for types that conditions know. RabbitMQ leaves out timestamps."""
 
     def __missing__(self, kind: type) -> bool:
         is_timestamp = getattr(kind, "kind", None) == _TIMESTAMP_KIND
@@ -38,7 +38,7 @@ class _ScalarTypes(dict[type, bool]):
 
 
 class _Ranks(dict[type, int]):
-    """The place of a type in Erlang's order of terms, of which three concern us."""
+    """The place of a type in Erlang's order of terms, of which three are used here."""
 
     def __missing__(self, kind: type) -> int:
         rank = 2 if issubclass(kind, str) else 0 if IS_NUMBER[kind] else 1
@@ -130,7 +130,7 @@ def number(value: Any) -> Number | None:
 
 
 def _bounded(result: Any) -> Number | None:
-    """No number that the next operation could not take; NaN and the infinite ones are none."""
+    """The number if the next operation can use it, else None: too large, NaN or infinite."""
     if -MAGNITUDE_MAX <= result <= MAGNITUDE_MAX:
         kept: Number = result
         return kept

@@ -10,11 +10,11 @@ _EXCERPT_CHARS: Final = 24
 
 
 class SelectorError(HarelineError):
-    """A text that is no selector.
+    """A text that is not a valid selector.
 
-    ``selector`` is the whole text, ``position`` the index of the character where the problem is
+    ``selector`` is the whole text, ``position`` the index of the character with the problem
     (its length: at the end), ``problem`` says what is wrong or what was expected there. ``str`` of
-    it quotes a few characters only and so fits into an AMQP reply text, which has 255 octets.
+    it quotes only a few characters and so fits into an AMQP reply text, which has 255 octets.
     """
 
     def __init__(self, problem: str, selector: str, position: int) -> None:
@@ -29,7 +29,7 @@ class SelectorError(HarelineError):
 
 
 def excerpt(text: str) -> str:
-    """The beginning of a text, in back quotes because selectors are full of the other ones."""
+    """The beginning of a text, in back quotes because selectors contain the other quotes."""
     if len(text) > _EXCERPT_CHARS:
         text = text[: _EXCERPT_CHARS - 3] + "..."
     return f"`{text}`"

@@ -20,8 +20,8 @@ JMSXUserID        text      user-id, or else the header of this name
 JMSXAppID         text      app-id, or else the header of this name
 ================  ========  ====================================================================
 
-A Qpid client fills in the properties; a RabbitMQ JMS client leaves message-id, timestamp and type
-out and writes headers of the JMS names. The group (JMSXGroupID, JMSXGroupSeq) both send as headers.
+A Qpid client sets the properties; a RabbitMQ JMS client leaves out message-id, timestamp and type
+and writes headers of the JMS names. Both send the group (JMSXGroupID, JMSXGroupSeq) as headers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class KnownName(NamedTuple):
 
 
 def expiration_ms(text: str | None) -> int | None:
-    """The property ``expiration`` as a number; unknown when it is none."""
+    """The property ``expiration`` as a number; unknown if it is not a number."""
     if text is None:
         return 0
     return int(text) if text.isascii() and text.isdecimal() else None

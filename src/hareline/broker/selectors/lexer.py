@@ -1,10 +1,10 @@
-"""From the text of a selector to its tokens.
+"""Splits the text of a selector into its tokens.
 
 Called by ``broker.selectors.parser`` only. The alphabet is that of the JMS specification (section
 3.8.1.1) with what Apache Qpid adds to it: comments, ``"quoted names"``, ``%``. Two rules are easily
-missed. ``--`` begins a comment only where another line follows: at the end of a selector it is two
+missed. ``--`` begins a comment only if another line follows: in the last line it is two
 minus signs, as in ``a = 3 --2``, which JMS (it has no comments) and Qpid's grammar agree on.
-Keywords are recognised in any case, names are as they are written.
+Keywords are recognised in any case, names keep theirs.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hareline.broker.selectors.error import SelectorError, excerpt
 KEYWORDS: Final = frozenset(
     ("AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE")
 )
-EXACT_MAX: Final = 2**63 - 1  # Java's long; one more is allowed behind a minus sign
+EXACT_MAX: Final = 2**63 - 1  # Java's long; one more is allowed after a minus sign
 
 TokenKind = Literal["name", "keyword", "operator", "text", "exact", "approximate", "end"]
 
 
 class Token(NamedTuple):
-    """``text``: keywords in capitals, texts and quoted names without their quotes, no number.
+    """``text``: keywords in upper case, texts and quoted names without quotes, no numbers.
 
     ``position`` to ``end``: the characters it was read from.
     """
@@ -68,7 +68,7 @@ _HINTS: Final = {
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Every token, and one of kind "end" behind them. Raises SelectorError."""
+    """All tokens, and one of kind "end" after them. Raises SelectorError."""
     tokens = []
     last_line = 1 + max(text.rfind("\n"), text.rfind("\r"))
     position = _skip_blanks(text, 0, last_line)
@@ -81,7 +81,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def is_name(text: str) -> bool:
-    """It can stand in a selector as a name without quotes."""
+    """True if the text can be a name without quotes in a selector."""
     return (
         bool(text)
         and category(text[0]) in _NAME_START
@@ -91,7 +91,7 @@ def is_name(text: str) -> bool:
 
 
 def _skip_blanks(text: str, position: int, last_line: int) -> int:
-    """The position behind white space and comments; ``last_line`` is where the last line begins."""
+    """The position after white space and comments; ``last_line``: start of the last line."""
     while True:
         blank = _BLANK.match(text, position)
         if blank is not None:
@@ -143,10 +143,10 @@ def _name_token(text: str, position: int) -> Token:
 
 
 def _name_end(text: str, position: int) -> int:
-    """The position behind the letters and digits from here on."""
+    """The position after the letters and digits from here on."""
     while True:
         ascii_parts = _ASCII_NAME_PARTS.match(text, position)
-        assert ascii_parts is not None  # because none at all are enough
+        assert ascii_parts is not None  # because the pattern matches an empty text too
         position = ascii_parts.end()
         if position == len(text) or category(text[position]) not in _NAME_PART:
             return position
@@ -180,7 +180,7 @@ def _number_token(text: str, position: int) -> Token | None:
 def _approximate(digits: str, suffix: str, text: str, position: int) -> float:
     number = float(digits)
     if suffix in ("f", "F"):
-        # the header a float is compared with has 4 octets, and so has Java's 1.1F
+        # a float header has 4 octets, and so has Java's 1.1F
         try:
             number = float(struct.unpack(">f", struct.pack(">f", number))[0])
         except OverflowError:

@@ -1,15 +1,15 @@
-"""Patterns of LIKE: ``_`` is any one character, ``%`` any text, also none.
+"""Patterns of LIKE: ``_`` is any one character, ``%`` any text, also an empty one.
 
 Called by ``broker.selectors.parser`` to check a pattern and by ``broker.selectors.compiler`` to
-compile it. What stands between two ``%`` is a *segment*. The leftmost place of a segment leaves
-most room for the others, so a text is gone through once, and no place is ever taken back. What is
-usual (a beginning, an end, something in between) becomes a method of str.
+compile it. The part between two ``%`` is a *segment*. The leftmost place of a segment leaves most
+room for the others, so a match reads the text once and never goes back. Usual patterns
+(a beginning, an end, something in between) become a method of str.
 
-Beginning and end cost what the pattern is long. Only a pattern with a segment between two ``%`` has
-to be searched for, in time that grows with the text: with its length for a segment of plain
-characters (``re`` finds those without going back, which ``str.find`` does not promise), with that
-times the segment's own length where it has a ``_``. ``longest_text`` bounds that for a selector as
-a whole.
+Beginning and end cost time by the pattern's length. Only a segment between two ``%`` needs a
+search, in time that grows with the text: with its length for a segment of plain
+characters (``re`` finds those without going back, which ``str.find`` does not promise), and with
+that times the segment's length if it has a ``_``. ``longest_text`` bounds the time for a whole
+selector.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import re
 from enum import Enum
 from typing import Final, NamedTuple
 
-# What LIKE searches in one text, and all the LIKEs of a selector together, in steps of some 2 ns.
+# Limits of the searches of one LIKE in one text and of all LIKEs of a selector, in steps of 2 ns.
 TEXT_MAX: Final = 8_192
 STEPS_MAX: Final = 1_048_576
 
-# Plain segments up to here are left to str: it may compare a text this many times over.
+# str searches plain segments up to this length: it may compare a text this many times.
 SHORT_SEGMENT: Final = 16
 
 
 class PatternProblem(ValueError):
-    """An escape character in front of something that needs none (SQL-92 section 8.5)."""
+    """An escape character before a character that needs none (SQL-92 section 8.5)."""
 
 
 class _Wildcard(Enum):
@@ -41,7 +41,7 @@ _Segment = list[str | _Wildcard]
 class PatternTest(NamedTuple):
     """``code``: a Python expression over the text ``v`` and the constant ``{c}``.
 
-    ``steps``: what it may cost for each character of the text; 0: it does not search.
+    ``steps``: the most that it costs for each character of the text; 0: it does not search.
     """
 
     code: str
@@ -55,7 +55,7 @@ def check_pattern(pattern: str, escape: str | None) -> None:
 
 
 def longest_text(steps: int) -> int:
-    """The characters of a text that a selector may search, whose LIKEs take ``steps`` together."""
+    """The longest text that a selector may search if its LIKEs take ``steps`` together."""
     return min(TEXT_MAX, STEPS_MAX // max(1, steps))
 
 
@@ -89,7 +89,7 @@ def pattern_test(pattern: str, escape: str | None) -> PatternTest:
 
 
 class _Segments:
-    """A pattern of three segments or more, of which the first and the last have their places."""
+    """A pattern of three or more segments, of which the first and the last are anchored."""
 
     __slots__ = ("_first", "_last", "_last_size", "_searches")
 
@@ -114,7 +114,7 @@ class _Segments:
 
 
 def _segments(pattern: str, escape: str | None) -> list[_Segment]:
-    """What stands before, between and behind the ``%`` of a pattern."""
+    """The parts before, between and after the ``%`` of a pattern."""
     segments: list[_Segment] = [[]]
     for item in _items_of(pattern, escape):
         if item is _Wildcard.ANY_TEXT:
@@ -125,7 +125,7 @@ def _segments(pattern: str, escape: str | None) -> list[_Segment]:
 
 
 def _steps(middle: list[_Segment]) -> int:
-    """Of segments that are searched for: of all of them, a character is shown to one at a time."""
+    """The steps of a search for segments: each character is compared with one at a time."""
     steps = [1 if _is_plain(segment) else len(segment) for segment in middle if segment]
     return max(steps, default=0)
 
@@ -135,7 +135,7 @@ def _is_plain(segment: _Segment) -> bool:
 
 
 def _items_of(pattern: str, escape: str | None) -> list[str | _Wildcard]:
-    """The pattern's characters, those that stand for others as wildcards."""
+    """The pattern's characters, with ``_`` and ``%`` as wildcards unless escaped."""
     items: list[str | _Wildcard] = []
     is_escaped = False
     for character in pattern:
@@ -160,7 +160,7 @@ def _text(segment: _Segment) -> str:
 
 
 def _both_ends(first: _Segment, last: _Segment) -> re.Pattern[str]:
-    """Matches a text that begins and ends so, which do not overlap. It looks at nothing between."""
+    """Matches a text with this beginning and end, which do not overlap; the rest is ignored."""
     ending = f"(?<={_expression(last)})" if last else ""
     return _compiled(f"(?=.{{{len(first) + len(last)}}}){_expression(first)}.*+{ending}")
 

@@ -1,7 +1,7 @@
-"""From the tokens of a selector to its tree, with everything checked that can be known beforehand.
+"""Parses the tokens of a selector into its tree, and checks all that is known beforehand.
 
-Called by ``broker.selectors.selector``. What binds more tightly stands higher, as in the JMS
-specification (section 3.8.1.1); what stands in one line is taken from left to right:
+Called by ``broker.selectors.selector``. Tighter operators come first in this table, as in the JMS
+specification (section 3.8.1.1); operators in one line are evaluated from left to right:
 
 ===============  ==========================================================================
 signs            ``-x``  ``+x``
@@ -13,12 +13,12 @@ AND
 OR
 ===============  ==========================================================================
 
-What can never be right is an error here and not a selector that never matches: a text compared with
-a number, an order of texts, ``= NULL``, a number where a condition belongs. Constants are computed;
-``NOT IN`` and ``IS NOT NULL`` become a NOT, which says the same; a condition compared with TRUE or
-FALSE becomes that condition or its NOT. That conditions can be compared at all is Qpid's addition.
+A selector that can never be true is an error here: a text compared with a number, an order of
+texts, ``= NULL``, a number where a condition belongs. Constants are computed;
+``NOT IN`` and ``IS NOT NULL`` become a NOT, which means the same; a condition compared with TRUE or
+FALSE becomes that condition or its NOT. Comparing conditions is Qpid's addition.
 
-Invariant: no node of a tree lies deeper than ``DEPTH_MAX``, so whoever walks it may recurse.
+Invariant: no node of a tree lies deeper than ``DEPTH_MAX``, so code that walks it may recurse.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _NESTING_MAX: Final = 2 * DEPTH_MAX + 1  # a right side in brackets is two calls
 
 _OR, _AND, _NOT, _TEST, _SUM, _PRODUCT, _SIGN = range(1, 8)
 
-# "unknown": a property, whose type differs from message to message. "condition": what a test or a
-# logical operator makes; unlike a boolean it is no value, until it is compared.
+# "unknown": a property, whose type differs from message to message. "condition": the result of a
+# test or a logical operator; unlike a boolean it is not a value until it is compared.
 Kind = Literal["unknown", "number", "text", "boolean", "condition"]
 
 _KIND_NAMES: Final[dict[Kind, str]] = {
@@ -60,7 +60,7 @@ _COMPUTE: Final = {
 
 
 class _Operand(NamedTuple):
-    """A part of the tree and what is known of it. ``start``: its first character in the text."""
+    """A part of the tree and its kind. ``start``: its first character in the text."""
 
     node: syntax.Node
     kind: Kind
@@ -74,7 +74,7 @@ def parse(text: str) -> syntax.Condition:
 
 
 class _Parser:
-    """Operator precedence: ``_prefix`` reads a left side, ``_INFIX`` says how it goes on."""
+    """Operator precedence: ``_prefix`` reads a left side, ``_INFIX`` what may follow it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -91,7 +91,7 @@ class _Parser:
         return self._condition(whole)
 
     def _expression(self, power: int) -> _Operand:
-        """Everything from here on that binds more tightly than ``power``."""
+        """The expression from here on, of all that binds more tightly than ``power``."""
         self._nesting += 1
         if self._nesting > _NESTING_MAX:
             raise self._problem("too many nested levels", self._token.position)
@@ -152,7 +152,7 @@ class _Parser:
     def _sign(self) -> _Operand:
         sign = self._advance()
         if sign.text == "-" and self._token.kind == "exact":
-            # taken together, because 2**63 is a number with the minus only
+            # parsed together, because 2**63 is valid only with the minus
             return self._number(-self._advance().number, sign.position)
         inner = self._expression(_SIGN)
         value = self._number_part(inner, f"{sign.text} is for")
@@ -170,7 +170,7 @@ class _Parser:
     # -------------------------------------------------------------- what goes on with it
 
     def _join(self, left: _Operand) -> _Operand:
-        """AND and OR, a whole row at once: a row of a thousand is no deeper than one of two."""
+        """AND and OR, a whole row at once: a row of a thousand is as deep as one of two."""
         word = self._token.text
         node_type, power = (syntax.And, _AND) if word == "AND" else (syntax.Or, _OR)
         parts: list[syntax.Condition] = []
@@ -178,7 +178,7 @@ class _Parser:
         operand = left
         while True:
             part = self._condition(operand)
-            if isinstance(part, node_type):  # it stood in brackets, which change nothing here
+            if isinstance(part, node_type):  # it was in brackets, which have no effect here
                 parts.extend(part.parts)
             else:
                 parts.append(part)
@@ -236,7 +236,7 @@ class _Parser:
         return _Operand(node, "number", left.start, max(left.depth, right.depth) + 1)
 
     def _computed(self, result: values.Number | None, start: int, operator: Token) -> _Operand:
-        """What an operation on constants gave."""
+        """The result of an operation on constants."""
         if result is None or not math.isfinite(result):
             raise self._problem("a calculation without a finite result", operator.position)
         return _Operand(syntax.Literal(result), "number", start, 1)
@@ -301,7 +301,7 @@ class _Parser:
         return self._test(syntax.IsNull(_value(left)), left, is_negated)
 
     def _test(self, node: syntax.Condition, left: _Operand, is_negated: bool = False) -> _Operand:
-        """A test of ``left`` and nothing else that has a depth."""
+        """A test of ``left``; its other operands have no depth."""
         if is_negated:
             return _Operand(syntax.Not(node), "condition", left.start, left.depth + 2)
         return _Operand(node, "condition", left.start, left.depth + 1)
@@ -314,7 +314,7 @@ class _Parser:
         return cast("syntax.Condition", operand.node)
 
     def _number_part(self, operand: _Operand, purpose: str) -> syntax.Value:
-        """``purpose`` is gone on with: "numbers, not ..."."""
+        """``purpose`` begins the error text; "numbers, not ..." follows."""
         if operand.kind not in ("unknown", "number"):
             raise self._problem(f"{purpose} numbers, not {_of(operand)}", operand.start)
         return _value(operand)
@@ -356,12 +356,12 @@ class _Parser:
 
 
 def _value(operand: _Operand) -> syntax.Value:
-    """The node of an operand that is no condition."""
+    """The node of an operand that is not a condition."""
     return cast("syntax.Value", operand.node)
 
 
 def _truth(operand: _Operand) -> _Operand:
-    """A condition as a value; what is one already stays as it is."""
+    """A condition as a value; a value stays unchanged."""
     if operand.kind != "condition":
         return operand
     node = syntax.Truth(cast("syntax.Condition", operand.node))

@@ -1,15 +1,15 @@
-"""What a language of conditions makes of names and values: all that compiled code depends on
-besides the tree.
+"""The meaning of names and values in a language of conditions.
 
-Read by ``broker.selectors.compiler``. There are two: ``JMS`` is that of selectors, ``ERLANG`` that
-of the terms which RabbitMQ's JMS client sends to ``x-jms-topic`` exchanges. They differ in this:
+Read by ``broker.selectors.compiler``; compiled code depends only on these rules and the tree. There
+are two languages: ``JMS`` is that of selectors, ``ERLANG`` that of the terms that RabbitMQ's JMS
+client sends to ``x-jms-topic`` exchanges. They differ in this:
 
 ========================  ================================  ====================================
 .                         JMS                               ERLANG
 ========================  ================================  ====================================
-a name                    a property of the message         a header, whatever its name
+a name                    a property of the message         a header of any name
                           (``identifiers``), or a header
-octets, tables, arrays    not NULL, and unlike everything   unknown, as if it were not there
+octets, tables, arrays    not NULL, and equal to nothing    unknown, as if absent
 1 = 'a', 1 <> 'a'         both false                        false, true
 1 < 'a', 'a' < 'b'        both false                        both true
 7 / 2                     3                                 3.5
@@ -35,12 +35,14 @@ _COMPUTING: Final = ("add", "subtract", "multiply", "divide", "remainder", "nega
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """``names``: what is read from elsewhere than the headers. ``reading``: a Python expression for
-    the header whose name is the constant ``{name}``; the local ``h`` is for its use alone.
+    """The rules of one language.
 
-    ``has_one_order``: values of all types have one order, and unlike ones are unequal; without it
-    only numbers have an order, and unlike ones are neither equal nor unequal. ``namespace``: what
-    generated code sees, with the functions that compare and compute.
+    ``names``: names that are not headers. ``reading``: a Python expression for
+    the header whose name is the constant ``{name}``; only it uses the local ``h``.
+
+    ``has_one_order``: values of all types have one order, and values of different types are
+    unequal; without it only numbers have an order, and such values are neither equal nor unequal.
+    ``namespace``: the names that generated code sees, with the functions that compare and compute.
     """
 
     names: Mapping[str, KnownName]
@@ -50,7 +52,7 @@ class Rules:
 
 
 def _namespace(module: ModuleType, **more: object) -> Mapping[str, object]:
-    """What code of every language calls, and of these functions the ones in ``module``."""
+    """The functions that code of every language calls, and those in ``module``."""
     computing: dict[str, Callable[..., object]] = {
         name: getattr(module, name)
         for name in (*_COMPARING, *_COMPUTING)

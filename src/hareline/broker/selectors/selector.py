@@ -1,4 +1,4 @@
-"""A message selector: a text, compiled once, that any number of messages are held against.   [hot]
+"""A message selector: a text, compiled once, and tested on any number of messages.           [hot]
 
 ``compile_selector`` is called when a consumer or a binding with a selector is made, ``matches`` by
 the dispatcher for each message and by exchanges with such bindings. The language is described in
@@ -6,7 +6,7 @@ docs/selectors.md; the way from text to function is ``lexer``, ``parser``, ``com
 condition may come in another language, as a term that an ``x-jms-topic`` exchange is bound with:
 that way is ``term_reader``, ``erlang_condition``, ``compiler``.
 
-Selectors are immutable and shared: whoever compiles the same text gets the same object, as long as
+Selectors are immutable and shared: compiling the same text gives the same object, as long as
 it is among the last ``SELECTORS_KEPT``.
 """
 
@@ -28,16 +28,16 @@ from hareline.message import Message
 LENGTH_MAX: Final = 8_192  # characters; one of that length takes some 20 ms to compile
 TERM_LENGTH_MAX: Final = 16_384  # a term needs two to four times the characters of a selector
 SELECTORS_KEPT: Final = 512
-SELECTOR_KEPT_CHARS: Final = 1_024  # longer ones are compiled anew for each consumer
+SELECTOR_KEPT_CHARS: Final = 1_024  # longer ones are compiled again for each consumer
 
-# What makes a selector count as one more: some 2 us of a match, at worst.
+# Amounts for which a selector counts as one more: some 2 us of a match, at worst.
 CHARS_PER_COST: Final = 256
 NODES_PER_COST: Final = 32
 COST_PER_SEARCH: Final = 8
 
 
 class Language(NamedTuple):
-    """``parse``: from a text to its tree; raises SelectorError. ``length_max``: in characters."""
+    """``parse``: makes a tree from a text; raises SelectorError. ``length_max``: in characters."""
 
     parse: Callable[[str], syntax.Condition]
     rules: Rules
@@ -49,12 +49,14 @@ ERLANG_TERMS: Final = Language(parse_term, rules.ERLANG, TERM_LENGTH_MAX)
 
 
 class Selector:
-    """``text``: what it was compiled from. ``identifiers``: the names in it, headers and others.
+    """A compiled condition.
+
+    ``text``: the source. ``identifiers``: the names in it, headers and others.
     ``cost``: as how many ordinary selectors it counts, from 1.
 
-    ``matches(message, is_redelivered=False)`` is True when the condition is true of the message,
-    and False when it is false or unknown. It raises nothing but what ``Message.properties`` raises
-    for octets that are none.
+    ``matches(message, is_redelivered=False)`` is True if the condition is true for the message,
+    and False if it is false or unknown. It raises only what ``Message.properties`` raises for
+    invalid octets.
     """
 
     __slots__ = ("_condition", "_denial", "_rules", "cost", "identifiers", "matches", "text")
@@ -78,7 +80,7 @@ class Selector:
         self.cost += COST_PER_SEARCH * searches
 
     def evaluate(self, message: Message, is_redelivered: bool = False) -> bool | None:
-        """The same in three values; None is "unknown". For those who explain, not for dispatch."""
+        """The same in three values; None is "unknown". For explanations, not for dispatch."""
         if self.matches(message, is_redelivered):
             return True
         if self._denial is None:
@@ -90,8 +92,10 @@ class Selector:
 
 
 def compile_selector(text: str, language: Language = JMS) -> Selector:
-    """The selector of this text. Raises SelectorError when it is none, also for an empty text:
-    that JMS takes it for "no selector" is for the caller to know."""
+    """The selector of this text. Raises SelectorError if it is invalid or empty.
+
+    In JMS an empty text means "no selector"; the caller handles that.
+    """
     if len(text) > SELECTOR_KEPT_CHARS:
         return Selector(text, language)
     return _kept_selector(text, language)

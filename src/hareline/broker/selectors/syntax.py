@@ -1,8 +1,8 @@
-"""The tree of a selector: what the parsers make and the compiler reads.
+"""The tree of a selector, which the parsers make and the compiler reads.
 
-They have checked that every operand is of a kind its operator takes, so a tree is right by
-construction. ``to_text`` writes one as a selector; parsing that gives the same tree, if it is one
-of JMS's language (what ``erlang_condition`` makes may compare what JMS does not).
+The parsers check that every operand has a kind that its operator accepts, so a tree is valid by
+construction. ``to_text`` writes a tree as a selector; parsing that gives the same tree, if it is
+of JMS's language (``erlang_condition`` may make comparisons that JMS does not have).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property of the message, or a header; NULL where the message has none of this name."""
+    """A property of the message, or a header; NULL if the message has none of this name."""
 
     name: str
 
@@ -48,7 +48,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What a condition comes to, as a value: TRUE, FALSE or NULL. It is compared, by = or <>."""
+    """The result of a condition as a value: TRUE, FALSE or NULL. = or <> compares it."""
 
     part: Condition
 
@@ -103,20 +103,20 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Two parts or more, none of them an And."""
+    """Two or more parts, of which no part is an And."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Two parts or more, none of them an Or."""
+    """Two or more parts, of which no part is an Or."""
 
     parts: tuple[Condition, ...]
 
 
 Test = Comparison | Between | In | Like
-# A literal that is a condition is TRUE or FALSE; a property is one that should be a boolean.
+# A literal as a condition is TRUE or FALSE; a property as a condition should be a boolean.
 Condition = Literal | Property | Test | IsNull | Not | And | Or
 Node = Value | Condition
 
@@ -126,7 +126,7 @@ _NAME_QUOTE: Final = '"'
 
 
 def nodes_in(node: Node) -> list[Node]:
-    """This node and all below it, as often as they stand there, from left to right."""
+    """This node and all below it, with repetitions, from left to right."""
     found = [node]
     for part in _parts_of(node):
         found += nodes_in(part)
@@ -148,12 +148,12 @@ def _parts_of(node: Node) -> tuple[Node, ...]:
 
 
 def names_among(nodes: list[Node]) -> list[str]:
-    """The name of every property among them, as often as it is there."""
+    """The name of every property in the tree, with repetitions."""
     return [node.name for node in nodes if isinstance(node, Property)]
 
 
 def to_text(node: Node) -> str:
-    """A selector with this tree, and brackets around everything that has parts."""
+    """A selector with this tree, with brackets around every node that has parts."""
     match node:
         case Literal(value):
             return _literal(value)

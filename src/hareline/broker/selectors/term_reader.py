@@ -1,11 +1,11 @@
-"""Erlang terms from their text, as a client of RabbitMQ's ``x-jms-topic`` exchange writes them.
+"""Reads Erlang terms from text, as clients of RabbitMQ's ``x-jms-topic`` exchange write them.
 
-Called by ``broker.selectors.erlang_condition`` only, which knows what the terms mean. The grammar
-is the part of Erlang's that RabbitMQ takes there: tuples, lists, binaries of one text, strings,
-numbers, and the atoms in ``ATOMS``; blanks between them, and a dot behind the last one or none.
+Called only by ``broker.selectors.erlang_condition``, which knows what the terms mean. The grammar
+is the part of Erlang's that RabbitMQ accepts there: tuples, lists, binaries of one text, strings,
+numbers, and the atoms in ``ATOMS``; blanks between them, and an optional dot at the end.
 
-The text of an argument is UTF-8, decoded long before it comes here, so a binary is a text of
-characters. Nothing here calls itself, so no nesting is too deep to be read.
+The text of an argument is UTF-8 and already decoded, so a binary is a text of characters. The
+reader does not recurse, so it reads any nesting.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ATOMS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A tuple or a list. ``position``: of its first character in the text, as everywhere here."""
+    """A tuple or a list. ``position``: of its first character in the text, as in all classes."""
 
     items: tuple[Term, ...]
     is_tuple: bool
@@ -46,7 +46,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class CharacterList:
-    """``"text"``, to Erlang a list of numbers."""
+    """``"text"``, which is a list of numbers in Erlang."""
 
     text: str
     position: int
@@ -82,7 +82,7 @@ _DIGITS_OF_64_BITS: Final = 19
 
 
 def read_term(text: str) -> Term:
-    """The one term that the text is. Raises SelectorError."""
+    """The single term in the text. Raises SelectorError."""
     return _Reader(text).whole()
 
 
@@ -119,7 +119,7 @@ class _Reader:
                 return term
 
     def _closed(self, opened: list[tuple[int, list[Term]]]) -> Group | None:
-        """The innermost group if it ends here, and it is open no more."""
+        """Close and return the innermost group if it ends here."""
         start, items = opened[-1]
         opening = self._text[start]
         self._skip_blanks()
@@ -193,11 +193,11 @@ class _Reader:
 
     def _skip_blanks(self) -> None:
         found = _BLANK.match(self._text, self._position)
-        assert found is not None  # because none at all are enough
+        assert found is not None  # because the pattern matches an empty text too
         self._position = found.end()
 
     def _accept(self, mark: str) -> bool:
-        """Step over this if it stands here."""
+        """Step over this text if it is next."""
         if not self._text.startswith(mark, self._position):
             return False
         self._position += len(mark)

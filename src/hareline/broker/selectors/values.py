@@ -1,15 +1,15 @@
-"""What selectors compute with: the values of a message, and unknown.                        [hot]
+"""Comparisons and calculations of selectors on the values of a message, as in JMS.           [hot]
 
-Called by the code that ``broker.selectors.compiler`` generates, and by its parser to compute what
-is constant. A value is a text, a boolean, a number (exact: any int but bool; approximate: float),
-NULL (None), or of a type that selectors do not know (octets, tables, arrays, decimals): that one
-is not NULL and is unlike everything, itself included.
+Called by the code that ``broker.selectors.compiler`` generates, and by its parser to compute
+constants. A value is a text, a boolean, a number (exact: any int but bool; approximate: float),
+NULL (None), or of a type that selectors do not know (octets, tables, arrays, decimals): such a
+value is not NULL and equals nothing, not even itself.
 
-The rules are those of the JMS specification, sections 3.8.1.1 and 3.8.1.2. Comparisons answer True,
-False or None, "unknown": None when a side is NULL, False when the sides are unlike. Arithmetic is
-Java's on long and double, as the specification has it ("numeric promotion in Java"): exact results
-wrap around at 64 bits, exact division cuts towards zero, approximate division by zero is infinite
-or NaN. What Java refuses to compute (exact division by zero, a text as operand) is NULL.
+The rules are those of the JMS specification, sections 3.8.1.1 and 3.8.1.2. Comparisons return True,
+False or None, "unknown": None if a side is NULL, False if the sides have different types.
+Arithmetic is Java's on long and double, as the specification says ("numeric promotion in Java"):
+exact results wrap around at 64 bits, exact division cuts towards zero, approximate division by zero
+is infinite or NaN. A calculation that Java refuses (exact division by zero, a text) is NULL.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONG_MAX: Final = 2**63 - 1
 
 
 class _NumberTypes(dict[type, bool]):
-    """Whether a type is a number: asked once of each type, because bool is an int to Python.
+    """True for types that are numbers; computed once per type, because bool is an int.
 
     A look-up is quicker than isinstance and ``is not bool`` (benchmarks.micro.bench_selectors).
     """
@@ -43,7 +43,7 @@ IS_NUMBER: Final = _NumberTypes()
 
 
 def boolean(value: Any) -> Verdict:
-    """A value as a condition: unknown if it is no boolean."""
+    """A value as a condition: unknown if it is not a boolean."""
     return value if value is True or value is False else None
 
 
@@ -78,7 +78,7 @@ def equal(left: Any, right: Any) -> Verdict:
 
 
 def unequal(left: Any, right: Any) -> Verdict:
-    """Not the opposite of ``equal``: unlike values are neither."""
+    """Not the opposite of ``equal``: values of different types are neither."""
     if left is None or right is None:
         return None
     if IS_NUMBER[left.__class__] and IS_NUMBER[right.__class__]:
@@ -129,7 +129,7 @@ def not_between(value: Any, low: Any, high: Any) -> Verdict:
 
 
 def _promoted(left: Any, right: Any) -> tuple[Any, Any]:
-    """Beside an approximate number an exact one becomes approximate, losing digits from 2**53 on.
+    """Both numbers as doubles if one is; an exact one loses digits from 2**53 on.
 
     Python would compare the two exactly.
     """
@@ -180,7 +180,7 @@ def divide(left: Any, right: Any) -> Number | None:
 
 
 def remainder(left: Any, right: Any) -> Number | None:
-    """With the sign of the left side, as in Java and C; Python's % has the sign of the right."""
+    """The remainder with the sign of the left side, as in Java and C; Python's has the right's."""
     if not (IS_NUMBER[left.__class__] and IS_NUMBER[right.__class__]):
         return None
     if isinstance(left, float) or isinstance(right, float):
@@ -198,7 +198,7 @@ def negate(value: Any) -> Number | None:
 
 
 def number(value: Any) -> Number | None:
-    """Unary plus: what is no number becomes unknown."""
+    """Unary plus: a value that is not a number becomes unknown."""
     if IS_NUMBER[value.__class__]:
         result: Number = value
         return result
@@ -206,7 +206,7 @@ def number(value: Any) -> Number | None:
 
 
 def _long(result: Any) -> Number:
-    """An exact result within 64 bits, as Java's long has it; an approximate one as it is."""
+    """An exact result wrapped to 64 bits, like Java's long; an approximate one unchanged."""
     if _LONG_MIN <= result <= _LONG_MAX or isinstance(result, float):
         kept: Number = result
         return kept

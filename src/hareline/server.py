@@ -304,11 +304,11 @@ class Broker:
         loop = asyncio.get_running_loop()
         environments = [vhost.environment for vhost in self.context.vhosts.values()]
         while time.monotonic() < due_s:
-            waiting = [each for each in environments if each.dead_letter_post]
+            waiting = [each for each in environments if each.dead_letter_scheduler]
             if not waiting:
                 break
             for environment in waiting:  # by the loop: a bug there must not keep the store open
-                loop.call_soon(environment.dead_letter_post.go_on, environment)
+                loop.call_soon(environment.dead_letter_scheduler.go_on)
             await asyncio.sleep(0)  # turns go on as well
 
     def _stop_watches(self) -> None:

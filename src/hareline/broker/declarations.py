@@ -20,7 +20,6 @@ from functools import partial
 from typing import Final
 
 from hareline.broker.delayed_queues import PREFIX as DELAYED_PREFIX
-from hareline.broker.delayed_queues import make_delay_queue
 from hareline.broker.exchanges import erlang_terms
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
 from hareline.broker.exchanges.delayed import DelayedExchange
@@ -34,7 +33,7 @@ from hareline.broker.queues.declare.arguments import (
     check_queue_type_properties,
     parse_queue_arguments,
 )
-from hareline.broker.queues.declare.build import QueueDefaults, make_queue
+from hareline.broker.queues.declare.build import QueueDefaults, make_delay_queue, make_queue
 from hareline.broker.queues.declare.table import DEFAULT_QUEUE_TYPE
 from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE, KEEPS_PERSISTENT

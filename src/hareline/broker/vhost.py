@@ -81,7 +81,7 @@ class VirtualHost:
             vhost_name=name,
             store=store,
         )
-        self.environment.dead_letter_post.turn = turn
+        self.environment.dead_letter_scheduler.turn = turn
         store.on_refusal_changed.append(routing.mark_changed)  # routes know who keeps messages
         self._declarations = Declarations(registry, turn, self.environment, definitions)
         self.max_queues = max_queues

@@ -448,13 +448,13 @@ def test_message_on_its_way_when_the_exchange_goes_is_dropped(stand: Stand) -> N
     stand.exchange("e", arguments={**DIRECT, "alternate-exchange": "spare"})
     queue = stand.queue()
     stand.vhost.bind("spare", "queue", queue, "", {})
-    post = stand.vhost.environment.dead_letter_post
-    post.hold()
+    scheduler = stand.vhost.environment.dead_letter_scheduler
+    scheduler.hold()
     stand.publish(exchange="e", delivery_mode=2)
     stand.pass_time(1000)
     stand.vhost.delete_exchange("e", if_unused=False)
     stand.exchange("e", arguments={**DIRECT, "alternate-exchange": "spare"})
-    post.release(stand.vhost.environment)
+    scheduler.release()
     assert bodies(queue) == []
 
 
@@ -525,10 +525,10 @@ def test_restored_exchange_gets_its_queue_and_what_was_in_it(stand: Stand) -> No
     queue = vhost.restore_queue(2, "q", is_auto_delete=False, arguments={})
     vhost.restore_binding("d", "queue", "q", "k", {})
     assert vhost.queue_ids == {WAIT: 1, "q": 2}
-    post = vhost.environment.dead_letter_post
-    post.hold()
+    scheduler = vhost.environment.dead_letter_scheduler
+    scheduler.hold()
     restore_entries(waiting, [(7, 0, message)])
-    post.release(vhost.environment)
+    scheduler.release()
     stand.pass_time(599)
     assert bodies(queue) == []
     stand.pass_time(1)

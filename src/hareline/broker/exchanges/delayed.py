@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from hareline.broker.exchanges.exchange import Arguments, Destination, Exchange, Headers
-from hareline.broker.queues.policies.delay import delay_ms_of
+from hareline.broker.queues.policies.delay import DELAY_HEADER, delay_ms_of
 from hareline.errors import PreconditionFailed
 
 DELAYED_MESSAGE: Final = "x-delayed-message"
@@ -49,7 +49,7 @@ class DelayedExchange(Exchange):
         self.matches_every_key = inner.matches_every_key  # type: ignore[misc] # known only now
 
     def match(self, routing_key: str, message: Headers) -> Iterable[Destination]:
-        if delay_ms_of(message) > 0:
+        if delay_ms_of(message.header(DELAY_HEADER)) > 0:
             return (self.delay_queue,)
         return self._inner.match(routing_key, message)
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from hareline.broker.queues.dead_letters.scheduler import DeadLetterScheduler
 from hareline.broker.queues.paging.pressure import MemoryPressure
+from hareline.broker.queues.ports import QueuePort
 from hareline.clock import Clock, Timers
 from hareline.events import Report
 from hareline.storage.interface import MessageStore
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.queue import Queue
     from hareline.message import Message
 
 # exchange, routing keys, message -> the queues it reaches; () where the exchange does not exist
-Route = Callable[[str, list[str], "Message"], "tuple[Queue, ...]"]
+Route = Callable[[str, list[str], "Message"], tuple[QueuePort, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class QueueEnvironment:
 
     ``on_admission_changed`` is to be called when a queue becomes guarded or stops being it, since
     publishers remember which lane a queue takes. ``store`` keeps what must survive, and contents
-    that have left memory. All dead letters go by ``dead_letter_post``. ``pressure`` says whether
-    memory is short.
+    that have left memory. All dead letters go by ``dead_letter_scheduler``, which each environment
+    makes for itself. ``pressure`` says whether memory is short.
     """
 
     clock: Clock
@@ -40,7 +40,9 @@ class QueueEnvironment:
     on_admission_changed: Callable[[], None]
     vhost_name: str
     store: MessageStore
-    dead_letter_post: DeadLetterScheduler = field(
-        default_factory=DeadLetterScheduler, compare=False
-    )
+    dead_letter_scheduler: DeadLetterScheduler = field(init=False, compare=False)
     pressure: MemoryPressure = field(default_factory=MemoryPressure, compare=False)
+
+    def __post_init__(self) -> None:
+        scheduler = DeadLetterScheduler(self.clock, self.timers)
+        object.__setattr__(self, "dead_letter_scheduler", scheduler)

@@ -127,8 +127,8 @@ class VhostRecovery:
         Dead letters, of a queue that had more than it may have now, are published when all queues
         are filled, so that they stand behind what their target had before.
         """
-        post = self._vhost.environment.dead_letter_post
-        post.hold()
+        scheduler = self._vhost.environment.dead_letter_scheduler
+        scheduler.hold()
         try:
             for queue_id, queue in self.queues.items():
                 found = self._contents.pop(queue_id, None)
@@ -140,7 +140,7 @@ class VhostRecovery:
                     yield from self._restore_objects(queue, found)
                 self.message_count += len(found)
         finally:
-            post.release(self._vhost.environment)
+            scheduler.release()
 
     def _restore_objects(self, queue: Queue, found: QueueContents) -> Iterator[None]:
         """Restore every entry as an object."""

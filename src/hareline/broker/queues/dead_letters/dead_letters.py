@@ -1,7 +1,7 @@
 """Where the messages go that a queue could not keep or deliver, and what they look like then.
 
 Called by ``queue`` for entries that have left it, and by ``overflow`` for messages that were not
-let in; they go by ``dead_letter_post`` and come back to ``send``. Where to is settled when the
+let in; they go by ``dead_letter_scheduler`` and come back to ``send``. Where to is settled when the
 object is made, for each reason of its own:
 
 =======================  =====================================  ==================================
@@ -34,6 +34,7 @@ from hareline.broker.queues.dead_letters.history import (
     record_death,
     remains_of,
 )
+from hareline.broker.queues.dead_letters.scheduler import DeadLetterSender
 from hareline.errors import MalformedFrame, PreconditionFailed, StoreError
 from hareline.message import Address, BlindAddress, Table, dead_letter, encode_fields
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.environment import QueueEnvironment
     from hareline.broker.queues.kinds import DeathReason
-    from hareline.broker.queues.queue import Queue
+    from hareline.broker.queues.ports import QueuePort
     from hareline.message import Message
     from hareline.storage.interface import QueueLedger
 
@@ -90,7 +91,7 @@ class DeathTemplate(NamedTuple):
     history: History
 
 
-class DeadLetters:
+class DeadLetters(DeadLetterSender):
     """The dead letters of one queue.
 
     ``exchange`` and ``routing_key``: RabbitMQ's x-dead-letter-exchange and -routing-key.
@@ -123,7 +124,7 @@ class DeadLetters:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: QueuePort,
         environment: QueueEnvironment,
         *,
         exchange: str | None = None,
@@ -174,7 +175,7 @@ class DeadLetters:
         """Publish the messages of entries that have left the queue, unless nobody wants these.
 
         ``ledger`` is told that an entry is settled, as soon as its letter is published; that may
-        have to wait for others (``dead_letter_post``).
+        have to wait for others (``dead_letter_scheduler``).
         """
         if not entries:
             return
@@ -187,31 +188,28 @@ class DeadLetters:
             messages = [_without_delivery_count(entry) for entry in entries]
         else:
             messages = [entry.message for entry in entries]
-        environment = self._environment
         settlements = None
         if ledger is not None:
             for entry in entries:
                 ledger.hold_for_dead_letter(entry)
             settlements = map(ledger.release_hold, entries)
-        environment.dead_letter_post.take(self, messages, reason, environment, settlements)
+        self._environment.dead_letter_scheduler.take(self, messages, reason, settlements)
 
     def publish_all(self, entries: Iterator[QueueEntry], reason: DeathReason) -> None:
         """Publish the messages of so many entries that each is made only when it is its turn.
 
         For a reason that ``wants`` has agreed to.
         """
-        environment = self._environment
         messages = map(_as_it_came, entries)
-        environment.dead_letter_post.take(self, messages, reason, environment)
+        self._environment.dead_letter_scheduler.take(self, messages, reason)
 
     def publish_message(self, message: Message, reason: DeathReason) -> None:
         """Publish a message that never became an entry, unless nobody wants these."""
         if reason in self._targets:
-            environment = self._environment
-            environment.dead_letter_post.take(self, [message], reason, environment)
+            self._environment.dead_letter_scheduler.take(self, [message], reason)
 
     def send(self, message: Message, reason: DeathReason) -> None:
-        """The call of ``dead_letter_post``, when it is this message's turn."""
+        """The call of ``dead_letter_scheduler``, when it is this message's turn."""
         environment = self._environment
         for target in self._targets[reason]:
             if target.is_default and message.is_from_default:
@@ -256,7 +254,7 @@ class DeadLetters:
             )
         self.cycle_count += 1
 
-    def _deliver(self, letter: Message, queues: tuple[Queue, ...], history: History) -> None:
+    def _deliver(self, letter: Message, queues: tuple[QueuePort, ...], history: History) -> None:
         is_published = False
         for queue in queues:
             if history.bars(queue.name):
@@ -349,7 +347,7 @@ class DeadLetters:
 
 
 def dead_letters_of(
-    queue: Queue,
+    queue: QueuePort,
     environment: QueueEnvironment,
     arguments: QueueArguments,
     *,

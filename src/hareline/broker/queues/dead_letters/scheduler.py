@@ -1,27 +1,27 @@
 """In which order the dead letters of a virtual host are published, and how many at once.
 
-Called by ``dead_letter``. A dead letter may push another message out of a full queue, and that one
-a third: so they are not published from within one another but one after the other, by whoever came
-first, and a long chain of full queues is a loop here and no recursion. What takes longer than
-``SHARE_S`` has to wait until the event loop has looked at its sockets, so that a deleted queue with
-a million messages, or one with long histories, does not keep everybody else waiting. The share
-grows with what waits, and counts as work of the turn, so publishers that push messages out of full
-queues are slowed to what can be published.
+Called by ``dead_letters``. A dead letter may push another message out of a full queue, and that one
+a third. So they are not published from within one another but one after the other: the first caller
+publishes them all, and a long chain of full queues is a loop here and no recursion. What takes
+longer than ``SHARE_S`` waits until the event loop has looked at its sockets, so that a deleted
+queue with a million messages, or one with long histories, does not delay everything else. The share
+grows with what waits and counts as work of the turn, so publishers that push messages out of full
+queues are slowed to the rate at which dead letters are published.
 
 Invariant: dead letters are published in the order in which their messages died.             [hot]
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from hareline.clock import Clock, Timers
 from hareline.turn import WORK_PER_S, Turn
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
-    from hareline.broker.queues.environment import QueueEnvironment
     from hareline.broker.queues.kinds import DeathReason
     from hareline.message import Message
 
@@ -30,19 +30,31 @@ SHARES_MAX: Final = 10
 BATCHES_PER_SHARE: Final = 512
 
 
+class DeadLetterSender(ABC):
+    """The dead letters of one queue, as far as the scheduler calls them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def send(self, message: Message, reason: DeathReason) -> None:
+        """Publish this dead message now."""
+
+
 class DeadLetterScheduler:
     """The dead messages of one virtual host that are not published yet.
 
-    ``_is_occupied``: somebody publishes right now, or a timer is set to go on with it, or it is
-    held. ``is_held``: by a recovery, when the queues have not got back yet what was in them.
-    ``turn`` is told what the publishing costs.
+    ``_is_occupied``: a call of ``go_on`` is running, or a timer is set for the next one, or
+    publishing is held. ``is_held``: by a recovery, while queues have not got back yet what was in
+    them. ``turn`` is told what the publishing costs.
     """
 
-    __slots__ = ("_is_occupied", "_waiting", "is_held", "turn")
+    __slots__ = ("_clock", "_is_occupied", "_timers", "_waiting", "is_held", "turn")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock, timers: Timers) -> None:
+        self._clock = clock
+        self._timers = timers
         self._waiting: deque[
-            tuple[DeadLetters, Iterator[Message], DeathReason, Iterator[None] | None]
+            tuple[DeadLetterSender, Iterator[Message], DeathReason, Iterator[None] | None]
         ] = deque()
         self._is_occupied = False
         self.is_held = False
@@ -50,36 +62,35 @@ class DeadLetterScheduler:
 
     def take(
         self,
-        sender: DeadLetters,
+        sender: DeadLetterSender,
         messages: Iterable[Message],
         reason: DeathReason,
-        environment: QueueEnvironment,
         settlements: Iterator[None] | None = None,
     ) -> None:
         """Have ``sender`` publish these; before this returns, unless others come first.
 
-        ``settlements`` is advanced once for each message, when it is published: what has to be done
-        in the same breath.
+        ``settlements`` is advanced once for each message, in the same callback of the loop in which
+        it is published.
         """
         self._waiting.append((sender, iter(messages), reason, settlements))
         if not self._is_occupied:
             self._is_occupied = True
-            self.go_on(environment)
+            self.go_on()
 
     def hold(self) -> None:
         """Publish nothing until ``release``."""
         self._is_occupied = True
         self.is_held = True
 
-    def release(self, environment: QueueEnvironment) -> None:
+    def release(self) -> None:
         """Go on with what has come meanwhile."""
         self.is_held = False
-        self.go_on(environment)
+        self.go_on()
 
-    def go_on(self, environment: QueueEnvironment) -> None:
-        """Publish a share; the call of a timer for the rest, or of a broker that stops timers."""
+    def go_on(self) -> None:
+        """Publish a share; called by a timer for the rest, or by a broker that stops timers."""
         waiting = self._waiting
-        running_s = environment.clock.running_s
+        running_s = self._clock.running_s
         start_s = running_s()
         due_s = start_s + SHARE_S * min(SHARES_MAX, 1 + len(waiting) // BATCHES_PER_SHARE)
         is_due = False
@@ -99,7 +110,7 @@ class DeadLetterScheduler:
                 self.turn.work += int((running_s() - start_s) * WORK_PER_S)
         finally:  # also after an error, which costs the message that it was about and no other
             if waiting:
-                environment.timers.call_later(0.0, lambda: self.go_on(environment))
+                self._timers.call_later(0.0, self.go_on)
             else:
                 self._is_occupied = False
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from hareline.broker.delayed_queues import DelayedSender, Route, delay_queue_name
+from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.exchanges.filtered import SELECTOR_ARGUMENT
 from hareline.broker.queues.dead_letters.dead_letters import dead_letters_of
 from hareline.broker.queues.declare.arguments import QueueArguments
@@ -35,6 +38,7 @@ from hareline.broker.queues.orders.priority import (
 )
 from hareline.broker.queues.orders.sorted import SortedOrder
 from hareline.broker.queues.paging.window import Paging
+from hareline.broker.queues.policies.delay import Delay
 from hareline.broker.queues.policies.expiry import Expiry
 from hareline.broker.queues.policies.hold import Hold
 from hareline.broker.queues.policies.lease import Lease
@@ -104,12 +108,33 @@ def make_queue(
             environment,
             arguments.expires_ms,
             bool(arguments.expires_if_empty),
-            on_expired,
+            partial(on_expired, queue),
         )
     content_store = environment.store.content_store
     if content_store is not None and not (queue.hold is not None and is_non_destructive(arguments)):
         # what is shown to readers as it was ready is not as it was stored while it was held
         queue.install(paging=Paging(queue, order, environment, content_store))
+    return queue
+
+
+def make_delay_queue(
+    exchange: DelayedExchange, turn: Turn, environment: QueueEnvironment, route: Route
+) -> Queue:
+    """The queue of what this exchange delays, as durable as the exchange, which knows it now."""
+    order = FifoOrder()  # always empty: nothing is ever ready
+    queue = Queue(
+        delay_queue_name(exchange.name),
+        order,
+        turn,
+        is_durable=exchange.is_durable,
+        owner=exchange,
+        environment=environment,
+    )
+    queue.install(hold=Delay(queue, environment, DelayedSender(exchange, environment, route).send))
+    queue.is_timeless = True  # a time to live begins when the message has come to its queues
+    if environment.store.content_store is not None:
+        queue.install(paging=Paging(queue, order, environment, environment.store.content_store))
+    exchange.delay_queue = queue
     return queue
 
 

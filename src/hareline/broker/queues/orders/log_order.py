@@ -17,17 +17,16 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, cast
 
-from hareline.broker.queues.entry import SETTLED, QueueEntry
+from hareline.broker.queues.entry import SETTLED, EntryQueue, QueueEntry
 from hareline.broker.queues.orders.order import EntryOrder
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.queue import Queue
     from hareline.message import Message
 
 DEAD_ALLOWED: Final = 64  # settled entries left standing besides as many as there are living ones
 INSERTED_MAX: Final = 64  # entries put in one by one; for more the whole log is made anew
 
-_TAKEN: Final = QueueEntry(cast("Queue", None), cast("Message", None), -1)
+_TAKEN: Final = QueueEntry(cast("EntryQueue", None), cast("Message", None), -1)
 _TAKEN.state = SETTLED
 _offset_of: Final = attrgetter("offset")
 _arrival_of: Final = attrgetter("message.arrival_ms")

@@ -40,7 +40,7 @@ from hareline.storage.interface import SPOOLED
 if TYPE_CHECKING:
     from hareline.broker.queues.environment import QueueEnvironment
     from hareline.broker.queues.orders.order import EntryOrder
-    from hareline.broker.queues.queue import Queue
+    from hareline.broker.queues.ports import QueuePort
     from hareline.storage.interface import ContentStore
 
 # The window: what consumers take in some tens of milliseconds, so that a queue whose consumers keep
@@ -98,6 +98,7 @@ class Paging(Pager):
     to pass ``readable`` before anybody looks at it."""
 
     __slots__ = (
+        "_all_entries",
         "_can_be_numbers",
         "_can_spool",
         "_content_store",
@@ -119,7 +120,7 @@ class Paging(Pager):
 
     def __init__(
         self,
-        queue: Queue,
+        queue: QueuePort,
         order: EntryOrder,
         environment: QueueEnvironment,
         content_store: ContentStore,
@@ -130,6 +131,7 @@ class Paging(Pager):
         self._contents = Contents(content_store)
         self._order = order if isinstance(order, FifoOrder | PriorityOrder) else None
         self._order_add = order.add
+        self._all_entries = order
         self._last_offset = 0  # of the queue, at the last step
         # (ticket, offset): when this ticket is durable, all entries before that offset are
         self._marks: deque[tuple[int, int]] = deque()
@@ -179,7 +181,7 @@ class Paging(Pager):
             and len(self._watched) <= WINDOW_ENTRIES
             and self._watched_bytes <= WINDOW_BYTES
             and not is_pressed
-            and (queue.overflow is None or queue.overflow.memory_window is None)
+            and queue.memory_window is None
         ):
             return
         self._page_out(count, is_pressed)
@@ -190,7 +192,7 @@ class Paging(Pager):
         if is_pressed:
             keep_count //= PRESSED_SHARE
             keep_bytes //= PRESSED_SHARE
-        of_overflow = None if queue.overflow is None else queue.overflow.memory_window
+        of_overflow = queue.memory_window
         if of_overflow is not None:
             keep_count = min(keep_count, of_overflow[0])
             keep_bytes = min(keep_bytes, of_overflow[1])
@@ -280,11 +282,9 @@ class Paging(Pager):
     def _watch_the_whole(self) -> None:
         """From now on what the store does not keep may leave memory too; what is there may."""
         queue = self._queue
-        entries = queue.lane.parked_entries()
-        if queue.hold is not None:
-            entries += queue.hold.entries()
+        entries = queue.unordered_entries()
         if self._order is None:
-            entries += list(queue.order)
+            entries += self._all_entries
         else:
             for fifo in self._order.fifos:
                 entries += fifo.kept_entries()
@@ -322,7 +322,7 @@ class Paging(Pager):
         is_kept = queue.ledger is not None
         readable_offset = self._readable_offset
         can_be_numbers = self._can_be_numbers
-        counts_metadata = queue.overflow is not None and queue.overflow.counts_unacked
+        counts_metadata = queue.counts_stored_bytes
         add_offset, add_position = page.offsets.append, page.positions.append
         count = 0
         size_bytes = page.size_bytes
@@ -529,8 +529,8 @@ class Paging(Pager):
             queue.ledger.settle_paged(page.offsets, page.positions)
         if page.is_spooled:
             self._content_store.drop_spooled(page.positions)
-        if page.stored_bytes and queue.overflow is not None:
-            queue.overflow.on_pages_dropped(page.stored_bytes)
+        if page.stored_bytes:
+            queue.on_pages_dropped(page.stored_bytes)
 
     def leave_content(self, entry: QueueEntry) -> None:
         """An entry of an earlier life, which the store keeps, loses the content of its message."""
@@ -596,12 +596,12 @@ class Paging(Pager):
         del self._order_add, self._queue
 
 
-def set_spooling(environment: QueueEnvironment, queues: Iterable[Queue], is_high: bool) -> None:
+def set_spooling(environment: QueueEnvironment, queues: Iterable[QueuePort], is_high: bool) -> None:
     """The mark was passed, in this direction; called by ``server`` for each virtual host."""
     environment.pressure.is_high = is_high
     if is_high:
         for queue in queues:
-            if queue.paging is not None and (queue.ready_count or queue.held_count):
+            if queue.ready_count or queue.held_count:
                 queue.mark()
 
 

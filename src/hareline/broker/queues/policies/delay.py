@@ -11,7 +11,8 @@ was made of its message, so a crash neither loses nor doubles it.               
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from hareline import events
 from hareline.broker.queues.entry import QueueEntry
@@ -21,7 +22,7 @@ from hareline.broker.queues.policies.hold import Hold, whole_number
 from hareline.errors import MalformedFrame, StoreError
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.queue import Queue
+    from hareline.broker.queues.ports import QueuePort
     from hareline.message import Message
 
 DELAY_HEADER: Final = "x-delay"
@@ -35,27 +36,12 @@ PAUSE_MS: Final = 50  # while the store does not keep up, or a recovery goes on
 _DIGITS_MAX: Final = 20  # more than any number up to the limit has
 
 
-class Delayable(Protocol):
-    """A message, of which one header is looked at."""
+def delay_ms_of(value: object) -> int:
+    """Milliseconds that a message with this x-delay is to wait; 0 or less: it is not delayed.
 
-    def header(self, name: str) -> object: ...
-
-
-class Sender(Protocol):
-    """Who knows where a message goes whose delay is over."""
-
-    def send(self, message: Message) -> None:
-        """Raises StoreError when it cannot be read."""
-
-
-def delay_ms_of(message: Delayable) -> int:
-    """For how many milliseconds the message is to be delayed; 0 or less: not at all.
-
-    As the plugin reads x-delay: a number of any type, of which a fraction is cut off, or a text
-    with a whole number; anything else is no delay. Raises MalformedFrame for headers that are no
-    table.
+    As the plugin reads it: a number of any type, of which a fraction is cut off, or a text with a
+    whole number; anything else, and None, is no delay.
     """
-    value = message.header(DELAY_HEADER)
     if value is None:
         return 0
     number = _number_in(value) if isinstance(value, str) else whole_number(value)
@@ -72,31 +58,37 @@ def _number_in(text: str) -> int:
 
 
 class Delay(Hold):
-    """The delayed entries of one exchange. ``sender`` knows where their messages go."""
+    """The delayed entries of one exchange.
+
+    ``send`` publishes a message whose delay is over. It raises StoreError if the message cannot be
+    read, and MalformedFrame if its headers cannot.
+    """
 
     per_ring: ClassVar[int] = SENT_PER_RING
     bytes_per_ring: ClassVar[int] = SENT_BYTES_PER_RING
 
-    __slots__ = ("_environment", "_sender")
+    __slots__ = ("_environment", "_send")
 
-    def __init__(self, queue: Queue, environment: QueueEnvironment, sender: Sender) -> None:
+    def __init__(
+        self, queue: QueuePort, environment: QueueEnvironment, send: Callable[[Message], None]
+    ) -> None:
         super().__init__(queue, environment)
         self._environment = environment
-        self._sender = sender
+        self._send: Callable[[Message], None] | None = send
 
     def takes(self, entry: QueueEntry, since_ms: int) -> bool:
         """Always: what is due already, after a restart, goes by the timer as well.
 
         Raises MalformedFrame for a message whose headers are no table.
         """
-        self._keep(entry, since_ms + max(0, delay_ms_of(entry.message)))
+        self._keep(entry, since_ms + max(0, delay_ms_of(entry.message.header(DELAY_HEADER))))
         return True
 
     def _on_alarm(self) -> None:
         environment = self._environment
         store = environment.store
         is_behind = store.is_behind and not store.failure  # nobody publishes now either
-        if is_behind or environment.dead_letter_post.is_held:
+        if is_behind or environment.dead_letter_scheduler.is_held:
             self._alarm.set(self._clock.now_ms + PAUSE_MS)
         else:
             super()._on_alarm()
@@ -104,7 +96,8 @@ class Delay(Hold):
     def _on_ready(self, entries: list[QueueEntry]) -> None:
         queue = self._queue
         ledger = queue.ledger
-        send = self._sender.send
+        send = self._send
+        assert send is not None, queue  # a stopped hold has no timer
         unreadable: list[str] = []
         for entry in queue.take_due(entries):
             try:
@@ -125,4 +118,4 @@ class Delay(Hold):
 
     def stop(self) -> None:
         super().stop()
-        del self._sender
+        self._send = None

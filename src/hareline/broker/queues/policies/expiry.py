@@ -25,7 +25,7 @@ from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.policies.deadline_timer import NEVER, DeadlineTimer
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.queue import Queue
+    from hareline.broker.queues.ports import QueuePort
 
 RELATIVE_MAX_MS: Final = 315_360_000_000  # ten years; an expiration above it is an instant
 INSTANT_MAX_MS: Final = (1 << 63) - 1
@@ -73,7 +73,7 @@ class Expiry:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: QueuePort,
         environment: QueueEnvironment,
         *,
         message_ttl_ms: int | None = None,
@@ -114,7 +114,7 @@ class Expiry:
             self._forget_settled()
         if expires_at_ms < self._alarm.at_ms and (
             # a new entry that is not held asks for a dispatch, which sees to what is due at once
-            expires_at_ms > self._clock.now_ms or self._queue.hold is not None
+            expires_at_ms > self._clock.now_ms or self._queue.is_holding
         ):
             self._set_alarm(expires_at_ms)
 

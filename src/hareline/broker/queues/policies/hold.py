@@ -36,7 +36,7 @@ from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.policies.deadline_timer import NEVER, DeadlineTimer
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.queue import Queue
+    from hareline.broker.queues.ports import QueuePort
     from hareline.message import Message
 
 READIED_PER_RING: Final = 2048  # some milliseconds; the rest is readied in the next turns
@@ -69,7 +69,7 @@ class Hold:
 
     __slots__ = ("_alarm", "_clock", "_heap", "_queue")
 
-    def __init__(self, queue: Queue, environment: QueueEnvironment) -> None:
+    def __init__(self, queue: QueuePort, environment: QueueEnvironment) -> None:
         self._queue = queue
         self._clock = environment.clock
         self._heap: list[tuple[int, int, QueueEntry]] = []

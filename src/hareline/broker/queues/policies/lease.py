@@ -1,10 +1,11 @@
-"""x-expires: a queue that nobody used for so long is deleted.
+"""x-expires: a queue that is not used for this long is deleted.
 
-Used means: it has consumers, it was declared again, a basic.get asked it, or it has just lost its
-last consumer (RabbitMQ). ``queue`` and ``vhost`` say so by ``touch``, which only notes the instant;
-the timer looks at that when it rings, and goes on for what is left. Publishing is no use.
+A queue is used while it has consumers, when it is declared again, when a basic.get asks it, and
+when it loses its last consumer (RabbitMQ); publishing does not count. ``queue`` and ``vhost`` call
+``touch``, which only notes the instant; the timer compares that when it fires, and is set again for
+the time that is left.
 
-Time is monotonic, so a wall clock that is set deletes no queue.
+Invariant: time is monotonic, so a change of the wall clock deletes no queue.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hareline.broker.queues.environment import QueueEnvironment
 from hareline.clock import Timer
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.queue import Queue
+    from hareline.broker.queues.ports import QueuePort
 
 _RESOLUTION_S: Final = 0.0005  # less than this is left by rounding, not by the clock
 EMPTY_CHECK_S: Final = 1.0  # how often an overdue queue is looked at that may only go when empty
@@ -25,7 +26,7 @@ EMPTY_CHECK_S: Final = 1.0  # how often an overdue queue is looked at that may o
 class Lease:
     """``expires_ms``: how long the queue may be unused; it runs from now.
 
-    ``is_if_empty``: a queue that still has entries, unacked ones too, stays until it has none.
+    ``if_empty``: a queue that still has entries, unacked ones too, stays until it has none.
     ``on_expired`` deletes the queue and is called once.
     """
 
@@ -42,35 +43,37 @@ class Lease:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: QueuePort,
         environment: QueueEnvironment,
         expires_ms: int,
         if_empty: bool,
-        on_expired: Callable[[Queue], None],
+        on_expired: Callable[[], None],
     ) -> None:
-        self._queue = queue
+        self._queue: QueuePort | None = queue
         self._clock = environment.clock
         self._timers = environment.timers
         self._expires_s = expires_ms / 1000
         self._is_if_empty = if_empty
-        self._on_expired = on_expired
+        self._on_expired: Callable[[], None] | None = on_expired
         self._used_s = self._clock.monotonic_s
         self._timer: Timer | None = self._timers.call_later(self._expires_s, self._on_time)
 
     def touch(self) -> None:
-        """The queue was used: the time begins anew."""
+        """The queue was used: its time starts again."""
         self._used_s = self._clock.monotonic_s
 
     def stop(self) -> None:
-        """The queue is deleted; without the reference it is freed."""
+        """The queue is deleted: let go of it, so that it is freed without the collector."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        del self._queue
+        self._queue = self._on_expired = None
 
     def _on_time(self) -> None:
         self._timer = None
         queue = self._queue
+        if queue is None or self._on_expired is None:
+            return
         if queue.consumer_count:
             self.touch()  # it cannot expire sooner than a full term after the last of them leaves
         left_s = self._used_s + self._expires_s - self._clock.monotonic_s
@@ -79,4 +82,4 @@ class Lease:
         elif self._is_if_empty and (queue.ready_count or queue.held_count or queue.unacked_count):
             self._timer = self._timers.call_later(EMPTY_CHECK_S, self._on_time)
         else:
-            self._on_expired(queue)
+            self._on_expired()

@@ -38,7 +38,7 @@ from hareline import events
 if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.environment import QueueEnvironment
-    from hareline.broker.queues.queue import Queue
+    from hareline.broker.queues.ports import QueuePort
     from hareline.clock import Timer
     from hareline.message import Message
 
@@ -101,7 +101,7 @@ class Overflow:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: QueuePort,
         environment: QueueEnvironment,
         *,
         max_length: int | None,
@@ -145,9 +145,8 @@ class Overflow:
         """Whether this message is refused; asked once for each, since it may be dead-lettered."""
         if not self._refuses or not self._is_full_for(message):
             return False
-        dead_letters = self._queue.dead_letters
-        if self.policy == "reject-publish-dlx" and dead_letters is not None:
-            dead_letters.publish_message(message, "maxlen")
+        if self.policy == "reject-publish-dlx":
+            self._queue.dead_letter_refused(message)
         return True
 
     def discards(self, message: Message) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.environment import QueueEnvironment
     from hareline.broker.queues.orders.log_order import LogOrder
-    from hareline.broker.queues.queue import Queue
+    from hareline.broker.queues.ports import QueuePort
 
 DROPPED_AT_ONCE: Final = 10_000  # in one call; a timer comes back for the rest at once
 
@@ -33,7 +33,7 @@ class Retention:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: QueuePort,
         log: LogOrder,
         environment: QueueEnvironment,
         *,

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hareline.broker.queues.dead_letters import scheduler as dead_letter_post
+from hareline.broker.queues.dead_letters import scheduler
 from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
 from hareline.broker.queues.dead_letters.history import DEATHS_MAX
 from hareline.broker.queues.dead_letters.scheduler import SHARE_S, SHARES_MAX
@@ -73,7 +73,7 @@ def test_a_circle_of_more_queues_than_a_history_has_ends(broker: SmallBroker) ->
     letters = broker.queues[f"q{length - 1}"].dead_letters
     assert letters is not None
     assert (letters.cycle_count, letters.published_count) == (1, 0)
-    assert len(broker.environment.dead_letter_post) == 0
+    assert len(broker.environment.dead_letter_scheduler) == 0
 
 
 @pytest.mark.parametrize(
@@ -83,18 +83,18 @@ def test_the_share_grows_with_what_waits_and_counts_as_work_of_the_turn(
     slow_broker: SmallBroker, monkeypatch: pytest.MonkeyPatch, waiting: int, shares: int
 ) -> None:
     """Else publishers that push messages out of full queues could be faster, for ever."""
-    monkeypatch.setattr(dead_letter_post, "BATCHES_PER_SHARE", 20)
-    post = slow_broker.environment.dead_letter_post
-    post.turn = slow_broker.turn
+    monkeypatch.setattr(scheduler, "BATCHES_PER_SHARE", 20)
+    waiting_letters = slow_broker.environment.dead_letter_scheduler
+    waiting_letters.turn = slow_broker.turn
     slow_broker.queue("dead")
     queue = slow_broker.queue("q", exchange="", routing_key="dead")
-    post.hold()
+    waiting_letters.hold()
     for _ in range(waiting):
         publish(queue)
     for entry in queue.acquire(waiting):
         queue.reject([entry])
-    assert len(post) == waiting
-    post.release(slow_broker.environment)
+    assert len(waiting_letters) == waiting
+    waiting_letters.release()
     published = len(slow_broker.routed)
     assert shares * (SHARE - 1) < published <= shares * SHARE
     assert slow_broker.turn.work >= published * SHARE_S / SHARE * WORK_PER_S
@@ -108,7 +108,7 @@ def test_two_full_queues_that_push_into_one_another_come_to_rest(broker: SmallBr
             publish(queue, f"{name}{number}".encode())
     publish(broker.queues["a"], b"one more")
     assert [broker.queues[name].ready_count for name in "ab"] == [size, size]
-    assert len(broker.environment.dead_letter_post) == 0
+    assert len(broker.environment.dead_letter_scheduler) == 0
 
 
 def test_what_dies_in_the_meantime_waits_for_its_turn(broker: SmallBroker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
@@ -15,6 +16,7 @@ from hareline.broker.queues.entry import HELD
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.paging.window import Paging
 from hareline.broker.queues.policies.delay import (
+    DELAY_HEADER,
     DELAY_MAX_MS,
     PAUSE_MS,
     SENT_BYTES_PER_RING,
@@ -51,8 +53,10 @@ class Onward:
         self.sent: list[bytes] = []
         self.instants: list[int] = []
         self.unreadable = b"unreadable"
+        self.before_sending: Callable[[], None] = lambda: None
 
     def send(self, message: Message) -> None:
+        self.before_sending()
         if message.body == self.unreadable:
             raise StoreError("journal: checksum does not match")
         self.sent.append(message.body)
@@ -67,7 +71,7 @@ class DelayPlace(TimedQueue):
         if store is not None:
             self.environment = replace(self.environment, store=store)
         self.onward = Onward(self)
-        self.delay = self.queue.hold = Delay(self.queue, self.environment, self.onward)
+        self.delay = self.queue.hold = Delay(self.queue, self.environment, self.onward.send)
         self.queue.is_timeless = True
         self.queue.install()
 
@@ -88,6 +92,11 @@ def bearing(value: object) -> Message:
     return make_message(headers=Table({"x-delay": value}))
 
 
+def delay_asked_by(value: object) -> int:
+    """As it is read out of a message."""
+    return delay_ms_of(bearing(value).header(DELAY_HEADER))
+
+
 # ------------------------------------------------------------------------------ the header
 
 
@@ -102,7 +111,7 @@ def bearing(value: object) -> Message:
     ],
 )
 def test_delay_is_a_number_of_any_type_or_a_text_with_one(value: object) -> None:
-    assert delay_ms_of(bearing(value)) == 100
+    assert delay_asked_by(value) == 100
 
 
 @pytest.mark.parametrize(
@@ -114,34 +123,34 @@ def test_delay_is_a_number_of_any_type_or_a_text_with_one(value: object) -> None
     ],
 )
 def test_what_is_no_number_is_no_delay(value: object) -> None:
-    assert delay_ms_of(bearing(value)) == 0
+    assert delay_asked_by(value) == 0
 
 
 @pytest.mark.parametrize("value", [-1, -1.5, "-1", LongLong(-(1 << 63)), float("-inf")])
 def test_delay_below_zero_is_none(value: object) -> None:
-    assert delay_ms_of(bearing(value)) <= 0
+    assert delay_asked_by(value) <= 0
 
 
 @pytest.mark.parametrize("value", [1 << 63, float("inf"), 1e300, "9" * 19, "9" * 5000])
 def test_delay_is_limited_to_what_the_header_can_say(value: object) -> None:
     if value == 1 << 63:
         value = str(value)
-    assert delay_ms_of(bearing(value)) == DELAY_MAX_MS
+    assert delay_asked_by(value) == DELAY_MAX_MS
 
 
 def test_delay_beyond_the_limit_of_the_plugin_is_as_long_as_it_says() -> None:
     # differs: delay-long
-    assert delay_ms_of(bearing(LongLong(1 << 32))) == 1 << 32
+    assert delay_asked_by(LongLong(1 << 32)) == 1 << 32
 
 
 @given(st.integers(0, (1 << 63) - 1))
 def test_number_and_text_mean_the_same(number: int) -> None:
-    assert delay_ms_of(bearing(LongLong(number))) == delay_ms_of(bearing(str(number))) == number
+    assert delay_asked_by(LongLong(number)) == delay_asked_by(str(number)) == number
 
 
 def test_message_without_headers_has_no_delay() -> None:
-    assert delay_ms_of(make_message()) == 0
-    assert delay_ms_of(make_message(headers=Table({"x-delayed": 5}))) == 0
+    assert delay_ms_of(make_message().header(DELAY_HEADER)) == 0
+    assert delay_ms_of(make_message(headers=Table({"x-delayed": 5})).header(DELAY_HEADER)) == 0
 
 
 # ---------------------------------------------------------------------------- when they go
@@ -262,21 +271,21 @@ def test_they_wait_while_the_store_is_behind_unless_it_has_failed() -> None:
 
 def test_they_wait_during_a_recovery_and_are_still_there(place: DelayPlace) -> None:
     """Other queues have not got theirs back."""
-    post = place.environment.dead_letter_post
-    post.hold()
+    scheduler = place.environment.dead_letter_scheduler
+    scheduler.hold()
     place.publish(b"m", headers={"x-delay": 5})
     place.pass_time(10)
     assert place.onward.sent == []
     assert place.queue.held_count == 1
-    post.release(place.environment)
+    scheduler.release()
     place.pass_time(PAUSE_MS)
     assert place.onward.sent == [b"m"]
     assert place.queue.held_count == 0
 
 
 def test_they_do_not_wait_for_dead_letters(place: DelayPlace) -> None:
-    post = place.environment.dead_letter_post
-    post._is_occupied = True  # a deep queue is being deleted
+    scheduler = place.environment.dead_letter_scheduler
+    scheduler._is_occupied = True  # a deep queue is being deleted
     place.publish(b"m", headers={"x-delay": 5})
     place.pass_time(5)
     assert place.onward.sent == [b"m"]
@@ -289,13 +298,7 @@ def test_each_is_settled_when_it_is_sent_and_not_before(place: DelayPlace) -> No
     place.queue.install(ledger=ledger)
     place.queue.install()
     settled: list[list[int]] = []
-    send = place.onward.send
-
-    def send_and_look(message: Message) -> None:
-        settled.append(list(ledger.settled))
-        send(message)
-
-    place.onward.send = send_and_look  # type: ignore[method-assign]
+    place.onward.before_sending = lambda: settled.append(list(ledger.settled))
     for number in range(3):
         place.queue.put(persistent(b"%d" % number))
     place.pass_time(5)
@@ -383,7 +386,7 @@ def test_content_on_the_disk_is_read_once_for_all_that_is_made_of_it(place: Dela
 
 def test_deleted_queue_sends_nothing_and_is_freed_at_once(place: DelayPlace) -> None:
     queue = Queue("other", FifoOrder(), place.turn, environment=place.environment)
-    queue.hold = Delay(queue, place.environment, Sender(queue))
+    queue.hold = Delay(queue, place.environment, Sender(queue).send)
     queue.install()
     queue.put(bearing(1000))
     assert len(place.timers.pending) == 1

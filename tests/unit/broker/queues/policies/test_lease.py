@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 
 import pytest
 
@@ -26,9 +27,9 @@ class LeasedQueue(TimedQueue):
         self.lease = Lease(self.queue, self.environment, TERM_MS, if_empty, self._delete)
         self.queue.lease = self.lease
 
-    def _delete(self, queue: Queue) -> None:
+    def _delete(self) -> None:
         self.gone_ms.append(round(self.clock.monotonic_s * 1000) - self._declared_ms)
-        queue.delete()
+        self.queue.delete()
 
 
 @pytest.fixture
@@ -184,7 +185,7 @@ def test_a_queue_deleted_otherwise_cancels_its_timer_and_is_freed(place: LeasedQ
     queue.enqueue(make_message(b"m"))
     place.turn.run()
     gone: list[Queue] = []
-    queue.lease = Lease(queue, place.environment, TERM_MS, False, gone.append)
+    queue.lease = Lease(queue, place.environment, TERM_MS, False, partial(gone.append, queue))
     before = len(place.timers.pending)
     gc.collect()
     gc.disable()

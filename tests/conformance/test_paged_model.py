@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from hareline.broker.queues.books import QueueBooks
 from hareline.broker.queues.entry import SETTLED
 from hareline.broker.queues.orders import fifo
-from hareline.broker.queues.paging import pages
+from hareline.broker.queues.paging import pages, read_back
 from hareline.broker.queues.paging import window as paging
 from hareline.broker.queues.paging.window import set_spooling
 from hareline.broker.queues.policies.overflow import Overflow
@@ -41,7 +41,6 @@ SMALL: dict[str, int] = {
     "PRESSED_SHARE": 2,
     "STEP_ENTRIES": 8,
     "STEP_SPOOLED_BYTES": 200,
-    "RECENT_BYTES": 100,
 }
 
 CONNECT = QueueBooks._connect
@@ -51,6 +50,7 @@ def make_small(patch: pytest.MonkeyPatch) -> None:
     """Everything that has a size is reached all the time."""
     for name, value in SMALL.items():
         patch.setattr(paging, name, value)
+    patch.setattr(read_back, "RECENT_BYTES", 100)
     patch.setattr(fifo, "DEAD_ALLOWED", 2)
     for module in (pages, fifo, paging):
         patch.setattr(module, "PAGE_ENTRIES", 3)

@@ -9,8 +9,6 @@ from array import array
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.orders.priority import PriorityOrder
 from hareline.broker.queues.queue import Queue
 from hareline.message import Message
 
@@ -23,7 +21,7 @@ def takes_pages(queue: Queue) -> bool:
     """True if entries may come by ``restore_paged``."""
     return (
         queue.paging is not None
-        and type(queue.order) in (FifoOrder, PriorityOrder)
+        and queue.order.paged is not None
         and queue.has_entries_to_itself
         and queue.hold is None
         and (queue.overflow is None or not queue.overflow.counts_unacked)
@@ -32,7 +30,8 @@ def takes_pages(queue: Queue) -> bool:
 
 def has_levels(queue: Queue) -> bool:
     """True if the queue has priorities."""
-    return isinstance(queue.order, PriorityOrder)
+    paged = queue.order.paged
+    return paged is not None and paged.has_levels
 
 
 def restore_entries(queue: Queue, entries: Iterable[Found]) -> None:

@@ -23,7 +23,7 @@ from sys import maxsize
 from typing import Final
 
 from hareline.broker.queues.entry import SETTLED, QueueEntry
-from hareline.broker.queues.orders.order import EntryOrder
+from hareline.broker.queues.orders.order import PagedOrder
 from hareline.broker.queues.paging.pages import PAGE_ENTRIES, Page, Pager, Pages
 
 DEAD_ALLOWED: Final = 64  # settled entries left standing, besides as many as are living
@@ -32,7 +32,7 @@ DEAD_ALLOWED: Final = 64  # settled entries left standing, besides as many as ar
 DEAD_BYTES_ALLOWED: Final = 4_194_304
 
 
-class FifoOrder(EntryOrder):
+class FifoOrder(PagedOrder):
     """``lost``: how many entries are gone from here since they could not be read from disk; whoever
     counts entries himself looks at it and sets it back."""
 
@@ -185,10 +185,6 @@ class FifoOrder(EntryOrder):
     # ------------------------------------------------------------------------- paging
 
     def page_out(self, pager: Pager, keep: int, limit: int) -> int:
-        """Let entries behind the first ``keep`` leave memory, up to ``limit`` of them.
-
-        Returns how many did, or were found settled; fewer than ``limit``: for now no more can.
-        """
         fresh, pages = self._fresh, self._pages
         if len(self) <= keep:
             return 0
@@ -208,7 +204,7 @@ class FifoOrder(EntryOrder):
         return taken
 
     def add_page(self, pager: Pager, page: Page, _level: int) -> None:
-        """Entries of an earlier life, behind all that are here; none was added otherwise."""
+        # before any entry is added otherwise
         assert not self._fresh, self
         if self._pages is None:
             self._line = deque()
@@ -216,7 +212,6 @@ class FifoOrder(EntryOrder):
         self._pages.append(page)
 
     def drop_pages(self, on_dropped: Callable[[Page], None]) -> int:
-        """Forget all entries that are mere numbers, page by page; returns how many they were."""
         if self._pages is None:
             return 0
         kept, count = self._pages.drop(on_dropped)
@@ -227,17 +222,14 @@ class FifoOrder(EntryOrder):
         return count
 
     @property
-    def fifos(self) -> list[FifoOrder]:
-        """Those that can be paged; the first is served first."""
-        return [self]
+    def has_levels(self) -> bool:
+        return False
 
     @property
     def paged_count(self) -> int:
-        """How many entries stand in pages."""
         return 0 if self._pages is None else self._pages.count
 
     def kept_entries(self) -> list[QueueEntry]:
-        """Those in pages that are objects."""
         return [] if self._pages is None else self._pages.kept()
 
     def __len__(self) -> int:

@@ -1,7 +1,27 @@
 """EntryOrder: the whole contract of a queue type.
 
 An ordering holds the ready entries of one queue and says which is next. It knows nothing of
-consumers, credit or messages' lifetimes; the queue and its dispatcher call it and nobody else does.
+consumers, credit or the lifetimes of messages. Only the queue, its dispatcher and its paging call
+it.
+
+A new queue type is a subclass of ``EntryOrder`` that overrides the abstract members and no other.
+``declare.build.make_order`` makes it, a row of ``declare.table`` and a field of ``QueueArguments``
+let clients ask for it, and an entry in tests/conformance/orderings.py puts it through every suite
+there is for orderings.
+
+What an ordering may rely on, and must keep:
+
+- An entry is added once. Its ``offset`` grows with each new entry and never changes.
+- Entries are ``RankedEntry``, and ``entry.rank`` belongs to the ordering. It may remember there what it read out of the message, since the message may lose its
+  content while the entry waits; ``property_cache.PropertyCache`` remembers what was read by the
+  octets of the properties.
+- ``take`` removes entries, and ``restore`` brings some of them back, in any order, together with
+  entries that were held and have never been added: their ``rank`` is still what the entry was made
+  with.
+- ``discard`` is told of an entry that was settled where it stands. The entry may stay in place if
+  everything else passes over it, but not for ever: its message is kept in memory with it.
+- No method may cost more than O(log n) for each entry that it adds, takes, restores or discards,
+  on average. ``peek`` and ``least`` change nothing that a caller can see.
 """
 
 from __future__ import annotations
@@ -11,12 +31,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from hareline.broker.queues.entry import QueueEntry, RankedEntry
+from hareline.broker.queues.paging.pages import Page, Pager
 
 
 class EntryOrder(ABC):
     """Ready entries in delivery order. ``len()`` is their number, iteration shows them in order.
 
-    ``entry_class``: what its entries must be at least.
+    ``entry_class``: what its entries are, or a subclass of it.
     """
 
     __slots__ = ()
@@ -38,11 +59,11 @@ class EntryOrder(ABC):
 
     @abstractmethod
     def restore(self, entries: Iterable[QueueEntry]) -> None:
-        """Put in entries that were taken, each at its own place."""
+        """Put in entries that were taken or held, each at its own place."""
 
     @abstractmethod
     def discard(self, entry: QueueEntry) -> None:
-        """An entry that stands here has just been settled: it counts no more and never comes out.
+        """An entry that stands here has just been settled: it no longer counts or comes out.
 
         Called once for it, with its state already SETTLED, so an ordering may leave it where it is
         and pass over it later.
@@ -53,7 +74,7 @@ class EntryOrder(ABC):
         """The entry that a full queue gives up first, left where it is."""
 
     def worth(self, entry: QueueEntry) -> Any:
-        """What ``least`` goes by, as a value: of all entries the smallest goes first.
+        """What ``least`` compares, as a value: of all entries the smallest goes first.
 
         The offset unless the ordering says otherwise. For entries that have been added, in the
         ordering or not.
@@ -64,11 +85,63 @@ class EntryOrder(ABC):
     def rank(self, entry: QueueEntry) -> Any:
         """The entry's place as a value: the smallest is next, no two are equal, it never changes.
 
-        For entries that have been added, in the ordering or not.
+        For entries that have been added or held, in the ordering or not.
         """
+
+    @property
+    def paged(self) -> PagedOrder | None:
+        """Itself, if its entries can become numbers in pages; None: they stay objects.
+
+        Entries that stay objects lose the content of their messages in a deep queue, so most
+        orderings have no need of pages.
+        """
+        return None
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def __iter__(self) -> Iterator[QueueEntry]: ...
+
+
+class PagedOrder(EntryOrder):
+    """An ordering in which entries behind a window can become numbers in pages (``paging.pages``).
+
+    ``__len__`` and ``__iter__`` count and show those as well.
+    """
+
+    __slots__ = ()
+
+    @property
+    def paged(self) -> PagedOrder:
+        """This ordering."""
+        return self
+
+    @property
+    @abstractmethod
+    def has_levels(self) -> bool:
+        """True if it keeps several lines of entries, one for each level of priority."""
+
+    @property
+    @abstractmethod
+    def paged_count(self) -> int:
+        """How many entries stand in pages."""
+
+    @abstractmethod
+    def kept_entries(self) -> list[QueueEntry]:
+        """The entries in pages that are objects."""
+
+    @abstractmethod
+    def page_out(self, pager: Pager, keep: int, limit: int) -> int:
+        """Let entries behind the ``keep`` that are served first leave memory, up to ``limit``.
+
+        Returns how many did, or were found settled; fewer than ``limit``: for now no more can.
+        """
+
+    @abstractmethod
+    def add_page(self, pager: Pager, page: Page, level: int) -> None:
+        """Add a page of entries of an earlier life, behind all of its level; 0 without levels."""
+
+    @abstractmethod
+    def drop_pages(self, on_dropped: Callable[[Page], None]) -> int:
+        """Forget all entries that are numbers, page by page; returns how many they were."""

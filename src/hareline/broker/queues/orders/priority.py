@@ -17,7 +17,7 @@ from typing import Final
 
 from hareline.broker.queues.entry import QueueEntry, RankedEntry
 from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.orders.order import EntryOrder
+from hareline.broker.queues.orders.order import PagedOrder
 from hareline.broker.queues.paging.pages import Page, Pager
 from hareline.broker.queues.property_cache import PropertyCache
 from hareline.message import Message, decode_priority
@@ -37,7 +37,7 @@ LevelReader = Callable[[bytes], int]
 Lane = tuple[int, int, Callable[[QueueEntry], None]]
 
 
-class PriorityOrder(EntryOrder):
+class PriorityOrder(PagedOrder):
     """``levels`` levels, 0 the last to be served; ``level_of`` says which one a message is of.
 
     The level is looked at once, when an entry is added. Entries have to be RankedEntry.
@@ -175,19 +175,36 @@ class PriorityOrder(EntryOrder):
     # ------------------------------------------------------------------------- paging
 
     @property
-    def fifos(self) -> list[FifoOrder]:
-        """Those that can be paged; the first is served first."""
+    def has_levels(self) -> bool:
+        return True
+
+    def page_out(self, pager: Pager, keep: int, limit: int) -> int:
+        moved = 0
+        for fifo in self._used_fifos():
+            count = len(fifo)
+            if count and moved < limit:
+                moved += fifo.page_out(pager, keep, limit - moved)
+            keep = max(0, keep - count)
+        return moved
+
+    @property
+    def paged_count(self) -> int:
+        return sum([fifo.paged_count for fifo in self._used_fifos()])
+
+    def kept_entries(self) -> list[QueueEntry]:
+        return [entry for fifo in self._used_fifos() for entry in fifo.kept_entries()]
+
+    def _used_fifos(self) -> list[FifoOrder]:
+        """Those of the levels that were ever used; the first is served first."""
         return [fifo for fifo in reversed(self._fifos) if fifo is not None]
 
     def add_page(self, pager: Pager, page: Page, level: int) -> None:
-        """Entries of an earlier life, behind all of their level."""
         fifo = self._fifo(level)
         fifo.add_page(pager, page, level)
         self._levels_in_use |= 1 << level
         self._count += len(page)
 
     def drop_pages(self, on_dropped: Callable[[Page], None]) -> int:
-        """As ``FifoOrder.drop_pages``, of all levels."""
         dropped = 0
         for level, fifo in enumerate(self._fifos):
             if fifo is not None and fifo.paged_count:

@@ -1,10 +1,10 @@
 """Entries of a FIFO that have left memory: two columns of numbers for each page of them.
 
 Between the entries that a FIFO has loaded and those that have just come stand its pages. An entry
-there is an offset and a position, 16 octets; the object is made anew when its page is turned.
-Entries that somebody else refers to (they can expire, they are the last value of a key, a browser
-has yet to see them) stand in the page of their place as the objects they are, and only the content
-of their messages is gone. ``fifo`` keeps one of these; ``paging`` fills and reads them.
+there is an offset and a position, 16 octets; the object is made again when its page is turned.
+Entries that another part of the queue refers to (they can expire, they are the last value of a key,
+a browser has yet to see them) stand in the page of their place as the objects they are, without the
+content of their messages. ``orders.fifo`` keeps one of these; ``window`` fills and reads them.
 
 Invariant: pages are in the order of their offsets, and so is each column and each ``kept``. No page
 is empty.                                                                                    [hot]
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
 
 # What is read from disk at once: long enough to make a read cheap for each message of usual size,
-# short enough that nobody waits for one.
+# short enough that no consumer has to wait for one.
 PAGE_ENTRIES: Final = 256
 PAGE_BYTES: Final = 262_144
 
@@ -59,7 +59,7 @@ class Page:
 
     @property
     def first_offset(self) -> int:
-        """There must be an entry."""
+        """The lowest offset; there must be an entry."""
         if not self.kept:
             return self.offsets[0]
         first = self.kept[0].offset
@@ -70,12 +70,12 @@ class Page:
         return len(self) >= PAGE_ENTRIES or self.size_bytes >= PAGE_BYTES
 
     def __len__(self) -> int:
-        """With the kept ones that are settled."""
+        """All its entries, with kept ones that are settled."""
         return len(self.offsets) + len(self.kept)
 
 
 class Pager(ABC):
-    """What fills pages and reads them; ``paging`` is the one there is."""
+    """What fills pages and reads them: ``window.Paging``, or a test's."""
 
     __slots__ = ()
 
@@ -89,17 +89,19 @@ class Pager(ABC):
 
     @abstractmethod
     def entries_of(self, page: Page) -> list[QueueEntry]:
-        """The entries of a page that is let go of, in order: the numbers with whole messages, but
-        for those that cannot be read, and the kept ones as they are."""
+        """The entries of a page that is not used any more, in order.
+
+        Numbers with whole messages, without those that cannot be read; kept ones as they are.
+        """
 
     @abstractmethod
     def unfold(self, page: Page) -> None:
-        """Make all of them kept ones, for whoever looks at them where they stand."""
+        """Make all entries of a page kept ones, so that they can be looked at where they are."""
 
 
 class Pages:
-    """``count``: all entries here, with kept ones that are settled. ``lost``: so many could not be
-    read, and are here no more."""
+    """``count``: all entries here, with kept ones that are settled. ``lost``: how many could not
+    be read and have left; the ordering subtracts them and sets it back."""
 
     __slots__ = ("_pager", "_pages", "count", "lost")
 
@@ -160,7 +162,7 @@ class Pages:
         return dead
 
     def append(self, page: Page) -> None:
-        """Entries of an earlier life; they follow all that are here."""
+        """Add a page of entries of an earlier life, which follow all that are here."""
         self._pages.append(page)
         self.count += len(page)
 
@@ -175,11 +177,11 @@ class Pages:
 
     @property
     def first_offset(self) -> int:
-        """There must be an entry."""
+        """The lowest offset; there must be an entry."""
         return self._pages[0].first_offset
 
     def entries(self) -> Iterator[QueueEntry]:
-        """All in order, settled ones too, left where they are: every one is an object then."""
+        """All entries in order, settled ones too, left where they are, as objects from now on."""
         try:
             for page in list(self._pages):
                 if page.offsets:
@@ -196,7 +198,7 @@ class Pages:
         return [entry for page in self._pages for entry in page.kept]
 
     def sweep(self) -> None:
-        """Let go of settled entries."""
+        """Remove settled entries."""
         for page in self._pages:
             if page.kept:
                 before = len(page.kept)
@@ -209,10 +211,9 @@ class Pages:
             self._pages = deque([page for page in self._pages if len(page)])
 
     def drop(self, on_dropped: Callable[[Page], None]) -> tuple[list[QueueEntry], int]:
-        """Empty the pages, without making an object of any entry that is none.
+        """Empty the pages without reading them; returns the kept entries and how many were numbers.
 
-        Each page is shown to ``on_dropped``. Returns the kept entries, in order, and the number of
-        those that were not.
+        The kept ones are in order. Each page is shown to ``on_dropped``.
         """
         kept: list[QueueEntry] = []
         count = 0

@@ -1,10 +1,10 @@
-"""Whether the broker's memory is short, for queues to go by.
+"""Whether the broker's memory is short.
 
-``net.memory`` notices, ``paging.set_spooling`` tells the queues of a virtual host, and each queue's
-paging looks here at the end of its dispatches.
+``net.memory`` notices, ``window.set_spooling`` sets it for the queues of a virtual host, and each
+queue's paging reads it at the end of its dispatches.
 
 Invariant: the mark is below the watermark at which publishers are blocked, so that contents are
-spooled before anybody has to wait.
+spooled before publishers have to wait.
 """
 
 from __future__ import annotations

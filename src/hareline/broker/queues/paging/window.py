@@ -3,8 +3,9 @@
 A queue that is *deep*, beyond two windows, keeps one window near its head as it is. Behind it:
 
 ==================================  ===========================================================
-FIFO and every level of priority    entries become numbers in pages (``pages``), unless somebody
-                                    else refers to them; these lose the content of their message
+FIFO and every level of priority    entries become numbers in pages (``pages``); those that the
+(``EntryOrder.paged``)              ordering shares with another part of the queue stay objects
+                                    there, and lose the content of their message
 all other entries: sorted, in a     they stay, and lose the content of their message
 log, held, parked
 ==================================  ===========================================================
@@ -12,10 +13,10 @@ log, held, parked
 What the store keeps is there already and leaves memory as soon as it is durable. The rest has to be
 spooled first: above the mark of the broker's memory (``MemoryPressure``), and behind the limits of
 a queue with ``x-overflow`` = ``flow-to-disk``. ``Queue.dispatch`` calls ``step`` when it is done,
-so this costs a shallow queue one comparison a turn, and a deep one some milliseconds at most.
+so this costs a shallow queue one comparison a turn, and a deep one some milliseconds at most. What
+left comes back by ``read_back``.
 
-Invariant: nothing is read back that is not durable yet or in the spool, and what cannot be read
-costs its own entry and no other; the store keeps it, for whoever repairs the journal.      [hot]
+Invariant: nothing leaves memory that is neither durable nor in the spool.                  [hot]
 """
 
 from __future__ import annotations
@@ -24,17 +25,14 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
-from hareline import events
 from hareline.broker.queues.entry import ACQUIRED, SETTLED, QueueEntry
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.orders.priority import PriorityOrder
 from hareline.broker.queues.paging.pages import PAGE_BYTES, PAGE_ENTRIES, Page, Pager
+from hareline.broker.queues.paging.read_back import ReadBack, offset_of
 from hareline.broker.queues.policies.overflow import stored_bytes
 from hareline.errors import StoreError
-from hareline.message import ContentSource, Message, StoredMessage
+from hareline.message import Message, StoredMessage
 from hareline.storage.interface import SPOOLED
 
 if TYPE_CHECKING:
@@ -52,66 +50,30 @@ PRESSED_SHARE: Final = 8  # of the window, while memory is short
 # One step, in a turn: 0.5 us an entry, and more for what has to be spooled.
 STEP_ENTRIES: Final = 4_096
 STEP_SPOOLED_BYTES: Final = 8_388_608
-# Contents that a dispatch has read and looks at more than once.
-RECENT_BYTES: Final = 1_048_576
-
-
-class Contents(ContentSource):
-    """Contents of a content store, the latest remembered until the end of the dispatch."""
-
-    __slots__ = ("_content_store", "_recent", "_recent_bytes")
-
-    def __init__(self, content_store: ContentStore) -> None:
-        self._content_store = content_store
-        self._recent: dict[int, bytes] = {}
-        self._recent_bytes = 0
-
-    def content(self, position: int) -> bytes:
-        content = self._recent.get(position)
-        if content is None:
-            content = self._content_store.content(position)
-            self.remember(position, content)
-        return content
-
-    def remember(self, position: int, content: bytes) -> None:
-        """It will be asked for soon."""
-        if self._recent_bytes > RECENT_BYTES:
-            self.forget()
-        self._recent[position] = content
-        self._recent_bytes += len(content)
-
-    def __contains__(self, position: int) -> bool:
-        return position in self._recent
-
-    def forget(self) -> None:
-        """The end of a dispatch."""
-        if self._recent:
-            self._recent.clear()
-            self._recent_bytes = 0
-
-    def drop_spooled(self, position: int) -> None:
-        self._content_store.drop_spooled((position,))
 
 
 class Paging(Pager):
-    """``has_stored``: there may be entries whose message has lost its content, so that entries have
-    to pass ``readable`` before anybody looks at it."""
+    """``has_stored``: there may be entries whose message has lost its content, so entries have to
+    pass ``readable`` before a content is read.
+
+    The ordering's pages call the methods of ``Pager``.
+    """
 
     __slots__ = (
-        "_all_entries",
         "_can_be_numbers",
         "_can_spool",
         "_content_store",
         "_contents",
         "_environment",
         "_is_spooling",
-        "_is_stopped",
         "_is_waiting",
         "_last_offset",
         "_marks",
         "_order",
         "_order_add",
+        "_paged_order",
         "_queue",
+        "_read_back",
         "_readable_offset",
         "_watched",
         "_watched_bytes",
@@ -125,47 +87,50 @@ class Paging(Pager):
         environment: QueueEnvironment,
         content_store: ContentStore,
     ) -> None:
-        self._queue = queue
+        self._queue: QueuePort | None = queue
         self._environment = environment
         self._content_store = content_store
-        self._contents = Contents(content_store)
-        self._order = order if isinstance(order, FifoOrder | PriorityOrder) else None
+        self._read_back = ReadBack(queue, environment, content_store)
+        self._contents = self._read_back.contents
+        self._order = order
         self._order_add = order.add
-        self._all_entries = order
+        self._paged_order = order.paged
         self._last_offset = 0  # of the queue, at the last step
         # (ticket, offset): when this ticket is durable, all entries before that offset are
         self._marks: deque[tuple[int, int]] = deque()
         self._readable_offset = 0
         self._is_waiting = False  # for the last of these tickets
-        self._is_stopped = False
         self._is_spooling = False
         self._can_spool = False  # in this step, until the disk says no
         self._can_be_numbers = False
-        # entries that are in no page, whole ones unless they were replaced meanwhile
+        # entries that stand in no page; whole ones, unless they were replaced in the meantime
         self._watched: deque[QueueEntry] = deque()
         self._watched_bytes = 0
         self.has_stored = False
 
     @property
     def add(self) -> Callable[[QueueEntry], None] | None:
-        """What adds to the ordering and watches; None where the ordering's own ``add`` will do."""
-        return None if self._order is not None else self._add
+        """What adds to the ordering and watches; None where the ordering's own ``add`` does."""
+        return None if self._paged_order is not None else self._add
 
     def _add(self, entry: QueueEntry) -> None:
         self.watch(entry)
         self._order_add(entry)
 
     def watch(self, entry: QueueEntry) -> None:
-        """This entry is where no page can take it from; its content may leave memory later."""
+        """Remember an entry that no page can take; its content may leave memory later."""
         message = entry.message
-        if (message.extras is None or message.large is None) and (
-            self._is_spooling or (message.position and self._queue.ledger is not None)
+        queue = self._queue
+        if (
+            queue is not None
+            and (message.extras is None or message.large is None)
+            and (self._is_spooling or (message.position and queue.ledger is not None))
         ):
             watched = self._watched
             watched.append(entry)
             self._watched_bytes += message.size
             if len(watched) > WINDOW_ENTRIES or self._watched_bytes > WINDOW_BYTES:
-                self._queue.mark()  # what is held asks for no dispatch
+                queue.mark()  # what is held asks for no dispatch
 
     # ----------------------------------------------------------------------- the step
 
@@ -173,6 +138,8 @@ class Paging(Pager):
         """The end of a dispatch: let go of a share of what is to leave memory."""
         self._contents.forget()
         queue = self._queue
+        if queue is None:
+            return
         count = queue.ready_count
         is_pressed = self._environment.pressure.is_high
         if (
@@ -184,10 +151,9 @@ class Paging(Pager):
             and queue.memory_window is None
         ):
             return
-        self._page_out(count, is_pressed)
+        self._page_out(queue, count, is_pressed)
 
-    def _page_out(self, count: int, is_pressed: bool) -> None:
-        queue = self._queue
+    def _page_out(self, queue: QueuePort, count: int, is_pressed: bool) -> None:
         keep_count, keep_bytes = WINDOW_ENTRIES, WINDOW_BYTES
         if is_pressed:
             keep_count //= PRESSED_SHARE
@@ -196,11 +162,11 @@ class Paging(Pager):
         if of_overflow is not None:
             keep_count = min(keep_count, of_overflow[0])
             keep_bytes = min(keep_bytes, of_overflow[1])
-        self._note_readable()
+        self._note_readable(queue)
         is_spooling = is_pressed or of_overflow is not None
         if is_spooling and not self._is_spooling:
             self._is_spooling = True
-            self._watch_the_whole()
+            self._watch_the_whole(queue)
         self._is_spooling = self._can_spool = is_spooling
         if queue.ledger is None and not is_spooling:
             return
@@ -208,32 +174,23 @@ class Paging(Pager):
         self._last_offset = queue.next_offset
         if is_spooling and queue.ready_bytes:
             limit = min(limit, 1 + STEP_SPOOLED_BYTES * count // queue.ready_bytes)
-        left = limit - self._replace_watched(keep_count, keep_bytes, limit)
-        if self._order is not None and left > 0:
+        left = limit - self._replace_watched(queue, keep_count, keep_bytes, limit)
+        if self._paged_order is not None and left > 0:
             if keep_bytes < queue.ready_bytes:
                 keep_count = min(keep_count, keep_bytes * count // queue.ready_bytes)
-            left -= self._fill_pages(self._order, keep_count, left)
+            self._can_be_numbers = queue.has_entries_to_itself
+            left -= self._paged_order.page_out(self, keep_count, left)
         if left <= 0:
             queue.mark()
         elif self._marks and not self._is_waiting and not self._environment.store.failure:
             self._is_waiting = True
             self._environment.store.when_durable(self._marks[-1][0], self._on_durable)
 
-    def _fill_pages(self, order: FifoOrder | PriorityOrder, keep: int, limit: int) -> int:
-        """Of what is served first, ``keep`` entries stay. Returns how many entries were moved."""
-        moved = 0
-        self._can_be_numbers = self._queue.has_entries_to_itself
-        for fifo in order.fifos:
-            count = len(fifo)
-            if count and moved < limit:
-                moved += fifo.page_out(self, keep, limit - moved)
-            keep = max(0, keep - count)
-        return moved
-
-    def _replace_watched(self, keep_count: int, keep_bytes: int, limit: int) -> int:
-        """The longest watched first; returns how many were looked at."""
+    def _replace_watched(
+        self, queue: QueuePort, keep_count: int, keep_bytes: int, limit: int
+    ) -> int:
+        """Let contents of watched entries go, the oldest first; returns how many were looked at."""
         watched = self._watched
-        queue = self._queue
         is_kept = queue.ledger is not None
         looks = 0
         while looks < limit and (len(watched) > keep_count or self._watched_bytes > keep_bytes):
@@ -250,17 +207,20 @@ class Paging(Pager):
                     and (message.position < 0 or entry.offset >= self._readable_offset)
                 ):
                     break  # not written yet
-                self._let_go_of_content(entry, message)
+                self._let_go_of_content(queue, entry, message)
             watched.popleft()
             self._watched_bytes -= message.size
             looks += 1
         return looks
 
-    def _let_go_of_content(self, entry: QueueEntry, message: Message) -> None:
-        """The entry is not acquired; its message is whole, and as it is stored if it is."""
+    def _let_go_of_content(self, queue: QueuePort, entry: QueueEntry, message: Message) -> None:
+        """The entry, which is not acquired, keeps all of its message but the content.
+
+        The message is whole and, if the store has it, as it is stored.
+        """
         if message.extras is not None and message.large is not None:
             return
-        if message.position and self._queue.ledger is not None:
+        if message.position and queue.ledger is not None:
             entry.message = StoredMessage(message, self._contents, message.position)
             self.has_stored = True
         else:
@@ -270,7 +230,7 @@ class Paging(Pager):
                 self.has_stored = True
 
     def _spool(self, message: Message) -> int:
-        """Where it is from now on; 0: nowhere, it is not to be spooled or there is no room."""
+        """Write a message to the spool; returns its position, 0: not to be spooled, or no room."""
         if not self._can_spool:
             return 0
         try:
@@ -279,15 +239,11 @@ class Paging(Pager):
             self._can_spool = False  # the next step tries again; what is here stays in memory
             return 0
 
-    def _watch_the_whole(self) -> None:
-        """From now on what the store does not keep may leave memory too; what is there may."""
-        queue = self._queue
+    def _watch_the_whole(self, queue: QueuePort) -> None:
+        """Watch what is there and the store does not keep: from now on it may leave memory too."""
         entries = queue.unordered_entries()
-        if self._order is None:
-            entries += self._all_entries
-        else:
-            for fifo in self._order.fifos:
-                entries += fifo.kept_entries()
+        paged_order = self._paged_order
+        entries += self._order if paged_order is None else paged_order.kept_entries()
         for entry in entries:
             if (
                 entry.state != SETTLED
@@ -296,14 +252,14 @@ class Paging(Pager):
             ):
                 self.watch(entry)
 
-    def _note_readable(self) -> None:
-        """Which entries are durable by now, and from when on those are that came since."""
+    def _note_readable(self, queue: QueuePort) -> None:
+        """Note which entries are durable by now, and the ticket at which later ones will be."""
         store, marks = self._environment.store, self._marks
         while marks and marks[0][0] <= store.durable_ticket:
             self._readable_offset = max(self._readable_offset, marks.popleft()[1])
-        if self._queue.ledger is None:
+        if queue.ledger is None:
             return
-        offset = self._queue.next_offset
+        offset = queue.next_offset
         if offset > (marks[-1][1] if marks else self._readable_offset):
             if marks and marks[-1][0] == store.ticket:
                 marks[-1] = (store.ticket, offset)
@@ -312,13 +268,14 @@ class Paging(Pager):
 
     def _on_durable(self) -> None:
         self._is_waiting = False
-        if not self._is_stopped:
+        if self._queue is not None:
             self._queue.mark()
 
     # --------------------------------------------------------------- for pages, as pager
 
     def page_out(self, page: Page, entries: list[QueueEntry], *, keeps_unwritten: bool) -> int:
         queue = self._queue
+        assert queue is not None, page
         is_kept = queue.ledger is not None
         readable_offset = self._readable_offset
         can_be_numbers = self._can_be_numbers
@@ -341,9 +298,9 @@ class Paging(Pager):
                 elif entry.delivery_count and queue.shows_delivery_count:
                     is_number = False  # its message has a header that is not stored
                 elif not is_number and not isinstance(message, StoredMessage):
-                    self._let_go_of_content(entry, message)
+                    self._let_go_of_content(queue, entry, message)
             else:
-                position = self._spooled(entry, message, is_number)
+                position = self._spooled(queue, entry, message, is_number)
                 is_number = position > 0
             if is_number:
                 add_offset(entry.offset)
@@ -365,166 +322,71 @@ class Paging(Pager):
         page.size_bytes = size_bytes
         return count
 
-    def _spooled(self, entry: QueueEntry, message: Message, may_be_number: bool) -> int:
-        """Where an entry stands from now on that the store does not keep; 0: it is no number, and
-        has perhaps lost its content."""
+    def _spooled(
+        self, queue: QueuePort, entry: QueueEntry, message: Message, may_be_number: bool
+    ) -> int:
+        """Spool an entry that the store does not keep; returns the position of one that can become
+        a number, 0: it stays an object, perhaps without content."""
         if (
             not self._can_spool
             or (message.extras is not None and message.large is not None)
             or isinstance(message, StoredMessage)
-            or (entry.delivery_count and self._queue.shows_delivery_count)
+            or (entry.delivery_count and queue.shows_delivery_count)
         ):
             return 0
         if may_be_number:
             return self._spool(message)
-        self._let_go_of_content(entry, message)
+        self._let_go_of_content(queue, entry, message)
         return 0
 
     def entries_of(self, page: Page) -> list[QueueEntry]:
-        if not page.offsets:
-            return page.kept
-        entries = self._numbers(page)
-        if page.kept:
-            entries += page.kept
-            entries.sort(key=_offset_of)
-        return entries
-
-    def _numbers(self, page: Page) -> list[QueueEntry]:
-        """Those entries of a page that are numbers, and can be read; they are objects now."""
-        queue = self._queue
-        try:
-            messages = self._content_store.read_run(page.positions)
-            entries = list(map(queue.entry_class, repeat(queue), messages, page.offsets))
-        except StoreError:
-            entries = self._numbers_one_by_one(page)
-        if page.counts is not None:
-            for entry in entries:
-                entry.delivery_count = page.counts.get(entry.offset, 0)
-        if page.is_spooled:
-            self._content_store.drop_spooled(page.positions)
-        return entries
-
-    def _numbers_one_by_one(self, page: Page) -> list[QueueEntry]:
-        queue = self._queue
-        entries: list[QueueEntry] = []
-        reason = ""
-        lost_bytes = page.size_bytes - sum([entry.message.size for entry in page.kept])
-        stored = page.stored_bytes
-        for offset, position in zip(page.offsets, page.positions, strict=True):
-            try:
-                message = self._content_store.read(position)
-            except StoreError as error:
-                reason = reason or str(error)
-                continue
-            entries.append(queue.entry_class(queue, message, offset))
-            lost_bytes -= message.size
-            if page.stored_bytes:
-                stored -= stored_bytes(message)
-        queue.on_lost_pages(len(page.offsets) - len(entries), max(lost_bytes, 0), stored)
-        self._report(len(page.offsets) - len(entries), reason)
-        return entries
+        return self._read_back.entries_of(page)
 
     def unfold(self, page: Page) -> None:
-        entries = self._numbers(page)
+        queue = self._queue
+        assert queue is not None, page
+        entries = self._read_back.numbered_entries(page)
         for entry in entries:
-            if entry.message.large is None:
-                self._let_go_of_content(entry, entry.message)
+            if entry.message.extras is None or entry.message.large is None:
+                self._let_go_of_content(queue, entry, entry.message)
         page.offsets = array("Q")
         page.positions = array("Q")
         page.counts = None
         page.is_spooled = False
         page.stored_bytes = 0
-        page.kept = sorted(page.kept + entries, key=_offset_of)
+        page.kept = sorted(page.kept + entries, key=offset_of)
 
     # ------------------------------------------------------------------------ the way out
 
     def readable(
         self, entries: list[QueueEntry], *, are_in_place: bool = False
     ) -> list[QueueEntry]:
-        """These entries, whose contents somebody is about to look at; without those that cannot be
-        read, which leave the queue.
+        """These entries, whose contents are about to be read; those that cannot be leave the queue.
 
-        What is read is remembered until the end of the dispatch. The entries stay without content,
-        since others may keep them long after they were settled. ``are_in_place``: they stand where
-        they did, in the ordering or parked.
+        ``are_in_place``: they stand where they did, in the ordering or parked.
         """
-        contents = self._contents
-        stored = [
-            (entry, message)
-            for entry in entries
-            if isinstance(message := entry.message, StoredMessage)
-            and entry.state != SETTLED
-            and message.stored_at not in contents
-        ]
-        if not stored:
-            return entries
-        try:
-            messages = self._content_store.read_run([message.stored_at for _, message in stored])
-        except StoreError:
-            return self._readable_one_by_one(entries, stored, are_in_place)
-        for (_, before), message in zip(stored, messages, strict=True):
-            contents.remember(before.stored_at, message.content)
-        return entries
-
-    def _readable_one_by_one(
-        self,
-        entries: list[QueueEntry],
-        stored: list[tuple[QueueEntry, StoredMessage]],
-        are_in_place: bool,
-    ) -> list[QueueEntry]:
-        lost: list[QueueEntry] = []
-        reason = ""
-        for entry, message in stored:
-            try:
-                self._contents.content(message.stored_at)
-            except StoreError as error:
-                reason = reason or str(error)
-                lost.append(entry)
-        self._queue.on_lost(lost, are_in_place=are_in_place)
-        self._report(len(lost), reason)
-        return [entry for entry in entries if entry not in lost]
+        return self._read_back.readable(entries, are_in_place)
 
     def whole(self, entries: list[QueueEntry]) -> list[QueueEntry]:
-        """As ``readable``, for whoever makes other messages of theirs: those have their content
-        again where that is possible, so that it is not read a second time."""
-        stored = [
-            (entry, message.stored_at)
-            for entry in entries
-            if isinstance(message := entry.message, StoredMessage)
-        ]
-        try:
-            messages = self._content_store.read_run([position for _, position in stored])
-        except StoreError:
-            return self.readable(entries)
-        for (entry, _), message in zip(stored, messages, strict=True):
-            entry.message = message
-        return entries
-
-    def _report(self, count: int, reason: str) -> None:
-        if count:
-            self._environment.report(
-                events.MESSAGES_UNREADABLE,
-                queue=self._queue.name,
-                vhost=self._environment.vhost_name,
-                count=count,
-                reason=reason,
-            )
+        """As ``readable``; their messages have their content again where that is possible."""
+        return self._read_back.whole(entries)
 
     # -------------------------------------------------------------- all at once, and none
 
     @property
     def is_paged(self) -> bool:
-        """Whether entries stand in pages, so that it takes the disk to have them all."""
-        return self._order is not None and any(fifo.paged_count for fifo in self._order.fifos)
+        """True if entries stand in pages, so that it takes the disk to have them all."""
+        return self._paged_order is not None and self._paged_order.paged_count > 0
 
     def drop_pages(self) -> int:
         """Forget all entries that are numbers, without reading them; returns how many they were."""
-        if self._order is None:
+        if self._paged_order is None:
             return 0
-        return self._order.drop_pages(self._drop_page)
+        return self._paged_order.drop_pages(self._drop_page)
 
     def _drop_page(self, page: Page) -> None:
         queue = self._queue
+        assert queue is not None, page
         if queue.ledger is not None:
             queue.ledger.settle_paged(page.offsets, page.positions)
         if page.is_spooled:
@@ -533,9 +395,11 @@ class Paging(Pager):
             queue.on_pages_dropped(page.stored_bytes)
 
     def leave_content(self, entry: QueueEntry) -> None:
-        """An entry of an earlier life, which the store keeps, loses the content of its message."""
-        if not (entry.delivery_count and self._queue.shows_delivery_count):
-            self._let_go_of_content(entry, entry.message)
+        """Take the content from an entry of an earlier life, whose message the store keeps."""
+        queue = self._queue
+        assert queue is not None, entry
+        if not (entry.delivery_count and queue.shows_delivery_count):
+            self._let_go_of_content(queue, entry, entry.message)
 
     def restore(
         self,
@@ -550,11 +414,11 @@ class Paging(Pager):
 
         ``size_bytes``: the octets of all their bodies.
         """
-        order = self._order
+        order = self._paged_order
         assert order is not None, self
         all_offsets: Sequence[int] = offsets
         if kept:
-            all_offsets = sorted([*offsets, *map(_offset_of, kept)])
+            all_offsets = sorted([*offsets, *map(offset_of, kept)])
         if not all_offsets:
             return
         average_bytes = size_bytes // len(all_offsets)
@@ -565,7 +429,7 @@ class Paging(Pager):
             if first + per_page < len(all_offsets):
                 behind = all_offsets[first + per_page]
                 end = bisect_left(offsets, behind, start)
-                kept_end = bisect_left(kept, behind, kept_start, key=_offset_of)
+                kept_end = bisect_left(kept, behind, kept_start, key=offset_of)
             page = Page()
             page.offsets = offsets[start:end]
             page.positions = positions[start:end]
@@ -582,28 +446,24 @@ class Paging(Pager):
             start, kept_start = end, kept_end
 
     def on_restored(self) -> None:
-        """Everything there is stands in the store."""
-        self._readable_offset = self._queue.next_offset
-        self._last_offset = self._queue.next_offset
+        """All entries of an earlier life up to here stand in the store: some may leave memory."""
+        queue = self._queue
+        assert queue is not None, self
+        self._readable_offset = self._last_offset = queue.next_offset
         self.step()
 
     def stop(self) -> None:
-        """The queue is deleted and empty; without these references it is freed."""
-        self._is_stopped = True
+        """The queue is deleted and empty: let go of it, so that it is freed at once."""
         self._watched.clear()
-        self._contents.forget()
-        self._order = None
-        del self._order_add, self._queue
+        self._read_back.stop()
+        self._paged_order = None
+        self._queue = None
 
 
 def set_spooling(environment: QueueEnvironment, queues: Iterable[QueuePort], is_high: bool) -> None:
-    """The mark was passed, in this direction; called by ``server`` for each virtual host."""
+    """Memory is above its mark now, or below it; called by ``server`` for each virtual host."""
     environment.pressure.is_high = is_high
     if is_high:
         for queue in queues:
             if queue.ready_count or queue.held_count:
                 queue.mark()
-
-
-def _offset_of(entry: QueueEntry) -> int:
-    return entry.offset

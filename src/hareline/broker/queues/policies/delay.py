@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from hareline import events
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.paging.window import RECENT_BYTES
+from hareline.broker.queues.paging.read_back import RECENT_BYTES
 from hareline.broker.queues.policies.hold import Hold, whole_number
 from hareline.errors import MalformedFrame, StoreError
 

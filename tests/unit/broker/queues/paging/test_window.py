@@ -10,9 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from hareline import events
 from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
-from hareline.broker.queues.dispatch.credit import CreditWindow
 from hareline.broker.queues.dispatch.reading import ReadingDispatcher
 from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
 from hareline.broker.queues.entry import QueueEntry
@@ -41,76 +39,25 @@ from hareline.broker.selectors.selector import compile_selector
 from hareline.message import TRANSIENT, UNWRITTEN, Message, StoredMessage, Table
 from tests.support.consumers import RecordingConsumer
 from tests.support.content_stores import PagedQueue
+from tests.support.deep_queues import (
+    PAGE,
+    WINDOW,
+    bodies,
+    deep,
+    durable,
+    make_windows_small,
+    paged_count,
+    publish,
+    read,
+    stored,
+    transient,
+)
 from tests.support.messages import make_message
-
-WINDOW = 8
-PAGE = 4
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paging, "WINDOW_ENTRIES", WINDOW)
-    monkeypatch.setattr(paging, "DEEP_FROM", 1)
-    for module in (pages, fifo, paging):
-        monkeypatch.setattr(module, "PAGE_ENTRIES", PAGE)
-
-
-def durable(order: EntryOrder | None = None) -> PagedQueue:
-    return PagedQueue(FifoOrder() if order is None else order, is_durable=True)
-
-
-def transient(order: EntryOrder | None = None) -> PagedQueue:
-    return PagedQueue(FifoOrder() if order is None else order, is_durable=False)
-
-
-def bodies(first: int, end: int) -> list[bytes]:
-    return [b"%04d" % number for number in range(first, end)]
-
-
-def publish(
-    paged: PagedQueue,
-    count: int,
-    *,
-    position: int = UNWRITTEN,
-    ttl_ms: int = 0,
-    **properties: Any,
-) -> None:
-    """``count`` messages, and the end of each turn; bodies are the offsets."""
-    queue = paged.queue
-    for _ in range(count):
-        message = make_message(b"%04d" % queue.next_offset, **properties)
-        message.position = position
-        if ttl_ms:
-            message = message.expiring_at(paged.environment.clock.now_ms + ttl_ms)
-        if queue.needs_admission or ttl_ms:
-            assert queue.put(message)
-        else:
-            queue.enqueue(message)
-    paged.turn.run()
-
-
-def deep(count: int = 50, order: EntryOrder | None = None, **properties: Any) -> PagedQueue:
-    """A durable queue whose entries have left memory as far as they may."""
-    paged = durable(order)
-    publish(paged, count, **properties)
-    paged.settle_down()
-    return paged
-
-
-def paged_count(paged: PagedQueue) -> int:
-    order = paged.queue.order
-    assert isinstance(order, FifoOrder)
-    return order.paged_count
-
-
-def read(entries: list[QueueEntry]) -> list[bytes]:
-    return [entry.message.body for entry in entries]
-
-
-def stored(paged: PagedQueue) -> list[QueueEntry]:
-    """Ready entries without content."""
-    entries = paged.queue.ready_entries()
-    return [entry for entry in entries if isinstance(entry.message, StoredMessage)]
+    make_windows_small(monkeypatch)
 
 
 class TestDurable:
@@ -427,145 +374,6 @@ class TestAll:
 
 def queues_alive() -> int:
     return sum(isinstance(one, Queue) for one in gc.get_objects())
-
-
-class TestUnreadable:
-    def test_what_cannot_be_read_costs_itself_alone_and_is_reported(self) -> None:
-        paged = deep(50)
-        assert paged.ledger is not None
-        paged.content_store.broken = {paged.ledger.living[offset] for offset in (20, 21, 40)}
-        expected = [body for body in bodies(0, 50) if body not in (b"0020", b"0021", b"0040")]
-        taken: list[bytes] = []
-        while entries := paged.queue.acquire(7):
-            taken += read(entries)
-        assert taken == expected
-        assert (paged.queue.ready_count, paged.queue.ready_bytes) == (0, 0)
-        assert {event for event, _ in paged.reports} == {events.MESSAGES_UNREADABLE}
-        assert sum(cast("int", fields["count"]) for _, fields in paged.reports) == 3
-        assert "nothing to read at" in str(paged.reports[0][1]["reason"])
-        assert {20, 21, 40} <= set(paged.ledger.living), "the store lost it as well"
-
-    def test_acquire_returns_as_many_as_asked_for_while_there_are_more(self) -> None:
-        paged = durable(SortedOrder("k"))
-        publish(paged, 60, headers=Table({"k": "a"}))
-        paged.settle_down()
-        assert paged.ledger is not None
-        gone = [entry.offset for entry in stored(paged)]
-        assert len(gone) > 20
-        paged.content_store.broken = {paged.ledger.living[offset] for offset in gone[1:21]}
-        sizes: list[int] = []
-        while entries := paged.queue.acquire(8):
-            sizes.append(len(entries))
-        assert sizes == [8] * 5
-
-    @pytest.mark.parametrize("limit", [1, 4, 9])
-    @pytest.mark.parametrize("count", [1, 3])
-    @pytest.mark.parametrize("is_shared", [False, True])
-    def test_credit_follows_what_came(self, limit: int, count: int, *, is_shared: bool) -> None:
-        """Also where the last ones of a queue are lost, and a round comes out short."""
-        paged = durable(SortedOrder("k"))
-        publish(paged, 60, headers=Table({"k": "a"}))
-        paged.settle_down()
-        assert paged.ledger is not None
-        entries = [entry.offset for entry in stored(paged)]
-        gone = {*entries[3:9], *entries[-5:]}
-        paged.content_store.broken = {paged.ledger.living[offset] for offset in gone}
-        window = CreditWindow(limit if is_shared else 0)
-        consumers = [
-            RecordingConsumer(
-                paged.queue,
-                f"c{index}",
-                prefetch_count=0 if is_shared else limit,
-                windows=(window,) if is_shared else (),
-            )
-            for index in range(count)
-        ]
-        for consumer in consumers:
-            paged.queue.add_consumer(consumer)
-        received = 0
-        for _ in range(100):
-            paged.turn.run()
-            for consumer in consumers:
-                assert len(consumer.unacked) <= limit
-                assert is_shared or consumer.credit == limit - len(consumer.unacked)
-            outstanding = sum(len(consumer.unacked) for consumer in consumers)
-            assert window.used_count == (outstanding if is_shared else 0)
-            received += outstanding
-            for consumer in consumers:
-                consumer.ack()
-        assert received == 60 - len(gone)
-        paged.turn.run()
-        publish(paged, 2 * count, headers=Table({"k": "b"}))
-        paged.turn.run()
-        assert any(consumer.unacked for consumer in consumers), "all are still in their rings"
-
-    def test_books_are_right_while_others_wait(self) -> None:
-        paged = deep(50)
-        assert paged.ledger is not None
-        paged.content_store.broken = {paged.ledger.living[WINDOW]}
-        paged.queue.acquire(WINDOW + 1)
-        assert paged.queue.ready_count == 50 - WINDOW - 2
-        assert paged.queue.ready_bytes == 4 * (50 - WINDOW - 2)
-
-    def test_a_level_of_priority_may_be_lost_whole(self) -> None:
-        paged = durable(rabbitmq_levels(2))
-        for number in range(30):
-            publish(paged, 1, priority=number % 3)
-        paged.settle_down()
-        assert paged.ledger is not None
-        paged.content_store.broken = {paged.ledger.living[offset] for offset in range(1, 30, 3)}
-        taken: list[bytes] = []
-        while entries := paged.queue.acquire(4):
-            taken += read(entries)
-        left_whole = [body for body in taken if int(body) % 3 == 1]
-        assert [body for body in taken if int(body) % 3 == 2] == bodies(0, 30)[2::3]
-        assert [body for body in taken if int(body) % 3 == 0] == bodies(0, 30)[0::3]
-        assert len(left_whole) < 10
-        assert paged.queue.ready_count == 0
-        assert paged.queue.least_ready() is None
-
-    def test_entries_that_stay_are_lost_the_same_way(self) -> None:
-        paged = durable(SortedOrder("k"))
-        publish(paged, 30, headers=Table({"k": "a"}))
-        paged.settle_down()
-        assert paged.ledger is not None
-        gone = [entry.offset for entry in stored(paged)][:2]
-        paged.content_store.broken = {paged.ledger.living[offset] for offset in gone}
-        assert len(paged.queue.acquire(30)) == 28
-        assert (paged.queue.ready_count, paged.queue.ready_bytes) == (0, 0)
-        assert [fields["count"] for _, fields in paged.reports] == [2]
-
-    def test_readers_pass_over_it(self) -> None:
-        order = LogOrder()
-        paged = durable(order)
-        paged.queue.install(lane=ReadingDispatcher(paged.queue, order))
-        publish(paged, 30)
-        paged.settle_down()
-        assert paged.ledger is not None
-        paged.content_store.broken = {paged.ledger.living[3]}
-        reader = RecordingConsumer(paged.queue)
-        paged.queue.add_consumer(reader)
-        paged.turn.run()
-        assert reader.bodies == bodies(0, 3) + bodies(4, 30)
-        assert paged.queue.ready_count == 29
-
-    def test_a_parked_one_is_passed_over(self) -> None:
-        paged = durable()
-        picky = RecordingConsumer(paged.queue, selector=compile_selector("k = 1"))
-        paged.queue.add_consumer(picky)
-        publish(paged, 30, headers=Table({"k": 0}))
-        paged.settle_down()
-        assert len(paged.queue.lane.parked_entries()) == 30
-        assert paged.ledger is not None
-        paged.content_store.broken = {paged.ledger.living[offset] for offset in (0, 7)}
-        entry = paged.queue.get()
-        assert entry is not None
-        assert entry.message.body == b"0001"
-        other = RecordingConsumer(paged.queue, selector=compile_selector("k = 0"))
-        paged.queue.add_consumer(other)
-        paged.turn.run()
-        assert other.bodies == bodies(2, 7) + bodies(8, 30)
-        assert (paged.queue.ready_count, paged.queue.ready_bytes) == (0, 0)
 
 
 class TestSpooling:

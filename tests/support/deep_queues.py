@@ -1,0 +1,86 @@
+"""Queues that are deep with a few messages, for the tests of paging: small windows, small pages."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.orders import fifo
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.orders.order import EntryOrder
+from hareline.broker.queues.paging import pages, window
+from hareline.message import UNWRITTEN, StoredMessage
+from tests.support.content_stores import PagedQueue
+from tests.support.messages import make_message
+
+WINDOW: Final = 8
+PAGE: Final = 4
+
+
+def make_windows_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``WINDOW`` entries are a window, ``PAGE`` a page, and more than one window is deep."""
+    monkeypatch.setattr(window, "WINDOW_ENTRIES", WINDOW)
+    monkeypatch.setattr(window, "DEEP_FROM", 1)
+    for module in (pages, fifo, window):
+        monkeypatch.setattr(module, "PAGE_ENTRIES", PAGE)
+
+
+def durable(order: EntryOrder | None = None) -> PagedQueue:
+    return PagedQueue(FifoOrder() if order is None else order, is_durable=True)
+
+
+def transient(order: EntryOrder | None = None) -> PagedQueue:
+    return PagedQueue(FifoOrder() if order is None else order, is_durable=False)
+
+
+def bodies(first: int, end: int) -> list[bytes]:
+    return [b"%04d" % number for number in range(first, end)]
+
+
+def publish(
+    paged: PagedQueue,
+    count: int,
+    *,
+    position: int = UNWRITTEN,
+    ttl_ms: int = 0,
+    **properties: Any,
+) -> None:
+    """``count`` messages, and the end of each turn; bodies are the offsets."""
+    queue = paged.queue
+    for _ in range(count):
+        message = make_message(b"%04d" % queue.next_offset, **properties)
+        message.position = position
+        if ttl_ms:
+            message = message.expiring_at(paged.environment.clock.now_ms + ttl_ms)
+        if queue.needs_admission or ttl_ms:
+            assert queue.put(message)
+        else:
+            queue.enqueue(message)
+    paged.turn.run()
+
+
+def deep(count: int = 50, order: EntryOrder | None = None, **properties: Any) -> PagedQueue:
+    """A durable queue whose entries have left memory as far as they may."""
+    paged = durable(order)
+    publish(paged, count, **properties)
+    paged.settle_down()
+    return paged
+
+
+def paged_count(paged: PagedQueue) -> int:
+    """How many of its entries are numbers, or stand among them."""
+    order = paged.queue.order.paged
+    assert order is not None
+    return order.paged_count
+
+
+def read(entries: list[QueueEntry]) -> list[bytes]:
+    return [entry.message.body for entry in entries]
+
+
+def stored(paged: PagedQueue) -> list[QueueEntry]:
+    """Ready entries without content."""
+    entries = paged.queue.ready_entries()
+    return [entry for entry in entries if isinstance(entry.message, StoredMessage)]

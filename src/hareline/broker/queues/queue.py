@@ -53,6 +53,7 @@ from hareline.turn import Dispatching, Turn
 
 if TYPE_CHECKING:
     from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
+    from hareline.broker.queues.orders.last_values import LastValues
     from hareline.broker.queues.paging.window import Paging
     from hareline.broker.queues.policies.hold import Hold
     from hareline.broker.queues.policies.lease import Lease
@@ -123,7 +124,7 @@ class Queue(QueueBooks, Enqueueing):
         self.had_consumers = False
         self.keeps = KEEPS_NONE
         self.dead_letters: DeadLetters | None = None
-        self.last_values = order if isinstance(order, LastValueOrder) else None
+        self.last_values = order.values if isinstance(order, LastValueOrder) else None
         self.lease: Lease | None = None
         self.delivery_limit = NO_DELIVERY_LIMIT
         self.shows_delivery_count = False
@@ -138,7 +139,7 @@ class Queue(QueueBooks, Enqueueing):
         expiry: Expiry | None = None,
         hold: Hold | None = None,
         overflow: Overflow | None = None,
-        last_values: LastValueOrder | None = None,
+        last_values: LastValues | None = None,
         paging: Paging | None = None,
         ledger: QueueLedger | None = None,
         keeps: int | None = None,

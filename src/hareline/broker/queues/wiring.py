@@ -33,7 +33,7 @@ from hareline.message import UNWRITTEN
 if TYPE_CHECKING:
     from hareline.broker.queues.dispatch.browsing import Browsers
     from hareline.broker.queues.dispatch.plain import Dispatcher
-    from hareline.broker.queues.orders.last_value_order import LastValueOrder
+    from hareline.broker.queues.orders.last_values import LastValues
     from hareline.broker.queues.orders.order import EntryOrder
     from hareline.broker.queues.paging.window import Paging
     from hareline.broker.queues.policies.expiry import Expiry
@@ -73,7 +73,7 @@ def wire(
     expiry: Expiry | None,
     hold: Hold | None,
     overflow: Overflow | None,
-    last_values: LastValueOrder | None,
+    last_values: LastValues | None,
     paging: Paging | None,
     ledger: QueueLedger | None,
     keeps: int,
@@ -159,7 +159,7 @@ class _Replacing:
     __slots__ = ("_insert", "_last_values", "_queue")
 
     def __init__(
-        self, queue: QueuePort, last_values: LastValueOrder, insert: Callable[[Any], None]
+        self, queue: QueuePort, last_values: LastValues, insert: Callable[[Any], None]
     ) -> None:
         self._queue = queue
         self._last_values = last_values

@@ -27,6 +27,7 @@ from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.kinds import NO_DELIVERY_LIMIT
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.orders.last_value_order import LastValueOrder
+from hareline.broker.queues.orders.last_values import LastValues
 from hareline.broker.queues.orders.log_order import LogOrder
 from hareline.broker.queues.orders.order import EntryOrder
 from hareline.broker.queues.orders.priority import (
@@ -226,7 +227,7 @@ def _set_reading_lane(
     if not isinstance(order, LogOrder):
         return
     if arguments.last_value_key is not None:
-        queue.install(last_values=LastValueOrder(arguments.last_value_key))  # only the book of one
+        queue.install(last_values=LastValues(arguments.last_value_key))
     if arguments.queue_type == "stream":
         dispatcher.retention = Retention(
             queue,

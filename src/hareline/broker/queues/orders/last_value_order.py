@@ -1,107 +1,24 @@
-"""Only the newest value of each key: a last value queue (``x-last-value-key``).
+"""First in, first out, with only the newest value of each key (``x-last-value-key``).
 
-The order is that of arrival, and a new value goes to the end like any other message. It takes the
-place of the older one of its key in that the queue then drops that one, if nobody has it; one that
-somebody has stays until it is settled, and is dropped when it comes back. The queue calls
-``replaced_by`` before it adds an entry, ``is_stale`` for entries that come back, and ``forget``
-when one was settled.
-
-Invariant: ``_newest`` holds the entries that are the last value of their key, and no settled ones,
-so what is remembered is bounded by the keys that are in the queue, and ``_stale`` by the entries
-that consumers have. The key of an entry stands in its ``rank``, which FIFO has no other use for.
-Source: Broker-J's conflation queues; a message without the header, or with a void there, is never
-replaced and replaces nothing.                                                               [hot]
+The order is that of arrival, and a new value goes to the end like any other message. Which older
+one it replaces is in ``values``; the queue finds that book here when it is made, and drops what is
+replaced as it drops any entry.                                                              [hot]
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from decimal import Decimal
-from functools import partial
-
-from hareline.broker.queues.entry import ACQUIRED, QueueEntry, RankedEntry
 from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.property_cache import PropertyCache
-from hareline.message import Message
+from hareline.broker.queues.orders.last_values import LastValues
 
 
 class LastValueOrder(FifoOrder):
-    """``key_header`` is the header that names what a message is the value of.
+    """A FIFO and the book of its last values; entries have to be RankedEntry.
 
-    Keys are the same when their wire type and their value are: the integer 1, the text "1", 1.0 and
-    true are four keys, and so are integers of different widths (only ``l`` and ``L``, two letters
-    for one width, are not told apart).
+    Those that ``values`` knows stay objects in its pages.
     """
 
-    __slots__ = ("_key_of", "_newest", "_stale", "key_header")
+    __slots__ = ("values",)
 
     def __init__(self, key_header: str) -> None:
         super().__init__()
-        self.key_header = key_header
-        # a partial of a function, as a method of this object would make a reference cycle of it
-        self._key_of = PropertyCache(partial(_read_key, key_header))
-        self._newest: dict[object, QueueEntry] = {}
-        self._stale: set[QueueEntry] = set()
-
-    def replaced_by(self, entry: QueueEntry) -> QueueEntry | None:
-        """The entry is the newest of its key from now on; returns the one that has to go for it.
-
-        None where there is none, and where somebody has the older one: it is stale then.
-        """
-        key = self._key_of(entry.message)
-        if key is None:
-            return None
-        assert isinstance(entry, RankedEntry), entry
-        entry.rank = key
-        newest = self._newest
-        previous = newest.get(key)
-        newest[key] = entry
-        if previous is None or previous is entry:
-            return None
-        if previous.state == ACQUIRED:
-            self._stale.add(previous)
-            return None
-        return previous
-
-    def is_stale(self, entry: QueueEntry) -> bool:
-        """A newer value of the entry's key came while it was acquired, be it gone since or not."""
-        return entry in self._stale
-
-    def forget(self, entry: QueueEntry) -> None:
-        """The entry was settled; if it was the newest, its key is as if it had never been there."""
-        key = entry.rank
-        if self._newest.get(key) is entry:
-            del self._newest[key]
-        elif self._stale:
-            self._stale.discard(entry)
-
-    def forget_all(self) -> None:
-        """The queue is deleted: what consumers have is held on to no longer."""
-        self._newest.clear()
-        self._stale.clear()
-
-    @property
-    def key_count(self) -> int:
-        """How many keys have a value."""
-        return len(self._newest)
-
-
-def _read_key(header: str, message: Message) -> object:
-    return last_value_key(message.header(header))
-
-
-def last_value_key(value: object) -> object:
-    """A header's value as a dictionary key, equal for equal type and value; None for None."""
-    if value is None or type(value) is str:
-        return value
-    if isinstance(value, Mapping):
-        items = frozenset((name, last_value_key(item)) for name, item in value.items())
-        return (Mapping, items)
-    if isinstance(value, list | tuple):
-        return (list, tuple(last_value_key(item) for item in value))
-    if value != value:  # noqa: PLR0124 -- NaN, which as a key would be found by nobody
-        return (type(value), "nan")
-    if isinstance(value, Decimal):
-        return (Decimal, value.as_tuple())  # 1.0 and 1.00 have different scales on the wire
-    is_long = getattr(value, "kind", "l") == "L"
-    return (int if is_long else type(value), value)
+        self.values = LastValues(key_header)

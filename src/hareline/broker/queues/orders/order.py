@@ -12,12 +12,11 @@ there is for orderings.
 What an ordering may rely on, and must keep:
 
 - An entry is added once. Its ``offset`` grows with each new entry and never changes.
-- Entries are ``RankedEntry``, and ``entry.rank`` belongs to the ordering. It may remember there what it read out of the message, since the message may lose its
-  content while the entry waits; ``property_cache.PropertyCache`` remembers what was read by the
-  octets of the properties.
+- Entries are ``RankedEntry``, and ``entry.rank`` belongs to the ordering. What it reads out of the
+  message has to be remembered there, since a message may lose its content while the entry waits;
+  ``property_cache.PropertyCache`` remembers the same by the octets of the properties.
 - ``take`` removes entries, and ``restore`` brings some of them back, in any order, together with
-  entries that were held and have never been added: their ``rank`` is still what the entry was made
-  with.
+  entries that were held and have never been added: their ``rank`` is still the offset.
 - ``discard`` is told of an entry that was settled where it stands. The entry may stay in place if
   everything else passes over it, but not for ever: its message is kept in memory with it.
 - No method may cost more than O(log n) for each entry that it adds, takes, restores or discards,

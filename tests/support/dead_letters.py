@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
+from hareline.broker.queues.dead_letters.targets import find_targets
 from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.policies.overflow import Overflow
@@ -23,7 +24,7 @@ from tests.support.turns import ManualTurn
 
 
 class SmallBroker:
-    """``bind`` and ``queue`` build it; ``die`` publishes, takes and buries one message."""
+    """``bind`` and ``queue`` build it; ``die`` publishes, takes and drops one message."""
 
     def __init__(self) -> None:
         self.turn = ManualTurn()
@@ -60,13 +61,13 @@ class SmallBroker:
     def queue(
         self, name: str, *, max_length: int | None = None, policy: Any = "drop-head", **options: Any
     ) -> Queue:
-        """A queue of this name; ``options``: of its ``DeadLetters``, if there are any.
+        """A queue of this name; ``options``: of ``dead_letters``, if there are any.
 
         ``max_length`` and ``policy``: of its ``Overflow``.
         """
         queue = Queue(name, FifoOrder(), self.turn, environment=self.environment)
         if options:
-            queue.dead_letters = DeadLetters(queue, self.environment, **options)
+            queue.dead_letters = self.dead_letters(name, **options)
         if max_length is not None:
             queue.overflow = Overflow(
                 queue,
@@ -78,6 +79,17 @@ class SmallBroker:
             queue.install()
         self.queues[name] = queue
         return queue
+
+    def dead_letters(
+        self, name: str, *, takes_transient: bool = True, **targets: Any
+    ) -> DeadLetters:
+        """Those of a queue of this name; ``targets``: options of ``find_targets``."""
+        return DeadLetters(
+            name,
+            self.environment,
+            find_targets(name, self.environment.vhost_name, **targets),
+            takes_transient=takes_transient,
+        )
 
     def bind(self, exchange: str, key: str, *queues: Queue) -> None:
         """``key`` "#" is every key."""

@@ -26,7 +26,7 @@ from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.registry import create_exchange
 from hareline.broker.ownership import ClientOwner, may_use
-from hareline.broker.queues.dead_letters.dead_letters import alternate_of
+from hareline.broker.queues.dead_letters.targets import alternate_of
 from hareline.broker.queues.declare.arguments import (
     QueueArguments,
     check_equivalent,

@@ -19,7 +19,7 @@ from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.auth.permissions import Resource
 from hareline.broker.ownership import ClientOwner, client_owner
-from hareline.broker.queues.dead_letters.dead_letters import alternate_of
+from hareline.broker.queues.dead_letters.targets import alternate_of
 from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.errors import AccessRefused, NotFound
 from hareline.wire.methods import commands

@@ -1,8 +1,8 @@
 """What a message's headers say about its deaths: x-death and the headers around it.
 
-Called by ``dead_letter``: ``remains_of`` for each dead message, ``record_death`` once for all that
-died alike. The headers are those of RabbitMQ since 3.13 (``mc:record_death``,
-``mc_amqpl:deaths_to_headers``):
+``dead_letters`` calls ``dead_message_of`` for each dead message, ``template`` calls
+``record_death`` once for all that died alike. The headers are those of RabbitMQ since 3.13
+(``mc:record_death``, ``mc_amqpl:deaths_to_headers``):
 
 ====================  =============================================================================
 ``x-death``           array of tables, the latest death first; one for each queue and reason. A
@@ -105,8 +105,8 @@ class DeadMessage(NamedTuple):
     copies: tuple[str, ...]
 
 
-def remains_of(message: Message, *, keeps_copies: bool, is_for_default: bool) -> DeadMessage:
-    """Take the properties apart; ``fields`` is what the dead letter has of the headers.
+def dead_message_of(message: Message, *, keeps_copies: bool, is_for_default: bool) -> DeadMessage:
+    """A dead message's properties in parts; ``fields``: the headers that its dead letter keeps.
 
     ``keeps_copies`` False: without the CC header. ``is_for_default``: the headers of the default
     dead-letter exchange will be written too. Raises MalformedFrame if they cannot be read.
@@ -118,7 +118,7 @@ def remains_of(message: Message, *, keeps_copies: bool, is_for_default: bool) ->
         start = len(fields) - message.history_size
         history = fields[start:]
         fields = fields[:start]
-        if not history.startswith(_HISTORY_START):  # somebody wrote a header behind it
+        if not history.startswith(_HISTORY_START):  # a client wrote a header behind it
             fields, history = _found_history(parts.fields, is_from_default=message.is_from_default)
     copies: tuple[str, ...] = ()
     if (
@@ -146,7 +146,7 @@ def _found_history(octets: bytes, *, is_from_default: bool) -> tuple[bytes, byte
 
 
 def _carbon_copies(headers: Table) -> tuple[str, ...]:
-    """The routing keys of the CC header; what is no text there routes nowhere."""
+    """Routing keys of the CC header; those that are no text route nowhere."""
     copies = headers.get(COPIES)
     if not isinstance(copies, list):
         return ()
@@ -238,8 +238,11 @@ def _has_digest(digests: bytes, queue: str) -> bool:
 
 
 def _cut(history: bytes) -> tuple[list[bytes], bytes, bytes, bytes]:
-    """The tables of x-death, the fields x-first-death-*, the octets of x-death-forgotten, and what
-    follows."""
+    """A history in four parts, for one more death to be recorded.
+
+    The tables of x-death, the fields x-first-death-*, the octets of x-death-forgotten, and what
+    follows.
+    """
     position = len(_HISTORY_START) + 4
     end = position + int.from_bytes(history[position - 4 : position], "big")
     deaths: list[bytes] = []
@@ -258,7 +261,7 @@ def _cut(history: bytes) -> tuple[list[bytes], bytes, bytes, bytes]:
 
 
 def _behind_details(history: bytes, position: int) -> int:
-    """Where the fields end that say reason, queue and exchange of one death."""
+    """Where the fields end that hold reason, queue and exchange of one death."""
     for _ in _DETAILS:
         position += 2 + history[position]  # the name and the type, S
         position += 4 + int.from_bytes(history[position : position + 4], "big")
@@ -273,7 +276,7 @@ def _counted_up(death: bytes) -> bytes:
 def _barred_queues(deaths: list[bytes]) -> list[str]:
     """The queues of the deaths since a client last rejected the message.
 
-    Coming back to one of these would be a cycle that nobody but the broker keeps going
+    Coming back to one of these would be a cycle that only the broker keeps going
     (RabbitMQ: ``mc:is_death_cycle``).
     """
     names: list[str] = []

@@ -14,7 +14,8 @@ from typing import Final
 from hareline.broker.delayed_queues import DelayedSender, Route, delay_queue_name
 from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.exchanges.filtered import SELECTOR_ARGUMENT
-from hareline.broker.queues.dead_letters.dead_letters import dead_letters_of
+from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
+from hareline.broker.queues.dead_letters.targets import alternate_of, find_targets
 from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.queues.declare.table import BY_FIELD, DEFAULT_QUEUE_TYPE
 from hareline.broker.queues.dispatch.groups import Groups
@@ -95,14 +96,7 @@ def make_queue(
     _set_times(queue, arguments, environment)
     _set_limits(queue, arguments, environment)
     _set_delivery_limit(queue, arguments)
-    queue.dead_letters = dead_letters_of(
-        queue,
-        environment,
-        arguments,
-        reasons=arguments.dead_letter_reasons,
-        takes_transient=arguments.dead_letter_transient is not False,
-        default_exchange=defaults.dead_letter_exchange,
-    )
+    queue.dead_letters = _dead_letters_of(arguments, name, environment, defaults)
     if arguments.expires_ms is not None:
         queue.lease = Lease(
             queue,
@@ -284,6 +278,26 @@ def _set_limits(queue: Queue, arguments: QueueArguments, environment: QueueEnvir
 def _has_qpid_limits(raw: Mapping[str, object]) -> bool:
     """Limits by Qpid's names alone count what Broker-J counts."""
     return not any(BY_FIELD[field].name in raw for field in ("max_length", "max_length_bytes"))
+
+
+def _dead_letters_of(
+    arguments: QueueArguments, name: str, environment: QueueEnvironment, defaults: QueueDefaults
+) -> DeadLetters | None:
+    """What the queue of this name publishes of its dead messages; None: nothing."""
+    targets = find_targets(
+        name,
+        environment.vhost_name,
+        exchange=arguments.dead_letter_exchange,
+        routing_key=arguments.dead_letter_routing_key,
+        alternate=alternate_of(arguments, name),
+        default_exchange=defaults.dead_letter_exchange,
+        reasons=arguments.dead_letter_reasons,
+        expiry_policy=arguments.expiry_policy,
+    )
+    if not targets:
+        return None
+    takes_transient = arguments.dead_letter_transient is not False
+    return DeadLetters(name, environment, targets, takes_transient=takes_transient)
 
 
 def _set_delivery_limit(queue: Queue, arguments: QueueArguments) -> None:

@@ -1,23 +1,11 @@
-"""Where dead messages go, and which of them: real queues that dead-letter into one another."""
+"""How dead messages are published: real queues that dead-letter into one another."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from hareline.broker.queues.dead_letters.dead_letters import (
-    FORM_MAX_BYTES,
-    FORMS_MAX_BYTES,
-    DeadLetters,
-    alternate_of,
-    dead_letters_of,
-)
-from hareline.broker.queues.declare.arguments import parse_queue_arguments
 from hareline.broker.queues.queue import Queue
-from hareline.errors import PreconditionFailed
 from hareline.message import Address, BlindAddress, Message, Table, dead_letter
-from hareline.wire.table import UnsignedByte
 from tests.support.dead_letters import (
     SmallBroker,
     deaths,
@@ -41,14 +29,6 @@ def dlq(broker: SmallBroker) -> Queue:
     queue = broker.queue("dlq")
     broker.bind("dlx", "#", queue)
     return queue
-
-
-ALL_REASONS = ("rejected", "expired", "maxlen", "delivery_limit", "replaced", "deleted")
-
-
-def wanted(letters: DeadLetters | None) -> set[str]:
-    assert letters is not None
-    return {reason for reason in ALL_REASONS if letters.wants(reason)}  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------- publishing
@@ -220,23 +200,6 @@ def test_more_kinds_of_messages_than_are_remembered_are_all_right(
         assert deaths(letter)[0]["routing-keys"] == [f"k{number}"]
 
 
-def test_what_is_remembered_of_messages_that_died_alike_is_bounded_in_octets(
-    broker: SmallBroker, dlq: Queue
-) -> None:
-    """A queue that many messages died in keeps little of them, and nothing of long histories."""
-    queue = broker.queue("q", exchange="dlx")
-    letters = queue.dead_letters
-    assert letters is not None
-    for length in (1, 250, FORM_MAX_BYTES):
-        for number in range(1000):
-            publish(queue, headers=Table(CC=["k" * length, f"{number}"]))
-            reject(queue)
-            kept = sum(len(form.history) for form in letters._forms.values())
-            assert kept <= letters._forms_bytes <= FORMS_MAX_BYTES
-            assert all(len(form.history) <= FORM_MAX_BYTES for form in letters._forms.values())
-        assert letters._forms
-
-
 def test_so_many_headers_that_with_these_they_are_unreadable_cost_the_message_and_nothing_else(
     broker: SmallBroker, dlq: Queue
 ) -> None:
@@ -299,44 +262,8 @@ def test_the_history_survives_a_delivery_count(broker: SmallBroker, dlq: Queue) 
     assert summary(take(dlq)) == [("middle", "rejected", 1), ("q", "rejected", 1)]
 
 
-@pytest.mark.parametrize(
-    ("options", "reasons"),
-    [
-        ({"exchange": "x"}, {"rejected", "expired", "maxlen", "delivery_limit"}),
-        ({"default_exchange": "x"}, {"rejected", "expired", "maxlen", "delivery_limit"}),
-        ({"alternate": "x"}, {"rejected", "delivery_limit", "deleted"}),
-        ({"exchange": "x", "reasons": ["replaced", "maxlen"]}, {"replaced", "maxlen"}),
-        ({"exchange": "x", "reasons": ["deleted", "maxlen"]}, {"maxlen"}),
-        ({"default_exchange": "x", "reasons": ["replaced"]}, {"replaced"}),
-        ({"alternate": "x", "reasons": ["replaced"]}, {"replaced", "deleted"}),
-        ({"exchange": "x", "expiry_policy": "delete"}, {"rejected", "maxlen", "delivery_limit"}),
-        (
-            {"alternate": "x", "expiry_policy": "route-to-alternate"},
-            {"rejected", "delivery_limit", "deleted", "expired"},
-        ),
-        (
-            {"exchange": "x", "expiry_policy": "route-to-alternate"},
-            {"rejected", "expired", "maxlen", "delivery_limit"},
-        ),
-        (
-            {"exchange": "x", "alternate": "y"},
-            {"rejected", "expired", "maxlen", "delivery_limit", "deleted"},
-        ),
-        ({"alternate": "x", "default_exchange": "y"}, {"rejected", "delivery_limit", "deleted"}),
-        ({}, set()),
-        ({"expiry_policy": "route-to-alternate"}, set()),
-    ],
-)
-def test_which_deaths_are_published(
-    broker: SmallBroker, options: dict[str, Any], reasons: set[str]
-) -> None:
-    letters = DeadLetters(broker.queue("q"), broker.environment, **options)
-    assert wanted(letters) == reasons
-    assert letters.is_needed == bool(reasons)
-
-
 @pytest.mark.parametrize("reason", ["replaced", "maxlen"])
-def test_what_nobody_wants_is_gone(broker: SmallBroker, dlq: Queue, reason: str) -> None:
+def test_what_has_no_target_is_gone(broker: SmallBroker, dlq: Queue, reason: str) -> None:
     queue = broker.queue("q", exchange="dlx", reasons=["expired"])
     publish(queue)
     drop(queue, reason)
@@ -346,7 +273,9 @@ def test_what_nobody_wants_is_gone(broker: SmallBroker, dlq: Queue, reason: str)
     assert broker.routed == []
 
 
-def test_only_persistent_messages_if_that_is_wished(broker: SmallBroker, dlq: Queue) -> None:
+def test_only_persistent_messages_if_transient_ones_are_not_taken(
+    broker: SmallBroker, dlq: Queue
+) -> None:
     queue = broker.queue("q", exchange="dlx", takes_transient=False)
     for mode in (None, 1, 2, 3):
         publish(queue, str(mode).encode(), delivery_mode=mode)
@@ -476,7 +405,7 @@ def test_a_dead_letter_of_the_default_exchange_goes_there_no_second_time_e8(
 def test_nor_by_a_detour_e8(broker: SmallBroker, dead: Queue) -> None:
     broker.queue("detour", default_exchange="amq.dead")
     queue = broker.queue("q", default_exchange="amq.dead")
-    dead.dead_letters = DeadLetters(dead, broker.environment, exchange="", routing_key="detour")
+    dead.dead_letters = broker.dead_letters("dead", exchange="", routing_key="detour")
     publish(queue)
     reject(queue)
     reject(dead)
@@ -614,98 +543,13 @@ def test_a_dead_letter_that_a_client_publishes_again_is_a_new_message(
     assert summary(take(dlq)) == [("q", "rejected", 1)]
 
 
-# ----------------------------------------------------------------------------- bounds
-
-
-@pytest.mark.parametrize(
-    ("option", "words"),
-    [
-        ("exchange", "dead-letter exchange of queue 'q' in vhost '/' is longer than 255 octets"),
-        ("routing_key", "dead-letter routing key of queue 'q'"),
-        ("alternate", "alternate binding of queue 'q'"),
-        ("default_exchange", "default dead-letter exchange of queue 'q'"),
-    ],
-)
-def test_a_name_that_fits_no_short_string_is_refused(
-    broker: SmallBroker, option: str, words: str
-) -> None:
-    queue = broker.queue("q")
-    options: dict[str, Any] = {"exchange": "x", option: "é" * 128}
-    with pytest.raises(PreconditionFailed, match=words):
-        DeadLetters(queue, broker.environment, **options)
-    options[option] = "n" * 255
-    DeadLetters(queue, broker.environment, **options)
-
-
-# -------------------------------------------------------------------------- arguments
-
-
-def from_arguments(broker: SmallBroker, arguments: Table, **options: Any) -> DeadLetters | None:
-    parsed = parse_queue_arguments(arguments, queue="q", vhost="/")
-    return dead_letters_of(broker.queue("q"), broker.environment, parsed, **options)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reasons"),
-    [
-        ({"x-dead-letter-exchange": "dlx"}, {"rejected", "expired", "maxlen", "delivery_limit"}),
-        ({"alternateExchange": "dlx"}, {"rejected", "delivery_limit", "deleted"}),
-        ({"x-dlq-auto": True}, {"rejected", "delivery_limit", "deleted"}),
-        (
-            {"alternateBinding": '{"destination": "d"}', "expiryPolicy": "ROUTE_TO_ALTERNATE"},
-            {"rejected", "delivery_limit", "deleted", "expired"},
-        ),
-        (
-            {"x-dead-letter-exchange": "dlx", "expiryPolicy": "DELETE"},
-            {"rejected", "maxlen", "delivery_limit"},
-        ),
-    ],
-)
-def test_arguments_say_which_deaths_are_published(
-    broker: SmallBroker, arguments: dict[str, object], reasons: set[str]
-) -> None:
-    assert wanted(from_arguments(broker, Table(arguments))) == reasons
-
-
-def test_arguments_without_dead_letters_make_none(broker: SmallBroker) -> None:
-    assert from_arguments(broker, Table({"x-max-length": UnsignedByte(5)})) is None
-    assert from_arguments(broker, Table(), default_exchange="amq.dead") is not None
-
-
-def test_an_empty_exchange_name_is_the_default_exchange(broker: SmallBroker) -> None:
-    letters = from_arguments(
-        broker, Table({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "t"})
-    )
-    assert letters is not None
-    target = broker.queue("t")
-    letters.publish_message(make_message(), "rejected")
-    assert target.ready_count == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "alternate"),
-    [
-        ({}, None),
-        ({"x-dlq-auto": False}, None),
-        ({"x-dlq-auto": True}, "q_DLQ"),
-        ({"x-qpid-dlq-enabled": "true"}, "q_DLQ"),
-        ({"x-dlq-auto": True, "alternateExchange": "other"}, "other"),
-    ],
-)
-def test_the_alternate_binding_of_arguments(
-    arguments: dict[str, object], alternate: str | None
-) -> None:
-    parsed = parse_queue_arguments(Table(arguments), queue="q", vhost="/")
-    assert alternate_of(parsed, "q") == alternate
-
-
 def test_a_repr_tells_the_queue_and_the_reasons(broker: SmallBroker) -> None:
-    letters = DeadLetters(broker.queue("q"), broker.environment, alternate="x")
+    letters = broker.dead_letters("q", alternate="x")
     assert repr(letters) == "<DeadLetters of 'q': deleted, delivery_limit, rejected>"
 
 
 def test_nothing_here_has_a_dict(broker: SmallBroker) -> None:
-    letters = DeadLetters(broker.queue("q"), broker.environment, alternate="x")
+    letters = broker.dead_letters("q", alternate="x")
     message: Message = make_message(b"x")
     letter = dead_letter(message, message.property_octets, Address.of("", "q"), 0, 0)
     for thing in (letters, letter, letter.address, BlindAddress(letter.address, ("k",))):

@@ -13,8 +13,8 @@ from hareline.broker.queues.dead_letters.history import (
     DEATHS_MAX,
     DEATHS_MAX_BYTES,
     History,
+    dead_message_of,
     record_death,
-    remains_of,
 )
 from hareline.errors import MalformedFrame
 from hareline.message import (
@@ -34,18 +34,18 @@ NOW_MS = 1_700_000_123_999
 
 def died(message: Message, queue: str, reason: Any, now_ms: int = NOW_MS) -> Message:
     """The dead letter of this message, published to the exchange ``dlx`` with its own key."""
-    remains = remains_of(message, keeps_copies=True, is_for_default=False)
+    dead = dead_message_of(message, keeps_copies=True, is_for_default=False)
     history = record_death(
-        remains.history,
+        dead.history,
         queue=queue,
         reason=reason,
         now_ms=now_ms,
         exchange=message.address.exchange,
-        routing_keys=[message.address.routing_key, *remains.copies],
-        expiration=remains.parts.expiration,
+        routing_keys=[message.address.routing_key, *dead.copies],
+        expiration=dead.parts.expiration,
     )
     assert history is not None
-    octets = remains.parts.with_fields(remains.fields + history.octets)
+    octets = dead.parts.with_fields(dead.fields + history.octets)
     address = Address.of("dlx", message.address.routing_key)
     return dead_letter(message, octets, address, now_ms, len(history.octets))
 
@@ -143,10 +143,10 @@ def test_a_copies_header_that_is_no_array_routes_nowhere() -> None:
 
 def test_copies_may_be_left_out() -> None:
     message = make_message(headers=Table(a=1, CC=["copy"], b=Timestamp(2)))
-    remains = remains_of(message, keeps_copies=False, is_for_default=False)
-    assert remains.copies == ("copy",)
-    assert decode_fields(remains.fields) == {"a": 1, "b": 2}
-    assert decode_fields(remains.fields).kinds == {"a": "l", "b": "T"}
+    dead = dead_message_of(message, keeps_copies=False, is_for_default=False)
+    assert dead.copies == ("copy",)
+    assert decode_fields(dead.fields) == {"a": 1, "b": 2}
+    assert decode_fields(dead.fields).kinds == {"a": "l", "b": "T"}
 
 
 def test_the_message_that_died_stays_as_it_was() -> None:
@@ -232,10 +232,10 @@ def test_death_headers_that_a_client_wrote_are_replaced_at_the_first_real_death(
 
 def test_names_of_the_default_exchange_are_only_taken_away_for_it() -> None:
     message = make_message(headers=Table({"x-dead-reason": "mine", "x-dead-line": 1}))
-    remains = remains_of(message, keeps_copies=True, is_for_default=False)
-    assert decode_fields(remains.fields) == message.headers
-    remains = remains_of(message, keeps_copies=True, is_for_default=True)
-    assert decode_fields(remains.fields) == {"x-dead-line": 1}
+    dead = dead_message_of(message, keeps_copies=True, is_for_default=False)
+    assert decode_fields(dead.fields) == message.headers
+    dead = dead_message_of(message, keeps_copies=True, is_for_default=True)
+    assert decode_fields(dead.fields) == {"x-dead-line": 1}
 
 
 def test_a_death_that_a_client_only_mentions_is_no_header_of_ours() -> None:
@@ -258,11 +258,11 @@ def test_the_history_is_found_behind_a_header_that_was_written_later() -> None:
 def test_what_a_client_wrote_under_the_names_of_the_default_exchange_is_no_history() -> None:
     letter = died(make_message(headers=Table({"x-dead-reason": "mine"})), "q", "rejected")
     moved = letter.with_header("x-delivery-count", 2)
-    remains = remains_of(moved, keeps_copies=True, is_for_default=True)
-    assert decode_fields(remains.fields) == {"x-delivery-count": 2}
-    assert "x-dead-reason" not in decode_fields(remains.history)
-    remains = remains_of(moved, keeps_copies=True, is_for_default=False)
-    assert decode_fields(remains.fields)["x-dead-reason"] == "mine"
+    dead = dead_message_of(moved, keeps_copies=True, is_for_default=True)
+    assert decode_fields(dead.fields) == {"x-delivery-count": 2}
+    assert "x-dead-reason" not in decode_fields(dead.history)
+    dead = dead_message_of(moved, keeps_copies=True, is_for_default=False)
+    assert decode_fields(dead.fields)["x-dead-reason"] == "mine"
 
 
 # ----------------------------------------------------------------------------- its cycles

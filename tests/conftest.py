@@ -1,4 +1,4 @@
-"""What the whole suite shares: how long property tests search, and ``--row``.
+"""What the whole suite shares: how long property tests search, ``--row``, and a quick collector.
 
 `make fuzz` runs the property tests under the profile "fuzz". A test whose examples are long, or
 cheap, takes a share of what the profile says: tests/support/examples.py.

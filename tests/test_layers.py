@@ -51,7 +51,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *("storage.journal.damage", "storage.opening"),
     ),
     "reporting": ("logs", "events"),
-    "recovery": ("reporting", "events", "storage.recovery.read_journal"),
+    "recovery": ("reporting", "events", "storage.recovery.reports"),
     "server": EVERYTHING,
     "daemon": (
         *("server", "recovery", "reporting", "settings", "events", "errors"),

@@ -33,7 +33,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_module_is_thecommand() -> None:
+def test_the_module_is_the_command() -> None:
     assert command("version").stdout == f"hareline {__version__}\n"
 
 

@@ -29,8 +29,15 @@ def _logged_events() -> Iterator[tuple[str, str, set[str]]]:
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
-                case ast.Call(args=[ast.Attribute(value=ast.Name(id="events"), attr=name), *_]):
+                case ast.Call(
+                    func=func, args=[ast.Attribute(value=ast.Name(id="events"), attr=name), *_]
+                ):
                     keywords = {word.arg for word in node.keywords if word.arg is not None}
+                    is_ending = path.name == "ending.py" or ast.unparse(func).endswith(
+                        "ending.report"
+                    )
+                    if is_ending:  # ``amqp.ending`` says of which peer
+                        keywords.add("peer")
                     yield f"{path.relative_to(SOURCE)}:{node.lineno}", name, keywords
 
 

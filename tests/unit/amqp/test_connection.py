@@ -10,10 +10,6 @@ from hypothesis import strategies as st
 
 from hareline import events
 from hareline.amqp.connection import CLOSE_OK_TIMEOUT_S
-from hareline.amqp.ending import protocol_of
-from hareline.amqp.output import OUTPUT_TURN_MAX_BYTES
-from hareline.auth.permissions import Permissions
-from hareline.auth.users import User
 from hareline.errors import InternalError
 from hareline.wire.constants import PROTOCOL_HEADER, PROTOCOL_HEADER_0_9
 from hareline.wire.methods import Frame, commands, encode_method
@@ -33,6 +29,7 @@ from .peer import (
 )
 
 DECLARE, CONSUME = commands.Queue.Declare, commands.Basic.Consume
+
 
 # ------------------------------------------------------------------------------- protocol header
 
@@ -54,65 +51,12 @@ def test_a_header_may_come_octet_by_octet_and_with_what_follows(broker: SteppedB
     assert [one.name for one in peer.receive()] == ["connection.start", "connection.close-ok"]
 
 
-@pytest.mark.parametrize(
-    ("header", "protocol"),
-    [
-        (b"AMQP\x00\x01\x00\x00", "AMQP version 0-1-0-0"),
-        (b"AMQP\x03\x01\x00\x00", "AMQP version 3-1-0-0"),
-        (b"AMQP\x00\x00\x09\x02", "AMQP version 0-0-9-2"),
-        (b"\x16\x03\x01\x00\xa5\x01\x00\x00", "TLS"),
-        (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
-        (b"hello", "b'hello'"),
-        (b"\x00", "b'\\x00'"),
-    ],
-)
-def test_another_protocol_is_answered_with_ours_and_the_socket_closed(
-    broker: SteppedBroker, header: bytes, protocol: str
-) -> None:
-    peer = broker.accept()
-    peer.send_octets(header)
-    broker.run_turns()
-    assert peer.transport.written == b"AMQP\x00\x00\x09\x01"
-    assert peer.transport.state == "closed"
-    assert broker.reported(events.PEER_SPEAKS_OTHERWISE) == [
-        {"peer": "127.0.0.1:40000", "protocol": protocol}
-    ]
-
-
-@pytest.mark.row("M1")
-@pytest.mark.parametrize(
-    ("header", "protocol"),
-    [
-        (b"AMQP\x01\x01\x00\x0a", "AMQP version 1-1-0-10"),
-        (b"AMQP\x01\x01\x08\x00", "AMQP version 1-1-8-0"),
-        (b"AMQP\x01\x01\x09\x01", "AMQP version 1-1-9-1"),
-    ],
-)
-def test_a_header_of_0_10_or_0_8_is_answered_with_ours_and_the_socket_closed(
-    broker: SteppedBroker, header: bytes, protocol: str
-) -> None:
-    """That is how Qpid's client begins, so it is nothing to warn of."""
-    peer = broker.accept()
-    peer.send_octets(header)
-    broker.run_turns()
-    assert peer.transport.written == b"AMQP\x00\x00\x09\x01"
-    assert peer.transport.state == "closed"
-    fields = {"peer": "127.0.0.1:40000", "protocol": protocol}
-    assert broker.reported(events.PEER_REDIRECTED) == [fields]
-    assert broker.reported(events.PEER_SPEAKS_OTHERWISE) == []
-
-
 def test_nothing_is_read_after_a_wrong_header(broker: SteppedBroker) -> None:
     peer = broker.accept()
     peer.send_octets(b"AMQP\x01\x01\x00\x0a")
     peer.send_octets(PROTOCOL_HEADER)
     broker.run_turns()
     assert peer.transport.written == b"AMQP\x00\x00\x09\x01"
-
-
-@pytest.mark.parametrize("header", [b"POST / HT", b"HEAD / HT", b"PUT /x H"])
-def test_http_is_told_by_its_verb(header: bytes) -> None:
-    assert protocol_of(header) == "HTTP"
 
 
 # -------------------------------------------------------------------------- frames out of place
@@ -256,6 +200,8 @@ def test_garbage_never_gets_anything_but_a_close(pieces: list[bytes], split_at: 
 
 
 METHOD_CLASSES = list(commands.INDEX_MAPPING.values())
+
+
 FRAMES = st.one_of(
     st.builds(
         lambda method_class, number: encode_method(number, method_class),
@@ -318,48 +264,6 @@ def test_any_sequence_of_frames_is_answered_by_the_rules(
     peer.lose()
     if queue is not None:
         assert queue.unacked_count == 0
-
-
-# ------------------------------------------------------------------------------ channel numbers
-
-
-def test_a_method_on_an_unopened_channel_is_504(peer: Peer) -> None:
-    assert peer.refused(2, commands.Basic.Qos) == (504, "CHANNEL_ERROR - expected 'channel.open'")
-
-
-def test_a_second_open_of_a_channel_is_504(peer: Peer) -> None:
-    assert peer.refused(1, commands.Channel.Open) == (
-        504,
-        "CHANNEL_ERROR - second 'channel.open' seen",
-    )
-
-
-def test_more_channels_than_negotiated_are_530(broker: SteppedBroker) -> None:
-    peer = broker.connect(channel_max=2, channels=[1, 2])
-    peer.send(3, commands.Channel.Open)
-    assert peer.refusal() == Refusal(
-        "connection",
-        530,
-        "NOT_ALLOWED - number of channels opened (2) has reached the negotiated channel_max (2)",
-        0,
-        0,
-    )
-
-
-def test_a_closed_channel_makes_room_for_another(broker: SteppedBroker) -> None:
-    peer = broker.connect(channel_max=2, channels=[1, 2])
-    peer.call(1, commands.Channel.Close)
-    peer.open(1)
-
-
-def test_the_highest_channel_number_works(broker: SteppedBroker) -> None:
-    peer = broker.connect(channels=[2047])
-    assert peer.call(2047, DECLARE, queue="q").queue == "q"
-
-
-def test_a_late_close_ok_on_a_free_number_is_ignored(peer: Peer) -> None:
-    peer.send(5, commands.Channel.CloseOk)
-    peer.expect_nothing()
 
 
 # ----------------------------------------------------------------------------- the client closes
@@ -437,15 +341,6 @@ def test_outstanding_confirms_come_before_close_ok(peer: Peer) -> None:
     assert close_ok.name == "connection.close-ok"
 
 
-def test_a_lost_connection_is_reported_with_the_reason(broker: SteppedBroker, peer: Peer) -> None:
-    peer.lose("Connection reset by peer")
-    broker.connect().lose()
-    assert [report["reason"] for report in broker.reported(events.CONNECTION_LOST)] == [
-        "Connection reset by peer",
-        "the client closed the socket without connection.close",
-    ]
-
-
 # ----------------------------------------------------------------------------- the broker closes
 
 
@@ -513,17 +408,6 @@ def test_a_stream_out_of_step_is_dropped_in_the_end(broker: SteppedBroker, peer:
     assert peer.transport.state == "open"
     broker.advance(CLOSE_OK_TIMEOUT_S + 0.1)
     assert peer.transport.state == "dropped"
-
-
-def test_an_error_is_reported_once(broker: SteppedBroker, peer: Peer) -> None:
-    break_connection(peer)
-    assert broker.reported(events.CONNECTION_ERROR) == [
-        {
-            "peer": "127.0.0.1:40000",
-            "reply_code": 504,
-            "reply_text": "CHANNEL_ERROR - second 'channel.open' seen",
-        }
-    ]
 
 
 def test_a_forced_close_is_320_with_the_given_reason(peer: Peer) -> None:
@@ -607,162 +491,3 @@ def test_the_rest_of_a_half_received_frame_is_known(peer: Peer) -> None:
     assert peer.connection.missing_bytes == len(octets) - 10
     peer.send_octets(octets[10:])
     assert peer.connection.missing_bytes == 0
-
-
-# -------------------------------------------------------------------------------- update-secret
-
-
-def test_update_secret_is_accepted_from_a_user_that_exists(peer: Peer) -> None:
-    peer.call(0, commands.Connection.UpdateSecret, new_secret="whatever", reason="rotation")
-
-
-def test_update_secret_of_a_deleted_user_is_530(broker: SteppedBroker, peer: Peer) -> None:
-    broker.users.remove("guest")
-    assert peer.refused(0, commands.Connection.UpdateSecret, new_secret="x", reason="") == (
-        530,
-        "NOT_ALLOWED - New secret was refused by one of the backends",
-    )
-
-
-def test_update_secret_without_the_right_to_the_vhost_is_530(broker: SteppedBroker) -> None:
-    broker.add_user("alice", "alice")
-    peer = broker.connect("alice")
-    broker.add_user("alice", "alice", vhosts=[])
-    assert peer.refused(0, commands.Connection.UpdateSecret, new_secret="x", reason="") == (
-        530,
-        "NOT_ALLOWED - access to vhost '/' refused for user 'alice'",
-    )
-
-
-def test_update_secret_looks_the_permissions_up_anew(broker: SteppedBroker) -> None:
-    broker.add_user("alice", "alice")
-    peer = broker.connect("alice", channels=[1, 2])
-    peer.declare("q")
-    peer.fill("q", b"1")
-    broker.add_user("alice", "alice", permissions=Permissions("^$", "^$", ".*"))
-    peer.fill("q", b"2")  # as they were until the secret is updated
-    peer.call(0, commands.Connection.UpdateSecret, new_secret="alice", reason="")
-    assert peer.publish_refused(1, "q") == (
-        403,
-        "ACCESS_REFUSED - write access to exchange 'amq.default' in vhost '/' "
-        "refused for user 'alice'",
-    )
-    assert peer.refused(2, DECLARE, queue="p")[0] == 403
-    assert broker.queue("q").ready_count == 2
-
-
-# ---------------------------------------------------------------------------------------- output
-
-
-def test_all_that_is_said_in_a_turn_is_one_write(peer: Peer) -> None:
-    writes = peer.transport.writes
-    peer.send_octets(
-        encode_method(1, DECLARE, queue="q")
-        + publish_octets(1, "q", b"1")
-        + publish_octets(1, "nowhere", b"2", mandatory=True)
-        + encode_method(1, CONSUME, queue="q", consumer_tag="t")
-    )
-    names = [one.name for one in peer.receive()]
-    assert names == ["queue.declare-ok", "basic.return", "basic.consume-ok", "basic.deliver"]
-    assert peer.transport.writes == writes + 1
-
-
-def test_a_turn_writes_a_bounded_number_of_octets_to_one_connection(
-    broker: SteppedBroker, peer: Peer
-) -> None:
-    peer.declare("q")
-    body = b"x" * 100_000
-    count = 3 * OUTPUT_TURN_MAX_BYTES // len(body)
-    peer.fill("q", *[body] * count)
-    consumer = broker.connect()
-    consumer.send(1, CONSUME, queue="q", consumer_tag="t", no_ack=True)
-    sizes = []
-    while broker.scheduled:
-        before = len(consumer.transport.written)
-        broker.scheduled.pop(0)()
-        sizes.append(len(consumer.transport.written) - before)
-    assert max(sizes) < OUTPUT_TURN_MAX_BYTES + 2 * len(body)
-    assert len([size for size in sizes if size]) >= 3
-    assert [one.body for one in consumer.receive() if one.name == "basic.deliver"] == [body] * count
-
-
-def test_a_full_socket_suspends_its_consumers_and_the_queue_grows_instead(
-    broker: SteppedBroker, peer: Peer
-) -> None:
-    peer.declare("q")
-    slow = broker.connect()
-    slow.subscribe("q", "t", no_ack=True)
-    slow.connection.on_socket_full()
-    peer.fill("q", *[b"x" * 100] * 50)
-    slow.expect_nothing()
-    assert broker.queue("q").ready_count == 50
-    slow.connection.on_socket_drained()
-    assert len(slow.bodies()) == 50
-    assert broker.queue("q").ready_count == 0
-
-
-def test_another_consumer_gets_what_a_full_one_cannot_take(
-    broker: SteppedBroker, peer: Peer
-) -> None:
-    peer.declare("q")
-    slow, quick = broker.connect(), broker.connect()
-    slow.subscribe("q", "slow")
-    quick.subscribe("q", "quick")
-    slow.connection.on_socket_full()
-    peer.fill("q", *[b"%d" % number for number in range(10)])
-    assert len(quick.bodies()) == 10
-    slow.expect_nothing()
-    slow.connection.on_socket_drained()
-    peer.fill("q", b"a", b"b")
-    assert len(quick.bodies()) == 1
-    assert len(slow.bodies()) == 1
-
-
-def test_replies_go_out_even_when_the_socket_is_full(peer: Peer) -> None:
-    peer.connection.on_socket_full()
-    peer.declare("q")
-
-
-def test_a_consumer_cancelled_while_its_socket_is_full_gets_nothing(
-    broker: SteppedBroker, peer: Peer
-) -> None:
-    peer.declare("q")
-    slow = broker.connect()
-    slow.subscribe("q", "t")
-    slow.connection.on_socket_full()
-    peer.fill("q", b"1")
-    broker.run_turns()
-    slow.call(1, commands.Basic.Cancel, consumer_tag="t")
-    slow.connection.on_socket_drained()
-    slow.expect_nothing()
-    assert broker.queue("q").ready_count == 1
-
-
-# -------------------------------------------------------------------------- users read again
-
-
-def _replace_user(broker: SteppedBroker, *users: User) -> None:
-    broker.context.users.replace(users)
-    for connection in list(broker.context.connections):
-        connection.renew_access()
-
-
-def test_rights_that_are_taken_away_count_on_open_connections(
-    broker: SteppedBroker, peer: Peer
-) -> None:
-    peer.declare("q")
-    peer.fill("q", b"allowed")
-    password_hash = peer.user.password_hash
-    nothing_written = {"/": Permissions(".*", "^$", ".*")}
-    _replace_user(broker, User("guest", password_hash, permissions=nothing_written))
-    peer.fill("q", b"refused")
-    assert "write access to exchange 'amq.default'" in peer.refusal().text
-    assert broker.queue("q").ready_count == 1
-
-
-def test_a_user_who_may_not_enter_the_virtual_host_any_more_is_closed(
-    broker: SteppedBroker, peer: Peer
-) -> None:
-    _replace_user(broker, User("guest", peer.user.password_hash))
-    refusal = peer.refusal()
-    assert (refusal.code, refusal.scope) == (530, "connection")

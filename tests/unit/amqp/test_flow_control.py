@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.amqp.client import blocks_on_channel_flow
 from hareline.amqp.flow_control import ENFORCEMENT_S
 from hareline.wire.methods import commands, encode_method
 from hareline.wire.properties import Properties
@@ -371,23 +370,3 @@ def test_a_channel_that_ends_is_sent_no_flow(broker: SteppedBroker, reader: Peer
     peer.call(1, commands.Channel.Close)
     reader.call(1, QUEUE.Purge, queue="q")
     peer.expect_nothing()
-
-
-@pytest.mark.parametrize(
-    ("properties", "blocks"),
-    [
-        (JAVA, True),
-        (QPID, True),
-        ({"product": "qpid-cpp"}, True),
-        ({"product": "", "qpid.close_when_no_route": True}, True),
-        ({"product": "RabbitMQ", "platform": ".NET"}, False),
-        ({"product": "Pika Python Client Library"}, False),
-        ({"product": "amqplib", "platform": "Node.JS v20"}, False),
-        ({"product": 5}, False),
-        ({}, False),
-    ],
-)
-def test_clients_that_block_on_channel_flow_are_known_by_their_properties(
-    properties: dict[str, object], blocks: bool
-) -> None:
-    assert blocks_on_channel_flow(properties) is blocks

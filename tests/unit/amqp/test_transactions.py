@@ -46,26 +46,6 @@ def test_a_rollback_forgets_publishes_and_begins_anew(transacting: Peer) -> None
     assert transacting.drain("q") == [b"kept"]
 
 
-def test_a_commit_of_nothing_is_answered(transacting: Peer) -> None:
-    for _ in range(2):
-        transacting.call(1, TX.Commit)
-        transacting.call(1, TX.Rollback)
-
-
-def test_a_second_commit_repeats_nothing(transacting: Peer) -> None:
-    transacting.fill("q", b"1")
-    transacting.call(1, TX.Commit)
-    transacting.call(1, TX.Commit)
-    assert transacting.drain("q") == [b"1"]
-
-
-def test_select_twice_keeps_what_is_open(transacting: Peer) -> None:
-    transacting.fill("q", b"1")
-    transacting.call(1, TX.Select)
-    transacting.call(1, TX.Commit)
-    assert transacting.drain("q") == [b"1"]
-
-
 def test_everything_in_one_read_is_as_good_as_one_by_one(transacting: Peer) -> None:
     """Publishes of a transaction must not slip through the lane of the decoder."""
     publish = publish_octets(1, "q", b"x")
@@ -103,26 +83,6 @@ def test_a_queue_that_goes_before_the_commit_takes_its_messages_along(transactin
     transacting.call(1, TX.Commit)
     transacting.declare("q")
     assert transacting.drain("q") == []
-
-
-def test_returns_come_with_the_commit_and_before_its_answer(transacting: Peer) -> None:
-    transacting.publish(1, "nowhere", b"1", mandatory=True)
-    transacting.publish(1, "q", b"2", mandatory=True)
-    transacting.publish(1, "nowhere", b"3", mandatory=True)
-    transacting.expect_nothing()
-    transacting.send(1, TX.Commit)
-    *returned, ok = transacting.receive()
-    assert [(one.name, one.body) for one in returned] == [
-        ("basic.return", b"1"),
-        ("basic.return", b"3"),
-    ]
-    assert ok.name == "tx.commit-ok"
-
-
-def test_nothing_is_returned_after_a_rollback(transacting: Peer) -> None:
-    transacting.publish(1, "nowhere", b"1", mandatory=True)
-    transacting.call(1, TX.Rollback)
-    transacting.call(1, TX.Commit)
 
 
 @pytest.mark.parametrize(
@@ -283,31 +243,6 @@ def test_publishes_and_acks_of_a_commit_become_true_together(
 # ----------------------------------------------------------------------------------- the refusals
 
 
-@pytest.mark.parametrize("method_class", [TX.Commit, TX.Rollback])
-def test_a_channel_that_is_not_transactional_is_406(peer: Peer, method_class: type[Frame]) -> None:
-    assert peer.refused(1, method_class) == (
-        406,
-        "PRECONDITION_FAILED - channel is not transactional",
-    )
-
-
-def test_the_end_of_the_channel_is_a_rollback(broker: SteppedBroker, holding: Peer) -> None:
-    holding.ack(2, multiple=True)
-    holding.fill("q", b"never seen")
-    holding.call(1, commands.Channel.Close)
-    queue = broker.queue("q")
-    assert (queue.ready_count, queue.unacked_count) == (4, 0)
-    holding.open(1)
-    assert holding.drain("q") == numbered(4)
-
-
-def test_a_reopened_channel_is_not_transactional(transacting: Peer) -> None:
-    transacting.call(1, commands.Channel.Close)
-    transacting.open(1)
-    transacting.fill("q", b"1")
-    assert transacting.drain("q") == [b"1"]
-
-
 def test_transactions_of_two_channels_do_not_mix(broker: SteppedBroker) -> None:
     peer = broker.connect(channels=[1, 2])
     peer.declare("q")
@@ -371,31 +306,6 @@ def test_many_multiple_acks_of_a_transaction_take_the_right_deliveries(
 
 
 # -------------------------------------------------------------------------------------- full queues
-
-
-@pytest.mark.row("A25")
-def test_a_refused_publish_makes_the_commit_partial(
-    transacting: Peer, broker: SteppedBroker
-) -> None:
-    transacting.declare("full", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
-    transacting.fill("full", b"1", b"2")
-    transacting.fill("q", b"3")
-    transacting.expect_nothing()
-    assert transacting.refused(1, TX.Commit) == (
-        406,
-        "PRECONDITION_FAILED - partial tx completion",
-    )
-    assert (broker.queue("full").ready_count, broker.queue("q").ready_count) == (1, 1)
-
-
-def test_the_acknowledgements_of_a_partial_commit_are_carried_out(
-    holding: Peer, broker: SteppedBroker
-) -> None:
-    holding.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
-    holding.ack(4, multiple=True)
-    holding.fill("full", b"x")
-    assert holding.refused(1, TX.Commit)[0] == 406
-    assert (broker.queue("q").ready_count, broker.queue("q").unacked_count) == (0, 0)
 
 
 def test_a_mandatory_publish_that_is_refused_is_returned_before_the_commit_fails(

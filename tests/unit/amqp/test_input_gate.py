@@ -1,6 +1,9 @@
-"""What one client's publishes cost is shared out over turns, so that the others have theirs.
+"""Every reason not to read a connection, and the shares of a turn that each one has.
 
-A read is bounded by the entries that it adds to queues: one of a few octets may go to hundreds.
+What one client's publishes cost is shared out over turns, so that the others have theirs: a read is
+bounded by the entries that it adds to queues, since one of a few octets may go to hundreds. Of the
+reasons OUTPUT is tested in ``test_holding``, BACKLOG in ``test_backlog``, QUEUE in
+``test_flow_control`` and ALARM in ``test_alarms``.
 """
 
 from __future__ import annotations
@@ -8,6 +11,8 @@ from __future__ import annotations
 import pytest
 
 from hareline import events
+from hareline.amqp.input_gate import ALARM, BACKLOG, OUTPUT, SHARE
+from hareline.amqp.input_gate import QUEUE as QUEUE_FULL
 from hareline.broker.queues.queue import Queue
 from hareline.message import Message
 from hareline.turn import WORK_PER_SHARE, WORK_PER_TURN
@@ -202,3 +207,79 @@ def test_time_counts_as_work_where_entries_are_few(
         turns += 1
     assert turns >= 9, "each took more than a share"
     assert [one.name for one in peer.receive()] == ["queue.purge-ok"] * 10
+
+
+# ------------------------------------------------------------------------------------- reasons
+
+
+class Gate:
+    """A gate whose decoder, socket and turn can be looked at."""
+
+    def __init__(self) -> None:
+        self.broker = SteppedBroker()
+        self.peer = self.broker.connect()
+        self.connection = self.peer.connection
+        self.gate = self.connection.channels.by_number[1].parts.gate
+
+    def handles(self) -> bool:
+        """Whether a heartbeat that is wrong, which closes the connection, is handled now."""
+        self.peer.send_octets(b"\x08\x00\x01\x00\x00\x00\x00\xce")
+        return self.connection.state == "closing"
+
+
+REASONS = [OUTPUT, SHARE, ALARM, BACKLOG]
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_reason_stops_the_socket_and_the_decoder(reason: int) -> None:
+    one = Gate()
+    one.gate.hold(reason)
+    assert not one.peer.is_read_from()
+    assert not one.handles()
+
+
+def test_a_full_queue_stops_the_socket_alone() -> None:
+    one = Gate()
+    one.gate.hold(QUEUE_FULL)
+    assert not one.peer.is_read_from()
+    assert one.handles()
+
+
+@pytest.mark.parametrize("last", [*REASONS, QUEUE_FULL])
+def test_the_socket_is_read_again_when_the_last_reason_has_ended(last: int) -> None:
+    gate = Gate()
+    for reason in (*REASONS, QUEUE_FULL):
+        gate.gate.hold(reason)
+    for reason in {*REASONS, QUEUE_FULL} - {last}:
+        gate.gate.end(reason)
+        assert not gate.peer.is_read_from()
+    gate.gate.end(last)
+    assert gate.peer.is_read_from()
+
+
+def test_a_full_queue_does_not_keep_back_what_was_read() -> None:
+    gate = Gate().gate
+    gate.hold(QUEUE_FULL)
+    gate.hold(OUTPUT)
+    assert gate.end(OUTPUT)
+    gate.hold(OUTPUT)
+    gate.hold(SHARE)
+    assert not gate.end(OUTPUT)
+
+
+def test_only_the_share_is_left_when_close_ok_is_waited_for() -> None:
+    gate = Gate().gate
+    gate.wait_for_close_ok()
+    assert gate.reasons == 0
+    gate.hold(OUTPUT)
+    gate.hold(ALARM)
+    gate.wait_for_close_ok()
+    assert gate.reasons == SHARE
+
+
+def test_nothing_waits_in_line_when_the_socket_is_gone() -> None:
+    one = Gate()
+    one.peer.lose()
+    one.gate.wait_for_turn()
+    assert one.gate.reasons == 0
+    assert not one.broker.scheduled

@@ -1,10 +1,10 @@
 """The arguments of basic.consume: what each may hold, and what a consumer inherits of its queue.
 
-Called by ``amqp.consuming`` once per consume, never per message. An argument that is not named here
-is no error and does nothing; those of streams are refused on other queues; both as in RabbitMQ. The
-table in docs/consumers.md is held against ``KNOWN`` by a test.
+Called by ``amqp.methods.basic`` once per consume, never per message. An argument that is not named
+here is no error and does nothing; those of streams are refused on other queues; both as in
+RabbitMQ. The table in docs/consumers.md is held against ``KNOWN`` by a test.
 
-Invariant: a ``ConsumerArguments`` made here is valid as a whole, so who reads it checks nothing.
+Invariant: a ``ConsumerArguments`` made here is valid as a whole, so its readers check nothing.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def inherited_filters(
 
     A filter that a consumer brings is registered under its type's name, so it takes the place of
     the default filter of that name, and of no other (Broker-J,
-    ``AbstractQueue.addConsumerInternal``); all others hold besides. A blank selector is none.
+    ``AbstractQueue.addConsumerInternal``); all others hold too. A blank selector does not count.
     """
     return [
         default.argument

@@ -2,8 +2,8 @@
 
 ``ChannelConsumer.deliver`` is called by the queue's dispatcher with a run of entries. The frames of
 a delivery are joined from parts that are constant for a consumer and an address, and the content as
-it was received; only content for another channel number or above frame_max is built anew. basic.*
-that start and end consumers are in ``amqp.methods.basic``.
+it was received; only content for another channel number or above frame_max is built again. The
+methods that start and end consumers are in ``amqp.methods.basic``.
 
 Invariant: a delivery's tag is in ``unacked`` before its frames are in the output.             [hot]
 """
@@ -173,7 +173,7 @@ class ChannelConsumers:
 
     def on_finished(self, consumer: ChannelConsumer) -> None:
         """This consumer was let go at the end of its queue: tell the client."""
-        if self.client.dialect.is_told_of_its_end:  # Broker-J: a cancel-ok without a request
+        if self.client.dialect.is_end_reported:  # Broker-J: a cancel-ok without a request
             self.by_tag.pop(consumer.tag, None)
             if not self.port.is_closing:
                 self.port.reply(commands.Basic.CancelOk, consumer_tag=consumer.tag)

@@ -35,7 +35,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """0 means "no limit" for the last three; the others are always in force."""
+    """0 means "no limit" for the last three; all before them are always in force."""
 
     frame_max_bytes: int = 131_072
     channel_max: int = 2047

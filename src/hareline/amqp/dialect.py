@@ -1,9 +1,9 @@
 """What clients of two families expect of the same methods: RabbitMQ's by default, Qpid's for some.
 
 AMQP 0-9-1 leaves room, and RabbitMQ and Qpid Broker-J have filled it differently. A connection is
-given one of the two objects here when its client has said who it is (start-ok), and whoever behaves
-differently asks for the switch by its name: nothing else in the broker knows of products. What
-each switch means for a client is in docs/jms.md, why there are two in
+given one of the two objects here when its client has said who it is (start-ok), and a module that
+behaves differently asks for the switch by its name: nothing else in the broker knows of products.
+What each switch means for a client is in docs/jms.md, why there are two in
 docs/decisions/0010-qpid-dialect.md.
 
 Invariant: RABBITMQ has every switch off.
@@ -45,14 +45,14 @@ class Dialect:
                                    publishes it in a transaction, unless its client opts out
     returns_what_is_nacked         a mandatory publish under confirms that a full queue or the store
                                    refuses is returned with 506, in front of its nack
-    is_told_of_its_end             a consumer that closes at the end of its queue is told so by
-                                   cancel-ok; nobody is told of a deleted queue
+    is_end_reported                a consumer that closes at the end of its queue gets a cancel-ok;
+                                   no consumer is told of a deleted queue
     is_refused_by_close            wrong credentials are answered by connection.close
     has_no_local                   the bit no-local of basic.consume counts; its messages carry who
                                    has published them
     ranks_below_default            a consumer's x-priority, which may also be numeric text, puts it
                                    behind those without one: they are of the highest there is
-    is_invalid_selector_argument   a selector that is none closes the channel with 409, not 406
+    is_invalid_selector_argument   a selector that is not valid closes the channel with 409, not 406
     refuses_consume_by_connection  a consumer that is refused with 403 loses the connection (Qpid's
                                    client in Java waits for itself when only the channel of a
                                    durable subscriber is closed)
@@ -73,7 +73,7 @@ class Dialect:
     takes_immediate: bool = False
     refuses_returned: bool = False
     returns_what_is_nacked: bool = False
-    is_told_of_its_end: bool = False
+    is_end_reported: bool = False
     is_refused_by_close: bool = False
     has_no_local: bool = False
     ranks_below_default: bool = False
@@ -97,7 +97,7 @@ QPID: Final = Dialect(
     takes_immediate=True,
     refuses_returned=True,
     returns_what_is_nacked=True,
-    is_told_of_its_end=True,
+    is_end_reported=True,
     is_refused_by_close=True,
     has_no_local=True,
     ranks_below_default=True,

@@ -164,7 +164,7 @@ def sender_selected_keys(headers: Table) -> list[str]:
 
 
 def array_keys(headers: Table, name: str) -> list[str]:
-    """The strings in a header that must be an array. Raises PreconditionFailed if it is none."""
+    """The strings in a header that must be an array. Raises PreconditionFailed for another type."""
     if name not in headers:
         return []
     value = headers[name]

@@ -2,11 +2,11 @@
 
 The frames of a content may not be mixed with others of the same channel (AMQP 0-9-1, 2.3.5.2), so
 while a large one goes out, all that its channel has to say waits behind it, in order, in the
-channel's ``Outbox``. Other channels of the connection go on. ``amqp.connection`` asks the outboxes
+channel's ``Outbox``. Other channels of the connection go on. ``amqp.output`` asks the outboxes
 for a piece each at the end of a turn, as long as its socket has room; consumers of such a channel
 count as full meanwhile.
 
-Invariant: of each large content no more than one piece is in memory, besides what the socket has
+Invariant: of each large content no more than one piece is in memory, apart from what the socket has
 not taken yet; frames of a channel leave in the order in which they were written.
 """
 

@@ -6,12 +6,12 @@ use parts of RabbitMQ's behaviour only where it is exactly "RabbitMQ". connectio
 before the client has said anything of itself, so only its address can tell: Qpid's client begins
 with the header of AMQP 0-10, is told to use 0-9-1, and comes again at once.
 
-``amqp.connection`` reports such headers and what comes of them, ``amqp.handshake`` asks for the
-name. A header alone counts for minutes. A host from which a Qpid client has then logged in is
-remembered for a month after its last connection, and over restarts of the broker, because a client
-that fails over does not begin with the header of 0-10 again.
+``amqp.ending`` reports such headers; ``amqp.handshake`` asks for the name, and reports clients. A
+header alone counts for minutes. A host from which a Qpid client has then logged in is remembered
+for a month after its last connection, and over restarts of the broker, because a client that fails
+over does not begin with the header of 0-10 again.
 
-Invariant: at most ``HOSTS_MAX`` hosts of either kind are known; who came last outlasts the others.
+Invariant: at most ``HOSTS_MAX`` hosts of either kind are known; the oldest is forgotten first.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ProductNames:
     """``product``: everybody's. ``qpid_product``: of the hosts that Qpid clients come from; empty
     when they are told ``product`` as well.
 
-    Hosts are the texts of addresses, without a port; an empty one is nobody's.
+    Hosts are the texts of addresses, without a port; an empty one counts for no host.
     """
 
     __slots__ = ("_clock", "_known", "_probed", "_report", "_store", "product", "qpid_product")

@@ -318,7 +318,7 @@ class Publishing(PublishLane):
             )
 
     def _return_untaken(self, message: Message, reply_code: int, reply_text: str) -> None:
-        """Return a publish that nobody takes, before it is counted for the confirms."""
+        """Return a publish that no queue takes, before it is counted for the confirms."""
         self._return(message, reply_code, reply_text)
         if self.confirms is not None and self._client.dialect.refuses_returned:
             self.confirms.refuse_next()
@@ -350,5 +350,5 @@ class Publishing(PublishLane):
 
 
 def not_kept_text(reason: str) -> str:
-    """What the publisher of a message is told that the store does not take, for this reason."""
+    """The reply text for a message that the store does not take, for this reason."""
     return within_short_string(f"message cannot be stored: {reason}")

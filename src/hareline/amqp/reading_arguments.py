@@ -1,9 +1,9 @@
-"""The arguments of basic.consume about reading: who takes nothing away, and where he begins.
+"""The arguments of basic.consume about reading: who takes nothing away, and where it begins.
 
-Called by ``amqp.consuming`` once per consume, never per message. The table in
+Called by ``amqp.methods.basic`` once per consume, never per message. The table in
 docs/non-destructive-queues.md is held against ``KNOWN`` by a test.
 
-Invariant: a ``ReadingArguments`` made here is valid as a whole, so who reads it checks nothing.
+Invariant: a ``ReadingArguments`` made here is valid as a whole, so its readers check nothing.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ T = TypeVar("T")
 class ReadingArguments:
     """What a consumer is to its queue.
 
-    ``is_browser``: it takes nothing, though others do. ``start``: where a browser or a reader of a
-    non-destructive queue begins. ``since_ms``: what arrives before (epoch milliseconds) is not for
-    it; 0 is no bound. Of readers only those have one whose replay period begins in the future.
-    ``stream_filter``: see ``Consumer``.
+    ``is_browser``: it takes nothing from a queue whose other consumers do. ``start``: where a
+    browser or a reader of a non-destructive queue begins. ``since_ms``: what arrives before (epoch
+    milliseconds) is not for it; 0 is no bound. Of readers only those have one whose replay period
+    begins in the future. ``stream_filter``: see ``Consumer``.
     """
 
     start: Start = FIRST

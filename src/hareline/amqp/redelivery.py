@@ -1,11 +1,11 @@
-"""basic.recover without requeue: all that is unacknowledged goes out again to who had it.
+"""basic.recover without requeue: all unacknowledged deliveries go to their consumers again.
 
 JMS goes on after ``Session.recover()`` with the oldest message that is not acknowledged, also where
 the queue has others to deliver before it, by priority or by sort key. So the entries do not go back
 to their queues: they stay acquired, their credit stays used, and they are sent once more, in the
 order in which they were delivered and before anything else on the channel. Meanwhile the channel
-does not flow, and what is still to be sent has no delivery tag. What nobody can be sent again
-(from basic.get, of a cancelled consumer, of a queue that is only read) is released.
+does not flow, and what is still to be sent has no delivery tag. Entries that cannot be sent again
+(from basic.get, of a cancelled consumer, of a queue that is only read) are released.
 
 Invariant: ``pending`` is empty while the channel flows.
 """

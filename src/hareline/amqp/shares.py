@@ -23,7 +23,7 @@ from hareline.turn import Turn
 SHARE_S: Final = 0.004
 
 
-def _tell_nobody() -> None:
+def _do_nothing() -> None:
     """Nothing depends on when the job is done."""
 
 
@@ -53,7 +53,7 @@ class Shares:
         self._jobs: deque[tuple[Job, Callable[[], None]]] = deque()
         self._waiting: dict[Job, Callable[[], None]] = {}
 
-    def start(self, job: Job, on_done: Callable[[], None] = _tell_nobody) -> bool:
+    def start(self, job: Job, on_done: Callable[[], None] = _do_nothing) -> bool:
         """Run the first share; True if that was all, else ``on_done`` is called after the last."""
         if job.run(self._clock.running_s() + SHARE_S):
             return True
@@ -62,7 +62,7 @@ class Shares:
 
     def add(self, job: Job) -> None:
         """Run it in later turns."""
-        self._put_off(job, _tell_nobody)
+        self._put_off(job, _do_nothing)
 
     def dispatch(self) -> bool:
         """The turn's call; never says that it is behind, which would make publishers pause."""

@@ -4,7 +4,7 @@ Publishes are checked and routed as they come, as in RabbitMQ; they are enqueued
 ones returned, only at commit. Acknowledgements take effect only then. A small commit is carried out
 at once; for more it takes several turns (``Commit``), in which others see a part of it, but a crash
 keeps or loses it as a whole. A queue that is full may refuse publishes of a commit; all the rest of
-it is carried out, and the client is told by 406. While the store refuses new messages, a commit
+it is carried out, and the client gets a 406. While the store refuses new messages, a commit
 with any that it would have to keep is refused as a whole, and the channel's end rolls it back; so
 is one with more octets than a transaction may have. A rollback drops the publishes and puts the
 acknowledged deliveries back among the channel's unacked ones; they are not redelivered (RabbitMQ's

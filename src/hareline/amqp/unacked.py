@@ -12,7 +12,7 @@ from hareline.broker.queues.entry import QueueEntry
 
 
 class UnackedDeliveries:
-    """``entries`` may be written by consuming (``entries[tag] = entry``), and by nobody else."""
+    """``entries``: only what delivers may write to it (``entries[tag] = entry``)."""
 
     __slots__ = ("_is_mixed", "_lowest", "entries")
 

@@ -66,6 +66,7 @@ from hareline.wire.methods import commands, decode_method
 CLOSE_OK_TIMEOUT_S: Final = 10.0
 
 _CLOSE: Final = commands.Connection.Close.index
+_WANTS_ROOM: Final = OUTPUT | BACKLOG
 _CLOSE_OK: Final = commands.Connection.CloseOk.index
 
 
@@ -346,7 +347,7 @@ class Connection(ConnectionPort, LiveConnection):
             return
         if output.is_full:
             self._resume_output()
-        elif self._gate.reasons & (OUTPUT | BACKLOG):
+        elif self._gate.reasons & _WANTS_ROOM:
             self._resume_input()
         if self._backlogs.by_channel:
             try:
@@ -370,7 +371,7 @@ class Connection(ConnectionPort, LiveConnection):
 
     def _resume_output(self) -> None:
         self.output.resume()
-        if self._gate.reasons & (OUTPUT | BACKLOG):
+        if self._gate.reasons & _WANTS_ROOM:
             self._resume_input()
 
     def _resume_input(self) -> None:

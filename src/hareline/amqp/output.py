@@ -32,14 +32,14 @@ class Output:
     """``frames``: of this turn. ``outboxes``: by channel number; hardly ever any.
 
     ``is_full``: no more deliveries now, because of the socket (``is_socket_full``) or because this
-    turn's output has reached its limit. ``is_marked``: ``write_turn`` comes at the end of the turn.
+    turn's output has reached its limit. ``room``: octets of deliveries that this turn may still
+    write. ``is_marked``: ``write_turn`` comes at the end of the turn.
     """
 
     __slots__ = (
         "_connection",
         "_gate",
         "_late",
-        "_size",
         "_store",
         "_ticket",
         "_transport",
@@ -51,6 +51,7 @@ class Output:
         "is_marked",
         "is_socket_full",
         "outboxes",
+        "room",
     )
 
     def __init__(
@@ -67,7 +68,7 @@ class Output:
         self.is_full = False
         self.is_socket_full = False
         self.is_marked = False
-        self._size = 0  # octets of deliveries in ``frames``
+        self.room = OUTPUT_TURN_MAX_BYTES
         self._ticket = 0  # nothing is written before it is durable
         self._waiters: list[Callable[[], None]] = []
         self._late: list[LateFrames] = []
@@ -124,15 +125,10 @@ class Output:
 
     # -------------------------------------------------------------- deliveries
 
-    @property
-    def room(self) -> int:
-        """Octets of deliveries that this turn may still write."""
-        return OUTPUT_TURN_MAX_BYTES - self._size
-
     def count_deliveries(self, size: int) -> None:
         """``size`` octets of deliveries were added to ``frames``."""
-        self._size += size
-        if self._size > OUTPUT_TURN_MAX_BYTES:
+        self.room -= size
+        if self.room < 0:
             self.is_full = True
         if not self.is_marked:
             self.mark()
@@ -211,7 +207,7 @@ class Output:
         if self.outboxes and not self.is_socket_full:
             self._take_pieces()
         frames, self.frames = self.frames, []
-        self._size = 0
+        self.room = OUTPUT_TURN_MAX_BYTES
         if frames:
             self._transport.write(b"".join(frames))
         return True

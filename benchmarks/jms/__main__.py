@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.jms",
         description="Runs Hareline and RabbitMQ alternately under the load of real JMS clients; "
-        "Apache Qpid's works with Hareline alone. It needs a JDK and Maven. With --url, which may "
+        "Apache Qpid's works only with Hareline. It needs a JDK and Maven. With --url, which may "
         "be repeated, it runs against brokers that are already there.",
     )
     command_line.add_options(parser, PROGRAM)

@@ -41,7 +41,7 @@ _TAIL_CHARACTERS: Final = 1500
 
 @dataclass(frozen=True)
 class Phase:
-    """So many messages in so many seconds; `cores` is who used how much processor meanwhile."""
+    """A number of messages and of seconds; `cores` is the processor time used meanwhile."""
 
     count: int
     elapsed_s: float
@@ -233,7 +233,7 @@ class LoadProgram:
         return line
 
     def _last_noise(self) -> str:
-        """The end of what it wrote for people."""
+        """The end of its readable output."""
         if self._noise is None:
             return ""
         self._noise.seek(0)
@@ -242,7 +242,7 @@ class LoadProgram:
 
 
 def _pass_on(lines: IO[str], answers: queue.SimpleQueue[str | None]) -> None:
-    """Until the program ends, which is told by None."""
+    """Put the program's lines into the queue, and None when it ends."""
     with lines:
         for line in lines:
             answers.put(line.rstrip("\n"))

@@ -1,7 +1,7 @@
-"""Which loads JMS programs are measured under, and how a job's phases become a scenario's numbers.
+"""The loads of JMS programs, and how a job's phases become a scenario's numbers.
 
 Used by ``__main__``. A scenario is a mode of acknowledging, a way of taking messages and a delivery
-mode; each has the same three numbers: end to end, send alone, receive alone.
+mode; each has the same three numbers: end to end, only send, only receive.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class JmsScenario(Scenario):
     def job(
         self, url: BrokerUrl, queue: str, seconds: float, warm_up_s: float
     ) -> dict[str, object]:
-        """What the Java program is told; its class Job says what the words mean."""
+        """The job for the Java program; its class Job explains the words."""
         return {
             "client": self.client,
             "host": url.host,
@@ -141,7 +141,7 @@ def outcome_of(phases: Mapping[str, Phase]) -> Outcome:
     """
     missing = [phase for phase in PHASES.values() if phase not in phases]
     if missing:
-        raise BenchmarkError(f"the load program told nothing of {', '.join(missing)}")
+        raise BenchmarkError(f"the load program gave no numbers for {', '.join(missing)}")
     details = {
         f"broker us per message, {name}": phases[phase].cores["broker"] / phases[phase].rate * 1e6
         for name, phase in PHASES.items()

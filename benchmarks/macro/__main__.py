@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         "--durable-depth",
         type=positive_int,
         metavar="N",
-        help="how many messages of 1 KiB the deep durable queue gets; 10,000,000 unless said, or "
+        help="how many messages of 1 KiB the deep durable queue gets; default 10,000,000, or "
         "200,000 with --quick",
     )
     return parser

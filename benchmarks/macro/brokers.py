@@ -1,4 +1,4 @@
-"""Starting and stopping the brokers under test, each in a directory and on ports of its own.
+"""Starts and stops the brokers under test, each in its own directory and on its own ports.
 
 Used by the runner, and by scenarios that restart or end a broker. A `Broker` is stopped by the
 process ids it started, whatever happens in between, and `renew` gives it a new process where a
@@ -78,7 +78,7 @@ class Broker(ABC):
     def stop(self) -> None: ...
 
     def renew(self) -> None:
-        """Restart, so that the process has done nothing yet, if it is ours to restart."""
+        """Restart, so that the process has done nothing yet, if this run started the broker."""
         if self.is_renewable:
             self.stop()
             self.start()
@@ -89,21 +89,22 @@ class Broker(ABC):
         The process is killed when it takes longer than `limit_s` or when its resident memory passes
         `rss_limit_bytes`.
 
-        :raises BenchmarkError: it is not ours to stop, was gone before, or ended with an error.
+        :raises BenchmarkError: this run did not start it, or it was gone before, or ended with
+            an error.
         """
         raise BenchmarkError(f"{self.name} cannot be stopped from here")
 
     def halt(self, *, is_killed: bool) -> None:
         """End the process, by SIGKILL or orderly, and leave its data for `resume`.
 
-        :raises BenchmarkError: it is not ours to restart.
+        :raises BenchmarkError: this run did not start it.
         """
         raise BenchmarkError(f"{self.name} cannot be started again on its data from here")
 
     def resume(self) -> float:
         """Start on the data that `halt` left; the seconds until clients can connect.
 
-        `url` and `pid` are others than before. :raises BenchmarkError: clients cannot connect.
+        `url` and `pid` change. :raises BenchmarkError: clients cannot connect.
         """
         raise BenchmarkError(f"{self.name} cannot be started again on its data from here")
 
@@ -135,7 +136,7 @@ class Broker(ABC):
 
 
 class RemoteBroker(Broker):
-    """A broker that somebody else runs, known by URL and perhaps by process id."""
+    """A broker that this run did not start, known by URL and perhaps by process id."""
 
     def __init__(self, name: str, url: str, pid: int | None = None) -> None:
         super().__init__(name)
@@ -157,7 +158,7 @@ class RemoteBroker(Broker):
             raise BenchmarkError(f"{self.name} at {self._url} is not reachable: {error}") from error
 
     def stop(self) -> None:
-        """It is not ours to stop."""
+        """Does nothing: this run did not start the broker."""
 
 
 class OwnBroker(Broker):
@@ -382,7 +383,7 @@ def _rabbitmq_program() -> str | None:
 
 
 def _install_rabbitmq() -> None:
-    """Install the package without letting it start its service; a failure is told by apt itself."""
+    """Install the package without starting its service; apt reports a failure."""
     print("no rabbitmq-server here: installing Debian's", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "-y", "--no-install-recommends", "rabbitmq-server"]
@@ -419,7 +420,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _version_of(properties: Mapping[str, object]) -> str:
-    """Name and version as the broker gives them; `brand` is for brokers that claim to be others."""
+    """Name and version from the broker; `brand` is for brokers that give another product name."""
     product = f"{properties.get('product', 'unknown product')} {properties.get('version', '')}"
     return str(properties.get("brand") or product.strip())
 

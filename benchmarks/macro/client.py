@@ -154,7 +154,7 @@ class Client:
         *,
         nowait: bool = False,
     ) -> None:
-        """Bind a queue; without waiting, a later call on the channel tells of a failure."""
+        """Bind a queue; without waiting, a later call on the channel reports a failure."""
         method = commands.Queue.Bind(
             queue=queue,
             exchange=exchange,
@@ -303,7 +303,7 @@ class Client:
                 octets = self.sock.recv(_RECEIVE_OCTETS)
             except TimeoutError as error:
                 raise BenchmarkError(f"no answer within {CALL_TIMEOUT_S:.0f} s") from error
-            except ConnectionResetError:  # closed with something of ours unread
+            except ConnectionResetError:  # closed before it has read all that was sent
                 octets = b""
             if not octets:
                 raise BenchmarkError("the broker closed the connection")

@@ -1,7 +1,7 @@
-"""What the command lines of the benchmarks beside a peer have in common.
+"""The common part of the command lines of benchmarks with a peer.
 
 Used by ``benchmarks.macro`` and ``benchmarks.jms``: the options, which brokers and scenarios they
-mean, and what happens to the results. Each program says its own defaults as a `Program`.
+mean, and what happens to the results. Each program gives its defaults as a `Program`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser, program: Program) -> None:
         action="extend",
         default=[],
         metavar="NAME",
-        help="only these; a shell pattern or a part of the name will do",
+        help="only these; a shell pattern or a part of the name is enough",
     )
     parser.add_argument("--list", action="store_true", help="name the scenarios and stop")
     parser.add_argument(
@@ -74,24 +74,22 @@ def add_options(parser: argparse.ArgumentParser, program: Program) -> None:
         type=int,
         help="the process of each --url; without it memory and processor time are not measured",
     )
-    parser.add_argument("--no-peer", action="store_true", help="run Hareline alone")
-    parser.add_argument("--rounds", type=positive_int, help=f"{program.rounds} unless said")
-    parser.add_argument(
-        "--seconds", type=positive, help=f"per round; {program.seconds:g} unless said"
-    )
+    parser.add_argument("--no-peer", action="store_true", help="run only Hareline")
+    parser.add_argument("--rounds", type=positive_int, help=f"default {program.rounds}")
+    parser.add_argument("--seconds", type=positive, help=f"per round; default {program.seconds:g}")
     parser.add_argument("--quick", action="store_true", help=program.quick_effect)
     parser.add_argument(
         "--report",
         type=Path,
         metavar="PAGE",
         help=f"write the tables into this page, and the plot beside it; "
-        f"a complete run writes {page} unasked",
+        f"a complete run always writes {page}",
     )
     parser.add_argument(
         "--json",
         type=Path,
         metavar="FILE",
-        help="write all numbers here; a complete run writes into benchmarks/results unasked",
+        help="write all numbers here; a complete run always writes into benchmarks/results",
     )
     parser.add_argument(
         "--merge",

@@ -1,4 +1,4 @@
-"""Where brokers under test keep their data, and what the kernel tells of a disk.
+"""Where brokers under test keep their data, and what the kernel says about a disk.
 
 Used by ``brokers`` (the directory), ``machine`` (how long a sync takes) and the scenarios of
 durable messages. A broker that syncs to memory would measure nothing, so the directory is never on

@@ -1,4 +1,4 @@
-"""What the kernel tells: memory and processor time of a process, and the machine's description."""
+"""Facts from the kernel: memory and processor time of a process, and the machine's description."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def written_bytes(pid: int) -> int:
     """What a process has given to the disk so far, in whole pages: proc_pid_io(5), write_bytes.
 
     A page that is written again after it went to the disk counts again. :raises OSError: it is gone
-    or not ours.
+    or belongs to another user.
     """
     for line in Path(f"/proc/{pid}/io").read_text().splitlines():
         if line.startswith("write_bytes:"):

@@ -1,4 +1,4 @@
-"""What the runs add up to: figures, ratios and verdicts, and the JSON they are kept in.
+"""The results of runs: figures, ratios and verdicts, and the JSON in which they are kept.
 
 The runner fills a `Results`, `report` and `plot` read it. The first broker is the subject; where
 there is a second one it is the peer that ratios and targets refer to.
@@ -81,8 +81,8 @@ class MetricResult:
 class ScenarioResult:
     """All metrics of one scenario; `cores` and `details` are by name, then by broker and round.
 
-    `errors` and `remarks` are by broker. `origin` is said of a scenario that was not measured in
-    the run that the others are from: when, and at which commit.
+    `errors` and `remarks` are by broker. `origin` is for a scenario that was measured in another
+    run than the others: when, and at which commit.
     """
 
     name: str

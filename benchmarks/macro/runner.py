@@ -1,7 +1,7 @@
 """Runs scenarios against brokers in turn: A B A B, so that a slow minute of the machine hits both.
 
 Called by ``__main__`` with brokers that are started; returns `Results`. A scenario that fails is
-noted and the others go on.
+noted, and the other scenarios go on.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _run_scenario(
     for number in range(1, rounds + 1):
         for broker in concerned:
             if scenario.wants_fresh_broker and number > 1 and not broker.is_renewable:
-                continue  # a second look at a process that has grown already tells nothing
+                continue  # a process that has already grown gives no second result
             head = f"{scenario.name} {number}/{rounds} {broker.name}"
             try:
                 outcome = _run_once(scenario, broker, seconds)
@@ -77,9 +77,9 @@ def _obstacle(scenario: Scenario, brokers: Sequence[Broker]) -> str | None:
     if scenario.needs_pid and any(broker.pid is None for broker in brokers):
         return "it watches the broker's process, whose id is not known"
     if scenario.needs_restart and not all(broker.is_restartable for broker in brokers):
-        return "it starts the broker again on its data, so the broker must be one of ours"
+        return "it starts the broker again on its data, so this run must have started the broker"
     if scenario.ends_broker and not all(broker.is_renewable for broker in brokers):
-        return "it stops the broker, so the broker must be one of ours"
+        return "it stops the broker, so this run must have started the broker"
     return None
 
 

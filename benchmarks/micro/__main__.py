@@ -3,7 +3,7 @@
     python -m benchmarks.micro [NAME ...] [--json FILE] [--repetitions N] [--list]
 
 NAME is a file without ``bench_`` and ``.py``. The JSON file holds what each of them would write,
-under its name. Exit status 1 when one of them failed; the others are run all the same.
+under its name. Exit status 1 if one of them failed; the others still run.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run(name: str, flags: Sequence[str]) -> object | None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.micro")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="these alone", type=_known)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these", type=_known)
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all results here")
     parser.add_argument("--repetitions", type=int, metavar="N", help="times each case is run")

@@ -1,4 +1,4 @@
-"""What cutting and recognising frames costs, with nobody behind the decoder.
+"""What cutting and recognising frames costs, with a sink that does nothing.
 
     python -m benchmarks.micro.bench_decoder [--json FILE] [--repetitions N]
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.micro.bench_publishing [--json FILE] [--repetitions N]
 
-The decoder has recognised it, and nobody consumes; queues are purged between the repetitions.
+The decoder has recognised it, and there is no consumer; queues are purged between repetitions.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ GROUPS = 10_000
 CONSUMERS = 8
 DEPTHS = (1_000, 1_000_000)
 
-#: Consumers without limits who acknowledge, and those who get one message at a time.
+#: Acknowledging consumers without limits, and consumers that get one message at a time.
 UNLIMITED_ONES: list[Options] = [{"acknowledges": True} for _ in range(CONSUMERS)]
 ONE_BY_ONE: list[Options] = [{"acknowledges": True, "prefetch_count": 1} for _ in range(CONSUMERS)]
 
@@ -48,7 +48,7 @@ def of_kinds(count: int) -> list[Message]:
 
 
 class Bench:
-    """A queue with the lane to be measured, anew for each repetition."""
+    """A queue with the lane to be measured, new for each repetition."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Bench:
             enqueue(one)
 
     def measure(self, name: str, *, left: int = 0) -> None:
-        """Deal out what waits; ``left`` of it nobody wants."""
+        """Deliver the waiting entries; no consumer selects ``left`` of them."""
 
         def prepare() -> None:
             self.make()

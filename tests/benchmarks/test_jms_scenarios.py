@@ -90,7 +90,7 @@ class TestOutcome:
         assert found.values["receive"] == 10.0
 
     def test_a_phase_that_is_missing_is_named(self) -> None:
-        with pytest.raises(BenchmarkError, match="nothing of send, receive"):
+        with pytest.raises(BenchmarkError, match="no numbers for send, receive"):
             outcome_of({"through": phase(1, 1.0)})
 
 

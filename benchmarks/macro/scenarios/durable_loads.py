@@ -52,7 +52,7 @@ def durable_queue(control: Client, stem: str) -> Iterator[str]:
 
 
 def confirmed_publisher(client: Client, addresses: Sequence[Address], body_size: int) -> Publisher:
-    """A publisher that only its confirms pace: nobody needs to consume what it publishes."""
+    """A publisher that only its confirms pace, so that no consumer is needed."""
     client.select_confirms()
     tape = Tape(addresses, body_size, client.frame_max)
     return Publisher(client, tape, (), confirms=True, reach=Reach.AT_MOST_ONE)
@@ -158,7 +158,7 @@ def usual_tape_count(queue: str, body_size: int, frame_max: int) -> int:
 
 
 class ConfirmLoop(TrafficLoop):
-    """Publishers that nobody consumes from; what is measured is confirms."""
+    """Publishers without consumers; confirms are measured."""
 
     def __init__(self, publishers: Sequence[Publisher]) -> None:
         super().__init__(publishers, (), Limits(NO_LIMIT, CONFIRM_WINDOW))

@@ -1,7 +1,7 @@
 """What the durable store can do and what it costs: recovery, deep queues, octets written.
 
-These run on this tree's broker alone. Each gets a process that has done nothing before, since they
-read its memory and what it has written in all.
+These run only on this tree's broker. Each gets a process that has done nothing before, because they
+read its memory and everything it has written.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Recovery(OnStore):
     """From starting `hareline serve` on a filled directory until a client is connected.
 
     After SIGKILL the kernel still has the files in memory, as it has when a broker dies; after an
-    orderly stop they are dropped from there, as if the machine had been started anew.
+    orderly stop they are dropped from there, as if the machine had been restarted.
     """
 
     needs_restart: ClassVar[bool] = True
@@ -356,7 +356,7 @@ def watched_rss(pid: int) -> Iterator[RssWatch]:
 
 
 def _own(bench: Bench) -> tuple[Broker, Path]:
-    """The broker and its data directory. :raises BenchmarkError: it is not one of ours."""
+    """The broker and its data directory. :raises BenchmarkError: this run did not start it."""
     if bench.broker is None or bench.broker.data_dir is None:
         raise BenchmarkError("where the broker keeps its data is not known")
     return bench.broker, bench.broker.data_dir

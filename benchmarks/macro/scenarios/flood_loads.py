@@ -1,4 +1,4 @@
-"""Publishers that never wait and never read, and bystanders that time what others get meanwhile.
+"""Publishers that never wait and never read, and bystanders that time other clients' calls.
 
 Used by ``fanout_flood``. Each is a thread of this process: the publishers' one sleeps while all
 sockets are full, so it takes next to nothing from the bystanders.

@@ -1,7 +1,7 @@
 """Persistent messages and durable queues beside RabbitMQ: confirms, round trips, tx, consuming.
 
-Where a rate is that of a disk, nobody consumes while it is measured: what is delivered and acked at
-once need never be written, so it would tell nothing of the disk.
+Where the rate of a disk is measured, no consumer runs: what is delivered and acked at
+once need never be written, so it would say nothing about the disk.
 """
 
 from __future__ import annotations

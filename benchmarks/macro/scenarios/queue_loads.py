@@ -33,7 +33,7 @@ Properties = commands.Basic.Properties
 
 @dataclass(frozen=True)
 class QueueLoad:
-    """What is published, who consumes it, and what makes the queue more than first in, first out.
+    """The publishes, the consumers, and what makes the queue more than first in, first out.
 
     `filters` has the arguments of basic.consume for each consumer.
     """
@@ -100,7 +100,7 @@ def selectors() -> QueueLoad:
 
 
 def even_selectors() -> QueueLoad:
-    """Ten consumers, each of which wants another kind of ten and acks as much as the others.
+    """Ten consumers, each of which selects one of ten kinds and acks as much as the others.
 
     Where a consumer asks for more than its share of what is published, the broker must look at ten
     messages for each that it finds, once for each message; that is no matter of depth.

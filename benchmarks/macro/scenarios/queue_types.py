@@ -119,7 +119,7 @@ class Unrivalled(QueueType):
 
 
 class LastValue(Scenario):
-    """Publishes of new values, to a consumer that keeps up and to nobody.
+    """Publishes of new values, with a consumer that keeps up and without a consumer.
 
     A value that is replaced is never delivered, so publishes are counted, and confirms pace them,
     those of the FIFO queue too. The FIFO queue always has its consumer: without one it would grow.

@@ -2,7 +2,8 @@
 
 Needs Debian's rabbitmq-server (3.10), which is started here as a node of its own. Two kinds of
 comparison: refusals, word by word, and random walks (``random_walk`` says what is left out of them
-and why). The refusals leave out what RabbitMQ 4, which is followed here, says otherwise.
+and why). The refusals leave out what RabbitMQ 4, which is followed here, says otherwise;
+docs/decisions/0007-differences-from-rabbitmq.md lists all differences.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def content_frames(message: Framed, channel: int, frame_max: int) -> list[bytes]
 
 
 def header_parts(message: Framed, channel: int) -> list[bytes]:
-    """The header frame alone, for ``channel``."""
+    """Only the header frame, for ``channel``."""
     content = message.content
     return [content[:1], _CHANNEL.pack(channel), content[3 : message.header_size]]
 

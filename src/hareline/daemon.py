@@ -1,9 +1,9 @@
 """A broker as a process of its own: from start to SIGTERM, with a reload at each SIGHUP.
 
-``cli`` calls ``serve``. What concerns the whole process is set here and nowhere else: signals, the
-event loop's exception handler, the allocator, the garbage collector, the switch interval; a broker
-inside another program (``hareline.testing``) changes none of them. Invariant: a second signal
-to stop changes nothing.
+``cli`` calls ``serve``. What only a process of its own may set is set here: signals, the event
+loop's exception handler, the allocator, the garbage collector, the switch interval. A broker inside
+another program (``hareline.testing``) does without. Invariant: a second signal to stop changes
+nothing.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ from hareline.storage.recovery.reports import RecoveryListener
 # The steps of a recovery are small: the loop gets a turn after this time, not after each step.
 RECOVERY_SHARE_S: Final = 0.02
 PROGRESS_STEP_PERCENT: Final = 10
-PROGRESS_MIN_WORK: Final = 128 << 20  # less is done before a percentage or a bar is seen
+PROGRESS_MIN_WORK: Final = 128 << 20  # less is done before a percentage or a bar could be read
 _PERCENT: Final = 100
 
-# done, all: how much is restored, in octets of the journal
+# What is done and what there is to do, as ``RecoveryProgress`` counts it.
 ShowProgress = Callable[[int, int], None]
 
 

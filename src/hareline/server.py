@@ -84,9 +84,8 @@ class Broker:
         self._storage: DiskStorage | None = None
         self._store: MessageStore = MemoryStore()
         self._definitions: DefinitionStore = MemoryDefinitions()
-        self._unserved: dict[
-            str, int
-        ] = {}  # virtual hosts on disk that the settings do not list: their queues
+        # virtual hosts that are on disk and not in the settings, and how many queues each has
+        self._unserved: dict[str, int] = {}
         self._listeners = Listeners(self.context)
         self._memory_watch = MemoryWatch(
             self.context.alarms,
@@ -128,7 +127,8 @@ class Broker:
                 write_high_bytes=settings.limits.write_buffer_high_bytes,
             )
         except BaseException:
-            for connection in list(self.context.connections):  # quicker than the next port
+            # those that came before the next port failed
+            for connection in list(self.context.connections):
                 connection.transport.abort()
             self._stop_watches()
             await self._close_management()

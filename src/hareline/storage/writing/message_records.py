@@ -160,11 +160,14 @@ class MessageReader:
         if not flags & (HAS_EXPIRY | DEAD_LETTER | LARGE):
             return None
         large = None
+        expires_at_ms = record.expires_at_ms
         if flags & LARGE:
             if self._bodies is None:
                 raise MalformedRecord("MESSAGE record of a large message, where there can be none")
             large = self._bodies.body(record.large_id, record.size)
-        return Extras(record.expires_at_ms, record.history_size, bool(flags & FROM_DEFAULT), large)
+        elif flags & DEAD_LETTER:
+            expires_at_ms = 0  # that time is over; a record of another build may still say it
+        return Extras(expires_at_ms, record.history_size, bool(flags & FROM_DEFAULT), large)
 
     def _address(self, octets: bytes) -> Address:
         address = self._addresses.get(octets)

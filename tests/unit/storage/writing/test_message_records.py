@@ -89,6 +89,13 @@ def test_a_dead_letter(is_from_default: bool) -> None:
     assert_same(again(letter), letter)
 
 
+def test_the_time_to_live_of_a_dead_letter_is_over_whatever_its_record_says() -> None:
+    message = make_message(b"body")
+    letter = dead_letter(message, message.property_octets, Address.of("dlx", "dead"), 99, 17)
+    read = again(letter.expiring_at(5))
+    assert (read.expires_at_ms, read.history_size, read.body) == (0, 17, b"body")
+
+
 def test_blind_keys_in_any_of_them() -> None:
     keys = ("bcc", "ü", "", "k" * 255, "\udcff")
     for message in (make_message(b"x"), make_message(b"x").expiring_at(5)):

@@ -33,7 +33,7 @@ from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.input_gate import ALARM, QUEUE, InputGate
 from hareline.amqp.output import Output
 from hareline.amqp.ports import ConnectionPort, Transport
-from hareline.broker.queues.policies.overflow import Overflow
+from hareline.broker.queues.policies.overflow import Overflow, StoppedPublisher
 from hareline.clock import Clock
 from hareline.errors import within_short_string
 from hareline.events import Report
@@ -44,7 +44,7 @@ from hareline.wire.methods import commands
 ENFORCEMENT_S: Final = 5.0
 
 
-class ChannelFlow:
+class ChannelFlow(StoppedPublisher):
     """One channel's publishes, and the full queues that they wait for."""
 
     __slots__ = ("_client", "_clock", "_connection_flow", "_full", "_port", "_stopped_s")

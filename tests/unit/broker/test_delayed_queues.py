@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hareline.broker.delayed_queues import delay_queue_name
-from hareline.broker.queues.policies.delay import SENT_PER_RING
+from hareline.broker.queues.policies.delay import SENT_PER_STEP
 from hareline.broker.queues.queue import Queue
 from hareline.broker.queues.restoring import restore_entries
 from hareline.broker.vhost import VirtualHost
@@ -548,7 +548,7 @@ def test_many_that_are_due_together_go_in_shares(stand: Stand) -> None:
     stand.timers._on_rung = lambda: shares.append(queue.ready_count)
     stand.pass_time(1000)
     assert queue.ready_count == 20_000
-    assert max(b - a for a, b in zip([0, *shares], shares, strict=False)) <= SENT_PER_RING
+    assert max(b - a for a, b in zip([0, *shares], shares, strict=False)) <= SENT_PER_STEP
 
 
 def test_the_queue_of_an_exchange_leaves_memory_like_any_other() -> None:

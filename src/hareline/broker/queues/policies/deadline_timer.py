@@ -1,9 +1,9 @@
-"""One timer for something that has a next instant; used by ``expiry`` and ``hold``.
+"""One timer for something that has a next instant; used by ``expiry``, ``hold`` and ``retention``.
 
-It rings at the instant, and also whenever ``LOOK_AGAIN_MS`` have passed, for two reasons: instants
+It fires at the instant, and also whenever ``LOOK_AGAIN_MS`` have passed, for two reasons: instants
 are wall time, so a wall clock that was set forward is noticed; and what keeps entries until then
-can let go of those that are settled by now. So who is called looks whether anything is due, and
-sets the alarm anew.
+can let go of those that are settled by now. So what it calls looks whether anything is due, and
+sets the timer again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NEVER: Final = 1 << 63  # later than any instant
 
 
 class DeadlineTimer:
-    """``at_ms``: when it rings at the latest, in epoch milliseconds; NEVER while it is not set."""
+    """``at_ms``: when it fires at the latest, in epoch milliseconds; NEVER while it is not set."""
 
     __slots__ = ("_call_back", "_clock", "_timer", "_timers", "at_ms")
 
@@ -31,14 +31,14 @@ class DeadlineTimer:
         self.at_ms = NEVER
 
     def set(self, at_ms: int) -> None:
-        """Ring then, and not when it was to ring before; at once for an instant that has passed."""
+        """Fire then, and not when it was to fire before; at once for an instant that has passed."""
         self.cancel()
         if self._call_back is None:
             return
         now_ms = self._clock.now_ms
         delay_ms = min(max(at_ms - now_ms, 0), LOOK_AGAIN_MS)
         self.at_ms = now_ms + delay_ms
-        self._timer = self._timers.call_later(delay_ms / 1000, self._ring)
+        self._timer = self._timers.call_later(delay_ms / 1000, self._on_time)
 
     def cancel(self) -> None:
         if self._timer is not None:
@@ -47,11 +47,11 @@ class DeadlineTimer:
             self.at_ms = NEVER
 
     def stop(self) -> None:
-        """Never ring again. Whom it called is freed now, as it does not refer to him any more."""
+        """Never fire again, and let go of what it called, so that this is freed at once."""
         self.cancel()
         self._call_back = None
 
-    def _ring(self) -> None:
+    def _on_time(self) -> None:
         self._timer = None
         self.at_ms = NEVER
         if self._call_back is not None:

@@ -2,7 +2,7 @@
 
 The queue of such an exchange (``broker.delayed_queues``) has one of these as its ``hold``. Nothing
 in that queue is ever ready: at its time an entry leaves, and its message goes to the exchange
-again, a share of the work at a time. Those that are due together, after a restart say, go in the
+again, a share of the work at a time. Entries that are due together, as after a restart, go in the
 order of their times, and not before a recovery has ended.
 
 Invariant: the store hears that an entry is gone in the callback of the loop in which it gets what
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from hareline.message import Message
 
 DELAY_HEADER: Final = "x-delay"
-# RabbitMQ's plugin knows 2**32 - 1 and does not delay what is to wait longer; here the header's
-# widest type is the limit, as the delay is written back as a number below 0.
+# RabbitMQ's plugin does not delay by more than 2**32 - 1; here the header's widest type is the
+# limit, since the delay is written back as a negative number.
 DELAY_MAX_MS: Final = (1 << 63) - 1
-SENT_PER_RING: Final = 256  # 5 to 10 ms, as each is read, gets other properties, and is routed
-SENT_BYTES_PER_RING: Final = RECENT_BYTES  # what is read from the disk at once, if it is there
+SENT_PER_STEP: Final = 256  # 5 to 10 ms, as each is read, gets other properties, and is routed
+SENT_BYTES_PER_STEP: Final = RECENT_BYTES  # what is read from the disk at once, if it is there
 PAUSE_MS: Final = 50  # while the store does not keep up, or a recovery goes on
 
 _DIGITS_MAX: Final = 20  # more than any number up to the limit has
@@ -64,8 +64,8 @@ class Delay(Hold):
     read, and MalformedFrame if its headers cannot.
     """
 
-    per_ring: ClassVar[int] = SENT_PER_RING
-    bytes_per_ring: ClassVar[int] = SENT_BYTES_PER_RING
+    per_step: ClassVar[int] = SENT_PER_STEP
+    bytes_per_step: ClassVar[int] = SENT_BYTES_PER_STEP
 
     __slots__ = ("_environment", "_send")
 
@@ -77,24 +77,23 @@ class Delay(Hold):
         self._send: Callable[[Message], None] | None = send
 
     def takes(self, entry: QueueEntry, since_ms: int) -> bool:
-        """Always: what is due already, after a restart, goes by the timer as well.
+        """True always: an entry that is due already, after a restart, goes by the timer as well.
 
         Raises MalformedFrame for a message whose headers are no table.
         """
         self._keep(entry, since_ms + max(0, delay_ms_of(entry.message.header(DELAY_HEADER))))
         return True
 
-    def _on_alarm(self) -> None:
+    def _on_deadline(self) -> None:
         environment = self._environment
         store = environment.store
-        is_behind = store.is_behind and not store.failure  # nobody publishes now either
+        is_behind = store.is_behind and not store.failure  # publishers wait as well
         if is_behind or environment.dead_letter_scheduler.is_held:
-            self._alarm.set(self._clock.now_ms + PAUSE_MS)
+            self._deadline.set(self._clock.now_ms + PAUSE_MS)
         else:
-            super()._on_alarm()
+            super()._on_deadline()
 
-    def _on_ready(self, entries: list[QueueEntry]) -> None:
-        queue = self._queue
+    def _on_ready(self, queue: QueuePort, entries: list[QueueEntry]) -> None:
         ledger = queue.ledger
         send = self._send
         assert send is not None, queue  # a stopped hold has no timer

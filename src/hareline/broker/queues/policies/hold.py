@@ -2,8 +2,8 @@
 
 Called by ``queue`` for each new entry, where the queue was declared with x-hold-on-publish. A held
 entry stands in no ordering, so others overtake it; at its time it takes the place its offset gives
-it. The queues of x-delayed-message exchanges have ``delay``, a variety of it. What a message may
-say, in its headers, and when it is ready then:
+it. The queues of x-delayed-message exchanges have ``delay``, a subclass. The headers that count,
+and when a message with one is ready:
 
 =========================  =====================  ================================================
 header                     value                  ready at
@@ -11,13 +11,13 @@ header                     value                  ready at
 x-qpid-not-valid-before    epoch milliseconds     the millisecond after it (Broker-J holds a
                                                   message while "now" is not past this value)
 x-opt-delivery-time        epoch milliseconds     that instant
-x-opt-delivery-delay       milliseconds           so long after it came to the queue
+x-opt-delivery-delay       milliseconds           this long after it came to the queue
 x-delay                    milliseconds           likewise
 =========================  =====================  ================================================
 
 Any numeric field type counts, and a timestamp too: its number is taken as milliseconds, as Broker-J
-does, although AMQP's timestamps are seconds. A fraction is cut off. What is no number says nothing.
-Of several headers the latest instant counts.
+does, although AMQP's timestamps are seconds. A fraction is cut off. Any other value counts as
+absent. Of several headers the latest instant counts.
 
 Invariant: every held entry of the queue is in ``_heap``; an entry there that is settled expired or
 was dropped while it was held, and is passed over.                                           [hot]
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from hareline.broker.queues.ports import QueuePort
     from hareline.message import Message
 
-READIED_PER_RING: Final = 2048  # some milliseconds; the rest is readied in the next turns
-SETTLED_ALLOWED: Final = 64  # kept in the heap besides as many as there are held ones
+READIED_PER_STEP: Final = 2048  # some milliseconds; the rest is readied in the next turns
+SETTLED_ALLOWED: Final = 64  # kept in the heap, beyond as many as there are held ones
 
 _PREFIX: Final = b"x-"  # of them all
 _INSTANT: Final = 0
@@ -60,25 +60,25 @@ _HEADERS: Final = tuple(
 class Hold:
     """The held entries of one queue, and the timer for the first of them.
 
-    ``per_ring``: so many are made ready at once, the rest in the next turns; ``bytes_per_ring``:
-    with about so many octets of bodies.
+    ``per_step``: how many are made ready at once, the rest in the next turns; ``bytes_per_step``:
+    of about how many octets of bodies.
     """
 
-    per_ring: ClassVar[int] = READIED_PER_RING
-    bytes_per_ring: ClassVar[int] = UNLIMITED  # nobody looks at them
+    per_step: ClassVar[int] = READIED_PER_STEP
+    bytes_per_step: ClassVar[int] = UNLIMITED  # their contents are not looked at
 
-    __slots__ = ("_alarm", "_clock", "_heap", "_queue")
+    __slots__ = ("_clock", "_deadline", "_heap", "_queue")
 
     def __init__(self, queue: QueuePort, environment: QueueEnvironment) -> None:
-        self._queue = queue
+        self._queue: QueuePort | None = queue
         self._clock = environment.clock
         self._heap: list[tuple[int, int, QueueEntry]] = []
-        self._alarm = DeadlineTimer(environment, self._on_alarm)
+        self._deadline = DeadlineTimer(environment, self._on_deadline)
 
     def takes(self, entry: QueueEntry, since_ms: int) -> bool:
-        """Whether the entry, which came at ``since_ms``, is to be held now.
+        """Keep the entry, which came at ``since_ms``, if it is to be held; returns whether it is.
 
-        If so it is kept here, and its state is the caller's.
+        Its state is the caller's to change.
 
         Raises MalformedFrame for a message whose headers are no table.
         """
@@ -89,19 +89,19 @@ class Hold:
         return True
 
     def _keep(self, entry: QueueEntry, ready_ms: int) -> None:
-        heap = self._heap
-        if len(heap) > 2 * self._queue.held_count + SETTLED_ALLOWED:
+        heap, queue = self._heap, self._queue
+        if queue is not None and len(heap) > 2 * queue.held_count + SETTLED_ALLOWED:
             self._forget_settled()
         heappush(heap, (ready_ms, entry.offset, entry))
-        if ready_ms < self._alarm.at_ms:
-            self._alarm.set(ready_ms)
+        if ready_ms < self._deadline.at_ms:
+            self._deadline.set(ready_ms)
 
     def take_all(self) -> list[QueueEntry]:
         """Remove and return every held entry, in the order in which they came."""
         entries = [entry for _, _, entry in self._heap if entry.state == HELD]
         entries.sort(key=_offset_of)
         self._heap.clear()
-        self._alarm.cancel()
+        self._deadline.cancel()
         return entries
 
     def entries(self) -> list[QueueEntry]:
@@ -109,17 +109,20 @@ class Hold:
         return [entry for _, _, entry in self._heap if entry.state == HELD]
 
     def stop(self) -> None:
-        """The queue is deleted; without the reference it is freed."""
-        self._alarm.stop()
+        """The queue is deleted: let go of it, so that it is freed at once."""
+        self._deadline.stop()
         self._heap.clear()
-        del self._queue
+        self._queue = None
 
-    def _on_alarm(self) -> None:
+    def _on_deadline(self) -> None:
+        queue = self._queue
+        if queue is None:
+            return
         heap, now_ms = self._heap, self._clock.now_ms
-        room_bytes = self.bytes_per_ring
+        room_bytes = self.bytes_per_step
         ready: list[QueueEntry] = []
         expired: list[QueueEntry] = []
-        for _ in range(self.per_ring):
+        for _ in range(self.per_step):
             if not heap or heap[0][0] > now_ms or room_bytes <= 0:
                 break
             entry = heappop(heap)[2]
@@ -129,24 +132,24 @@ class Hold:
                 (expired if is_expired else ready).append(entry)
                 room_bytes -= entry.message.size
         if expired:
-            self._queue.drop(expired, "expired")
+            queue.drop(expired, "expired")
         if ready:
-            self._on_ready(ready)
-        if len(heap) > 2 * self._queue.held_count + SETTLED_ALLOWED:
+            self._on_ready(queue, ready)
+        if len(heap) > 2 * queue.held_count + SETTLED_ALLOWED:
             self._forget_settled()
-        if heap and heap[0][0] < self._alarm.at_ms:
-            self._alarm.set(heap[0][0])
+        if heap and heap[0][0] < self._deadline.at_ms:
+            self._deadline.set(heap[0][0])
 
-    def _on_ready(self, entries: list[QueueEntry]) -> None:
-        """Their time has come, in this order."""
-        self._queue.make_held_ready(entries)
+    def _on_ready(self, queue: QueuePort, entries: list[QueueEntry]) -> None:
+        """Make ready the entries whose time has come, in this order."""
+        queue.make_held_ready(entries)
 
     def _forget_settled(self) -> None:
         self._heap[:] = [item for item in self._heap if item[2].state != SETTLED]
         heapify(self._heap)
 
     def __len__(self) -> int:
-        """Entries in the heap, with those that are settled and still stand there."""
+        """Entries in the heap, with settled ones that still stand there."""
         return len(self._heap)
 
 
@@ -159,7 +162,7 @@ def ready_at_ms(message: Message, now_ms: int) -> int:
     if _PREFIX not in octets:
         return 0
     ready_ms = 0
-    # what does not occur in the octets is no header: much quicker than looking for four of them
+    # a name that does not occur in the octets is no header: quicker than four look-ups
     for name, name_octets, kind in _HEADERS:
         if name_octets not in octets:
             continue
@@ -175,7 +178,7 @@ def ready_at_ms(message: Message, now_ms: int) -> int:
 
 
 def whole_number(value: object) -> int:
-    """A numeric header as an integer, 0 for everything else; what is without end never comes."""
+    """A numeric header as an integer; infinity is NEVER, and any other value 0."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return 0
     if isfinite(value):

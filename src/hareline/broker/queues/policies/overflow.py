@@ -1,7 +1,7 @@
 """The limits of a queue, and what happens at them.
 
 The queue asks before it takes a message in (``refuses``, ``discards``), calls ``enforce`` when one
-has come in or came back, and tells of everything that leaves.
+has come in or came back, and ``on_departed`` for every entry that leaves.
 
 ==================  ============================================================================
 policy              at the limit
@@ -9,29 +9,30 @@ policy              at the limit
 drop-head           the least of the ready entries goes, until the rest is within the limit
 reject-publish      the new message is refused; its publisher is told
 reject-publish-dlx  the same, and it is dead-lettered
-discard             the new message is dropped, and nobody is told
+discard             the new message is dropped, and its publisher is not told
 flow-control        the message is taken, and its publisher stopped until there is room again
 flow-to-disk        the message is taken, and what is above the limits leaves memory (``paging``)
-none                nothing but a line in the log
+none                only a line in the log
 ==================  ============================================================================
 
 Whatever the policy, consumers come first: what they would get at the end of this turn is delivered
 before the queue is called full.
 
-Far below the limits a message costs two subtractions: ``_room_count`` and ``_room_bytes`` say how
-much more fits for certain, and the true depth is looked at when that is used up.
+Far below the limits a message costs two subtractions: ``_room_count`` and ``_room_bytes`` are how
+much more fits for certain, and the true depth is measured when that is used up.
 
 Invariant: nothing of this is logged once per message. A queue is *overfull* from the first message
 that its limit cost something until its depth has fallen to the resume percentage; the log has one
-line for the beginning and one for the end, and none for what begins again so soon that it would
-fill the log.                                                                               [hot]
+line for the beginning and one for the end, and none for an episode that begins again so soon that
+it would fill the log.                                                                      [hot]
 """
 
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from math import ceil
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 from hareline import events
 
@@ -61,7 +62,12 @@ _NO_LIMIT: Final = sys.maxsize
 _METADATA_REST_BYTES: Final = 13 - 8
 
 
-class StoppedPublisher(Protocol):
+class StoppedPublisher(ABC):
+    """A publisher that waits for room in queues with the policy flow-control."""
+
+    __slots__ = ()
+
+    @abstractmethod
     def on_underfull(self, overflow: Overflow) -> None:
         """This queue has room again, or is gone, or does not stop publishers any more."""
 
@@ -74,7 +80,7 @@ class Overflow:
     include the header (``stored_bytes``); such limits must be set while the queue is empty.
     ``resume_percent``: how far both depths must fall until the queue is not overfull any more.
 
-    ``stops_publishers``: whoever publishes to this queue now is to be given to ``stop_publisher``.
+    ``stops_publishers``: a publisher to this queue is to be given to ``stop_publisher`` now.
     """
 
     __slots__ = (
@@ -85,6 +91,7 @@ class Overflow:
         "_limit_bytes",
         "_limit_count",
         "_queue",
+        "_queue_name",
         "_refuses",
         "_resume_bytes",
         "_resume_count",
@@ -111,7 +118,8 @@ class Overflow:
         counts_unacked: bool = False,
     ) -> None:
         assert not counts_unacked or not (queue.ready_count or queue.unacked_count), queue
-        self._queue = queue
+        self._queue: QueuePort | None = queue  # None: the queue is deleted
+        self._queue_name = queue.name
         self._environment = environment
         self.policy = policy
         self._refuses = policy in ("reject-publish", "reject-publish-dlx")
@@ -121,7 +129,7 @@ class Overflow:
         self._resume_count = self._resume_depth(max_length, resume_percent)
         self._resume_bytes = self._resume_depth(max_length_bytes, resume_percent)
         self._stored_bytes = 0  # kept only if ``counts_unacked``
-        self._room_count = 0  # until the depth is looked at
+        self._room_count = 0  # until the depth is measured
         self._room_bytes = 0
         self._stopped: dict[StoppedPublisher, None] = {}
         self._is_enforcing = False
@@ -142,22 +150,28 @@ class Overflow:
     # ------------------------------------------------------- before a message is taken
 
     def refuses(self, message: Message) -> bool:
-        """Whether this message is refused; asked once for each, since it may be dead-lettered."""
-        if not self._refuses or not self._is_full_for(message):
+        """True if this message is refused; asked once for each, since it may be dead-lettered."""
+        if not self._refuses:
+            return False
+        queue = self._queue
+        if queue is None or not self._is_full_for(queue, message):
             return False
         if self.policy == "reject-publish-dlx":
-            self._queue.dead_letter_refused(message)
+            queue.dead_letter_refused(message)
         return True
 
     def discards(self, message: Message) -> bool:
-        """Whether this message is dropped without a word."""
-        return self.policy == "discard" and self._is_full_for(message)
+        """True if this message is dropped, and its publisher is not told."""
+        if self.policy != "discard":
+            return False
+        queue = self._queue
+        return queue is not None and self._is_full_for(queue, message)
 
-    def _is_full_for(self, message: Message) -> bool:
-        """True when the queue would be above a limit with this message; that is then counted."""
+    def _is_full_for(self, queue: QueuePort, message: Message) -> bool:
+        """True if the queue would be above a limit with this message; that is then counted."""
         if not self._would_exceed(message):
             return False
-        self._queue.deliver_due()
+        queue.deliver_due()
         if not self._would_exceed(message):
             return False
         if not self.is_overfull:
@@ -185,17 +199,17 @@ class Overflow:
             self._room_bytes -= size
             if self._room_count >= 0 and self._room_bytes >= 0:
                 return
-        if self._is_over() and not self._is_enforcing:
+        queue = self._queue
+        if queue is not None and self._is_over() and not self._is_enforcing:
             self._is_enforcing = True
             try:
-                self._enforce(entry)
+                self._enforce(queue, entry)
             finally:
                 self._is_enforcing = False
 
-    def _enforce(self, entry: QueueEntry | None) -> None:
-        # What is released may not be delivered here: it is in the middle of a channel's end, say.
+    def _enforce(self, queue: QueuePort, entry: QueueEntry | None) -> None:
+        # Entries that came back may not be delivered here: their channel may be about to end.
         drops = self.policy == "drop-head"
-        queue = self._queue
         if entry is not None and queue.consumer_count and (drops or not self.is_overfull):
             victim = queue.least_ready()
             if victim is not None and queue.may_deliver(victim):
@@ -205,14 +219,14 @@ class Overflow:
         if not self.is_overfull:
             self._begin_episode()
         if drops:
-            self._drop_least()
+            self._drop_least(queue)
 
-    def _drop_least(self) -> None:
-        """RabbitMQ drops a message that is too large on its own; Qpid keeps it, over the limit.
+    def _drop_least(self, queue: QueuePort) -> None:
+        """Drop the least ready entries until the rest is within the limits.
 
-        What is dead-lettered to this very queue comes in meanwhile, and is seen to here as well.
+        RabbitMQ drops a message that is too large on its own; Qpid keeps it, over the limit. What
+        is dead-lettered to this very queue comes in between, and is dropped here as well.
         """
-        queue = self._queue
         is_over = True
         while is_over:
             victim = queue.least_ready()
@@ -226,8 +240,10 @@ class Overflow:
         """An entry was settled."""
         if self.counts_unacked:
             self._stored_bytes -= stored_bytes(entry.message)
-        if self.is_overfull and not self._is_enforcing and not self._queue.is_delivering:
-            self._end_episode_if_underfull()
+        if self.is_overfull and not self._is_enforcing:
+            queue = self._queue
+            if queue is not None and not queue.is_delivering:
+                self._end_episode_if_underfull()
 
     def on_changed(self, before: Message, after: Message) -> None:
         """An entry that is not settled has another message now."""
@@ -237,7 +253,7 @@ class Overflow:
             self._room_bytes -= growth
 
     def on_pages_dropped(self, octets: int) -> None:
-        """Entries of so many octets with metadata were settled, without being looked at."""
+        """Entries of this many octets with metadata were settled, without being read."""
         if self.counts_unacked:
             self._stored_bytes -= octets
 
@@ -249,11 +265,11 @@ class Overflow:
     # ------------------------------------------------------------------------ publishers
 
     def stop_publisher(self, publisher: StoppedPublisher) -> None:
-        """It will hear ``on_underfull`` once, unless it is forgotten before."""
+        """Call its ``on_underfull`` once, when there is room; unless it is forgotten before."""
         self._stopped[publisher] = None
 
     def forget_publisher(self, publisher: StoppedPublisher) -> None:
-        """It is gone."""
+        """The publisher is gone."""
         self._stopped.pop(publisher, None)
 
     def stop(self) -> None:
@@ -265,7 +281,7 @@ class Overflow:
             self._report_given_up()
         self.is_overfull = False
         self._let_publish()
-        del self._queue  # a reference back; the queue is freed now, and not by the collector
+        self._queue = None  # a reference back: the queue is freed without the collector
 
     def _let_publish(self) -> None:
         self.stops_publishers = False
@@ -278,7 +294,7 @@ class Overflow:
     def _begin_episode(self) -> None:
         self.is_overfull = True
         self.stops_publishers = self.policy == "flow-control"
-        if self._timer is None:  # else there was one a moment ago: this one is reported if it lasts
+        if self._timer is None:  # else an episode has just ended: this one is reported if it lasts
             self._report_overfull()
             self._arm()
 
@@ -314,7 +330,7 @@ class Overflow:
         self._is_reported = True
         self._environment.report(
             events.QUEUE_OVERFULL,
-            queue=self._queue.name,
+            queue=self._queue_name,
             vhost=self._environment.vhost_name,
             policy=self.policy,
             messages=self.depth_count,
@@ -326,7 +342,7 @@ class Overflow:
     def _report_underfull(self) -> None:
         self._environment.report(
             events.QUEUE_UNDERFULL,
-            queue=self._queue.name,
+            queue=self._queue_name,
             vhost=self._environment.vhost_name,
             policy=self.policy,
             messages=self.depth_count,
@@ -339,7 +355,7 @@ class Overflow:
         count, self._given_up = self._given_up, 0
         self._environment.report(
             events.QUEUE_DROPPED,
-            queue=self._queue.name,
+            queue=self._queue_name,
             vhost=self._environment.vhost_name,
             policy=self.policy,
             count=count,
@@ -359,6 +375,8 @@ class Overflow:
     def depth_count(self) -> int:
         """Messages, as they count against ``max_length``."""
         queue = self._queue
+        if queue is None:
+            return 0
         if self.counts_unacked:
             return queue.ready_count + queue.held_count + queue.unacked_count
         return queue.ready_count
@@ -366,12 +384,14 @@ class Overflow:
     @property
     def depth_bytes(self) -> int:
         """Octets, as they count against ``max_length_bytes``."""
-        return self._stored_bytes if self.counts_unacked else self._queue.ready_bytes
+        if self.counts_unacked:
+            return self._stored_bytes
+        return 0 if self._queue is None else self._queue.ready_bytes
 
     @property
     def memory_window(self) -> tuple[int, int] | None:
-        """How many ready messages and octets are to stay in memory, as far as the policy says."""
-        if self.policy != "flow-to-disk":
+        """How many ready messages and octets stay in memory by this policy; None: no limit."""
+        if self.policy != "flow-to-disk" or self._queue is None:
             return None
         limit_count = self._limit_count
         if self.counts_unacked:
@@ -380,8 +400,8 @@ class Overflow:
 
     @property
     def place(self) -> str:
-        """Which queue this is, for people."""
-        return f"queue '{self._queue.name}' in vhost '{self._environment.vhost_name}'"
+        """Which queue this is, for texts."""
+        return f"queue '{self._queue_name}' in vhost '{self._environment.vhost_name}'"
 
     @property
     def max_length(self) -> int | None:
@@ -396,7 +416,7 @@ class Overflow:
         """Why a message is refused, for its publisher; Broker-J's words, -1 being no limit."""
         max_length, max_length_bytes = self.max_length, self.max_length_bytes
         return (
-            f"Maximum depth exceeded on '{self._queue.name}' : "
+            f"Maximum depth exceeded on '{self._queue_name}' : "
             f"current=[count: {self.depth_count}, size: {self.depth_bytes}], "
             f"max=[count: {-1 if max_length is None else max_length}, "
             f"size: {-1 if max_length_bytes is None else max_length_bytes}]"

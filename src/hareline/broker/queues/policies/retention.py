@@ -1,9 +1,9 @@
 """What a stream keeps: x-max-age and x-max-length-bytes of ``x-queue-type: stream``.
 
-``broker.queues.dispatch.reading`` calls ``drop_old`` before it shows anything to anybody, and
-``drop_excess`` after everybody had their chance; a timer drops what gets too old in between. What
-goes is the oldest, it is not dead-lettered, and readers that were not there yet never see it.
-RabbitMQ drops whole segments, so it keeps more than this for a while.
+``broker.queues.dispatch.reading`` calls ``drop_old`` before it shows anything to a reader, and
+``drop_excess`` after all readers had their turn; a timer drops what gets too old in between. The
+oldest goes first, without dead letters, and readers that come later never see it. RabbitMQ drops
+whole segments, so it keeps more than this for a while.
 
 Invariant: what makes a stream longer than its octets is dropped before the end of the turn it came
 in; the newest message stays, whatever its size, as RabbitMQ's last segment does.
@@ -26,10 +26,12 @@ DROPPED_AT_ONCE: Final = 10_000  # in one call; a timer comes back for the rest 
 
 
 class Retention:
-    """``max_age_ms``: how long after their arrival messages stay. ``max_length_bytes``: octets of
-    bodies that stay at most. None is no limit."""
+    """``max_age_ms``: how long after their arrival messages stay.
 
-    __slots__ = ("_alarm", "_clock", "_log", "_max_age_ms", "_max_length_bytes", "_queue")
+    ``max_length_bytes``: octets of bodies that stay at most. None is no limit.
+    """
+
+    __slots__ = ("_clock", "_deadline", "_log", "_max_age_ms", "_max_length_bytes", "_queue")
 
     def __init__(
         self,
@@ -40,15 +42,15 @@ class Retention:
         max_age_ms: int | None,
         max_length_bytes: int | None,
     ) -> None:
-        self._queue = queue
+        self._queue: QueuePort | None = queue
         self._log = log
         self._clock = environment.clock
         self._max_age_ms = max_age_ms
         self._max_length_bytes = max_length_bytes
-        self._alarm = DeadlineTimer(environment, self.drop_old)
+        self._deadline = DeadlineTimer(environment, self.drop_old)
 
     def drop_old(self) -> None:
-        """Drop what is too old now, and see to it that the next one is dropped in time."""
+        """Drop what is too old now, and set the timer for the next one."""
         max_age_ms = self._max_age_ms
         if max_age_ms is None:
             return
@@ -57,14 +59,14 @@ class Retention:
         if head is not None and head.message.arrival_ms <= oldest_ms:
             head = self._drop_until(oldest_ms)
         if head is None:
-            self._alarm.cancel()
+            self._deadline.cancel()
             return
         due_ms = head.message.arrival_ms + max_age_ms
-        if due_ms < self._alarm.at_ms:
-            self._alarm.set(due_ms)
+        if due_ms < self._deadline.at_ms:
+            self._deadline.set(due_ms)
 
     def _drop_until(self, oldest_ms: int) -> QueueEntry | None:
-        """Drop from the head; returns the one that is the head then."""
+        """Drop from the head what arrived until then; returns the new head."""
         log = self._log
         dropped = []
         index = log.head
@@ -77,10 +79,10 @@ class Retention:
 
     def drop_excess(self) -> None:
         """Drop the oldest while there are too many octets, but never the newest."""
-        limit = self._max_length_bytes
-        if limit is None:
+        limit, queue = self._max_length_bytes, self._queue
+        if limit is None or queue is None:
             return
-        excess = self._queue.ready_bytes - limit
+        excess = queue.ready_bytes - limit
         if excess <= 0:
             return
         log = self._log
@@ -97,11 +99,11 @@ class Retention:
         self._drop(dropped)
 
     def _drop(self, entries: list[QueueEntry]) -> None:
-        living = [entry for entry in entries if entry.state == READY]
-        if living:
-            self._queue.drop(living, "retention")
+        ready = [entry for entry in entries if entry.state == READY]
+        if ready and self._queue is not None:
+            self._queue.drop(ready, "retention")
 
     def stop(self) -> None:
-        """For good: without these references the stream is freed, and not by the collector."""
-        self._alarm.cancel()
-        del self._alarm, self._queue
+        """The stream is deleted: let go of it, so that it is freed at once."""
+        self._deadline.stop()
+        self._queue = None

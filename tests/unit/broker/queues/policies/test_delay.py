@@ -19,8 +19,8 @@ from hareline.broker.queues.policies.delay import (
     DELAY_HEADER,
     DELAY_MAX_MS,
     PAUSE_MS,
-    SENT_BYTES_PER_RING,
-    SENT_PER_RING,
+    SENT_BYTES_PER_STEP,
+    SENT_PER_STEP,
     Delay,
     delay_ms_of,
 )
@@ -222,23 +222,23 @@ def test_time_to_live_does_not_run_while_delayed(place: DelayPlace) -> None:
 
 
 def test_so_many_go_at_once_and_the_rest_in_the_next_turns(place: DelayPlace) -> None:
-    for number in range(3 * SENT_PER_RING):
+    for number in range(3 * SENT_PER_STEP):
         place.accept(b"%d" % number, headers={"x-delay": 5})
     rings: list[int] = []
     place.clock.advance(5)
     while place.queue.held_count:
-        place.delay._on_alarm()
+        place.delay._on_deadline()
         rings.append(len(place.onward.sent))
-    assert rings == [SENT_PER_RING, 2 * SENT_PER_RING, 3 * SENT_PER_RING]
-    assert place.onward.sent == [b"%d" % number for number in range(3 * SENT_PER_RING)]
+    assert rings == [SENT_PER_STEP, 2 * SENT_PER_STEP, 3 * SENT_PER_STEP]
+    assert place.onward.sent == [b"%d" % number for number in range(3 * SENT_PER_STEP)]
 
 
 def test_large_messages_go_fewer_at_once(place: DelayPlace) -> None:
-    body = bytes(SENT_BYTES_PER_RING // 4)
+    body = bytes(SENT_BYTES_PER_STEP // 4)
     for _ in range(10):
         place.accept(body, headers={"x-delay": 5})
     place.clock.advance(5)
-    place.delay._on_alarm()
+    place.delay._on_deadline()
     assert len(place.onward.sent) == 4
     place.pass_time(1)
     assert len(place.onward.sent) == 10

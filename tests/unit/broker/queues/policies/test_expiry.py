@@ -293,7 +293,7 @@ def test_a_clock_set_back_between_the_timer_and_its_dispatch_loses_no_timer(
 ) -> None:
     place.publish(b"m", 100)
     place.clock.advance(100)
-    place.expiry._on_alarm()
+    place.expiry._on_deadline()
     place.set_clock(-50)
     place.turn.run()
     assert place.ready == [b"m"]

@@ -14,7 +14,7 @@ from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.orders.last_value_order import LastValueOrder
 from hareline.broker.queues.policies.deadline_timer import LOOK_AGAIN_MS, NEVER
 from hareline.broker.queues.policies.hold import (
-    READIED_PER_RING,
+    READIED_PER_STEP,
     SETTLED_ALLOWED,
     Hold,
     ready_at_ms,
@@ -241,16 +241,16 @@ def test_they_become_ready_by_time_and_then_by_place(delays: list[int]) -> None:
 
 def test_a_great_many_become_ready_in_shares(place: TimedQueue) -> None:
     message = bearing(x_delay=5)
-    for _ in range(READIED_PER_RING + 1):
+    for _ in range(READIED_PER_STEP + 1):
         place.queue.put(message)
     place.pass_time(4)
-    assert place.queue.held_count == READIED_PER_RING + 1
+    assert place.queue.held_count == READIED_PER_STEP + 1
     place.clock.advance(1)
-    place.queue.hold._on_alarm()  # type: ignore[union-attr]
+    place.queue.hold._on_deadline()  # type: ignore[union-attr]
     assert place.queue.held_count == 1
     place.pass_time(0)
     assert place.queue.held_count == 0
-    assert place.queue.ready_count == READIED_PER_RING + 1
+    assert place.queue.ready_count == READIED_PER_STEP + 1
 
 
 # --------------------------------------------------------------------------- clock steps

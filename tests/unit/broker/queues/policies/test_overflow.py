@@ -21,6 +21,7 @@ from hareline.broker.queues.policies.overflow import (
     REPORT_INTERVAL_S,
     Overflow,
     OverflowPolicy,
+    StoppedPublisher,
     stored_bytes,
 )
 from hareline.message import Message
@@ -41,7 +42,7 @@ EVERY_POLICY: list[OverflowPolicy] = [
 ]
 
 
-class Publisher:
+class Publisher(StoppedPublisher):
     """Counts how often it was let go on."""
 
     def __init__(self) -> None:
@@ -504,6 +505,22 @@ def test_the_end_of_the_policy_lets_publishers_go_on() -> None:
     assert publisher.heard == [place.overflow]
     assert place.timers.pending == []
     assert not place.stops_publishers()
+
+
+@pytest.mark.parametrize("policy", ["reject-publish", "reject-publish-dlx", "discard", "drop-head"])
+def test_the_limits_of_a_deleted_queue_are_none(policy: OverflowPolicy) -> None:
+    """A late call finds no queue, and that is no error."""
+    place = LimitedQueue(policy, max_length=1)
+    place.fill(b"a")
+    place.queue.delete()
+    overflow = place.overflow
+    message = make_message(b"late")
+    assert not overflow.refuses(message)
+    assert not overflow.discards(message)
+    overflow.enforce(None)
+    overflow.on_delivered()
+    assert (overflow.depth_count, overflow.depth_bytes, overflow.memory_window) == (0, 0, None)
+    assert place.letters.deaths == []
 
 
 def test_a_publisher_that_is_gone_hears_nothing() -> None:

@@ -53,11 +53,11 @@ NAME_PREFIX_MAX_OCTETS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueArguments:
-    """What a queue was declared with, read and checked; None means that nobody said anything.
+    """What a queue was declared with, read and checked; None: not given.
 
-    ``raw`` is what came, untouched: also the arguments that mean nothing here. Two values are equal
-    when they mean the same, whatever names they came under. A limit that Qpid's names set to a
-    negative number is off, which is None.
+    ``raw`` is what came, untouched, with the arguments that have no effect and unknown ones. Two
+    values are equal when they mean the same, whatever names they came under. A limit that Qpid's
+    names set to a negative number is off, which is None.
     """
 
     raw: Mapping[str, object] = field(compare=False)
@@ -77,8 +77,6 @@ class QueueArguments:
     # how much
     max_length: int | None = None
     max_length_bytes: int | None = None
-    max_in_memory_length: int | None = None
-    max_in_memory_bytes: int | None = None
     overflow: Overflow | None = None
     """Limits set by Qpid's names alone bound nothing until a policy is named: "none" then."""
     flow_resume_percent: float | None = None
@@ -87,7 +85,6 @@ class QueueArguments:
     # where refused and spent messages go
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
-    dead_letter_strategy: Literal["at-most-once", "at-least-once"] | None = None
     dead_letter_reasons: tuple[str, ...] | None = None
     """Why messages are dead-lettered; None is the usual reasons."""
     dead_letter_transient: bool | None = None
@@ -98,9 +95,6 @@ class QueueArguments:
     """Redeliveries; negative is no limit."""
     max_delivery_attempts: int | None = None
     """Qpid's count: deliveries, the first one included; 0 is no limit."""
-    delayed_retry_type: Literal["disabled", "all", "returned", "failed"] | None = None
-    delayed_retry_min_ms: int | None = None
-    delayed_retry_max_ms: int | None = None
 
     # in which order: at most one of max_priority, priorities, sort_key, last_value_key
     max_priority: int | None = None
@@ -119,8 +113,6 @@ class QueueArguments:
     """More are refused."""
     max_live_consumers: int | None = None
     """More wait for their turn; 0 is no limit."""
-    consumer_timeout_ms: int | None = None
-    consumer_disconnected_timeout_ms: int | None = None
     message_group_key: str | None = None
     """A header. None with a type: JMSXGroupID, in that spelling or as JMSXGroupId."""
     message_group_type: Literal["none", "standard", "shared"] | None = None
@@ -132,18 +124,7 @@ class QueueArguments:
 
     # how it is kept
     message_durability: Literal["default", "always", "never"] | None = None
-    queue_mode: Literal["default", "lazy"] | None = None
-    queue_version: int | None = None
     max_age_ms: int | None = None
-    stream_max_segment_size_bytes: int | None = None
-    stream_filter_size_bytes: int | None = None
-
-    # where in a cluster
-    quorum_initial_group_size: int | None = None
-    initial_cluster_size: int | None = None
-    member_placement_tag: str | None = None
-    queue_leader_locator: str | None = None
-    queue_master_locator: str | None = None
 
 
 # --------------------------------------------------------------------------------------- declaring
@@ -194,11 +175,13 @@ class _Reading:
             )
 
     def read(self, argument: Argument) -> None:
-        """Set the field of this argument if any of its names was given."""
+        """Set the field of this argument, if it has one and any of its names was given."""
         if argument.field in self.fields:
             return
         for alias in argument.names_in(self.arguments):
             value = self._value(alias.name, alias.reader)
+            if argument.field is None:
+                continue
             if argument.field not in self.fields:
                 if value is not None or not alias.is_fallback:
                     self.fields[argument.field] = value

@@ -6,6 +6,10 @@ field of ``QueueArguments`` that holds the value, its reader, the queue types th
 argument, and the Qpid wire and attribute names that mean the same (Broker-J,
 ``QueueArgumentsConverter``).
 
+RabbitMQ has arguments that mean nothing here, since there is one node and one way to keep a queue.
+Their rows are ``_no_effect``: the value is checked, and compared when the queue is declared again,
+because clients go by that; it fills no field, and nothing else reads it.
+
 Invariant: no name stands in two rows, and each field of ``QueueArguments`` but ``raw`` has one row.
 A name of Qpid's that means something else than RabbitMQ's has a row and a field of its own.
 """
@@ -40,22 +44,24 @@ class Alias:
 class Argument:
     """One row.
 
-    ``needs`` is a field that must be set as well, with the error term if it is not.
-    ``same_as_absent`` is the text that a redeclaration may leave out, or add.
+    ``field`` None: accepted, without effect. ``needs`` is a field that must be set as well, with
+    the error term if it is not. ``same_as_absent`` is the text that a redeclaration may leave out,
+    or add. ``is_ordering``: it makes the queue one of an ordering, so no two of these go together.
     """
 
     name: str
-    field: str
+    field: str | None
     reader: Reader
     queue_types: frozenset[str]
     aliases: tuple[Alias, ...] = ()
     needs: tuple[str, str] | None = None
     same_as_absent: str | None = None
+    is_ordering: bool = False
 
     def names_in(self, arguments: Mapping[str, object]) -> list[Alias]:
         """Which of its names were given, the canonical one first.
 
-        A void under one of Qpid's names says nothing, as there.
+        A void under one of Qpid's names counts as absent, as it does there.
         """
         canonical = [Alias(self.name, self.reader)] if self.name in arguments else []
         return canonical + [
@@ -69,6 +75,10 @@ def _also(reader: Reader, *names: str) -> tuple[Alias, ...]:
 
 def _switch(reader: Reader, name: str) -> tuple[Alias, ...]:
     return (Alias(name, reader, is_fallback=True),)
+
+
+def _no_effect(name: str, reader: Reader, queue_types: frozenset[str]) -> Argument:
+    return Argument(name, None, reader, queue_types)
 
 
 _CLASSIC: Final = frozenset(("classic",))
@@ -148,50 +158,48 @@ ARGUMENTS: Final[tuple[Argument, ...]] = (
     Argument("x-dead-letter-exchange", "dead_letter_exchange", read.text, _QUEUES),
     Argument("x-dead-letter-routing-key", "dead_letter_routing_key", read.text, _QUEUES,
              needs=("dead_letter_exchange", "routing_key_but_no_dlx_defined")),
-    Argument("x-dead-letter-strategy", "dead_letter_strategy", _STRATEGY, _QUORUM),
+    _no_effect("x-dead-letter-strategy", _STRATEGY, _QUORUM),
     Argument("x-max-length", "max_length", read.natural, _QUEUES,
              _also(read.qpid_limit, "qpid.max_count", "maximumQueueDepthMessages")),
     Argument("x-max-length-bytes", "max_length_bytes", read.natural, _ANY,
              _also(read.qpid_limit, "qpid.max_size", "x-qpid-capacity", "maximumQueueDepthBytes")),
-    Argument("x-max-in-memory-length", "max_in_memory_length", read.natural, _QUORUM),
-    Argument("x-max-in-memory-bytes", "max_in_memory_bytes", read.natural, _QUORUM),
-    Argument("x-max-priority", "max_priority", read.priority, _CLASSIC),
+    _no_effect("x-max-in-memory-length", read.natural, _QUORUM),
+    _no_effect("x-max-in-memory-bytes", read.natural, _QUORUM),
+    Argument("x-max-priority", "max_priority", read.priority, _CLASSIC, is_ordering=True),
     Argument("x-overflow", "overflow", _OVERFLOW, _QUEUES,
              _also(_QPID_POLICY, "qpid.policy_type") + _also(_QPID_OVERFLOW, "overflowPolicy")),
-    Argument("x-queue-mode", "queue_mode", _QUEUE_MODE, _CLASSIC),
-    Argument("x-queue-version", "queue_version", read.queue_version, _CLASSIC),
+    _no_effect("x-queue-mode", _QUEUE_MODE, _CLASSIC),
+    _no_effect("x-queue-version", read.queue_version, _CLASSIC),
     Argument("x-single-active-consumer", "single_active_consumer", read.flag, _QUEUES),
     Argument("x-queue-type", "queue_type", _QUEUE_TYPE, _ANY, same_as_absent=DEFAULT_QUEUE_TYPE),
-    Argument("x-quorum-initial-group-size", "quorum_initial_group_size", read.at_least_one,
-             _QUORUM),
+    _no_effect("x-quorum-initial-group-size", read.at_least_one, _QUORUM),
     Argument("x-max-age", "max_age_ms", read.max_age_ms, _STREAM),
-    Argument("x-stream-max-segment-size-bytes", "stream_max_segment_size_bytes", _SEGMENT_SIZE,
-             _STREAM),
-    Argument("x-stream-filter-size-bytes", "stream_filter_size_bytes", _FILTER_SIZE, _STREAM),
-    Argument("x-initial-cluster-size", "initial_cluster_size", read.at_least_one, _STREAM),
-    Argument("x-queue-leader-locator", "queue_leader_locator", _LOCATOR, _ANY),
-    Argument("x-queue-master-locator", "queue_master_locator", read.text_or_ignored, _CLASSIC),
+    _no_effect("x-stream-max-segment-size-bytes", _SEGMENT_SIZE, _STREAM),
+    _no_effect("x-stream-filter-size-bytes", _FILTER_SIZE, _STREAM),
+    _no_effect("x-initial-cluster-size", read.at_least_one, _STREAM),
+    _no_effect("x-queue-leader-locator", _LOCATOR, _ANY),
+    _no_effect("x-queue-master-locator", read.text_or_ignored, _CLASSIC),
     Argument("x-delivery-limit", "delivery_limit", read.any_integer, _QUEUES),
-    Argument("x-delayed-retry-type", "delayed_retry_type", _RETRY_TYPE, _QUEUES),
-    Argument("x-delayed-retry-min", "delayed_retry_min_ms", read.expiry_ms, _QUEUES),
-    Argument("x-delayed-retry-max", "delayed_retry_max_ms", read.expiry_ms, _QUEUES),
-    Argument("x-consumer-timeout", "consumer_timeout_ms", read.expiry_ms, _QUEUES),
-    Argument("x-consumer-disconnected-timeout", "consumer_disconnected_timeout_ms",
-             read.expiry_ms, _QUORUM),
-    Argument("x-member-placement-tag", "member_placement_tag", read.text, _QUORUM),
+    _no_effect("x-delayed-retry-type", _RETRY_TYPE, _QUEUES),
+    _no_effect("x-delayed-retry-min", read.expiry_ms, _QUEUES),
+    _no_effect("x-delayed-retry-max", read.expiry_ms, _QUEUES),
+    _no_effect("x-consumer-timeout", read.expiry_ms, _QUEUES),
+    _no_effect("x-consumer-disconnected-timeout", read.expiry_ms, _QUORUM),
+    _no_effect("x-member-placement-tag", read.text, _QUORUM),
 
     # Orderings.
-    Argument("x-qpid-priorities", "priorities", _LEVELS, _CLASSIC, _also(_LEVELS, "priorities")),
+    Argument("x-qpid-priorities", "priorities", _LEVELS, _CLASSIC, _also(_LEVELS, "priorities"),
+             is_ordering=True),
     Argument("x-default-priority", "default_priority", read.priority, _CLASSIC),
     Argument("x-sort-key", "sort_key", read.filled_text, _CLASSIC,
-             _also(read.filled_text, "qpid.queue_sort_key", "sortKey")),
+             _also(read.filled_text, "qpid.queue_sort_key", "sortKey"), is_ordering=True),
     Argument("x-sort-order", "sort_order", _SORT_ORDER, _CLASSIC,
              needs=("sort_key", "sort_order_but_no_sort_key_defined")),
     Argument("x-sort-type", "sort_type", _SORT_TYPE, _CLASSIC,
              needs=("sort_key", "sort_type_but_no_sort_key_defined")),
     Argument("x-last-value-key", "last_value_key", read.filled_text, _CLASSIC,
              _also(read.filled_text, "qpid.last_value_queue_key", "lvqKey")
-             + _switch(read.qpid_last_value_switch, "qpid.last_value_queue")),
+             + _switch(read.qpid_last_value_switch, "qpid.last_value_queue"), is_ordering=True),
 
     # Who gets what.
     Argument("x-message-group-key", "message_group_key", read.filled_text, _QUEUES,
@@ -235,11 +243,15 @@ ARGUMENTS: Final[tuple[Argument, ...]] = (
 )
 # fmt: on
 
-ORDERINGS: Final = ("max_priority", "priorities", "sort_key", "last_value_key")
+ORDERINGS: Final = tuple(
+    argument.field for argument in ARGUMENTS if argument.is_ordering and argument.field is not None
+)
 
 BY_NAME: Final[Mapping[str, Argument]] = {
     name: argument
     for argument in ARGUMENTS
     for name in (argument.name, *(alias.name for alias in argument.aliases))
 }
-BY_FIELD: Final[Mapping[str, Argument]] = {argument.field: argument for argument in ARGUMENTS}
+BY_FIELD: Final[Mapping[str, Argument]] = {
+    argument.field: argument for argument in ARGUMENTS if argument.field is not None
+}

@@ -1,4 +1,4 @@
-"""What a queue's policies need of the broker around it; the virtual host hands one to each queue.
+"""What a queue's parts need of the broker around it; the virtual host gives one to each queue.
 
 Invariant: nothing here knows a frame or a socket.
 """
@@ -27,10 +27,10 @@ Route = Callable[[str, list[str], "Message"], tuple[QueuePort, ...]]
 class QueueEnvironment:
     """``route`` finds the queues for a message that the broker itself publishes.
 
-    ``on_admission_changed`` is to be called when a queue becomes guarded or stops being it, since
-    publishers remember which lane a queue takes. ``store`` keeps what must survive, and contents
-    that have left memory. All dead letters go by ``dead_letter_scheduler``, which each environment
-    makes for itself. ``pressure`` says whether memory is short.
+    ``on_admission_changed`` is to be called when a queue begins or ceases to need admission, since
+    publishers remember which way into a queue they take. ``store`` keeps what must survive, and
+    contents that have left memory. All dead letters go by ``dead_letter_scheduler``, which each
+    environment makes for itself. ``pressure`` says whether memory is short.
     """
 
     clock: Clock

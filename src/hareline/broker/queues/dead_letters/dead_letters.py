@@ -84,8 +84,8 @@ class DeadLetters(DeadLetterSender):
     ) -> None:
         """Publish the messages of entries that have left the queue, if it has a target for these.
 
-        ``ledger`` is told that an entry is settled, as soon as its letter is published; that may
-        have to wait for others (``DeadLetterScheduler``).
+        ``ledger`` settles an entry when its letter is published, in the same callback of the loop;
+        other letters may come first (``DeadLetterScheduler``).
         """
         if not entries:
             return
@@ -106,9 +106,9 @@ class DeadLetters(DeadLetterSender):
         self._environment.dead_letter_scheduler.take(self, messages, reason, settlements)
 
     def publish_all(self, entries: Iterator[QueueEntry], reason: DeathReason) -> None:
-        """Publish the messages of so many entries that each is made only when it is its turn.
+        """Publish the messages of many entries; each entry is taken when it is its turn.
 
-        For a reason that ``wants`` has agreed to.
+        For a reason for which ``wants`` is True.
         """
         messages = map(_as_it_came, entries)
         self._environment.dead_letter_scheduler.take(self, messages, reason)
@@ -147,7 +147,7 @@ class DeadLetters(DeadLetterSender):
                 )
                 queues = environment.route(target.exchange, template.routing_keys, letter)
             except (MalformedFrame, StoreError):
-                # so many headers that with these they cannot be decoded, or gone from the disk
+                # with these there are too many headers to decode, or the disk has lost the content
                 break
             if queues:
                 self._deliver(letter, queues, template.history)

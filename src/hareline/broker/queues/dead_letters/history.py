@@ -7,7 +7,7 @@
 ====================  =============================================================================
 ``x-death``           array of tables, the latest death first; one for each queue and reason. A
                       repetition counts up in its table, which moves to the front
-``x-first-death-*``   ``reason``, ``queue`` and ``exchange``, S, of the first death, for good
+``x-first-death-*``   ``reason``, ``queue`` and ``exchange``, S, of the first death, always
 ``x-last-death-*``    the same of the latest
 ``x-death-forgotten`` octets, x: of each queue that a long ``x-death`` had to leave out, and in
                       which it died since it was rejected, eight of a hash of the queue's name
@@ -66,7 +66,7 @@ _HISTORY_START: Final = b"\x07x-deathA"
 DEATHS_MAX: Final = 256
 DEATHS_MAX_BYTES: Final = 262_144  # twice what usual clients take as headers; CC can be as long
 _DEATHS_MIN: Final = 2  # the latest and the oldest one are never forgotten
-# Queues in a row, without a rejection, in which a message may die besides those in x-death.
+# Queues in a row, without a rejection, in which a message may die in addition to those in x-death.
 FORGOTTEN_MAX: Final = 8_192
 _DIGEST_BYTES: Final = 8
 _FORGOTTEN_HEAD: Final = b"\x11x-death-forgottenx"
@@ -203,7 +203,7 @@ def record_death(
     size = sum(map(len, deaths))
     while len(deaths) > DEATHS_MAX or (size > DEATHS_MAX_BYTES and len(deaths) > _DEATHS_MIN):
         index = len(deaths) - _DEATHS_MIN
-        if index == len(barred):  # the latest rejection, since which the oldest death is none
+        if index == len(barred):  # this one is the latest rejection
             index -= 1
             if not index:
                 break

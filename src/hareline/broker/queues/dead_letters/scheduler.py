@@ -67,7 +67,7 @@ class DeadLetterScheduler:
         reason: DeathReason,
         settlements: Iterator[None] | None = None,
     ) -> None:
-        """Have ``sender`` publish these; before this returns, unless others come first.
+        """Have ``sender`` publish these, before this returns unless other letters wait.
 
         ``settlements`` is advanced once for each message, in the same callback of the loop in which
         it is published.
@@ -83,7 +83,7 @@ class DeadLetterScheduler:
         self.is_held = True
 
     def release(self) -> None:
-        """Go on with what has come meanwhile."""
+        """Publish what has come in the meantime, and go on as usual."""
         self.is_held = False
         self.go_on()
 

@@ -2,10 +2,10 @@
 
 Called by ``broker.vhost`` once per declare, never per message. Which arguments there are, what each
 may hold and which names mean the same is ``queues.declare.table``; how one value is read is
-``queues.declare.readers``. This file applies the table. An argument in no row of it is neither
-validated nor compared nor an error, as in RabbitMQ; it stays in ``raw``.
+``queues.declare.readers``. This module applies the table. An argument in no row of it is not
+validated, not compared and no error, as in RabbitMQ; it stays in ``raw``.
 
-Invariant: a ``QueueArguments`` made here is valid as a whole, so who reads it checks nothing.
+Invariant: a ``QueueArguments`` made here is valid as a whole, so its readers check nothing.
 
 Texts, types and the order of checks are those of RabbitMQ's ``rabbit_channel`` (queue.declare),
 ``rabbit_amqqueue`` (``check_declare_arguments``) and ``rabbit_misc`` (``assert_args_equivalence``).
@@ -78,7 +78,7 @@ class QueueArguments:
     max_length: int | None = None
     max_length_bytes: int | None = None
     overflow: Overflow | None = None
-    """Limits set by Qpid's names alone bound nothing until a policy is named: "none" then."""
+    """If only Qpid's names set limits, these bound nothing until a policy is named: "none"."""
     flow_resume_percent: float | None = None
     flow_resume_capacity_bytes: int | None = None
 
@@ -140,7 +140,7 @@ def parse_queue_arguments(
     'x-max-priority' for queue 'q' in vhost '/' of queue type rabbit_quorum_queue``), and for two
     that contradict each other, naming both.
 
-    A declaration of a queue that exists is not for here: RabbitMQ only compares it
+    Not for a declaration of a queue that exists: RabbitMQ only compares that
     (``check_equivalent``), whatever its values.
     """
     reading = _Reading(arguments, f"queue '{queue}' in vhost '{vhost}'")
@@ -167,7 +167,7 @@ class _Reading:
         self.names: dict[str, str] = {}  # field -> the name that set it
 
     def check_dead_letter_exchange(self) -> None:
-        """rabbit_channel, queue.declare: the type of this one before all others."""
+        """Check the type of this one before all others (rabbit_channel, queue.declare)."""
         name = "x-dead-letter-exchange"
         if name in self.arguments and not isinstance(self.arguments[name], str):
             raise PreconditionFailed(
@@ -196,7 +196,7 @@ class _Reading:
                 raise self._invalid(self.names[argument.field], term)
 
     def check_known_to(self, queue_type: str) -> None:
-        """check_arguments_key: in the order received."""
+        """Refuse arguments of other queue types, in the order received (check_arguments_key)."""
         for name in self.arguments:
             argument = BY_NAME.get(name)
             if argument is not None and queue_type not in argument.queue_types:
@@ -211,7 +211,7 @@ class _Reading:
             raise self._contradiction(names[0], names[1], "a queue has one ordering")
 
     def conclude(self) -> None:
-        """What follows from arguments together (Broker-J: ``QueueArgumentsConverter``, step C)."""
+        """Set what follows from several arguments (Broker-J: QueueArgumentsConverter, step C)."""
         fields, names = self.fields, self.names
         if fields.get("message_group_key") is not None:
             fields.setdefault("message_group_type", "standard")
@@ -286,7 +286,7 @@ def check_queue_type_properties(
 
 
 def server_named_prefix(arguments: Mapping[str, object]) -> str:
-    """How the name of a server-named queue begins, without the dash: ``amq.gen``, or x-name-prefix.
+    """How a server-named queue's name begins, without the dash: ``amq.gen`` or x-name-prefix.
 
     A prefix that is empty or no text is ignored, and it is not compared on redeclare (RabbitMQ 4.3,
     ``server_named_queue_prefix``). Raises PreconditionFailed above 64 octets.

@@ -1,7 +1,8 @@
 """From the arguments of a declaration to a queue that does what they say.
 
-Called by ``broker.vhost`` once for each new queue. Which ordering it has, by which lane it delivers
-and what it does besides is decided here and nowhere else; the parts know nothing of arguments.
+Called by ``broker.vhost`` once for each new queue, and for the queue of each x-delayed-message
+exchange. Which ordering and lane a queue has, and which policies, is decided here only; the parts
+know nothing of arguments.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ QUORUM_DELIVERY_LIMIT: Final = 20  # rabbit_quorum_queue, since RabbitMQ 4.0
 
 @dataclass(frozen=True, slots=True)
 class QueueDefaults:
-    """What a virtual host gives to queues whose declaration does not say.
+    """What a virtual host gives to queues that are declared without it.
 
     ``dead_letter_exchange``: for queues without one of their own; None: there is none.
     """
@@ -76,7 +77,9 @@ def make_queue(
     on_unused: Callable[[Queue], None] | None,
     on_expired: Callable[[Queue], None],
 ) -> Queue:
-    """``on_unused`` and ``on_expired`` delete it: its last consumer has left, its lease has ended.
+    """A queue that does what its arguments say.
+
+    ``on_unused`` and ``on_expired`` delete it: its last consumer has left, its lease has ended.
 
     Raises PreconditionFailed for names of dead letter targets that no message could carry.
     """
@@ -115,7 +118,7 @@ def make_queue(
 def make_delay_queue(
     exchange: DelayedExchange, turn: Turn, environment: QueueEnvironment, route: Route
 ) -> Queue:
-    """The queue of what this exchange delays, as durable as the exchange, which knows it now."""
+    """The queue of what this exchange delays, as durable as the exchange; it is set there."""
     order = FifoOrder()  # always empty: nothing is ever ready
     queue = Queue(
         delay_queue_name(exchange.name),
@@ -153,7 +156,7 @@ def make_order(arguments: QueueArguments) -> EntryOrder:
 
 
 def level_reader(arguments: QueueArguments) -> LevelReader | None:
-    """How the order of a queue with priorities reads a message's level; None for all others.
+    """The function that reads a message's level of priority; None for queues without levels.
 
     Agrees with ``make_order``.
     """
@@ -165,7 +168,7 @@ def level_reader(arguments: QueueArguments) -> LevelReader | None:
 
 
 def is_non_destructive(arguments: QueueArguments) -> bool:
-    """Whether consumers only read; a stream is never anything else."""
+    """True if consumers only read, as those of a stream always do."""
     return bool(arguments.non_destructive) or arguments.queue_type == "stream"
 
 
@@ -194,7 +197,7 @@ def _set_lane(
 
 
 def _default_selector(arguments: QueueArguments) -> Selector | None:
-    """What basic.get may have, which brings no filters of its own: the default filters' share."""
+    """The selectors of the default filters, for basic.get, which has no filters of its own."""
     texts = _default_texts(arguments, SELECTOR_ARGUMENT)
     return compile_selector(" AND ".join(f"({text})" for text in texts)) if texts else None
 
@@ -238,7 +241,7 @@ def _set_times(queue: Queue, arguments: QueueArguments, environment: QueueEnviro
         or arguments.min_message_ttl_ms
         or arguments.max_message_ttl_ms
         or arguments.expiry_check_period_ms is not None
-    ):  # all others make one of the usual kind for the first message that can expire
+    ):  # other queues make a plain one for the first message that can expire
         queue.install(
             expiry=Expiry(
                 queue,
@@ -276,7 +279,7 @@ def _set_limits(queue: Queue, arguments: QueueArguments, environment: QueueEnvir
 
 
 def _has_qpid_limits(raw: Mapping[str, object]) -> bool:
-    """Limits by Qpid's names alone count what Broker-J counts."""
+    """True if all limits have Qpid's names; they then count what Broker-J counts."""
     return not any(BY_FIELD[field].name in raw for field in ("max_length", "max_length_bytes"))
 
 

@@ -1,8 +1,8 @@
 """How the value of one queue argument is read: its type, its range, and what a refusal says.
 
 A reader takes a value with RabbitMQ's name of its wire type and returns what a field of
-``QueueArguments`` holds. ``queues.declare.arguments`` names one for every argument in its table and
-is the only caller, once per declare.
+``QueueArguments`` holds. ``queues.declare.table`` names one for every argument, and
+``queues.declare.arguments`` calls it once per declare.
 
 Invariant: a reader raises ``InvalidValue`` and nothing else, whatever the wire can carry. Its text
 is an Erlang term as RabbitMQ prints it (``~255p``): an atom ``invalid_overflow``, a tuple
@@ -117,7 +117,7 @@ def natural(value: object, type_: str) -> int:
 
 
 def at_least_one(value: object, type_: str) -> int:
-    """``check_initial_cluster_size_arg``: a count that 0 would make senseless."""
+    """``check_initial_cluster_size_arg``: a count of at least 1."""
     number = natural(value, type_)
     if number == 0:
         raise InvalidValue("{value_zero,0}")
@@ -165,7 +165,7 @@ def text(value: object, type_: str) -> str:
 
 
 def text_or_ignored(value: object, _type: str) -> str | None:
-    """What RabbitMQ takes without looking."""
+    """Any value; RabbitMQ does not check it."""
     return value if isinstance(value, str) else None
 
 
@@ -210,7 +210,7 @@ _UNIT_MS: Final = {
 
 
 def max_age_ms(value: object, type_: str) -> int:
-    """``check_max_age``: ``7D`` and the like, more than nothing, as milliseconds."""
+    """``check_max_age``: ``7D`` and the like, above 0, as milliseconds."""
     match = _MAX_AGE.fullmatch(text(value, type_))
     if match is None or int(match[1]) == 0:
         raise InvalidValue("invalid_max_age")
@@ -309,14 +309,14 @@ def qpid_choice(choices: Mapping[str, str], otherwise: str, *, any_case: bool = 
 def qpid_last_value_switch(value: object, type_: str) -> str | None:
     """``qpid.last_value_queue``: on names the default key. Clients send true, ``true`` and 1.
 
-    Broker-J takes any value for on, false included; the book wants true, and so do we.
+    Broker-J takes any value for on, false included; its manual says true, and so does this.
     """
     is_on = value != 0 if isinstance(value, int) else qpid_flag(value, type_)
     return "qpid.LVQ_key" if is_on else None
 
 
 def qpid_shared_groups_switch(value: object, _type: str) -> str | None:
-    """``qpid.shared_msg_group``: 1 or ``1`` is shared, any other value says nothing."""
+    """``qpid.shared_msg_group``: 1 or ``1`` is "shared", any other value None."""
     return "shared" if not isinstance(value, bool) and str(value) == "1" else None
 
 

@@ -2,12 +2,12 @@
 
 New entries go to the end of a deque. What was taken and came back waits in a heap by offset, so
 "its original place" costs O(log n) in the number of returned entries only. Entries that were
-settled where they stand are passed over when they surface, and swept out when they are the
-majority or keep too much memory.
+settled where they stand are passed over when they surface, and removed when they are the majority
+or keep too much memory.
 
 A deep one is in three parts: ``_line``, the entries that are next, then ``_pages``, those that
-have left memory, then ``_fresh``, where new ones are added as ever. When the line is used up, it
-gets the entries of the next page; when there is none, the line is ``_fresh`` itself again.  [hot]
+have left memory, then ``_fresh``, where new ones are added. When the line is used up, it gets the
+entries of the next page; when there is none, the line is ``_fresh`` itself again.           [hot]
 
 Invariant: ``_line``, ``_pages`` and ``_fresh`` are sorted by offset, each before the next, and
 ``_line`` is ``_fresh`` exactly while ``_pages`` is None.
@@ -26,15 +26,17 @@ from hareline.broker.queues.entry import SETTLED, QueueEntry
 from hareline.broker.queues.orders.order import PagedOrder
 from hareline.broker.queues.paging.pages import PAGE_ENTRIES, Page, Pager, Pages
 
-DEAD_ALLOWED: Final = 64  # settled entries left standing, besides as many as are living
-# Octets that they may keep from being freed. Above it, a sixteenth as many as are living are
-# enough to sweep, so that each pays for a look at 16 entries and no more.
+DEAD_ALLOWED: Final = 64  # settled entries left standing, beyond as many as are live
+# Octets that they may keep from being freed. Above it, a sixteenth as many as are live are enough
+# to sweep, so that each pays for a look at 16 entries and no more.
 DEAD_BYTES_ALLOWED: Final = 4_194_304
 
 
 class FifoOrder(PagedOrder):
-    """``lost``: how many entries are gone from here since they could not be read from disk; whoever
-    counts entries himself looks at it and sets it back."""
+    """``lost``: how many entries have left because they could not be read from disk.
+
+    An ordering that counts the entries of its FIFOs itself subtracts them, and sets it back to 0.
+    """
 
     __slots__ = ("_dead", "_dead_bytes", "_fresh", "_line", "_pages", "_returned", "lost")
 
@@ -102,7 +104,7 @@ class FifoOrder(PagedOrder):
         return entries
 
     def _turn_page(self) -> deque[QueueEntry]:
-        """The line is used up and gets the next page's entries; returns what is the line then."""
+        """Fill the line, which is used up, from the next page; returns what is the line now."""
         line, pages = self._line, self._pages
         assert pages is not None
         while not line and pages.count:
@@ -130,7 +132,7 @@ class FifoOrder(PagedOrder):
                 heappush(returned, pair)
 
     def _first_offset(self) -> int:
-        """Of all that did not come back; above every offset if there are none."""
+        """The lowest offset of entries that did not come back; above any offset if none."""
         if self._line:
             return self._line[0].offset
         if self._pages is not None and self._pages.count:
@@ -144,9 +146,9 @@ class FifoOrder(PagedOrder):
             self._pass_dead()
             return
         self._dead_bytes += entry.message.size
-        living = len(self)
-        if self._dead > living + DEAD_ALLOWED or (
-            self._dead_bytes > DEAD_BYTES_ALLOWED and self._dead * 16 > living
+        live = len(self)
+        if self._dead > live + DEAD_ALLOWED or (
+            self._dead_bytes > DEAD_BYTES_ALLOWED and self._dead * 16 > live
         ):
             self._sweep()
 
@@ -170,11 +172,11 @@ class FifoOrder(PagedOrder):
             self._dead -= 1
 
     def _sweep(self) -> None:
-        # each is kept as it is: ``add`` is a method of the very deque
+        # the deques stay the same objects, since ``add`` is a method of one
         for line in (self._fresh,) if self._pages is None else (self._line, self._fresh):
-            living = [entry for entry in line if entry.state != SETTLED]
+            live = [entry for entry in line if entry.state != SETTLED]
             line.clear()
-            line.extend(living)
+            line.extend(live)
         if self._pages is not None:
             self._pages.sweep()
         self._returned = [pair for pair in self._returned if pair[1].state != SETTLED]
@@ -196,7 +198,8 @@ class FifoOrder(PagedOrder):
             pages = self._pages = Pages(pager)
         taken, dead = pages.fill(fresh, limit)
         self._dead -= dead
-        excess = len(self._line) - keep - PAGE_ENTRIES  # of what came back, or keeps more than now
+        # what came back, or was kept while more was to be kept
+        excess = len(self._line) - keep - PAGE_ENTRIES
         if excess > 0 and taken < limit:
             count = min(excess, limit - taken)
             self._dead -= pages.take_back(self._line, count)
@@ -239,14 +242,14 @@ class FifoOrder(PagedOrder):
         return count
 
     def __iter__(self) -> Iterator[QueueEntry]:
-        """Of entries that have left memory, all but the content of their messages comes back."""
+        # of entries that have left memory, all but the content of their messages comes back
         returned = (entry for _, entry in sorted(self._returned))
         for entry in merge(returned, self._entries(), key=lambda entry: entry.offset):
             if entry.state != SETTLED:
                 yield entry
 
     def _entries(self) -> Iterator[QueueEntry]:
-        """All that did not come back, settled ones too, in order."""
+        """All entries that did not come back, settled ones too, in order."""
         if self._pages is None:
             return iter(self._fresh)
         return chain(self._line, self._paged_entries(self._pages), self._fresh)

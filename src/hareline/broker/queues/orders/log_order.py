@@ -1,12 +1,12 @@
 """The ordering of a non-destructive queue: a log, which readers walk without taking anything out.
 
 The queue adds, drops and purges as with any other ordering; ``queues.dispatch.reading`` walks over
-``entries`` by index. Entries that were settled stay where they are, are passed over by whoever
-meets them, and are swept out when they are the majority, so a reader's index is good only for one
-``version``; its offset is good for ever.                                                    [hot]
+``entries`` by index. Entries that were settled stay where they are and are passed over, until they
+are the majority and are removed, so a reader's index is valid for one ``version`` only; its offset
+is always valid.                                                                             [hot]
 
 Invariant: ``entries`` is sorted by offset from ``head`` on; what is before it is settled, or stands
-for what was taken out. ``dead_count`` are these, and the settled ones behind it.
+for an entry that was taken. ``dead_count`` counts these, and the settled ones behind ``head``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from hareline.broker.queues.orders.order import EntryOrder
 if TYPE_CHECKING:
     from hareline.message import Message
 
-DEAD_ALLOWED: Final = 64  # settled entries left standing besides as many as there are living ones
-INSERTED_MAX: Final = 64  # entries put in one by one; for more the whole log is made anew
+DEAD_ALLOWED: Final = 64  # settled entries left standing, beyond as many as are live
+INSERTED_MAX: Final = 64  # entries put in one by one; for more the whole log is rebuilt
 
 _TAKEN: Final = QueueEntry(cast("EntryQueue", None), cast("Message", None), -1)
 _TAKEN.state = SETTLED
@@ -61,7 +61,7 @@ class LogOrder(EntryOrder):
         if count <= 0:
             return []
         if count >= len(self):
-            taken = self._living()
+            taken = self._live()
             self._replace([])
             return taken
         entries = self.entries
@@ -92,12 +92,12 @@ class LogOrder(EntryOrder):
             for entry in back:
                 insort(known, entry, key=_offset_of)
             return
-        self._replace(sorted(self._living() + back, key=_offset_of))
+        self._replace(sorted(self._live() + back, key=_offset_of))
 
     def discard(self, entry: QueueEntry) -> None:
         self.dead_count += 1
         if self.dead_count > len(self) + DEAD_ALLOWED:
-            self._replace(self._living())
+            self._replace(self._live())
 
     def least(self) -> QueueEntry | None:
         return self.peek()
@@ -105,7 +105,7 @@ class LogOrder(EntryOrder):
     def rank(self, entry: QueueEntry) -> int:
         return entry.offset
 
-    def _living(self) -> list[QueueEntry]:
+    def _live(self) -> list[QueueEntry]:
         return [entry for entry in self.entries[self.head :] if entry.state != SETTLED]
 
     def _cut_head_off(self) -> None:
@@ -114,8 +114,8 @@ class LogOrder(EntryOrder):
         self.head = 0
         self.version += 1
 
-    def _replace(self, living: list[QueueEntry]) -> None:
-        self.entries[:] = living  # kept as it is: ``add`` is a method of this very list
+    def _replace(self, live: list[QueueEntry]) -> None:
+        self.entries[:] = live  # kept as it is: ``add`` is a method of this very list
         self.head = 0
         self.dead_count = 0
         self.version += 1
@@ -123,11 +123,11 @@ class LogOrder(EntryOrder):
     # ----------------------------------------------------------------- for its readers
 
     def index_of(self, offset: int) -> int:
-        """Where the first entry stands whose offset is this or a later one; at most the end."""
+        """Index of the first entry with this offset or a later one; at most the end."""
         return bisect_left(self.entries, offset, lo=self.head, key=_offset_of)
 
     def index_since(self, arrival_ms: int) -> int:
-        """Where the first entry stands that arrived then or later, in epoch milliseconds.
+        """Index of the first entry that arrived then or later, in epoch milliseconds.
 
         Arrivals grow with the offset; where the wall clock was set back they do not for a while,
         and the answer is then one of the places where they cross this instant.

@@ -104,7 +104,7 @@ class EntryOrder(ABC):
 
 
 class PagedOrder(EntryOrder):
-    """An ordering in which entries behind a window can become numbers in pages (``paging.pages``).
+    """An ordering in which entries behind a window can become numbers in pages.
 
     ``__len__`` and ``__iter__`` count and show those as well.
     """

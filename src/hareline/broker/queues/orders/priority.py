@@ -1,9 +1,8 @@
 """Highest priority first (``x-max-priority``, ``x-qpid-priorities``).
 
 One FIFO ordering for each level that was ever used, and a bit mask of the levels that have an
-entry, so that the highest of them is one ``bit_length`` away however many levels there are. Strict
-at every depth: there is no window within which the order is best and outside of which it is not.
-Called by the queue like every ordering; ``rabbitmq_levels`` and ``qpid_levels`` make it.
+entry, so that the highest of them is one ``bit_length`` away however many levels there are. The
+order is strict at every depth. ``rabbitmq_levels`` and ``qpid_levels`` make one.
 
 Invariant: bit n of ``_levels_in_use`` is set exactly when level n has an entry that is not settled,
 and an entry of level n stands in ``_fifos[n]`` and nowhere else.                            [hot]
@@ -27,23 +26,23 @@ QPID_ABSENT: Final = 4
 RABBITMQ_ABSENT: Final = 0
 
 # A rank is 1 + how far the level is below the highest one, and behind that the offset in so many
-# bits. The 1 tells it from the mere offset of an entry that was not given a rank yet.
+# bits. The 1 tells it from the bare offset of an entry that has no rank yet.
 _OFFSET_BITS: Final = 56
 _RANKED: Final = 1 << _OFFSET_BITS
 
 LevelOf = Callable[[Message], int]
 LevelReader = Callable[[bytes], int]
-# what adding to a level takes: the rank of its offset 0, its bit, and the FIFO's own ``add``
-Lane = tuple[int, int, Callable[[QueueEntry], None]]
+# for adding to a level: the rank of its offset 0, its bit, and the FIFO's own ``add``
+Level = tuple[int, int, Callable[[QueueEntry], None]]
 
 
 class PriorityOrder(PagedOrder):
-    """``levels`` levels, 0 the last to be served; ``level_of`` says which one a message is of.
+    """``levels`` levels, 0 the last to be served; ``level_of`` is the level of a message.
 
-    The level is looked at once, when an entry is added. Entries have to be RankedEntry.
+    The level is read once, when an entry is added.
     """
 
-    __slots__ = ("_count", "_fifos", "_lanes", "_level_of", "_levels", "_levels_in_use")
+    __slots__ = ("_count", "_fifos", "_level_of", "_levels", "_levels_in_use", "_open_levels")
 
     def __init__(self, levels: int, level_of: LevelOf) -> None:
         if not 1 <= levels <= LEVELS_MAX:
@@ -51,7 +50,7 @@ class PriorityOrder(PagedOrder):
         self._levels = levels
         self._level_of = level_of
         self._fifos: list[FifoOrder | None] = [None] * levels
-        self._lanes: list[Lane | None] = [None] * levels
+        self._open_levels: list[Level | None] = [None] * levels
         self._levels_in_use = 0
         self._count = 0
 
@@ -61,7 +60,7 @@ class PriorityOrder(PagedOrder):
 
     def _add(self, entry: RankedEntry) -> None:
         level = self._level_of(entry.message)
-        first_rank, bit, add = self._lanes[level] or self._lane(level)
+        first_rank, bit, add = self._open_levels[level] or self._open_level(level)
         entry.rank = first_rank | entry.offset
         add(entry)
         self._levels_in_use |= bit
@@ -70,11 +69,11 @@ class PriorityOrder(PagedOrder):
     def _level(self, entry: QueueEntry) -> int:
         return self._levels - (self.rank(entry) >> _OFFSET_BITS)
 
-    def _lane(self, level: int) -> Lane:
+    def _open_level(self, level: int) -> Level:
         fifo = self._fifo(level)
-        lane = ((self._levels - level) << _OFFSET_BITS, 1 << level, fifo.add)
-        self._lanes[level] = lane
-        return lane
+        opened = ((self._levels - level) << _OFFSET_BITS, 1 << level, fifo.add)
+        self._open_levels[level] = opened
+        return opened
 
     def _fifo(self, level: int) -> FifoOrder:
         fifo = self._fifos[level]
@@ -147,14 +146,14 @@ class PriorityOrder(PagedOrder):
         self._count -= 1
 
     def _count_lost(self, level: int, fifo: FifoOrder) -> None:
-        """Entries of this level were gone when they were to be read."""
+        """Subtract entries of this level that could not be read."""
         self._count -= fifo.lost
         fifo.lost = 0
         if not len(fifo):
             self._levels_in_use &= ~(1 << level)
 
     def rank(self, entry: QueueEntry) -> int:
-        """Given now to an entry that has none: one that was held, and comes by ``restore``."""
+        """As the contract says; given now to an entry that was held and has no rank yet."""
         rank: int = entry.rank
         if rank < _RANKED:
             level = self._level_of(entry.message)
@@ -195,7 +194,7 @@ class PriorityOrder(PagedOrder):
         return [entry for fifo in self._used_fifos() for entry in fifo.kept_entries()]
 
     def _used_fifos(self) -> list[FifoOrder]:
-        """Those of the levels that were ever used; the first is served first."""
+        """The FIFOs of levels that were ever used; the first is served first."""
         return [fifo for fifo in reversed(self._fifos) if fifo is not None]
 
     def add_page(self, pager: Pager, page: Page, level: int) -> None:
@@ -216,9 +215,10 @@ class PriorityOrder(PagedOrder):
 
 
 def rabbitmq_levels(max_priority: int, default_priority: int | None = None) -> PriorityOrder:
-    """``x-max-priority``: levels 0 to ``max_priority``, and what is above counts as that.
+    """``x-max-priority``: levels 0 to ``max_priority``; higher priorities count as that.
 
-    No priority is ``default_priority``, and where there is none, 0. Source: rabbit_priority_queue.
+    A message without priority has ``default_priority``, 0 unless given. Source:
+    rabbit_priority_queue.
     """
     return PriorityOrder(
         max_priority + 1, _level_function(*_rabbitmq_table(max_priority, default_priority))
@@ -226,10 +226,11 @@ def rabbitmq_levels(max_priority: int, default_priority: int | None = None) -> P
 
 
 def qpid_levels(levels: int, default_priority: int | None = None) -> PriorityOrder:
-    """``x-qpid-priorities``: so many levels, centred on priority 4; 10 of them are 0 to 9.
+    """``x-qpid-priorities``: this many levels, centred on priority 4; 10 of them are 0 to 9.
 
-    No priority is ``default_priority``, and where there is none, 4. Three levels are the categories
-    low (0 to 3), default (4) and high (5 and above). Source: Broker-J's PriorityQueueList.
+    A message without priority has ``default_priority``, 4 unless given. Three levels are the
+    categories low (0 to 3), default (4) and high (5 and above). Source: Broker-J's
+    PriorityQueueList.
     """
     return PriorityOrder(levels, _level_function(*_qpid_table(levels, default_priority)))
 

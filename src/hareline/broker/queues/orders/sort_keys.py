@@ -1,6 +1,6 @@
 """What a sorted queue compares: from the value of a header to a place that Python can sort by.
 
-Called by ``sorted`` once for each set of properties that is not in its memory. A place is a tuple:
+Called by ``sorted`` once for each set of properties that it does not remember. A place is a tuple:
 ``(0,)`` for a message without a key, which is before all others, and ``(1, key)``. Invariant: the
 keys of one queue are all texts, all octets or all numbers, so any two can be compared.
 
@@ -12,8 +12,8 @@ string     the text of the value, compared by UTF-16 code units as Broker-J's Ja
 number     the value, compared exactly whatever its type; a decimal text counts as its number
 =========  ====================================================================================
 
-Nothing has a text, or is a number, by force: tables, arrays and voids are never a key, and for the
-sort type number neither are booleans, octets, NaN, and texts that are no decimal number.
+Values of other types are never a key: tables, arrays and voids, and for the sort type number also
+booleans, octets, NaN, and texts that are no decimal number.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _number_place(header: str, is_descending: bool, message: Message) -> Place:
 
 
 def text_of(value: object) -> str | None:
-    """A header's value as one would write it; None for what has no text of its own.
+    """A header's value as text; None for types without one.
 
     true and false, whole numbers in decimals, floats as short as they stay what they are (at least
     one digit behind the point), decimals with all their digits, octets read as UTF-8.
@@ -92,7 +92,7 @@ def _float_text(value: float) -> str:
 
 
 def number_of(value: object) -> int | float | Decimal | None:
-    """The number that a header's value is or spells; None for what is none."""
+    """The number that a header's value is or spells; None if there is no such number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | Decimal):

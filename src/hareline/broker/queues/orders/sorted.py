@@ -3,16 +3,15 @@
 Entries with the same key stand in one *pile*, first in, first out, and a heap holds the places of
 the piles. So an entry whose key is there already costs one look-up, at any depth, and only new keys
 are compared with others. A pile of one is the entry itself and a usual pile a bare deque, which
-keeps a million different keys small, and deep piles near to the processor; one that entries came
-back into, or were settled in, is a FifoOrder. Called by the queue like every ordering;
-``sort_keys`` says what is compared.
+keeps a million different keys small, and deep piles in the processor's cache; one that entries came
+back into, or were settled in, is a FifoOrder. ``sort_keys`` says what is compared.
 
 Which entry arrived first, for a full queue, is in a deque beside it, and in a heap for those that
-came back. These exist only where somebody asks; entries that have left are passed over there, and
-they are made anew when those are the majority.
+came back. These exist only after ``least`` was called; entries that have left are passed over
+there, and both are dropped when those are the majority.
 
 Invariant: every place that has a pile stands in the heap. It may stand there twice, or have no pile
-any more; that is seen when it surfaces, and swept out when it is the majority.              [hot]
+any more; that is seen when it surfaces, and removed when it is the majority.                [hot]
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ Pile = QueueEntry | deque[QueueEntry] | FifoOrder
 class SortedOrder(EntryOrder):
     """By the header ``key``: as text, or with ``numeric`` as a number; without it first of all.
 
-    Equal keys are in the order of their arrival, with ``descending`` as well. Entries have to be
-    RankedEntry; ``rank`` of an entry holds its place.
+    Equal keys are in the order of their arrival, with ``descending`` as well. ``rank`` of an entry
+    holds its place.
     """
 
     __slots__ = (
@@ -158,7 +157,9 @@ class SortedOrder(EntryOrder):
                 pile.extendleft(reversed(returned))
             else:
                 self._as_order(place, pile).restore(returned)
-        if len(self._places) > 2 * len(self._piles) + STALE_ALLOWED:  # held ones come here first
+        if (
+            len(self._places) > 2 * len(self._piles) + STALE_ALLOWED
+        ):  # held ones may never have been added
             self._sweep_places()
 
     def _as_order(self, place: Place, pile: Pile | None) -> FifoOrder:
@@ -188,7 +189,7 @@ class SortedOrder(EntryOrder):
             self._limit_arrivals()
 
     def _place(self, entry: QueueEntry) -> Place:
-        """Given now to an entry that has none: one that was held, and comes by ``restore``."""
+        """Its place; given now to an entry that was held and has none yet."""
         if type(entry.rank) is not tuple:
             entry.rank = self._place_of(entry.message)
         place: Place = entry.rank
@@ -197,7 +198,7 @@ class SortedOrder(EntryOrder):
     def rank(self, entry: QueueEntry) -> Rank:
         return self._place(entry), entry.offset
 
-    # ------------------------------------------------------- who arrived first
+    # ------------------------------------------------------- which arrived first
 
     def least(self) -> QueueEntry | None:
         """The entry that arrived first, as no key is worth less than another."""
@@ -216,7 +217,7 @@ class SortedOrder(EntryOrder):
         return arrivals[0] if arrivals else None
 
     def _limit_arrivals(self) -> None:
-        """Forget them where most have left: they are put together again when somebody asks."""
+        """Forget the arrivals if most have left; the next call of ``least`` collects them again."""
         assert self._arrivals is not None
         known = len(self._arrivals) + len(self._late_arrivals)
         if known > 2 * self._count + STALE_ALLOWED or self._count == 0:

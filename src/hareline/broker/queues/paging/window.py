@@ -53,10 +53,10 @@ STEP_SPOOLED_BYTES: Final = 8_388_608
 
 
 class Paging(Pager):
-    """``has_stored``: there may be entries whose message has lost its content, so entries have to
-    pass ``readable`` before a content is read.
+    """What leaves the memory of one queue; the ordering's pages call it as their ``Pager``.
 
-    The ordering's pages call the methods of ``Pager``.
+    ``has_stored``: there may be entries whose message has lost its content, so entries have to pass
+    ``readable`` before a content is read.
     """
 
     __slots__ = (

@@ -52,8 +52,8 @@ class Expiry:
     x-message-ttl; 0: gone at the end of the turn it came in). ``min_ttl_ms`` raises a time to live
     that is there, ``max_ttl_ms`` limits it and is given to messages without one; it comes last
     (Broker-J: ``AbstractQueue.calculateExpiration``). ``sweep_ms``: the timer drops at most once in
-    this many milliseconds; None: at the very time, 0: never. However that is set, what has expired
-    is dropped before the queue delivers or shows anything.
+    this many milliseconds; None: at the time itself, 0: never. In any case what has expired is
+    dropped before the queue delivers or shows anything.
     """
 
     __slots__ = (

@@ -11,7 +11,7 @@ Invariant: ``content`` never changes after construction.                        
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from hareline.message.address import Address
 from hareline.message.large_body import LargeBody
@@ -37,7 +37,10 @@ UNWRITTEN: Final = -1
 
 
 class Extras:
-    """What only some messages have. It belongs to one message, and its facts never change.
+    """What a message has for a time, or for good, beyond the slots of every message.
+
+    ``properties``: the decoded properties while they are of use. Most messages never have more; the
+    facts are then these constants and cost no memory. Other messages have ``Facts``.
 
     ``expires_at_ms``: when the message expires, in epoch milliseconds; 0 = never.
     ``history_size``: how many octets at the end of the headers table the broker wrote, for the
@@ -45,12 +48,28 @@ class Extras:
     such a name is not counted. ``is_from_default``: the message was published to the virtual host's
     default dead-letter exchange, where no message goes twice. ``large``: the body, if it is in a
     file.
-
-    ``properties``: the decoded properties, kept while they are of use; this is no fact, so any
-    message may have extras for as long as that.
     """
 
-    __slots__ = ("expires_at_ms", "history_size", "is_from_default", "large", "properties")
+    __slots__ = ("properties",)
+
+    properties: Properties | None
+    expires_at_ms: int = 0
+    history_size: int = 0
+    is_from_default: bool = False
+    large: LargeBody | None = None
+
+    has_facts: ClassVar[bool] = False
+
+
+class Facts(Extras):
+    """Extras of a message that expires, has died, or has its body in a file.
+
+    They belong to one message, and never change.
+    """
+
+    __slots__ = ("expires_at_ms", "history_size", "is_from_default", "large")
+
+    has_facts = True
 
     def __init__(
         self,
@@ -59,21 +78,11 @@ class Extras:
         is_from_default: bool = False,
         large: LargeBody | None = None,
     ) -> None:
+        self.properties = None
         self.expires_at_ms = expires_at_ms
         self.history_size = history_size
         self.is_from_default = is_from_default
         self.large = large
-        self.properties: Properties | None = None
-
-    @property
-    def has_facts(self) -> bool:
-        """Whether there is more than the decoded properties."""
-        return bool(
-            self.expires_at_ms
-            or self.history_size
-            or self.is_from_default
-            or self.large is not None
-        )
 
 
 class Message:
@@ -171,12 +180,12 @@ class Message:
         extras = self.extras
         return None if extras is None else extras.large
 
-    def facts(self) -> Extras | None:
-        """A copy of the extras for another message, without the decoded properties."""
+    def facts(self) -> Facts | None:
+        """A copy of the facts, for another message; None if there are none."""
         extras = self.extras
         if extras is None or not extras.has_facts:
             return None
-        return Extras(
+        return Facts(
             extras.expires_at_ms, extras.history_size, extras.is_from_default, extras.large
         )
 
@@ -292,8 +301,11 @@ class Message:
 
     def expiring_at(self, expires_at_ms: int) -> Message:
         """A message that differs in its time to live only; the position stays."""
-        extras = self.facts() or Extras()
-        extras.expires_at_ms = expires_at_ms
+        if self.extras is None:
+            facts = Facts(expires_at_ms)
+        else:
+            facts = self.facts() or Facts()
+            facts.expires_at_ms = expires_at_ms
         return Message(
             self.address,
             self.content,
@@ -302,7 +314,7 @@ class Message:
             self.channel,
             self.arrival_ms,
             self.position,
-            extras,
+            facts,
         )
 
     def __repr__(self) -> str:
@@ -313,8 +325,8 @@ def large_message(
     address: Address, header: bytes, large: LargeBody, arrival_ms: int, position: int = TRANSIENT
 ) -> Message:
     """A message whose body is in a file. ``header``: the header frame, of any channel."""
-    extras = Extras(large=large)
-    return Message(address, header, len(header), large.size, 0, arrival_ms, position, extras)
+    facts = Facts(large=large)
+    return Message(address, header, len(header), large.size, 0, arrival_ms, position, facts)
 
 
 def dead_letter(
@@ -339,5 +351,5 @@ def dead_letter(
         message.channel,
         arrival_ms,
         UNWRITTEN if message.position else TRANSIENT,
-        Extras(0, history_size, is_from_default, message.large),
+        Facts(0, history_size, is_from_default, message.large),
     )

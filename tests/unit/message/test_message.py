@@ -11,7 +11,7 @@ from hareline.errors import MalformedFrame
 from hareline.message import (
     TRANSIENT,
     UNWRITTEN,
-    Extras,
+    Facts,
     Message,
     dead_letter,
     decode_fields,
@@ -95,7 +95,7 @@ def test_a_plain_message_is_eight_slots_and_nothing_else() -> None:
     assert not hasattr(message, "__dict__")
     assert len(Message.__slots__) == 8
     assert message.extras is None
-    assert not hasattr(Extras(), "__dict__")
+    assert not hasattr(Facts(), "__dict__")
 
 
 def test_decoded_properties_leave_nothing_behind_when_they_are_forgotten() -> None:
@@ -199,13 +199,13 @@ def facts_of(message: Message) -> tuple[object, ...]:
 def with_all_facts() -> Message:
     message = make_message(b"body", channel=3, headers=Table(n=1), priority=2)
     message.arrival_ms = 1234
-    message.extras = Extras(99, 7, True)
+    message.extras = Facts(99, 7, True)
     return message
 
 
 def large_with_all_facts() -> Message:
     message = make_large(headers=Table(n=1))
-    message.extras = Extras(99, 7, True, message.large)
+    message.extras = Facts(99, 7, True, message.large)
     return message
 
 

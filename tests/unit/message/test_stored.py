@@ -7,7 +7,7 @@ import pytest
 from hareline.message import (
     UNWRITTEN,
     ContentSource,
-    Extras,
+    Facts,
     Message,
     StoredMessage,
     Table,
@@ -60,7 +60,7 @@ def test_its_content_cannot_be_set() -> None:
 
 def test_what_is_special_about_the_message_stays() -> None:
     message = whole()
-    message.extras = Extras(5_000, 30, True)
+    message.extras = Facts(5_000, 30, True)
     message.arrival_ms = 77
     stored = StoredMessage(message, Disk(message), 1)
     for one in (stored, stored.replace(properties=b"\x00\x00"), stored.with_header("n", 1)):

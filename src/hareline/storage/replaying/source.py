@@ -22,7 +22,7 @@ from hareline.errors import StoreError
 from hareline.message import (
     TRANSIENT,
     UNWRITTEN,
-    Extras,
+    Facts,
     Message,
     Table,
     Timestamp,
@@ -105,7 +105,7 @@ def replayed(message: Message, queue_name: str, now_ms: int) -> Message:
     octets = parts.with_fields(fields)
     twin = message.replace(properties=octets)
     # No time to live, and of a dead letter no deaths: those in its headers are a client's word now.
-    twin.extras = None if message.large is None else Extras(large=message.large)
+    twin.extras = None if message.large is None else Facts(large=message.large)
     twin.arrival_ms = now_ms
     twin.position = UNWRITTEN if parts.delivery_mode == _PERSISTENT else TRANSIENT
     return twin

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from hareline.message import Address, BlindAddress, Extras, Message
+from hareline.message import Address, BlindAddress, Facts, Message
 from hareline.storage.contents.large import LargeBodies
 from hareline.storage.journal.format.frame import MESSAGE, RECORD_OVERHEAD, MalformedRecord
 from hareline.storage.journal.format.message import (
@@ -154,7 +154,7 @@ class MessageReader:
             self._extras_of(record),
         )
 
-    def _extras_of(self, record: MessageRecord) -> Extras | None:
+    def _extras_of(self, record: MessageRecord) -> Facts | None:
         """None for a record with no options but blind keys."""
         flags = record.flags
         if not flags & (HAS_EXPIRY | DEAD_LETTER | LARGE):
@@ -167,7 +167,7 @@ class MessageReader:
             large = self._bodies.body(record.large_id, record.size)
         elif flags & DEAD_LETTER:
             expires_at_ms = 0  # that time is over; a record of another build may still say it
-        return Extras(expires_at_ms, record.history_size, bool(flags & FROM_DEFAULT), large)
+        return Facts(expires_at_ms, record.history_size, bool(flags & FROM_DEFAULT), large)
 
     def _address(self, octets: bytes) -> Address:
         address = self._addresses.get(octets)

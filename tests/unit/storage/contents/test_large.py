@@ -13,7 +13,7 @@ from hareline.errors import ContentTooLarge, StoreError
 from hareline.message import (
     UNWRITTEN,
     BlindAddress,
-    Extras,
+    Facts,
     LargeBody,
     large_message,
 )
@@ -316,7 +316,7 @@ def test_a_record_gives_the_message_back_with_the_same_body(
         NOW_MS,
         UNWRITTEN,
     )
-    message.extras = Extras(expires_at_ms, history_size, history_size > 0, message.large)
+    message.extras = Facts(expires_at_ms, history_size, history_size > 0, message.large)
     record = record_head(message, [(1, 2, 0, 0)]) + message.content
     assert len(record) < 200
     again = MessageReader(bodies).message_of(record[1:], 77)

@@ -11,7 +11,7 @@ from hareline.errors import StoreError
 from hareline.message import (
     TRANSIENT,
     UNWRITTEN,
-    Extras,
+    Facts,
     Message,
     Table,
     Timestamp,
@@ -188,7 +188,7 @@ def test_a_large_message_is_replayed_while_its_body_is_there(stand: Stand) -> No
     body = draft.finish()
     frame = make_message(bytes(5), delivery_mode=2)
     letter = large_message(frame.address, frame.content[: frame.header_size], body, ARRIVAL_MS)
-    letter.extras = Extras(history_size=4, large=body)
+    letter.extras = Facts(history_size=4, large=body)
     flags, _ = options_of(letter)
     assert flags & LARGE
     record = MessageRecord(

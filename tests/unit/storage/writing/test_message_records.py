@@ -7,7 +7,7 @@ import pytest
 from hareline.message import (
     Address,
     BlindAddress,
-    Extras,
+    Facts,
     Message,
     dead_letter,
     large_message,
@@ -113,7 +113,7 @@ def test_a_large_message_is_its_header_and_the_name_of_its_body(
     draft.add(b"0123456789")
     plain = make_message(bytes(10), routing_key="k")
     message = large_message(plain.address, plain.content[: plain.header_size], draft.finish(), 99)
-    message.extras = Extras(expires_at_ms, history_size, bool(history_size), message.large)
+    message.extras = Facts(expires_at_ms, history_size, bool(history_size), message.large)
     read = again(message, MessageReader(bodies))
     assert_same(read, message)
     assert read.body == b"0123456789"

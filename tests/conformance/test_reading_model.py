@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from hareline.broker.queues.dispatch import reading
 from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
-from hareline.broker.queues.dispatch.start_position import FIRST, LAST, NEXT, Start
+from hareline.broker.queues.dispatch.start_position import FIRST, LAST, NEXT, StartPosition
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import compile_selector
 from hareline.message import Message
@@ -47,7 +47,8 @@ QUEUES: dict[str, dict[str, object]] = {
 }
 
 STARTS = st.one_of(
-    st.sampled_from([FIRST, LAST, NEXT]), st.integers(0, 60).map(lambda n: Start("offset", n))
+    st.sampled_from([FIRST, LAST, NEXT]),
+    st.integers(0, 60).map(lambda n: StartPosition("offset", n)),
 )
 ROOMS = st.sampled_from([UNLIMITED, -1, 0, 60, 150, 700])
 
@@ -131,7 +132,7 @@ class ReadingModel(RuleBasedStateMachine):
     )
     def add_reader(
         self,
-        start: Start,
+        start: StartPosition,
         limit: int,
         acknowledges: bool,
         is_picky: bool,
@@ -148,7 +149,7 @@ class ReadingModel(RuleBasedStateMachine):
             windows=(self.shared,) if is_shared else (),
         )
         consumer.room = room
-        consumer.start = start
+        consumer.start_position = start
         consumer.is_browser = self.is_browsed
         self.queue.deliver_due()
         offsets = [entry.offset for entry in self.queue.ready_entries()]

@@ -56,7 +56,7 @@ class ChannelSharer(RecordingConsumer):
     channel: object | None = None
 
     @property
-    def outlet(self) -> object:
+    def delivery_port(self) -> object:
         return self if self.channel is None else self.channel
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hareline.broker.queues.dispatch.credit import CreditWindow
-from hareline.broker.queues.dispatch.start_position import FIRST, Start
+from hareline.broker.queues.dispatch.start_position import FIRST, StartPosition
 from hareline.broker.selectors.selector import compile_selector
 from hareline.wire.table import Table
 from tests.support.consumers import RecordingConsumer
@@ -49,7 +49,7 @@ class ReadingQueue:
         self,
         prefetch_count: int = 0,
         *,
-        start: Start = FIRST,
+        start: StartPosition = FIRST,
         selector: str | None = None,
         acknowledges: bool = True,
         is_browser: bool = False,
@@ -73,7 +73,7 @@ class ReadingQueue:
         )
         if room is not None:
             consumer.room = room
-        consumer.start = start
+        consumer.start_position = start
         consumer.is_browser = is_browser
         consumer.closes_at_end = closes_at_end
         consumer.stream_filter = stream_filter

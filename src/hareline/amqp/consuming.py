@@ -134,7 +134,7 @@ class ChannelConsumer(Consumer):
         return self._port.output.room
 
     @property
-    def outlet(self) -> object:
+    def delivery_port(self) -> object:
         """AMQP 0-9-1 section 4.7: the order of a queue is kept on one outgoing channel."""
         return self._port
 

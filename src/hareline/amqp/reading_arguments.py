@@ -22,7 +22,7 @@ from hareline.broker.queues.dispatch.start_position import (
     NEXT,
     REPLAY_PERIOD,
     STREAM_OFFSET,
-    Start,
+    StartPosition,
     read_start,
 )
 from hareline.errors import NotImplementedMethod, PreconditionFailed
@@ -57,7 +57,7 @@ class ReadingArguments:
     begins in the future. ``stream_filter``: see ``Consumer``.
     """
 
-    start: Start = FIRST
+    start: StartPosition = FIRST
     is_browser: bool = False
     closes_at_end: bool = False
     since_ms: int = 0
@@ -65,7 +65,7 @@ class ReadingArguments:
 
     def apply(self, consumer: Consumer) -> None:
         """To be called before the consumer is added to its queue."""
-        consumer.start = self.start
+        consumer.start_position = self.start
         consumer.is_browser = self.is_browser
         consumer.closes_at_end = self.closes_at_end
         consumer.since_ms = self.since_ms

@@ -9,7 +9,7 @@ import pytest
 
 from hareline.amqp.reading_arguments import KNOWN, ReadingArguments, read_reading_arguments
 from hareline.broker.queues.declare.arguments import parse_queue_arguments
-from hareline.broker.queues.dispatch.start_position import FIRST, LAST, NEXT, Start
+from hareline.broker.queues.dispatch.start_position import FIRST, LAST, NEXT, StartPosition
 from hareline.errors import PreconditionFailed
 from hareline.wire.methods import commands
 from hareline.wire.table import Table, Timestamp
@@ -39,7 +39,7 @@ def read(queue: dict[str, object], arguments: dict[str, object]) -> ReadingArgum
 @pytest.mark.parametrize(
     ("queue", "start"), [(PLAIN, FIRST), (NON_DESTRUCTIVE, FIRST), (STREAM, NEXT)]
 )
-def test_a_consumer_that_says_nothing(queue: dict[str, object], start: Start) -> None:
+def test_a_consumer_that_says_nothing(queue: dict[str, object], start: StartPosition) -> None:
     wish = read(queue, {})
     assert wish == ReadingArguments(start=start)
     assert wish.since_ms == 0
@@ -49,8 +49,8 @@ def test_a_consumer_that_says_nothing(queue: dict[str, object], start: Start) ->
 @pytest.mark.parametrize("queue", [NON_DESTRUCTIVE, STREAM], ids=["qpid", "stream"])
 def test_a_reader_begins_where_it_asks(queue: dict[str, object]) -> None:
     assert read(queue, {"x-stream-offset": "last"}).start == LAST
-    assert read(queue, {"x-stream-offset": Timestamp(5)}).start == Start("time", 5000)
-    assert read(queue, {"x-qpid-replay-period": 60}).start == Start("time", NOW_MS - 60_000)
+    assert read(queue, {"x-stream-offset": Timestamp(5)}).start == StartPosition("time", 5000)
+    assert read(queue, {"x-qpid-replay-period": 60}).start == StartPosition("time", NOW_MS - 60_000)
 
 
 @pytest.mark.row("A17")
@@ -66,7 +66,7 @@ def test_for_a_consumer_that_takes_a_replay_period_is_a_bound(
 
 @pytest.mark.row("A17")
 def test_for_a_reader_only_a_start_in_the_future_is_a_bound() -> None:
-    ahead = Start("time", NOW_MS + 5000)
+    ahead = StartPosition("time", NOW_MS + 5000)
     wish = read(NON_DESTRUCTIVE, {"x-qpid-replay-period": "-5"})
     assert wish == ReadingArguments(start=ahead, since_ms=NOW_MS + 5000)
     assert read(PLAIN, {"x-browse": True, "x-qpid-replay-period": -5}).since_ms == NOW_MS + 5000
@@ -93,7 +93,7 @@ def test_a_default_filter_counts_for_those_that_take_as_well() -> None:
 def test_a_default_filter_gives_way_to_the_consumer_s_own_start() -> None:
     filters = {"x-qpid-replay-period": {"x-qpid-replay-period": ["10"]}}
     queue = {**NON_DESTRUCTIVE, "x-default-filters": filters}
-    assert read(queue, {}).start == Start("time", NOW_MS - 10_000)
+    assert read(queue, {}).start == StartPosition("time", NOW_MS - 10_000)
     assert read(queue, {"x-stream-offset": "last"}).start == LAST
     assert read(queue, {"x-qpid-replay-period": 0}).start == NEXT
 
@@ -108,7 +108,7 @@ def test_a_browser_says_that_it_is_one(name: str) -> None:
     assert read(PLAIN, {name: False}) == ReadingArguments()
     browser = read(PLAIN, {name: True, "x-filter-auto-close": True, "x-qpid-replay-period": 5})
     assert browser == ReadingArguments(
-        is_browser=True, closes_at_end=True, start=Start("time", NOW_MS - 5000)
+        is_browser=True, closes_at_end=True, start=StartPosition("time", NOW_MS - 5000)
     )
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hareline.broker.queues.dead_letters.scheduler import SHARE_S
-from hareline.broker.queues.dispatch.start_position import Start
+from hareline.broker.queues.dispatch.start_position import StartPosition
 from hareline.broker.queues.entry import SETTLED, QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.queues.restoring import restore_entries
@@ -115,7 +115,7 @@ class Stand:
             prefetch_count=credit,
             selector=compile_selector(selector) if selector else None,
         )
-        consumer.start = Start("first")
+        consumer.start_position = StartPosition("first")
         queue.add_consumer(consumer)
         self.turn.run()
         return consumer

@@ -1,8 +1,8 @@
-"""What was read out of a message's properties, remembered by their octets.
+"""Remembers what was read out of a message's properties, by their octets.
 
-A producer writes the same properties again and again, or nearly: a level, a sort key or a group is
+A producer writes nearly the same properties again and again: a level, a sort key or a group is
 worked out once for each set of property octets and then found by one look-up. Called by the
-orderings, by message groups and by selectors.
+orderings, and by the selective lane for groups and selectors.
 
 Invariant: never more than ENTRIES_MAX values, for octets of OCTETS_MAX or fewer each.        [hot]
 """
@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from hareline.message import Message
 
-# Then it starts anew: enough for some ten thousand groups or keys; a producer that never repeats
+# Then all are forgotten: enough for some ten thousand groups or keys; a producer that never repeats
 # itself gains nothing.
 ENTRIES_MAX: Final = 16_384
 OCTETS_MAX: Final = 256  # more is rarely the same twice
@@ -25,10 +25,10 @@ _UNKNOWN: Final = object()
 
 
 class PropertyCache(Generic[Value]):
-    """A function of a message's properties, with a memory: ``PropertyCache(read)(message)``.
+    """A function of a message's properties that remembers: ``PropertyCache(read)(message)``.
 
-    ``read`` may look at the properties and headers of the message and at nothing else of it; what
-    it raises is passed on and not remembered.
+    ``read`` may look only at the properties and headers of the message; what it raises is passed on
+    and not remembered.
     """
 
     __slots__ = ("_read", "_values")
@@ -50,7 +50,7 @@ class PropertyCache(Generic[Value]):
         return found
 
     def clear(self) -> None:
-        """What ``read`` looks for has changed."""
+        """Forget everything, as what ``read`` looks for has changed."""
         self._values.clear()
 
     def __len__(self) -> int:

@@ -225,7 +225,7 @@ def test_parked_messages_that_expire_are_not_kept(place: Place) -> None:
         place.timers.advance(20)
         assert queue.ready_count == 0
         assert (
-            sum(len(lot._heap) + len(lot._line or ()) for lot in kept._loose.values())
+            sum(len(run._heap) + len(run._line or ()) for run in kept._loose.values())
             <= parking.DEAD_ALLOWED + 20
         )
 
@@ -239,7 +239,7 @@ def test_parked_messages_of_groups_that_expire_are_not_kept(place: Place) -> Non
         place.publish(queue, *[b"waits"] * 20, headers={"JMSXGroupID": "a"})
         place.timers.advance(20)
         assert queue.ready_count == 0
-        waiting = sum(len(lot._heap) + len(lot._line or ()) for lot in _parked(queue)._all_lots())
+        waiting = sum(len(run._heap) + len(run._line or ()) for run in _parked(queue)._all_runs())
         assert waiting <= parking.DEAD_ALLOWED + 20
     place.publish(queue, b"in time", headers={"JMSXGroupID": "a"})
     busy.ack()
@@ -274,7 +274,7 @@ def test_many_priorities_of_selective_consumers_are_forgotten_with_them(place: P
         queue.remove_consumer(place.consume(queue, priority=priority))
     lane = queue.lane
     assert isinstance(lane, SelectiveDispatcher)
-    assert lane._willing.levels == []
+    assert lane._ready.levels == []
 
 
 # ------------------------------------------------------------------- last values and hold

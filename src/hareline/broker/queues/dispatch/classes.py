@@ -1,12 +1,12 @@
-"""What can be read off a message for the selective lane: the selectors true of it, and its group.
+"""The class of a message for the selective lane: the selectors that are true of it, and its group.
 
-Consumers with the same selector, the same start in time and the same publisher that is barred to
-them are a *class*, and each class has a bit; a message's mask has the bits of the classes whose
-selector is true. Both are worked out once for each set of properties. ``selective`` asks for every
-entry that comes up.                                                                         [hot]
+Consumers with the same selector, the same start in time and the same ``no_local_of`` are a
+*selector class*, and each of these has a bit; a message's mask has the bits of the selector classes
+that it is for. Mask and group are worked out once for each set of properties. ``selective`` asks
+for the class of every entry that comes up.                                                  [hot]
 
-Invariant: a bit stands for the same class as long as anybody has it, and is given to another one
-only by ``add``.
+Invariant: a bit stands for the same selector class as long as a consumer has it, and is given to
+another one only by ``add``.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 EVERYTHING: Final = 1  # the bit of consumers that may have any entry
 FIRST_NUMBER: Final = 1  # of a class; its bit comes behind that one
 
-# Classes that nobody has any more and that are known nevertheless: who comes back with the same
-# selector, as for the next reply, changes nothing then.
+# Selector classes that are remembered when the last consumer has left: nothing changes when one
+# comes back with the same selector, as for the next reply.
 UNUSED_KEPT: Final = 64
 
-Label = tuple[int, Any, int]  # mask, key of the group or None, JMSXGroupSeq or 0
+MessageClass = tuple[int, Any, int]  # mask, key of the group or None, JMSXGroupSeq or 0
 ClassKey = tuple[str | None, int, "Publisher | None"]  # text, since_ms, no_local_of
 
 
 class SelectorClass:
-    """Consumers that want the same messages: ``bit``, the one of this ``number``, says in a mask
-    that they match.
+    """Consumers that want the same messages.
 
+    ``bit``, the one of this ``number``, is in the mask of each message that is for them.
     ``user_count``: how many they are. ``cost``: as how many ordinary selectors it counts.
     """
 
@@ -71,12 +71,12 @@ def _key(selector: Selector | None, since_ms: int, no_local_of: Publisher | None
     return None if selector is None else selector.text, since_ms, no_local_of
 
 
-class Labels:
-    """``keys`` reads the groups, None in a queue without.
+class MessageClasses:
+    """``keys`` reads the groups; None in a queue without groups.
 
-    ``by_properties`` gives the label of a message as far as that is a matter of its properties;
-    while ``is_conditional``, more has to be looked at, and ``of`` does. ``cost``: that of all
-    classes that somebody has.
+    ``by_properties`` gives the class of a message as far as its properties decide it; while
+    ``is_conditional``, more has to be looked at, and ``of`` does. ``cost``: that of all selector
+    classes that consumers have.
     """
 
     __slots__ = (
@@ -93,11 +93,11 @@ class Labels:
     def __init__(self, keys: GroupKeys | None) -> None:
         self._classes: dict[ClassKey, SelectorClass] = {}
         self._used: dict[int, SelectorClass] = {}  # by number; a dict by long bits would be slow
-        self._unused: dict[ClassKey, SelectorClass] = {}  # the longest first
+        self._unused: dict[ClassKey, SelectorClass] = {}  # the longest unused first
         self._conditional: dict[ClassKey, SelectorClass] = {}
-        self._free_numbers: list[int] = []  # a heap, below the highest there ever was
+        self._free_numbers: list[int] = []  # a heap; all below the highest ever used
         # a partial of a function, as a method of this object would make a reference cycle of it
-        self.by_properties: PropertyCache[Label] = PropertyCache(
+        self.by_properties: PropertyCache[MessageClass] = PropertyCache(
             partial(_read, self._classes, keys)
         )
         self.is_conditional = False
@@ -105,13 +105,13 @@ class Labels:
 
     @property
     def has_users(self) -> bool:
-        """Whether anybody has a class, and may not have everything."""
+        """True if a consumer has a selector class, and may not have everything."""
         return bool(self._used)
 
     def use(
         self, selector: Selector | None, since_ms: int, no_local_of: Publisher | None
     ) -> int | None:
-        """The bit of this class for one more consumer; None for a class that has to be added."""
+        """The bit of this selector class for one more consumer; None if it has to be added."""
         if selector is None and not since_ms and no_local_of is None:
             return EVERYTHING
         one = self._classes.get(_key(selector, since_ms, no_local_of))
@@ -126,7 +126,7 @@ class Labels:
         return one.bit
 
     def leave(self, bit: int) -> None:
-        """A consumer with the bit of this class has left."""
+        """Count one consumer less for the selector class with this bit."""
         if bit == EVERYTHING:
             return
         one = self._used[bit.bit_length() - 1]
@@ -139,7 +139,7 @@ class Labels:
                 self._give_up(next(iter(self._unused.values())))
 
     def _give_up(self, one: SelectorClass) -> None:
-        """An unused class is known no more; labels with its bit stay good, for nobody has it."""
+        """Forget an unused selector class; masks with its bit stay good, as no consumer has it."""
         del self._unused[one.key]
         del self._classes[one.key]
         if self._conditional.pop(one.key, None) is not None:
@@ -147,9 +147,9 @@ class Labels:
         heappush(self._free_numbers, one.number)
 
     def add(self, selector: Selector | None, since_ms: int, no_local_of: Publisher | None) -> int:
-        """The bit of a new class, for its first consumer.
+        """The bit of a new selector class, for its first consumer.
 
-        Those that nobody has are given up, and all labels are void.
+        Unused ones are given up, and all message classes are worked out again.
         """
         self.by_properties.clear()
         for unused in list(self._unused.values()):
@@ -166,18 +166,18 @@ class Labels:
     def cost_of(
         self, selector: Selector | None, since_ms: int, no_local_of: Publisher | None
     ) -> int:
-        """What a consumer of this kind would add to ``cost``."""
+        """What a consumer of this selector class would add to ``cost``."""
         one = self._classes.get(_key(selector, since_ms, no_local_of))
         if one is not None and one.user_count:
             return 0
         return 1 if selector is None else selector.cost
 
-    def of(self, entry: QueueEntry) -> Label:
-        """The label with what depends on more than the properties."""
-        label = self.by_properties(entry.message)
+    def of(self, entry: QueueEntry) -> MessageClass:
+        """The class of an entry's message, with what depends on more than the properties."""
+        found = self.by_properties(entry.message)
         if not self.is_conditional:
-            return label
-        mask, key, sequence = label
+            return found
+        mask, key, sequence = found
         message = entry.message
         for one in self._conditional.values():
             is_own = one.no_local_of is not None and message.address.publisher is one.no_local_of
@@ -192,8 +192,8 @@ class Labels:
 
 def _read(
     classes: dict[ClassKey, SelectorClass], keys: GroupKeys | None, message: Message
-) -> Label:
-    """As for a message that was not delivered before."""
+) -> MessageClass:
+    """The class of a message that was not delivered before."""
     mask = EVERYTHING
     for one in classes.values():
         if one.selector is None or one.selector.matches(message):

@@ -13,7 +13,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
-from hareline.broker.queues.dispatch.start_position import FIRST, Start
+from hareline.broker.queues.dispatch.start_position import FIRST, StartPosition
 from hareline.broker.queues.entry import EntryHolder, EntryQueue, QueueEntry
 
 if TYPE_CHECKING:
@@ -82,8 +82,9 @@ class Consumer(EntryHolder):
     go at the end of a turn in which nothing is left for it.
 
     ``is_browser``: it is shown what is ready and takes nothing away. For browsers, and for all the
-    consumers of a non-destructive queue, ``start`` says where they begin. ``stream_filter``: of a
-    stream it gets only messages of these filter values, "" for those without one; None: all.
+    consumers of a non-destructive queue, ``start_position`` says where they begin.
+    ``stream_filter``: of a stream it gets only messages of these filter values, "" for those
+    without one; None: all.
     """
 
     __slots__ = (
@@ -108,7 +109,7 @@ class Consumer(EntryHolder):
         "selector",
         "served_at",
         "since_ms",
-        "start",
+        "start_position",
         "stream_filter",
         "tag",
         "windows",
@@ -146,7 +147,7 @@ class Consumer(EntryHolder):
         self.since_ms = 0
         self.publisher: Publisher | None = None
         self.no_local_of: Publisher | None = None
-        self.start: Start = FIRST
+        self.start_position: StartPosition = FIRST
         self.stream_filter: frozenset[str] | None = None
         self.is_browser = False
         self.closes_at_end = False
@@ -175,7 +176,7 @@ class Consumer(EntryHolder):
         """Octets of content that ``deliver`` takes for certain."""
 
     @property
-    def outlet(self) -> object:
+    def delivery_port(self) -> object:
         """What carries its deliveries in order; consumers that share one see a single sequence."""
         return self
 

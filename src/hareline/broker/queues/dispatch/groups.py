@@ -57,21 +57,21 @@ class GroupTag(NamedTuple):
 
 
 class Group:
-    """``outstanding``: acquired entries. ``lots``: its parked entries, by what they match."""
+    """``outstanding``: acquired entries. ``runs``: its parked entries, by what they match."""
 
-    __slots__ = ("key", "lots", "outstanding", "owner")
+    __sruns__ = ("key", "outstanding", "owner", "runs")
 
     def __init__(self, key: Any) -> None:
         self.key = key
         self.owner: object | None = None
         self.outstanding = 0
-        self.lots: dict[int, ParkedRun] = {}
+        self.runs: dict[int, ParkedRun] = {}
 
     @property
     def is_idle(self) -> bool:
         if self.outstanding:
             return False
-        return all(lot.is_empty for lot in self.lots.values())
+        return all(run.is_empty for run in self.runs.values())
 
     def __repr__(self) -> str:
         return f"<Group {self.key!r} of {self.owner!r}, {self.outstanding} outstanding>"
@@ -80,7 +80,7 @@ class Group:
 class GroupKeys:
     """Reads the group of a message: ``header`` names the header, None is JMSXGroupID."""
 
-    __slots__ = ("_default", "_headers")
+    __sruns__ = ("_default", "_headers")
 
     def __init__(self, header: str | None, default: str | None) -> None:
         self._headers = KEY_HEADERS if header is None else (header,)
@@ -102,7 +102,7 @@ class GroupKeys:
 class Groups:
     """All groups of one queue; ``by_key`` is for looking into, not for changing."""
 
-    __slots__ = ("_sweep_at", "by_key", "is_shared", "keys")
+    __sruns__ = ("_sweep_at", "by_key", "is_shared", "keys")
 
     def __init__(
         self, group_type: GroupType, *, header: str | None = None, default: str | None = None

@@ -1,11 +1,11 @@
 """Where ready entries wait that nobody may have now, and how the best of them is found.
 
-``selective`` parks an entry when its group is another's, or when no willing consumer's selector is
-true of it. Entries that match the same selectors and belong to the same group wait in one *lot*, by
-rank; the heads of the lots stand in heaps by who may have them: nobody's group, or one
+``selective`` parks an entry when its group is another's, or when no ready consumer's selector is
+true of it. Entries that match the same selectors and belong to the same group wait in one *run*, by
+rank; the heads of the runs stand in heaps by who may have them: nobody's group, or one
 owner's. So finding the best parked entry for a consumer costs O(log n), whatever waits.    [hot]
 
-Invariant: a head of a lot stands in the heap of its group's owner. Older heads may stand there too,
+Invariant: a head of a run stands in the heap of its group's owner. Older heads may stand there too,
 or in heaps of former owners; they are known by not matching and are dropped when they surface.
 """
 
@@ -26,8 +26,8 @@ Head = tuple[Any, "ParkedRun"]
 Ranked = tuple[Any, QueueEntry]
 
 HEADS_SWEPT_AT: Final = 64  # a heap of heads that grows beyond this is cleared of old ones
-HEAP_ALONE_MAX: Final = 32  # entries of a lot that has no line yet, which small groups never need
-DEAD_ALLOWED: Final = 64  # settled entries left in their lots, besides as many as are living
+HEAP_ALONE_MAX: Final = 32  # entries of a run that has no line yet, which small groups never need
+DEAD_ALLOWED: Final = 64  # settled entries left in their runs, besides as many as are living
 
 
 class ParkedRun:
@@ -102,7 +102,7 @@ class ParkedRun:
 
 
 class Heads:
-    """Heads of lots of groups with one owner, the best first; some of them are old."""
+    """Heads of runs of groups with one owner, the best first; some of them are old."""
 
     __slots__ = ("_heap", "_sweep_at")
 
@@ -110,12 +110,12 @@ class Heads:
         self._heap: list[Head] = []
         self._sweep_at = HEADS_SWEPT_AT
 
-    def add(self, rank: Any, lot: ParkedRun, owner: object | None) -> None:
+    def add(self, rank: Any, run: ParkedRun, owner: object | None) -> None:
         heap = self._heap
-        heappush(heap, (rank, lot))
+        heappush(heap, (rank, run))
         if len(heap) > self._sweep_at:
-            living = {lot: head for _, lot in heap if (head := _head(lot, owner)) is not None}
-            heap[:] = [(head[0], lot) for lot, head in living.items()]
+            living = {run: head for _, run in heap if (head := _head(run, owner)) is not None}
+            heap[:] = [(head[0], run) for run, head in living.items()]
             heapify(heap)
             self._sweep_at = max(HEADS_SWEPT_AT, 2 * len(heap))
 
@@ -123,34 +123,34 @@ class Heads:
         """The first of these heads that is one, and this owner's."""
         heap = self._heap
         while heap:
-            rank, lot = heap[0]
-            head = _head(lot, owner)
+            rank, run = heap[0]
+            head = _head(run, owner)
             if head is None:
                 heappop(heap)
             elif head[0] == rank:
                 return heap[0]
             else:
-                heapreplace(heap, (head[0], lot))
+                heapreplace(heap, (head[0], run))
         return None
 
-    def lots(self) -> list[ParkedRun]:
-        return [lot for _, lot in self._heap]
+    def runs(self) -> list[ParkedRun]:
+        return [run for _, run in self._heap]
 
 
-def _head(lot: ParkedRun, owner: object | None) -> Ranked | None:
-    """The head of a lot whose group this owner has."""
-    group = lot.group
+def _head(run: ParkedRun, owner: object | None) -> Ranked | None:
+    """The head of a run whose group this owner has."""
+    group = run.group
     assert group is not None, "only groups have owners"
     if group.owner is not owner:
         return None
-    head = lot.head()
-    if head is None and group.lots.get(lot.mask) is lot:
-        del group.lots[lot.mask]  # they would keep each other alive
+    head = run.head()
+    if head is None and group.runs.get(run.mask) is run:
+        del group.runs[run.mask]  # they would keep each other alive
     return head
 
 
 class Parking:
-    """All lots of one queue. An entry's ``mask`` has one bit for each selector that is true.
+    """All runs of one queue. An entry's ``mask`` has one bit for each selector that is true.
 
     ``worth``: the function of the queue's ordering by which a full queue gives entries up.
     """
@@ -172,35 +172,35 @@ class Parking:
         if self._by_worth is not None:
             heappush(self._by_worth, (self._worth(entry), next(self._numbers), entry))
             self._check_by_worth(self._by_worth)
-        lots = self._loose if group is None else group.lots
-        lot = lots.get(mask)
-        if lot is None:
-            lot = lots[mask] = ParkedRun(mask, group)
-        lot.add(rank, entry)
+        runs = self._loose if group is None else group.runs
+        run = runs.get(mask)
+        if run is None:
+            run = runs[mask] = ParkedRun(mask, group)
+        run.add(rank, entry)
         if group is not None:
-            head = lot.head()
+            head = run.head()
             if head is not None and head[1] is entry:
-                self._show(group.owner, rank, lot)
+                self._show(group.owner, rank, run)
 
-    def _show(self, owner: object | None, rank: Any, lot: ParkedRun) -> None:
+    def _show(self, owner: object | None, rank: Any, run: ParkedRun) -> None:
         by_mask = self._heads.get(owner)
         if by_mask is None:
             by_mask = self._heads[owner] = {}
-        heads = by_mask.get(lot.mask)
+        heads = by_mask.get(run.mask)
         if heads is None:
-            heads = by_mask[lot.mask] = Heads()
-        heads.add(rank, lot, owner)
+            heads = by_mask[run.mask] = Heads()
+        heads.add(rank, run, owner)
 
     def on_owner_changed(self, group: Group) -> bool:
         """Show its parked entries to the new owner, or to all; True when there are any."""
         has_parked = False
-        for lot in list(group.lots.values()):
-            head = lot.head()
+        for run in list(group.runs.values()):
+            head = run.head()
             if head is None:
-                del group.lots[lot.mask]
+                del group.runs[run.mask]
             else:
                 has_parked = True
-                self._show(group.owner, head[0], lot)
+                self._show(group.owner, head[0], run)
         return has_parked
 
     def forget_owner(self, owner: object) -> None:
@@ -208,13 +208,13 @@ class Parking:
         self._heads.pop(owner, None)
 
     def best(self, bit: int, owner: object | None) -> Head | None:
-        """Rank and lot of the best entry for a consumer with this bit, or for basic.get."""
+        """Rank and run of the best entry for a consumer with this bit, or for basic.get."""
         best: Head | None = None
-        for mask, lot in self._loose.items():
+        for mask, run in self._loose.items():
             if mask & bit:
-                head = lot.head()
+                head = run.head()
                 if head is not None and (best is None or head[0] < best[0]):
-                    best = (head[0], lot)
+                    best = (head[0], run)
         for holder in (None,) if owner is None else (None, owner):
             by_mask = self._heads.get(holder)
             if by_mask:
@@ -225,21 +225,21 @@ class Parking:
                             best = top
         return best
 
-    def take(self, lot: ParkedRun) -> QueueEntry:
-        """Remove the head of a lot that ``best`` has just given."""
+    def take(self, run: ParkedRun) -> QueueEntry:
+        """Remove the head of a run that ``best`` has just given."""
         self._living -= 1
         if self._by_worth is not None:
             self._check_by_worth(self._by_worth)
-        entry = lot.take()
-        head = lot.head()
-        group = lot.group
+        entry = run.take()
+        head = run.head()
+        group = run.group
         if head is not None:
             if group is not None:
-                self._show(group.owner, head[0], lot)
+                self._show(group.owner, head[0], run)
         elif group is None:
-            del self._loose[lot.mask]
+            del self._loose[run.mask]
         else:
-            del group.lots[lot.mask]
+            del group.runs[run.mask]
         return entry
 
     def least(self) -> QueueEntry | None:
@@ -259,39 +259,39 @@ class Parking:
             self._by_worth = None  # most have left; it is made anew when somebody asks
 
     def on_dropped(self) -> None:
-        """An entry was settled where it is; it leaves its lot when it surfaces or by a sweep."""
+        """An entry was settled where it is; it leaves its run when it surfaces or by a sweep."""
         self._living -= 1
         self._dead += 1
         if self._dead > self._living + DEAD_ALLOWED:
             self._sweep()
 
     def _sweep(self) -> None:
-        for lot in self._all_lots():
-            lot.sweep()
-            lots = self._loose if lot.group is None else lot.group.lots
-            if lot.is_empty and lots.get(lot.mask) is lot:
-                del lots[lot.mask]
+        for run in self._all_runs():
+            run.sweep()
+            runs = self._loose if run.group is None else run.group.runs
+            if run.is_empty and runs.get(run.mask) is run:
+                del runs[run.mask]
         self._dead = 0
         self._by_worth = None
 
-    def _all_lots(self) -> dict[ParkedRun, None]:
-        lots = dict.fromkeys(self._loose.values())
+    def _all_runs(self) -> dict[ParkedRun, None]:
+        runs = dict.fromkeys(self._loose.values())
         for by_mask in self._heads.values():
             for heads in by_mask.values():
-                lots.update(dict.fromkeys(heads.lots()))
-        return lots
+                runs.update(dict.fromkeys(heads.runs()))
+        return runs
 
     def entries(self) -> list[QueueEntry]:
         """Every parked entry, in no order, left where it is."""
-        return [entry for lot in self._all_lots() for entry in lot.entries()]
+        return [entry for run in self._all_runs() for entry in run.entries()]
 
     def take_all(self) -> list[QueueEntry]:
         """Every parked entry, in no order."""
         entries = self.entries()
-        for lot in self._all_lots():
-            lot.clear()
-            if lot.group is not None:
-                lot.group.lots.clear()
+        for run in self._all_runs():
+            run.clear()
+            if run.group is not None:
+                run.group.runs.clear()
         self._loose.clear()
         self._heads.clear()
         self._living = self._dead = 0

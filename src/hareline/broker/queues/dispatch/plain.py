@@ -3,7 +3,7 @@
 Consumers that can take something stand in a ring for each priority; a ring is served only while
 no higher one has anybody in it. Within a ring it is round robin, one entry each, which a batch
 keeps exactly: of entries e0 e1 e2 ... consumer i of k is handed ei, ei+k, ei+2k in one call. Where
-two of them share an outlet, which would show e2 before e1, each call hands over one entry.
+two of them share an delivery_port, which would show e2 before e1, each call hands over one entry.
 
 A consumer leaves its ring when its credit is used up or its socket is full, and is put back by
 ``activate``. So the work is proportional to deliveries, never to the consumers that wait.   [hot]
@@ -155,15 +155,15 @@ class Dispatcher:
         """Another lane goes on with these consumers; all ready entries are in the ordering."""
         successor.live = self.live
         successor._peer_counts = self._peer_counts
-        willing = [consumer for consumer in self.consumers if consumer.is_active]
-        for consumer in willing:
+        ready = [consumer for consumer in self.consumers if consumer.is_active]
+        for consumer in ready:
             consumer.is_active = False
-        successor.adopt(self.consumers, willing)
+        successor.adopt(self.consumers, ready)
 
-    def adopt(self, consumers: dict[Consumer, None], willing: list[Consumer]) -> None:
+    def adopt(self, consumers: dict[Consumer, None], ready: list[Consumer]) -> None:
         """Go on with these consumers of another lane; the others come back by themselves."""
         self.consumers = consumers
-        for consumer in willing:
+        for consumer in ready:
             self.activate(consumer)
 
     def detach(self) -> None:
@@ -304,7 +304,7 @@ class Dispatcher:
         if limit < 2 * count:
             return self._serve_next(ring)
         consumers = list(ring)
-        if len({consumer.outlet for consumer in consumers}) < count:
+        if len({consumer.delivery_port for consumer in consumers}) < count:
             return self._serve_next(ring)  # parts handed over one after the other would be seen
         rounds = limit // count
         room = UNLIMITED

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections import deque
 
     from hareline.broker.queues.dispatch.consumer import Consumer
-    from hareline.broker.queues.dispatch.start_position import Start
+    from hareline.broker.queues.dispatch.start_position import StartPosition
     from hareline.broker.queues.orders.order import EntryOrder
     from hareline.broker.queues.policies.retention import Retention
     from hareline.broker.queues.queue import Queue
@@ -134,9 +134,9 @@ class ReadingDispatcher(Dispatcher):
     def _new_reader(self, consumer: Consumer) -> Reader:
         log = self._log
         if log is not None:
-            return Reader(consumer, self._log_offset(log, consumer.start))
+            return Reader(consumer, self._log_offset(log, consumer.start_position))
         entries = self._ready_entries()
-        reader = Reader(consumer, self._offset_among(entries, consumer.start))
+        reader = Reader(consumer, self._offset_among(entries, consumer.start_position))
         first = reader.from_offset
         reader.shelf = [entry for entry in entries if entry.offset >= first] if first else entries
         reader.shelf.reverse()
@@ -146,7 +146,7 @@ class ReadingDispatcher(Dispatcher):
         """All that a new reader may be shown, in order."""
         return list(self._order)
 
-    def _log_offset(self, log: LogOrder, start: Start) -> int:
+    def _log_offset(self, log: LogOrder, start: StartPosition) -> int:
         """The offset that a start comes to, now; at most that of the next message."""
         end = self._queue.next_offset
         if start.kind == "first":
@@ -163,7 +163,7 @@ class ReadingDispatcher(Dispatcher):
                     return entry.offset
         return end
 
-    def _offset_among(self, entries: list[QueueEntry], start: Start) -> int:
+    def _offset_among(self, entries: list[QueueEntry], start: StartPosition) -> int:
         """The same, where the entries are in an order of their own."""
         end = self._queue.next_offset
         if start.kind == "first":

@@ -1,11 +1,12 @@
 """The consumers of the selective lane that can receive, and which of them is next.
 
 They stand in levels by priority, and in each level in one ring for each selector class. Some are
-*eager*: there may be parked entries that they can have now, and these come before all others.
+*to revisit* the parked entries: one of these may be for them now, and comes before all others.
 ``selective`` is the only caller. There may be thousands of classes and of priorities: no consumer
 costs more for the others that are there.                                                    [hot]
 
-Invariant: ``Consumer.is_active`` is True exactly for those who stand in a ring; the eager ones do.
+Invariant: ``Consumer.is_active`` is True exactly for those that stand in a ring, which all that are
+to revisit do.
 """
 
 from __future__ import annotations
@@ -71,18 +72,18 @@ class Ring:
 
 
 class Level:
-    """The willing consumers of one priority, in rings by the number of their selector class.
+    """The ready consumers of one priority, in rings by the number of their selector class.
 
     ``bits``: those of the classes that have a ring.
     """
 
-    __slots__ = ("bits", "eager", "priority", "rings")
+    __slots__ = ("bits", "priority", "revisit", "rings")
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
         self.rings: dict[int, Ring] = {}
         self.bits = 0
-        self.eager: dict[Consumer, None] = {}
+        self.revisit: dict[Consumer, None] = {}
 
 
 def _precedence(level: Level) -> int:
@@ -94,19 +95,19 @@ class ReadyConsumers:
     for ``served_at`` of consumers: who waited longest comes first.
     """
 
-    __slots__ = ("_by_priority", "_count", "_eager_count", "levels", "served")
+    __slots__ = ("_by_priority", "_count", "_revisit_count", "levels", "served")
 
     def __init__(self) -> None:
         self.levels: list[Level] = []
         self._by_priority: dict[int, Level] = {}
         self._count = 0
-        self._eager_count = 0
+        self._revisit_count = 0
         self.served = 0
 
     def __bool__(self) -> bool:
         return self._count > 0
 
-    def add(self, consumer: Consumer, *, is_eager: bool) -> None:
+    def add(self, consumer: Consumer, *, is_to_revisit: bool) -> None:
         consumer.is_active = True
         self._count += 1
         level = self._level(consumer.priority)
@@ -117,8 +118,8 @@ class ReadyConsumers:
             level.bits |= bit
         else:
             ring.append(consumer)
-        if is_eager:
-            self._make_eager(level, consumer)
+        if is_to_revisit:
+            self._mark_revisit(level, consumer)
 
     def _level(self, priority: int) -> Level:
         level = self._by_priority.get(priority)
@@ -128,7 +129,7 @@ class ReadyConsumers:
         return level
 
     def remove(self, consumer: Consumer) -> bool:
-        """It cannot receive for now; True if it was eager, and another one has to look instead."""
+        """It cannot receive for now; True if it was to revisit, as another is then."""
         consumer.is_active = False
         self._count -= 1
         ring = consumer.ring
@@ -137,10 +138,10 @@ class ReadyConsumers:
         if ring.remove(consumer):
             del level.rings[ring.bit.bit_length()]
             level.bits ^= ring.bit
-        was_eager = consumer in level.eager
-        if was_eager:
-            self.calm(consumer)
-        return was_eager
+        was_to_revisit = consumer in level.revisit
+        if was_to_revisit:
+            self.unmark_revisit(consumer)
+        return was_to_revisit
 
     def clear(self) -> None:
         """Let go of all consumers, so that rings and levels do not keep each other alive."""
@@ -148,7 +149,7 @@ class ReadyConsumers:
             level.rings.clear()
         self.levels.clear()
         self._by_priority.clear()
-        self._count = self._eager_count = 0
+        self._count = self._revisit_count = 0
 
     def forget_level(self, priority: int) -> None:
         """No consumer has this priority any more."""
@@ -192,44 +193,44 @@ class ReadyConsumers:
         if ring.first is consumer:
             ring.first = following
 
-    # ----------------------------------------------------------------- who is eager
+    # ------------------------------------------------------------ who is to revisit
 
-    def next_eager(self) -> Consumer | None:
-        if self._eager_count:
+    def next_to_revisit(self) -> Consumer | None:
+        if self._revisit_count:
             for level in self.levels:
-                for consumer in level.eager:
+                for consumer in level.revisit:
                     return consumer
         return None
 
-    def _make_eager(self, level: Level, consumer: Consumer) -> None:
-        if consumer not in level.eager:
-            level.eager[consumer] = None
-            self._eager_count += 1
+    def _mark_revisit(self, level: Level, consumer: Consumer) -> None:
+        if consumer not in level.revisit:
+            level.revisit[consumer] = None
+            self._revisit_count += 1
 
-    def make_eager(self, consumer: Consumer) -> None:
-        """It may have parked entries, after those who were made eager before."""
-        self.calm(consumer)
-        self._make_eager(self._level(consumer.priority), consumer)
+    def mark_revisit(self, consumer: Consumer) -> None:
+        """It may have parked entries, after those that were marked before."""
+        self.unmark_revisit(consumer)
+        self._mark_revisit(self._level(consumer.priority), consumer)
 
-    def make_first_eager(self, consumer: Consumer) -> None:
+    def mark_revisit_by_ring(self, consumer: Consumer) -> None:
         """The next of this consumer's ring, if there is still one, may have parked entries."""
         level = self._level(consumer.priority)
         ring = level.rings.get(consumer.class_bit.bit_length())
         if ring is not None:
-            self._make_eager(level, ring.first)
+            self._mark_revisit(level, ring.first)
 
-    def calm(self, consumer: Consumer) -> None:
+    def unmark_revisit(self, consumer: Consumer) -> None:
         """There is nothing parked for it."""
-        eager = self._by_priority[consumer.priority].eager
-        if consumer in eager:
-            del eager[consumer]
-            self._eager_count -= 1
+        revisit = self._by_priority[consumer.priority].revisit
+        if consumer in revisit:
+            del revisit[consumer]
+            self._revisit_count -= 1
 
-    def is_eager(self, consumer: Consumer) -> bool:
+    def is_to_revisit(self, consumer: Consumer) -> bool:
         level = self._by_priority.get(consumer.priority)
-        return level is not None and consumer in level.eager
+        return level is not None and consumer in level.revisit
 
-    def make_next_eager(self) -> None:
+    def mark_revisit_by_all(self) -> None:
         """Parked entries can be had again; the next of each ring is to look at them.
 
         One of them takes what it may have, and with it the group; when its credit ends before all
@@ -237,4 +238,4 @@ class ReadyConsumers:
         """
         for level in self.levels:
             for ring in level.rings.values():
-                self._make_eager(level, ring.first)
+                self._mark_revisit(level, ring.first)

@@ -7,11 +7,11 @@ whose its group is. It is handed to a consumer that may have it and has credit, 
 and nothing blocks what is behind it, at any depth.
 
 One ``run`` plans hand-overs entry by entry and carries them out in batches, one call for each
-consumer. Consumers with credit are *willing*; those that may have parked entries to come (their
-credit has just come back, a group was freed) are *eager* and are offered these first, unless the
+consumer. Consumers with credit are *ready*; those that may have parked entries to come (their
+credit has just come back, a group was freed) are *to revisit* these, before the others, unless the
 ordering has something better.                                                              [hot]
 
-Invariant: a willing consumer that is not eager has no parked entry that it may have.
+Invariant: a ready consumer that is not to revisit has no parked entry that it may have.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from hareline.broker.queues.dispatch.classes import EVERYTHING, Labels
+from hareline.broker.queues.dispatch.classes import EVERYTHING, MessageClasses
 from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.dispatch.credit import UNLIMITED
 from hareline.broker.queues.dispatch.groups import GETTER, LEAVER, Group, Groups
@@ -59,16 +59,16 @@ class SelectiveDispatcher(Dispatcher):
     __slots__ = (
         "_batched_bytes",
         "_batches",
+        "_classes",
         "_get_bit",
         "_groups",
         "_has_returned",
         "_is_shared",
-        "_labels",
         "_order_rank",
-        "_outlets",
         "_parking",
+        "_ports",
+        "_ready",
         "_room",
-        "_willing",
         "is_to_look_again",
         "wants_departures",
     )
@@ -87,11 +87,11 @@ class SelectiveDispatcher(Dispatcher):
         self.is_to_look_again = False
         self._parking = Parking(order.worth)
         self._order_rank = order.rank
-        self._labels = Labels(None if groups is None else groups.keys)
-        self._willing = ReadyConsumers()
+        self._classes = MessageClasses(None if groups is None else groups.keys)
+        self._ready = ReadyConsumers()
         # what a run has planned and not handed over yet
         self._batches: dict[Consumer, list[QueueEntry]] = {}
-        self._outlets: dict[object, Consumer] = {}
+        self._ports: dict[object, Consumer] = {}
         self._batched_bytes = 0
         self._room = UNLIMITED  # of content, that all consumers in the batches have
         self._has_returned = False  # a hand-over left entries that come before all to be planned
@@ -102,7 +102,7 @@ class SelectiveDispatcher(Dispatcher):
     @property
     def is_needed(self) -> bool:
         """False when the plain lane would do the same."""
-        return self._groups is not None or self._labels.has_users
+        return self._groups is not None or self._classes.has_users
 
     # ------------------------------------------------------------------- consumers
 
@@ -110,10 +110,10 @@ class SelectiveDispatcher(Dispatcher):
         consumer.class_bit = self._class_bit(consumer)
         super().add(consumer)
 
-    def adopt(self, consumers: dict[Consumer, None], willing: list[Consumer]) -> None:
+    def adopt(self, consumers: dict[Consumer, None], ready: list[Consumer]) -> None:
         for consumer in consumers:
             consumer.class_bit = self._class_bit(consumer)
-        super().adopt(consumers, willing)
+        super().adopt(consumers, ready)
 
     def _class_bit(self, consumer: Consumer) -> int:
         return self._bit_of(consumer.selector, consumer.since_ms, consumer.no_local_of)
@@ -122,18 +122,18 @@ class SelectiveDispatcher(Dispatcher):
         self, selector: Selector | None, since_ms: int = 0, no_local_of: Publisher | None = None
     ) -> int:
         """The bit of a selector class; for a new one everything is looked at anew."""
-        bit = self._labels.use(selector, since_ms, no_local_of)
+        bit = self._classes.use(selector, since_ms, no_local_of)
         if bit is None:
             self.is_to_look_again = self.is_to_look_again or self.parked_count > 0
             self._unpark_all()
-            bit = self._labels.add(selector, since_ms, no_local_of)
+            bit = self._classes.add(selector, since_ms, no_local_of)
         return bit
 
     def selector_cost_with(self, consumer: Consumer) -> int:
         if consumer.is_browser:
             return 0
-        added = self._labels.cost_of(consumer.selector, consumer.since_ms, consumer.no_local_of)
-        return self._labels.cost + added if added else 0
+        added = self._classes.cost_of(consumer.selector, consumer.since_ms, consumer.no_local_of)
+        return self._classes.cost + added if added else 0
 
     def _unpark_all(self) -> None:
         if not self.parked_count:
@@ -150,10 +150,10 @@ class SelectiveDispatcher(Dispatcher):
             for group in self._groups.owned_by(consumer):
                 self._change_owner(group, LEAVER if group.outstanding else None)
             self._parking.forget_owner(consumer)
-        self._labels.leave(consumer.class_bit)
+        self._classes.leave(consumer.class_bit)
 
     def _forget_priority(self, priority: int) -> None:
-        self._willing.forget_level(priority)
+        self._ready.forget_level(priority)
 
     def activate(self, consumer: Consumer) -> None:
         if (
@@ -163,16 +163,16 @@ class SelectiveDispatcher(Dispatcher):
             or not consumer.is_live
         ):
             return
-        self._willing.add(consumer, is_eager=self.parked_count > 0)
+        self._ready.add(consumer, is_to_revisit=self.parked_count > 0)
 
     def _retire(self, consumer: Consumer) -> None:
-        """It is not willing for now; what it was eager for, the next of its ring may have."""
-        if consumer.is_active and self._willing.remove(consumer) and self.parked_count:
-            self._willing.make_first_eager(consumer)
+        """It is not ready for now; the next of its ring revisits in its place."""
+        if consumer.is_active and self._ready.remove(consumer) and self.parked_count:
+            self._ready.mark_revisit_by_ring(consumer)
 
     @property
     def has_active_consumers(self) -> bool:
-        return bool(self._willing)
+        return bool(self._ready)
 
     def _has_nothing_for(self, consumer: Consumer) -> bool:
         return (
@@ -184,7 +184,7 @@ class SelectiveDispatcher(Dispatcher):
         self._unpark_all()
         for consumer in self.consumers:
             consumer.leave_ring()
-        self._willing.clear()
+        self._ready.clear()
         super().hand_over_to(successor)
 
     # ---------------------------------------------------------------------- looking
@@ -200,7 +200,7 @@ class SelectiveDispatcher(Dispatcher):
 
     def _place(self, entry: QueueEntry) -> bool:
         """Plan the delivery of an entry that has left the ordering, or park it."""
-        mask, key, sequence = self._labels.of(entry)
+        mask, key, sequence = self._classes.of(entry)
         group = self._group(key, sequence)
         consumer: Consumer | None = None
         if group is not None and group.owner is not None:
@@ -213,7 +213,7 @@ class SelectiveDispatcher(Dispatcher):
         if consumer is None:
             self._park(entry, mask, group)
             return False
-        if self.parked_count and self._willing.next_eager() is not None:
+        if self.parked_count and self._ready.next_to_revisit() is not None:
             best = self._parking.best(consumer.class_bit, consumer)
             if best is not None and best[0] < self._order_rank(entry):
                 self._order.restore([entry])
@@ -237,7 +237,7 @@ class SelectiveDispatcher(Dispatcher):
                 return owner.would_receive(message)
         if len(self._order):
             return False
-        return self._willing.has_taker(self._labels.by_properties(message)[0], message)
+        return self._ready.has_taker(self._classes.by_properties(message)[0], message)
 
     def _park(self, entry: QueueEntry, mask: int, group: Group | None) -> None:
         entry.state = PARKED
@@ -248,10 +248,10 @@ class SelectiveDispatcher(Dispatcher):
 
     def _next_consumer(self, mask: int, entry: QueueEntry) -> Consumer | None:
         """Of those who may have it the one of highest priority, and among these in turn."""
-        for level in self._willing.levels:
-            consumer = self._willing.next_for(mask, level)
+        for level in self._ready.levels:
+            consumer = self._ready.next_for(mask, level)
             while consumer is not None and not self._can_take(consumer, entry):
-                consumer = self._willing.next_for(mask, level)
+                consumer = self._ready.next_for(mask, level)
             if consumer is not None:
                 return consumer
         return None
@@ -283,7 +283,9 @@ class SelectiveDispatcher(Dispatcher):
                 if octets <= self._room:
                     return True
                 self._hand_over_all()
-            elif consumer.outlet in self._outlets or octets > min(self._room, consumer.room_bytes):
+            elif consumer.delivery_port in self._ports or octets > min(
+                self._room, consumer.room_bytes
+            ):
                 self._hand_over_all()  # also what another one on this channel has got
         if consumer.suspend_if_full():
             self._retire(consumer)
@@ -298,15 +300,15 @@ class SelectiveDispatcher(Dispatcher):
         budget = ENTRIES_PER_TURN
         looks = LOOKS_PER_TURN
         ends_at = perf_counter() + TURN_SHARE_S
-        most_at_once = min(TAKEN_AT_ONCE, max(1, MATCHES_AT_ONCE // (1 + self._labels.cost)))
+        most_at_once = min(TAKEN_AT_ONCE, max(1, MATCHES_AT_ONCE // (1 + self._classes.cost)))
         at_once = min(TAKEN_AT_FIRST, most_at_once)
         order = self._order
         while True:
             self._has_returned = False
-            consumer = self._willing.next_eager()
+            consumer = self._ready.next_to_revisit()
             if consumer is not None:
                 looks -= 1
-                budget -= self._serve_eager(consumer)
+                budget -= self._serve_revisit(consumer)
             elif len(order) and self.has_active_consumers:
                 taken = self._queue.with_content(order.take(min(at_once, budget)))
                 at_once = min(most_at_once, 4 * at_once)
@@ -323,7 +325,7 @@ class SelectiveDispatcher(Dispatcher):
                 return True
 
     def _place_all(self, entries: list[QueueEntry]) -> int:
-        """Place them while anybody is willing, and nobody eager; the rest goes back.
+        """Place them while a consumer is ready and none is to revisit; the rest goes back.
 
         What is written out here is ``_place`` for the usual case: the consumer is in the highest
         level and has had an entry in this batch already (benchmarks/micro, selective lane).
@@ -331,9 +333,9 @@ class SelectiveDispatcher(Dispatcher):
         planned = 0
         groups = self._groups
         by_key: dict[Any, Group] = {} if groups is None else groups.by_key
-        willing = self._willing
-        is_conditional = self._labels.is_conditional
-        label_of = self._labels.by_properties
+        ready = self._ready
+        is_conditional = self._classes.is_conditional
+        class_of = self._classes.by_properties
         for index, entry in enumerate(entries):
             if self._has_returned:
                 self._order.restore(entries[index:])
@@ -342,14 +344,14 @@ class SelectiveDispatcher(Dispatcher):
             if message.header_size > FEW_PROPERTY_OCTETS and index:
                 self._order.restore(entries[index:])
                 break
-            mask, key, sequence = label_of(message)
+            mask, key, sequence = class_of(message)
             group = None if key is None else by_key.get(key)
             ring: Ring | None = None
             consumer: Any = None  # or an owner that is none, and then has no batch
             if group is not None and group.owner is not None:
                 consumer = group.owner
-            elif willing.levels:
-                level = willing.levels[0]
+            elif ready.levels:
+                level = ready.levels[0]
                 rings = level.rings
                 if len(rings) <= FEW_RINGS:
                     for candidates in rings.values():
@@ -359,7 +361,7 @@ class SelectiveDispatcher(Dispatcher):
                             ring = candidates
                             consumer = candidates.first
                 else:
-                    consumer = willing.next_for(mask, level)
+                    consumer = ready.next_for(mask, level)
                     ring = None if consumer is None else consumer.ring
             batch = self._batches.get(consumer)
             if (
@@ -370,21 +372,21 @@ class SelectiveDispatcher(Dispatcher):
                 or not mask & consumer.class_bit
                 or consumer.windows
                 or self._batched_bytes + len(message.content) > self._room
-                or (ring is not None and group is not None and group.lots)
+                or (ring is not None and group is not None and group.runs)
             ):
-                if not willing or willing.next_eager() is not None:
+                if not ready or ready.next_to_revisit() is not None:
                     self._order.restore(entries[index:])
                     break
                 if (
                     consumer is None
                     and key is None
-                    and len(willing.levels) < 2
+                    and len(ready.levels) < 2
                     and (not is_conditional)
                 ):
                     self._park(entry, mask, None)
                 else:
                     planned += self._place(entry)
-                    if self._willing.next_eager() is not None:
+                    if self._ready.next_to_revisit() is not None:
                         self._order.restore(entries[index + 1 :])
                         break
                 continue
@@ -402,23 +404,23 @@ class SelectiveDispatcher(Dispatcher):
             self._batched_bytes += len(message.content)
             consumer.credit -= 1
             if ring is not None:
-                willing.served += 1
-                consumer.served_at = willing.served
+                ready.served += 1
+                consumer.served_at = ready.served
                 ring.first = consumer.ring_next
             if consumer.credit <= 0:
                 self._retire(consumer)
-                if self._willing.next_eager() is not None:
+                if self._ready.next_to_revisit() is not None:
                     self._order.restore(entries[index + 1 :])
                     break
             if len(batch) >= BATCH_ENTRIES or self._batched_bytes >= BATCH_BYTES:
                 self._hand_over_all()
         return planned
 
-    def _serve_eager(self, consumer: Consumer) -> int:
+    def _serve_revisit(self, consumer: Consumer) -> int:
         """Offer it the best of what is parked for it, or what comes before that in the ordering."""
         best = self._parking.best(consumer.class_bit, consumer)
         if best is None:
-            self._willing.calm(consumer)
+            self._ready.unmark_revisit(consumer)
             return 0
         head = self._order.peek()
         if head is not None and self._order_rank(head) < best[0]:
@@ -432,9 +434,9 @@ class SelectiveDispatcher(Dispatcher):
         What nobody owned may be followed by more of the kind, which the next of its ring is to have
         a share in.
         """
-        batches, lot = self._batches, best[1]
-        group = lot.group
-        head = lot.head()
+        batches, run = self._batches, best[1]
+        group = run.group
+        head = run.head()
         assert head is not None, "it was the best"
         if not self._queue.with_content([head[1]], are_in_place=True):
             return False
@@ -443,14 +445,14 @@ class SelectiveDispatcher(Dispatcher):
         if self._has_returned or (group is not None and self._batches is not batches):
             return False  # handed over meanwhile: there may be something better now
         is_free = group is None or group.owner is None
-        entry = self._parking.take(lot)
+        entry = self._parking.take(run)
         self.parked_count -= 1
-        sequence = 0 if group is None else self._labels.by_properties(entry.message)[2]
+        sequence = 0 if group is None else self._classes.by_properties(entry.message)[2]
         self._plan(consumer, entry, group, sequence)
         if is_free:
-            self._willing.make_first_eager(consumer)
-        if self._willing.is_eager(consumer):  # to the end: the others have their turn
-            self._willing.make_eager(consumer)
+            self._ready.mark_revisit_by_ring(consumer)
+        if self._ready.is_to_revisit(consumer):  # to the end: the others have their turn
+            self._ready.mark_revisit(consumer)
         return True
 
     def _plan(
@@ -466,16 +468,16 @@ class SelectiveDispatcher(Dispatcher):
         batch = self._batches.get(consumer)
         if batch is None:
             batch = self._batches[consumer] = []
-            self._outlets[consumer.outlet] = consumer
+            self._ports[consumer.delivery_port] = consumer
             self._room = min(self._room, consumer.room_bytes)
         batch.append(entry)
         consumer.credit -= 1
-        self._willing.served += 1
-        consumer.served_at = self._willing.served
+        self._ready.served += 1
+        consumer.served_at = self._ready.served
         if consumer.credit <= 0:
             self._retire(consumer)
         else:
-            self._willing.rotate(consumer)
+            self._ready.rotate(consumer)
         self._batched_bytes += len(entry.message.content)
         if self._batched_bytes >= BATCH_BYTES or len(batch) >= BATCH_ENTRIES:
             self._hand_over_all()
@@ -500,7 +502,7 @@ class SelectiveDispatcher(Dispatcher):
 
     def _hand_over_all(self) -> None:
         batches, self._batches = self._batches, {}
-        self._outlets.clear()
+        self._ports.clear()
         self._batched_bytes = 0
         self._room = UNLIMITED
         for entries in batches.values():
@@ -530,23 +532,23 @@ class SelectiveDispatcher(Dispatcher):
         if group.outstanding:
             return
         if self._is_shared or group.owner is GETTER or group.owner is LEAVER:
-            if group.lots:
+            if group.runs:
                 self._change_owner(group, None)
             else:
                 group.owner = None
 
     def _change_owner(self, group: Group, owner: object | None) -> None:
         group.owner = owner
-        if group.lots and self._parking.on_owner_changed(group):
+        if group.runs and self._parking.on_owner_changed(group):
             if owner is None:
-                self._make_next_eager()
+                self._mark_revisit_by_all()
             elif isinstance(owner, Consumer) and owner.is_active:
-                self._willing.make_eager(owner)
+                self._ready.mark_revisit(owner)
             self._queue.mark()
 
-    def _make_next_eager(self) -> None:
+    def _mark_revisit_by_all(self) -> None:
         if self.parked_count:
-            self._willing.make_next_eager()
+            self._ready.mark_revisit_by_all()
 
     def get(self) -> QueueEntry | None:
         """Acquire the next entry for basic.get: of no group, or of a group that nobody has."""
@@ -564,13 +566,13 @@ class SelectiveDispatcher(Dispatcher):
                 return None
             if not self._queue.with_content(self._order.take(1)):
                 continue
-            mask, key, sequence = self._labels.of(head)
+            mask, key, sequence = self._classes.of(head)
             group = self._group(key, sequence)
             if mask & self._get_bit and (group is None or group.owner is None):
                 return self._take_for_get(head, group)
             self._park(head, mask, group)
             if group is None or group.owner is None:
-                self._make_next_eager()  # it was the ordering's until now
+                self._mark_revisit_by_all()  # it was the ordering's until now
                 self._queue.mark()
 
     def _take_for_get(self, entry: QueueEntry, group: Group | None) -> QueueEntry:

@@ -1,10 +1,10 @@
 """Where a reader begins: the consumer arguments ``x-stream-offset`` and ``x-qpid-replay-period``.
 
-Read by ``amqp.consumer_arguments`` once per consume; ``queues.dispatch.reading`` turns a ``Start``
-into a place in its queue. docs/non-destructive-queues.md has the table.
+Read by ``amqp.reading_arguments`` once per consume; ``queues.dispatch.reading`` turns a
+``StartPosition`` into a place in its queue. docs/non-destructive-queues.md has the table.
 
-Invariant: a ``Start`` of kind "time" holds an instant and not a duration, so it means the same
-whenever it is looked at.
+Invariant: a ``StartPosition`` of kind "time" holds an instant and not a duration, so it means the
+same at any later time.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ _INTEGER_TYPES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """``first``: the oldest entry there is. ``last``: the newest. ``next``: none that is there.
+class StartPosition:
+    """``first``: the oldest entry there is. ``last``: the newest. ``next``: the next to come.
 
     ``offset``: the entry of this offset or the first behind it. ``time``: the first that arrived
     at ``value`` or later, in epoch milliseconds. An offset or an instant beyond the end is the end;
-    that a replay period may lie ahead of what is yet to come is for ``Consumer.since_ms``.
+    a replay period that begins later than the next message is for ``Consumer.since_ms``.
     """
 
     kind: Literal["first", "last", "next", "offset", "time"]
     value: int = 0
 
     def __repr__(self) -> str:
-        return f"Start({self.kind} {self.value})" if self.value else f"Start({self.kind})"
+        return f"StartPosition({self.kind}{f' {self.value}' if self.value else ''})"
 
 
-FIRST: Final = Start("first")
-LAST: Final = Start("last")
-NEXT: Final = Start("next")
+FIRST: Final = StartPosition("first")
+LAST: Final = StartPosition("last")
+NEXT: Final = StartPosition("next")
 
-_WORDS: Final[Mapping[str, Start]] = {"first": FIRST, "last": LAST, "next": NEXT}
+_WORDS: Final[Mapping[str, StartPosition]] = {"first": FIRST, "last": LAST, "next": NEXT}
 
 
 def read_start(
@@ -63,12 +63,12 @@ def read_start(
     *,
     place: str,
     now_ms: int,
-    default: Start,
-) -> Start:
+    default: StartPosition,
+) -> StartPosition:
     """The start that a consumer asked for, or that its queue's default filters give it.
 
     ``inherited_periods``: the replay periods among those filters, which count only for a consumer
-    that says nothing itself; of several the shortest holds, as all of them do. ``place`` is how a
+    that names no start itself; the shortest one decides, as all must hold. ``place`` is how a
     refusal names the queue: ``queue 'q' in vhost '/'``.
 
     Raises PreconditionFailed: ``invalid arg 'x-stream-offset' for queue 'q' in vhost '/':
@@ -94,7 +94,7 @@ def read_start(
     )
 
 
-def _read(name: str, arguments: Mapping[str, object], place: str, now_ms: int) -> Start:
+def _read(name: str, arguments: Mapping[str, object], place: str, now_ms: int) -> StartPosition:
     value = arguments[name]
     kinds: Mapping[str, str] = getattr(arguments, "kinds", {})
     type_ = type_name(value, kinds.get(name))
@@ -106,7 +106,7 @@ def _read(name: str, arguments: Mapping[str, object], place: str, now_ms: int) -
         raise PreconditionFailed(f"invalid arg '{name}' for {place}: {problem.term}") from None
 
 
-def stream_start(value: object, type_: str, now_ms: int) -> Start:
+def stream_start(value: object, type_: str, now_ms: int) -> StartPosition:
     """``x-stream-offset`` (rabbit_stream_queue, ``parse_offset_arg``). Raises InvalidValue.
 
     ``first``, ``last``, ``next``, an offset, a timestamp (seconds), or how long ago: ``7D``, with
@@ -117,20 +117,20 @@ def stream_start(value: object, type_: str, now_ms: int) -> Start:
         if word is not None:
             return word
         try:
-            return Start("time", now_ms - max_age_ms(value, type_))
+            return StartPosition("time", now_ms - max_age_ms(value, type_))
         except InvalidValue:
             raise InvalidValue(f'{{invalid_offset_arg,"{escaped(value)}"}}') from None
     if type_ == "timestamp" and isinstance(value, int):
-        return Start("time", value * 1000)
+        return StartPosition("time", value * 1000)
     if type_ not in _INTEGER_TYPES or not isinstance(value, int):
         raise InvalidValue(f"{{invalid_offset_arg,{type_}}}")
     if value < 0:
         raise InvalidValue(f"{{value_negative,{value}}}")
-    return Start("offset", value)
+    return StartPosition("offset", value)
 
 
-def replay_start(value: object, type_: str, now_ms: int) -> Start:
-    """``x-qpid-replay-period``: seconds before now, as a number or its text; 0 is only what comes.
+def replay_start(value: object, type_: str, now_ms: int) -> StartPosition:
+    """``x-qpid-replay-period``: seconds before now, as a number or its text; 0 is NEXT.
 
     The start of a negative period lies ahead (Broker-J, ``ArrivalTimeFilterFactory``). Raises
     InvalidValue.
@@ -149,4 +149,4 @@ def replay_start(value: object, type_: str, now_ms: int) -> Start:
         return NEXT
     if seconds > _SECONDS_MAX:
         return FIRST
-    return Start("time", now_ms - int(max(seconds, -_SECONDS_MAX) * 1000))
+    return StartPosition("time", now_ms - int(max(seconds, -_SECONDS_MAX) * 1000))

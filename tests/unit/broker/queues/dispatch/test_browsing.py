@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker.queues.dispatch.start_position import NEXT, Start
+from hareline.broker.queues.dispatch.start_position import NEXT, StartPosition
 from tests.support.reading_queue import ReadingQueue, numbers
 
 
@@ -151,7 +151,7 @@ def test_a_browser_may_begin_later(plain: ReadingQueue) -> None:
     plain.timers.advance(1000)
     plain.publish(*numbers(2, 4))
     plain.timers.advance(1000)
-    recent = plain.browse(start=Start("time", plain.timers.clock.now_ms - 1500))
+    recent = plain.browse(start=StartPosition("time", plain.timers.clock.now_ms - 1500))
     new = plain.browse(start=NEXT)
     plain.publish(b"004")
     assert recent.bodies == numbers(2, 5)

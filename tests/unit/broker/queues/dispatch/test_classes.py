@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker.queues.dispatch.classes import EVERYTHING, UNUSED_KEPT, Labels
+from hareline.broker.queues.dispatch.classes import EVERYTHING, UNUSED_KEPT, MessageClasses
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
@@ -15,85 +15,89 @@ from tests.support.turns import ManualTurn
 
 
 @pytest.fixture
-def labels() -> Labels:
-    return Labels(None)
+def classes() -> MessageClasses:
+    return MessageClasses(None)
 
 
-def join(labels: Labels, text: str | None, since_ms: int = 0) -> int:
+def join(classes: MessageClasses, text: str | None, since_ms: int = 0) -> int:
     """The bit for one more consumer."""
     selector = None if text is None else compile_selector(text)
-    bit = labels.use(selector, since_ms, None)
-    return labels.add(selector, since_ms, None) if bit is None else bit
+    bit = classes.use(selector, since_ms, None)
+    return classes.add(selector, since_ms, None) if bit is None else bit
 
 
-def mask(labels: Labels, **headers: object) -> int:
+def mask(classes: MessageClasses, **headers: object) -> int:
     queue = Queue("q", FifoOrder(), ManualTurn())
-    return labels.of(QueueEntry(queue, make_message(headers=headers), 0))[0]
+    return classes.of(QueueEntry(queue, make_message(headers=headers), 0))[0]
 
 
-def test_consumers_that_want_the_same_have_one_bit(labels: Labels) -> None:
-    one, two = join(labels, "a = 1"), join(labels, "a = 2")
-    assert join(labels, "a = 1") == one
+def test_consumers_that_want_the_same_have_one_bit(classes: MessageClasses) -> None:
+    one, two = join(classes, "a = 1"), join(classes, "a = 2")
+    assert join(classes, "a = 1") == one
     assert len({EVERYTHING, one, two}) == 3
-    assert mask(labels, a=2) == EVERYTHING | two
-    assert join(labels, None) == EVERYTHING
+    assert mask(classes, a=2) == EVERYTHING | two
+    assert join(classes, None) == EVERYTHING
 
 
-def test_a_class_is_known_while_somebody_has_it(labels: Labels) -> None:
-    bit = join(labels, "a = 1")
-    join(labels, "a = 1")
-    labels.leave(bit)
-    others = [join(labels, f"a = {number}") for number in range(2, 200)]
-    assert mask(labels, a=1) == EVERYTHING | bit
+def test_a_class_is_known_while_somebody_has_it(classes: MessageClasses) -> None:
+    bit = join(classes, "a = 1")
+    join(classes, "a = 1")
+    classes.leave(bit)
+    others = [join(classes, f"a = {number}") for number in range(2, 200)]
+    assert mask(classes, a=1) == EVERYTHING | bit
     assert bit not in others
 
 
-def test_the_bits_of_those_that_have_left_are_given_away_the_lowest_first(labels: Labels) -> None:
-    bits = [join(labels, f"a = {number}") for number in range(10)]
+def test_the_bits_of_those_that_have_left_are_given_away_the_lowest_first(
+    classes: MessageClasses,
+) -> None:
+    bits = [join(classes, f"a = {number}") for number in range(10)]
     for bit in (bits[7], bits[3]):
-        labels.leave(bit)
-    assert mask(labels, a=3) == EVERYTHING | bits[3]  # for who comes back
-    assert join(labels, "b = 1") == bits[3]
-    assert join(labels, "b = 2") == bits[7]
-    assert join(labels, "b = 3") == bits[9] << 1
-    assert mask(labels, a=3, b=1) == EVERYTHING | bits[3]
+        classes.leave(bit)
+    assert mask(classes, a=3) == EVERYTHING | bits[3]  # for who comes back
+    assert join(classes, "b = 1") == bits[3]
+    assert join(classes, "b = 2") == bits[7]
+    assert join(classes, "b = 3") == bits[9] << 1
+    assert mask(classes, a=3, b=1) == EVERYTHING | bits[3]
 
 
-def test_only_so_many_selectors_that_nobody_has_are_held_against_messages(labels: Labels) -> None:
-    bits = [join(labels, f"a = {number}") for number in range(UNUSED_KEPT + 10)]
+def test_only_so_many_selectors_that_nobody_has_are_held_against_messages(
+    classes: MessageClasses,
+) -> None:
+    bits = [join(classes, f"a = {number}") for number in range(UNUSED_KEPT + 10)]
     for bit in bits:
-        labels.leave(bit)
-    assert not labels.has_users
-    assert len(labels._classes) == UNUSED_KEPT
-    assert mask(labels, a=9) == EVERYTHING
-    assert mask(labels, a=10) == EVERYTHING | bits[10]
+        classes.leave(bit)
+    assert not classes.has_users
+    assert len(classes._classes) == UNUSED_KEPT
+    assert mask(classes, a=9) == EVERYTHING
+    assert mask(classes, a=10) == EVERYTHING | bits[10]
 
 
-def test_the_cost_is_that_of_the_different_selectors_in_use(labels: Labels) -> None:
+def test_the_cost_is_that_of_the_different_selectors_in_use(classes: MessageClasses) -> None:
     cheap, dear = compile_selector("a = 1"), compile_selector("a LIKE '%x%'")
-    assert labels.cost_of(dear, 0, None) == dear.cost > cheap.cost == 1
-    first = join(labels, cheap.text)
-    second = join(labels, dear.text)
-    join(labels, dear.text)
-    assert labels.cost == cheap.cost + dear.cost
-    assert labels.cost_of(dear, 0, None) == 0
-    assert labels.cost_of(None, 17, None) == labels.cost_of(None, 0, Publisher()) == 1
-    labels.leave(second)
-    labels.leave(first)
-    assert labels.cost == dear.cost
-    assert labels.cost_of(cheap, 0, None) == 1
+    assert classes.cost_of(dear, 0, None) == dear.cost > cheap.cost == 1
+    first = join(classes, cheap.text)
+    second = join(classes, dear.text)
+    join(classes, dear.text)
+    assert classes.cost == cheap.cost + dear.cost
+    assert classes.cost_of(dear, 0, None) == 0
+    assert classes.cost_of(None, 17, None) == classes.cost_of(None, 0, Publisher()) == 1
+    classes.leave(second)
+    classes.leave(first)
+    assert classes.cost == dear.cost
+    assert classes.cost_of(cheap, 0, None) == 1
 
 
 def test_what_depends_on_more_than_properties_is_asked_for_only_while_somebody_does(
-    labels: Labels,
+    classes: MessageClasses,
 ) -> None:
-    asked = [labels.is_conditional]
-    late, early = join(labels, "a = 1", ARRIVAL_MS + 1), join(labels, "a = 1", ARRIVAL_MS)
-    asked.append(labels.is_conditional)
-    assert not mask(labels, a=1) & late
-    assert mask(labels, a=1) & early
-    labels.leave(late)
-    labels.leave(early)
-    join(labels, "b = 1")
-    asked.append(labels.is_conditional)
+    asked = [classes.is_conditional]
+    late, early = join(classes, "a = 1", ARRIVAL_MS + 1), join(classes, "a = 1", ARRIVAL_MS)
+    asked.append(classes.is_conditional)
+    assert not mask(classes, a=1) & late
+    assert mask(classes, a=1) & early
+    classes.leave(late)
+    classes.leave(early)
+    join(classes, "b = 1")
+    asked.append(classes.is_conditional)
     assert asked == [False, True, False]

@@ -167,7 +167,7 @@ def test_a_change_of_owner_tells_when_nothing_is_parked(parking: Parking, park: 
     drop(parking, park(1, ALL, group))
     group.owner = None
     assert not parking.on_owner_changed(group)
-    assert not group.lots
+    assert not group.runs
 
 
 def test_a_better_one_that_is_parked_later_comes_first(parking: Parking, park: Park) -> None:
@@ -192,7 +192,7 @@ def test_a_group_that_was_emptied_by_drops_takes_new_entries(parking: Parking, p
     group = owned(ANN)
     drop(parking, park(1, ALL, group))
     assert parking.best(ALL, ANN) is None
-    assert not group.lots
+    assert not group.runs
     park(2, ALL, group)
     assert take_all_for(parking, ALL, ANN) == [2]
 
@@ -255,7 +255,7 @@ def test_taking_all_empties_every_lot_and_group(parking: Parking, park: Park) ->
     drop(parking, dropped)
     assert set(parking.entries()) == entries
     assert set(parking.take_all()) == entries
-    assert not group.lots
+    assert not group.runs
     assert parking.entries() == []
     assert parking.best(ALL | RED | BLUE, ANN) is None
     assert parking.least() is None
@@ -283,9 +283,9 @@ def test_heads_of_former_owners_do_not_pile_up(parking: Parking, park: Park) -> 
         group.owner = BOB
         parking.on_owner_changed(group)
     heads = parking._heads[ANN][ALL]
-    assert len(heads.lots()) <= parking_module.HEADS_SWEPT_AT
+    assert len(heads.runs()) <= parking_module.HEADS_SWEPT_AT
     assert take_all_for(parking, ALL, BOB) == list(range(2_000))
-    assert len(parking._heads[BOB][ALL].lots()) == 0
+    assert len(parking._heads[BOB][ALL].runs()) == 0
 
 
 def test_heads_do_not_pile_up_while_one_group_is_taken(parking: Parking, park: Park) -> None:
@@ -297,7 +297,7 @@ def test_heads_do_not_pile_up_while_one_group_is_taken(parking: Parking, park: P
         assert best is not None
         assert best[0] == rank
         parking.take(best[1])
-        assert len(parking._heads[ANN][ALL].lots()) <= parking_module.HEADS_SWEPT_AT
+        assert len(parking._heads[ANN][ALL].runs()) <= parking_module.HEADS_SWEPT_AT
 
 
 def test_dropped_entries_are_swept_out_before_they_surface(parking: Parking, park: Park) -> None:

@@ -12,7 +12,7 @@ from hareline.broker.queues.dispatch import reading
 from hareline.broker.queues.dispatch.credit import CreditWindow
 from hareline.broker.queues.dispatch.plain import BATCH_ENTRIES
 from hareline.broker.queues.dispatch.reader import Getter
-from hareline.broker.queues.dispatch.start_position import LAST, NEXT, Start
+from hareline.broker.queues.dispatch.start_position import LAST, NEXT, StartPosition
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.orders.log_order import LogOrder
 from hareline.broker.queues.queue import Queue
@@ -323,7 +323,7 @@ def test_what_comes_before_a_start_in_the_future_is_not_shown(
 ) -> None:
     queue = ReadingQueue(arguments)
     since_ms = queue.timers.clock.now_ms + 5000
-    start = Start("time", since_ms)
+    start = StartPosition("time", since_ms)
     queue.publish(b"0")
     reader = queue.consume(start=start, since_ms=since_ms, is_browser=not arguments)
     queue.publish(b"1")
@@ -338,18 +338,18 @@ def test_what_comes_before_a_start_in_the_future_is_not_shown(
 @pytest.mark.parametrize(
     ("start", "first"),
     [
-        (Start("first"), 0),
-        (Start("last"), 9),
-        (Start("next"), 10),
-        (Start("offset", 0), 0),
-        (Start("offset", 4), 4),
-        (Start("offset", 10), 10),
-        (Start("offset", 999), 10),
+        (StartPosition("first"), 0),
+        (StartPosition("last"), 9),
+        (StartPosition("next"), 10),
+        (StartPosition("offset", 0), 0),
+        (StartPosition("offset", 4), 4),
+        (StartPosition("offset", 10), 10),
+        (StartPosition("offset", 999), 10),
     ],
 )
 @pytest.mark.parametrize("arguments", [NON_DESTRUCTIVE, PRIORITIES], ids=["log", "priorities"])
 def test_a_reader_begins_where_it_asked(
-    arguments: dict[str, object], start: Start, first: int
+    arguments: dict[str, object], start: StartPosition, first: int
 ) -> None:
     queue = ReadingQueue(arguments)
     queue.publish(*numbers(0, 10))
@@ -370,7 +370,7 @@ def test_a_reader_begins_at_an_instant(
     for body in numbers(0, 5):
         queue.publish(body)
         queue.timers.advance(1_000)
-    reader = queue.consume(start=Start("time", queue.timers.clock.now_ms - ago_ms))
+    reader = queue.consume(start=StartPosition("time", queue.timers.clock.now_ms - ago_ms))
     queue.publish(b"005")
     assert reader.bodies == numbers(first, 6)
 
@@ -392,7 +392,7 @@ def test_the_last_of_an_empty_queue_is_the_next(log: ReadingQueue) -> None:
 def test_an_offset_that_is_gone_is_the_next_that_is_there(log: ReadingQueue) -> None:
     log.publish(*numbers(0, 200))
     log.queue.drop(log.queue.ready_entries()[:150], "expired")
-    assert log.consume(start=Start("offset", 3)).bodies == numbers(150, 200)
+    assert log.consume(start=StartPosition("offset", 3)).bodies == numbers(150, 200)
 
 
 # ------------------------------------------------------------- what happens under a reader

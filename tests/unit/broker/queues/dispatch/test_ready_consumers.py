@@ -42,7 +42,7 @@ def test_a_ring_is_a_list_whose_first_goes_to_the_end(steps: list[tuple[str, int
     for step, number in steps:
         if step == "add":
             expected.append(consumer())
-            willing.add(expected[-1], is_eager=False)
+            willing.add(expected[-1], is_to_revisit=False)
         elif step == "remove" and expected:
             leaving = expected.pop(number % len(expected))
             assert willing.remove(leaving) is False
@@ -67,7 +67,7 @@ def test_the_one_that_waited_longest_is_next_among_many_classes(
     consumers = [consumer(number) for number in numbers]
     for one, served_at in zip(consumers, served, strict=True):
         one.served_at = served_at
-        willing.add(one, is_eager=False)
+        willing.add(one, is_to_revisit=False)
     mask = sum(1 << number for number in wanted)
     expected = min(
         [one for one in consumers if one.class_bit & mask],
@@ -81,7 +81,7 @@ def test_levels_are_in_the_order_of_their_priorities_and_go_with_the_last_consum
     willing = ReadyConsumers()
     consumers = {priority: consumer(priority=priority) for priority in (3, -1, 7, 0)}
     for one in consumers.values():
-        willing.add(one, is_eager=False)
+        willing.add(one, is_to_revisit=False)
     assert [level.priority for level in willing.levels] == [7, 3, 0, -1]
     willing.remove(consumers[3])
     willing.forget_level(3)
@@ -93,16 +93,16 @@ def test_the_eager_come_by_priority_and_then_in_the_order_in_which_they_became_i
     willing = ReadyConsumers()
     low, high, peer = consumer(), consumer(priority=1), consumer(1, priority=1)
     for one in (low, high, peer):
-        willing.add(one, is_eager=one is not high)
-    assert willing.next_eager() is peer
-    willing.make_eager(high)
-    willing.make_eager(peer)
-    assert willing.next_eager() is high
-    willing.calm(high)
+        willing.add(one, is_to_revisit=one is not high)
+    assert willing.next_to_revisit() is peer
+    willing.mark_revisit(high)
+    willing.mark_revisit(peer)
+    assert willing.next_to_revisit() is high
+    willing.unmark_revisit(high)
     assert willing.remove(peer) is True
-    assert willing.next_eager() is low
-    willing.calm(low)
-    assert willing.next_eager() is None
-    willing.make_next_eager()
-    assert willing.is_eager(high)
-    assert willing.is_eager(low)
+    assert willing.next_to_revisit() is low
+    willing.unmark_revisit(low)
+    assert willing.next_to_revisit() is None
+    willing.mark_revisit_by_all()
+    assert willing.is_to_revisit(high)
+    assert willing.is_to_revisit(low)

@@ -46,7 +46,7 @@ class ChannelConsumer(RecordingConsumer):
     channel: list[bytes] | None = None
 
     @property
-    def outlet(self) -> object:
+    def delivery_port(self) -> object:
         return self if self.channel is None else id(self.channel)
 
     def deliver(self, entries: list[QueueEntry]) -> int:
@@ -213,7 +213,7 @@ def test_messages_from_before_are_not_for_who_wants_new_ones(plain: SelectiveQue
     assert plain.ready == ["r1"]
     plain.put("r3", "r4")
     assert sorted(names(late) + names(red)) == ["b1", "r2", "r3", "r4"]
-    assert plain.lane._labels.of(plain.queue.ready_entries()[0])[0] == EVERYTHING
+    assert plain.lane._classes.of(plain.queue.ready_entries()[0])[0] == EVERYTHING
 
 
 # ------------------------------------------------------------------------ selector classes
@@ -273,7 +273,7 @@ def test_classes_that_nobody_needs_make_room_for_new_ones(plain: SelectiveQueue)
         plain.turn.run()
         assert names(other) == ["g1"]
         plain.leave(other)
-        assert len(plain.lane._labels._classes) <= 2
+        assert len(plain.lane._classes._classes) <= 2
     plain.put("r1")
     assert names(stays) == ["r1"]
 
@@ -606,7 +606,7 @@ def test_priorities_that_nobody_has_any_more_are_forgotten(plain: SelectiveQueue
     plain.join(RED)
     for priority in range(50):
         plain.leave(plain.join(BLUE, priority=priority))
-    assert [level.priority for level in plain.lane._willing.levels] == [0]
+    assert [level.priority for level in plain.lane._ready.levels] == [0]
 
 
 def test_of_two_that_may_go_on_each_gets_its_best_first() -> None:

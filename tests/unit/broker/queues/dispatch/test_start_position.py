@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker.queues.dispatch.start_position import FIRST, LAST, NEXT, Start, read_start
+from hareline.broker.queues.dispatch.start_position import (
+    FIRST,
+    LAST,
+    NEXT,
+    StartPosition,
+    read_start,
+)
 from hareline.errors import PreconditionFailed
 from hareline.wire.table import Table, Timestamp
 
@@ -13,7 +19,7 @@ PLACE = "queue 'q' in vhost '/'"
 HOUR_MS = 3_600_000
 
 
-def start_of(arguments: dict[str, object], inherited: tuple[str, ...] = ()) -> Start:
+def start_of(arguments: dict[str, object], inherited: tuple[str, ...] = ()) -> StartPosition:
     return read_start(Table(arguments), list(inherited), place=PLACE, now_ms=NOW_MS, default=FIRST)
 
 
@@ -30,18 +36,18 @@ def refusal(arguments: dict[str, object]) -> str:
         ("first", FIRST),
         ("last", LAST),
         ("next", NEXT),
-        (0, Start("offset", 0)),
-        (2**40, Start("offset", 2**40)),
-        (Timestamp(1_600_000_000), Start("time", 1_600_000_000_000)),
-        ("1h", Start("time", NOW_MS - HOUR_MS)),
-        ("30m", Start("time", NOW_MS - HOUR_MS // 2)),
-        ("10s", Start("time", NOW_MS - 10_000)),
-        ("7D", Start("time", NOW_MS - 7 * 24 * HOUR_MS)),
-        ("1M", Start("time", NOW_MS - 30 * 24 * HOUR_MS)),
-        ("1Y", Start("time", NOW_MS - 365 * 24 * HOUR_MS)),
+        (0, StartPosition("offset", 0)),
+        (2**40, StartPosition("offset", 2**40)),
+        (Timestamp(1_600_000_000), StartPosition("time", 1_600_000_000_000)),
+        ("1h", StartPosition("time", NOW_MS - HOUR_MS)),
+        ("30m", StartPosition("time", NOW_MS - HOUR_MS // 2)),
+        ("10s", StartPosition("time", NOW_MS - 10_000)),
+        ("7D", StartPosition("time", NOW_MS - 7 * 24 * HOUR_MS)),
+        ("1M", StartPosition("time", NOW_MS - 30 * 24 * HOUR_MS)),
+        ("1Y", StartPosition("time", NOW_MS - 365 * 24 * HOUR_MS)),
     ],
 )
-def test_a_stream_offset_is_read_as_rabbitmq_reads_it(value: object, start: Start) -> None:
+def test_a_stream_offset_is_read_as_rabbitmq_reads_it(value: object, start: StartPosition) -> None:
     assert start_of({"x-stream-offset": value}) == start
 
 
@@ -74,19 +80,19 @@ def test_any_other_stream_offset_is_refused(value: object, problem: str) -> None
         (0, NEXT),
         ("0", NEXT),
         (0.0, NEXT),
-        (3600, Start("time", NOW_MS - HOUR_MS)),
-        ("3600", Start("time", NOW_MS - HOUR_MS)),
-        (0.5, Start("time", NOW_MS - 500)),
-        ("0.25", Start("time", NOW_MS - 250)),
+        (3600, StartPosition("time", NOW_MS - HOUR_MS)),
+        ("3600", StartPosition("time", NOW_MS - HOUR_MS)),
+        (0.5, StartPosition("time", NOW_MS - 500)),
+        ("0.25", StartPosition("time", NOW_MS - 250)),
         (10**18, FIRST),
-        ("+60", Start("time", NOW_MS - 60_000)),
-        (-60, Start("time", NOW_MS + 60_000)),
-        ("-0.5", Start("time", NOW_MS + 500)),
+        ("+60", StartPosition("time", NOW_MS - 60_000)),
+        (-60, StartPosition("time", NOW_MS + 60_000)),
+        ("-0.5", StartPosition("time", NOW_MS + 500)),
         (-0.0, NEXT),
-        (-1e300, Start("time", NOW_MS + 10**18)),
+        (-1e300, StartPosition("time", NOW_MS + 10**18)),
     ],
 )
-def test_a_replay_period_is_seconds_before_now(value: object, start: Start) -> None:
+def test_a_replay_period_is_seconds_before_now(value: object, start: StartPosition) -> None:
     assert start_of({"x-qpid-replay-period": value}) == start
 
 
@@ -122,17 +128,17 @@ def test_a_consumer_that_says_nothing_starts_where_its_queue_says() -> None:
 
 @pytest.mark.row("A18")
 def test_a_default_replay_period_is_inherited() -> None:
-    assert start_of({}, ("3600",)) == Start("time", NOW_MS - HOUR_MS)
+    assert start_of({}, ("3600",)) == StartPosition("time", NOW_MS - HOUR_MS)
 
 
 @pytest.mark.row("A18")
 def test_of_several_default_replay_periods_the_shortest_holds() -> None:
-    assert start_of({}, ("3600", "60", "600")) == Start("time", NOW_MS - 60_000)
+    assert start_of({}, ("3600", "60", "600")) == StartPosition("time", NOW_MS - 60_000)
     assert start_of({}, ("3600", "0", "600")) == NEXT
     assert start_of({}, ("0", "0.0001")) == NEXT
-    assert start_of({}, ("3600", "0", "-5")) == Start("time", NOW_MS + 5000)
+    assert start_of({}, ("3600", "0", "-5")) == StartPosition("time", NOW_MS + 5000)
 
 
 @pytest.mark.row("A18")
 def test_a_start_of_its_own_comes_before_an_inherited_one() -> None:
-    assert start_of({"x-stream-offset": 5}, ("0",)) == Start("offset", 5)
+    assert start_of({"x-stream-offset": 5}, ("0",)) == StartPosition("offset", 5)

@@ -1,10 +1,10 @@
 """What a queue knows of a consumer: what it may still receive, and how to hand it entries.
 
-``amqp.consuming`` supplies ``deliver``; the dispatcher is its only caller.
+``amqp.consuming`` supplies ``deliver``, which only the lane calls that serves the consumer.
 
-Invariant: ``is_active`` is True exactly while the consumer stands in its dispatcher's ring, and a
-consumer in a ring has credit. (One that was removed may stand there up to the end of the turn, when
-nothing is delivered any more.)                                                              [hot]
+Invariant: ``is_active`` is True exactly while the consumer stands in a ring of its lane, and a
+consumer in a ring has credit. (A removed one may stand there until the end of the turn; it is
+handed nothing.)                                                                             [hot]
 """
 
 from __future__ import annotations
@@ -12,42 +12,34 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.dispatch.credit import (
+    UNLIMITED,
+    CreditWindow,
+    DispatchedQueue,
+    WaitingConsumer,
+)
 from hareline.broker.queues.dispatch.start_position import FIRST, StartPosition
-from hareline.broker.queues.entry import EntryHolder, EntryQueue, QueueEntry
+from hareline.broker.queues.entry import QueueEntry
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.dispatch.ready_consumers import Ring
     from hareline.broker.selectors.selector import Selector
     from hareline.message import Message, Publisher
     from hareline.storage.interface import QueueLedger
-    from hareline.turn import Dispatching
 
 
-class ConsumedQueue(EntryQueue):
-    """What a consumer, and whoever ends it, may call of its queue.
+class ConsumedQueue(DispatchedQueue):
+    """What a consumer, and the channel that ends it, may call of its queue.
 
-    ``ledger`` is None unless the queue is durable. ``is_marked``: a dispatch is still to come in
-    this turn or the next.
+    ``ledger`` is None unless the queue is durable.
     """
 
     __slots__ = ()
 
     ledger: QueueLedger | None
-    is_marked: bool
-
-    @property
-    @abstractmethod
-    def ready_count(self) -> int:
-        """Entries that a consumer could have, parked ones too."""
 
     @abstractmethod
     def mark(self) -> None:
         """Ask for a dispatch at the end of this turn."""
-
-    @abstractmethod
-    def call_at_end_of_turn(self, part: Dispatching) -> None:
-        """Call a part of this queue once, as a marked queue is called."""
 
     @abstractmethod
     def deliver_due(self) -> None:
@@ -62,7 +54,7 @@ class ConsumedQueue(EntryQueue):
         """The consumer may have become able to receive: credit came back, or its socket drained."""
 
 
-class Consumer(EntryHolder):
+class Consumer(WaitingConsumer):
     """One subscription to one queue.
 
     ``credit``: deliveries it may still receive by count. ``windows``: further limits (octets,
@@ -77,14 +69,17 @@ class Consumer(EntryHolder):
 
     ``since_ms``: messages that arrived before (epoch milliseconds) are not for it. ``publisher``:
     its own connection, as messages show it; ``no_local_of``: the publisher whose messages are not
-    for it, which is that one or None (no-local). ``class_bit``, ``served_at``, ``ring``,
-    ``ring_next`` and ``ring_previous`` belong to the selective lane. ``closes_at_end``: it is let
-    go at the end of a turn in which nothing is left for it.
+    for it, which is that one or None (no-local). ``closes_at_end``: it is removed at the end of a
+    turn in which nothing is left for it.
 
     ``is_browser``: it is shown what is ready and takes nothing away. For browsers, and for all the
     consumers of a non-destructive queue, ``start_position`` says where they begin.
     ``stream_filter``: of a stream it gets only messages of these filter values, "" for those
     without one; None: all.
+
+    Of the selective lane: ``class_bit`` is the bit of its selector in the masks of messages,
+    ``served_at`` grows with each entry, ``ring_next`` and ``ring_previous`` are its neighbours in
+    ``ring``. All None while it stands in no ring.
     """
 
     __slots__ = (
@@ -114,6 +109,8 @@ class Consumer(EntryHolder):
         "tag",
         "windows",
     )
+
+    queue: ConsumedQueue
 
     def __init__(
         self,
@@ -156,7 +153,7 @@ class Consumer(EntryHolder):
         self.leave_ring()
 
     def leave_ring(self) -> None:
-        """It refers to no others of the selective lane."""
+        """Refer to no ring, and to no other consumer in one."""
         self.ring: Ring | None = None
         self.ring_next: Consumer | None = None
         self.ring_previous: Consumer | None = None
@@ -166,14 +163,13 @@ class Consumer(EntryHolder):
         """Hand over the entries, in order; returns how many were taken, at least one.
 
         The rest (the connection's output is full) stays with the caller; there is none if the
-        entries' content is no more than ``room_bytes``. Credit is the dispatcher's business, not
-        this method's.
+        entries' content is no more than ``room_bytes``. The lane counts the credit.
         """
 
     @property
     @abstractmethod
     def room_bytes(self) -> int:
-        """Octets of content that ``deliver`` takes for certain."""
+        """Octets of content that ``deliver`` is sure to take."""
 
     @property
     def delivery_port(self) -> object:
@@ -182,11 +178,11 @@ class Consumer(EntryHolder):
 
     @abstractmethod
     def suspend_if_full(self) -> bool:
-        """True when nothing can be written now; the consumer then sees to its own resumption."""
+        """True if nothing can be written now; the consumer then activates itself later."""
 
     @property
     def is_writable(self) -> bool:
-        """Whether a delivery now would not be put off; ``suspend_if_full`` only asks."""
+        """True if a delivery now would be written at once; only asks."""
         return True
 
     @abstractmethod
@@ -195,15 +191,15 @@ class Consumer(EntryHolder):
 
     @abstractmethod
     def on_finished(self) -> None:
-        """It was let go at the end of its queue, as it had asked: tell the client."""
+        """It was removed at the end of its queue, as it had asked: tell the client."""
 
     @property
     def is_selective(self) -> bool:
-        """Whether some messages are not for it, which is for the selective lane to tell."""
+        """True if some messages are not for it, so that it takes the selective lane."""
         return self.selector is not None or self.since_ms > 0 or self.no_local_of is not None
 
     def would_receive(self, message: Message) -> bool:
-        """Whether a new message is for it, and nothing keeps it from getting it at once."""
+        """True if a new message is for it, and nothing keeps it from getting it at once."""
         if not self.is_active or not self.is_writable:
             return False
         if any(not window.would_admit(message.size) for window in self.windows):
@@ -211,7 +207,7 @@ class Consumer(EntryHolder):
         return self.wants(message)
 
     def wants(self, message: Message) -> bool:
-        """Whether a message is for it, as one that was not delivered before."""
+        """True if a message that was not delivered before is for it."""
         if self.no_local_of is not None and message.address.publisher is self.no_local_of:
             return False
         if message.arrival_ms < self.since_ms:
@@ -232,7 +228,7 @@ class Consumer(EntryHolder):
             self._restore_windows(size)
 
     def _refill(self) -> None:
-        """The first credit has come back after all was used up, or the last that was missing."""
+        """Go on after all credit was used up: at once, or when enough has come back."""
         if self._is_refilling:
             self._is_refilling = False
             self.credit += self.refill_from
@@ -243,7 +239,7 @@ class Consumer(EntryHolder):
         self.queue.activate(self)
 
     def take_credit_back(self, size: int) -> None:
-        """An entry of ``size`` octets that was counted as delivered was not: it uses up nothing."""
+        """Undo the count of an entry of ``size`` octets that was not delivered after all."""
         self.credit += 1
         if self.windows and self.acknowledges:
             self._restore_windows(size)
@@ -256,3 +252,51 @@ class Consumer(EntryHolder):
 
     def __repr__(self) -> str:
         return f"<Consumer {self.tag!r} of {self.queue.name!r}, credit {self.credit}>"
+
+
+class Ring:
+    """Consumers of one selector class and one priority in a circle (``ready_consumers``).
+
+    Each is linked to its neighbours; ``first`` is next. ``bit`` is that of the class.
+    """
+
+    __slots__ = ("bit", "first")
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.bit = consumer.class_bit
+        self.first = consumer
+        consumer.ring = self
+        consumer.ring_next = consumer.ring_previous = consumer
+
+    def append(self, consumer: Consumer) -> None:
+        """Add a consumer, which is the last in turn."""
+        consumer.ring = self
+        first = self.first
+        last = first.ring_previous
+        assert last is not None, "it stands in a ring"
+        consumer.ring_previous = last
+        consumer.ring_next = first
+        last.ring_next = first.ring_previous = consumer
+
+    def remove(self, consumer: Consumer) -> bool:
+        """Take a consumer out; True if it was the only one, and the ring is of no more use."""
+        before, behind = consumer.ring_previous, consumer.ring_next
+        assert before is not None, "it stands in a ring"
+        assert behind is not None, "it stands in a ring"
+        consumer.leave_ring()
+        if behind is consumer:
+            return True
+        before.ring_next = behind
+        behind.ring_previous = before
+        if self.first is consumer:
+            self.first = behind
+        return False
+
+    def has_taker(self, message: Message) -> bool:
+        """True if one of them would be given this new message at once."""
+        consumer: Consumer | None = self.first
+        while consumer is not None:
+            if consumer.would_receive(message):
+                return True
+            consumer = consumer.ring_next if consumer.ring_next is not self.first else None
+        return False

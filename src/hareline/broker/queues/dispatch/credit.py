@@ -11,17 +11,63 @@ Consumers that share a window may read different queues. One that the window ref
 line, and credit that comes back is offered to those at its head, as many as there is credit for:
 they are *invited*. While there is a line no other consumer is served, so a busy queue cannot keep a
 quiet one waiting. A consumer that was served goes to the end of the line with its next entry.
+
+Invariant: a consumer is never both in line and invited.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from hareline.broker.queues.entry import EntryHolder, EntryQueue
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.dispatch.consumer import Consumer
+    from hareline.turn import Dispatching
 
 UNLIMITED: Final = 1 << 62
+
+
+class DispatchedQueue(EntryQueue):
+    """What a window asks of a consumer's queue: whether it is going to serve the consumer.
+
+    ``is_marked``: a dispatch is still to come in this turn or the next.
+    """
+
+    __slots__ = ()
+
+    is_marked: bool
+
+    @property
+    @abstractmethod
+    def ready_count(self) -> int:
+        """Entries that a consumer could have, parked ones too."""
+
+    @abstractmethod
+    def call_at_end_of_turn(self, part: Dispatching) -> None:
+        """Call a part of this queue once, as a marked queue is called."""
+
+    @abstractmethod
+    def activate(self, consumer: Any) -> None:
+        """Serve a consumer of this queue again, if it can receive now."""
+
+
+class WaitingConsumer(EntryHolder):
+    """What a window knows of a consumer, which may wait in its line.
+
+    ``acknowledges``: its deliveries use up credit. ``is_active``: its lane serves it.
+    """
+
+    __slots__ = ()
+
+    acknowledges: bool
+    is_active: bool
+
+    @property
+    @abstractmethod
+    def queue(self) -> DispatchedQueue:
+        """The queue that it receives from."""
 
 
 class CreditWindow:
@@ -32,7 +78,7 @@ class CreditWindow:
     acknowledgement waits for credit like the others, but uses none up (RabbitMQ:
     ``rabbit_limiter:can_send``).
 
-    Invariant: while ``invited`` is not empty, or there is credit for the first that waits,
+    Invariant: while ``invited`` is not empty, or there is credit for the first in line,
     ``dispatch`` is going to be called.
     """
 
@@ -53,8 +99,8 @@ class CreditWindow:
         self.limit_bytes = limit_bytes
         self.used_count = 0
         self.used_bytes = 0
-        self.waiting: OrderedDict[Consumer, None] = OrderedDict()
-        self.invited: dict[Consumer, None] = {}
+        self.waiting: OrderedDict[WaitingConsumer, None] = OrderedDict()
+        self.invited: dict[WaitingConsumer, None] = {}
         self._is_marked = False
         self._is_fresh = False  # some were invited since the last dispatch
         self._is_short = False  # the first in line needs more octets than are left
@@ -66,7 +112,7 @@ class CreditWindow:
     # ------------------------------------------------------------------- one consumer
 
     def admits(self, size: int) -> bool:
-        """True if there is credit for a delivery of ``size`` octets, whoever it is for."""
+        """True if there is credit for a delivery of ``size`` octets to any consumer."""
         if self.limit_count and self.used_count >= self.limit_count:
             return False
         if not self.limit_bytes or self.used_bytes == 0:
@@ -77,8 +123,8 @@ class CreditWindow:
         """True if a consumer that does not stand in line would be served now."""
         return not self.waiting and not self.invited and self.admits(size)
 
-    def refuses(self, consumer: Consumer, size: int) -> bool:
-        """True if ``consumer`` cannot have an entry of ``size`` octets now; it waits then."""
+    def refuses(self, consumer: WaitingConsumer, size: int) -> bool:
+        """True if ``consumer`` cannot have an entry of ``size`` octets now; then it waits."""
         if self.invited or self.waiting:
             if consumer not in self.invited:
                 self.waiting[consumer] = None
@@ -95,11 +141,11 @@ class CreditWindow:
         self.waiting[consumer] = None
         return True
 
-    def share_of(self, consumer: Consumer) -> int:
+    def share_of(self, consumer: WaitingConsumer) -> int:
         """How many entries of any size ``consumer`` may have at once.
 
-        Those that are invited share alike. At most 1 where octets are limited; 0 while others stand
-        in line.
+        Invited consumers share equally. At most 1 if octets are limited; 0 while other consumers
+        stand in line.
         """
         free = self.free_count
         if not self.invited and not self.waiting:
@@ -108,19 +154,19 @@ class CreditWindow:
 
     @property
     def free_count(self) -> int:
-        """Deliveries that it admits whatever their sizes; at most 1 where octets are limited."""
+        """Deliveries of any size that it admits; at most 1 if octets are limited."""
         free = max(0, self.limit_count - self.used_count) if self.limit_count else UNLIMITED
         return min(free, 0 if self.used_bytes else 1) if self.limit_bytes else free
 
-    def use(self, consumer: Consumer, size: int) -> None:
-        """``consumer`` gets an entry of ``size`` octets."""
+    def use(self, consumer: WaitingConsumer, size: int) -> None:
+        """Count an entry of ``size`` octets for ``consumer``."""
         if consumer.acknowledges:
             self.count(size)
         if self.invited:
             self.invited.pop(consumer, None)
 
-    def use_all(self, consumer: Consumer, sizes: list[int]) -> None:
-        """``consumer`` gets entries of these sizes."""
+    def use_all(self, consumer: WaitingConsumer, sizes: list[int]) -> None:
+        """Count entries of these sizes for ``consumer``."""
         if consumer.acknowledges:
             self.used_count += len(sizes)
             self.used_bytes += sum(sizes)
@@ -128,42 +174,43 @@ class CreditWindow:
             self.invited.pop(consumer, None)
 
     def count(self, size: int) -> None:
-        """A delivery is outstanding."""
+        """Count a delivery as outstanding."""
         self.used_count += 1
         self.used_bytes += size
 
-    def leave(self, consumer: Consumer) -> None:
-        """``consumer`` is cancelled: it waits no longer, and what it was offered is the next's."""
+    def leave(self, consumer: WaitingConsumer) -> None:
+        """Forget a cancelled consumer; what it was offered goes to the next in line."""
         self.waiting.pop(consumer, None)
         self.invited.pop(consumer, None)
         if self.waiting:
-            self._offer_anew()
+            self._offer_again()
 
     # ---------------------------------------------------------------------- the credit
 
     def restore(self, size: int) -> None:
-        """A delivery is outstanding no more."""
+        """Give back the credit of one delivery of ``size`` octets."""
         self.used_count -= 1
         self.used_bytes -= size
         if self.waiting:
-            self._offer_anew()
+            self._offer_again()
 
     def resize(self, limit_count: int, limit_bytes: int) -> None:
+        """Limit deliveries and octets to this from now on; 0 = no limit."""
         self.limit_count = limit_count
         self.limit_bytes = limit_bytes
         if self.waiting:
-            self._offer_anew()
+            self._offer_again()
 
     def close(self) -> None:
-        """The channel is closed: no consumer waits for it any more."""
+        """The channel is closed: forget all consumers."""
         self.waiting.clear()
         self.invited.clear()
 
     def dispatch(self) -> bool:
-        """The turn's call, some time after that of the queues whose consumers are invited.
+        """The turn's call, after the dispatches of the queues whose consumers are invited.
 
-        A consumer that has not taken what it was offered, since its queue has nothing for it or its
-        output is full, makes room for the next.
+        A consumer that has not taken what it was offered, because its queue has nothing for it or
+        its output is full, makes room for the next.
         """
         self._is_marked = False
         for consumer in list(self.invited):
@@ -173,13 +220,13 @@ class CreditWindow:
             self._is_fresh = False
             self._mark()  # the queues of these are still to come
         else:
-            for consumer in self.invited:  # a busy queue does not come to it: the others' turn
+            for consumer in self.invited:  # their queues are too busy: it is the others' turn
                 self.waiting[consumer] = None
             self.invited.clear()
             self._offer()
         return False
 
-    def _offer_anew(self) -> None:
+    def _offer_again(self) -> None:
         self._is_short = False
         self._offer()
 
@@ -203,7 +250,7 @@ class CreditWindow:
 
     @property
     def _places(self) -> int:
-        """How many may be asked at once whether the credit is enough for what they want."""
+        """How many consumers may be offered the credit at once."""
         if not self.admits(0):
             return 0
         if self.limit_bytes:

@@ -1,17 +1,17 @@
-"""Message groups: whose the messages of a group are, and what of them waits.
+"""Message groups: which consumer a group's messages go to, and which of them are parked.
 
 A group has an *owner* while its messages may go to one consumer only:
 
 =========  =========================================================================================
-standard   from its first delivery until the owner leaves (and what it has unacked is settled or
+standard   from its first delivery until the owner leaves (and its unacked messages are settled or
            released), or until the group is closed; a message without a group may go anywhere
 shared     while any of its messages is acquired; a message without a group belongs to the default
            group, a group like any other
 =========  =========================================================================================
 
-``queues.dispatch.selective`` asks and tells; what a header says is read by ``GroupKeys``.
-Semantics: Broker-J's message groups without its hash buckets, so two groups never share a fate;
-closing and reassigning by JMSXGroupSeq is ActiveMQ's.                                         [hot]
+Called by ``selective`` and ``parking``; ``GroupKeys`` reads the headers.
+Semantics: Broker-J's message groups without its hash buckets, so each group has an owner of its
+own; closing and reassigning by JMSXGroupSeq is ActiveMQ's.                                    [hot]
 
 Invariant: a group with outstanding or parked entries stands in ``Groups``; of the others the older
 half is forgotten when there are too many.
@@ -19,24 +19,31 @@ half is forgotten when there are too many.
 
 from __future__ import annotations
 
+from collections import deque
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from hareline.broker.queues.entry import SETTLED, QueueEntry
+
 if TYPE_CHECKING:
-    from hareline.broker.queues.dispatch.parking import ParkedRun
     from hareline.message import Message
 
 GroupType = Literal["standard", "shared"]
 
 DEFAULT_GROUP: Final = "qpid.no-group"  # Broker-J: QPID_DEFAULT_SHARED_MESSAGE_GROUP
-KEY_HEADERS: Final = ("JMSXGroupID", "JMSXGroupId")  # its code reads the first, its book the second
+# Broker-J: its code reads the first, its documentation has the second
+KEY_HEADERS: Final = ("JMSXGroupID", "JMSXGroupId")
 SEQUENCE_HEADER: Final = "JMSXGroupSeq"
 
-# Groups at which the idle ones are looked for; a forgotten one is given to whoever is next.
+# With that many groups the idle ones are looked for; a forgotten one goes to the next consumer.
 IDLE_GROUPS_MAX: Final = 100_000
+RUN_HEAP_MAX: Final = 32  # entries of a run that has no line yet, which small groups never need
+
+Ranked = tuple[Any, QueueEntry]
 
 
 class Unplaced:
-    """An owner that is no consumer: nobody else may have the group, and it can take nothing."""
+    """An owner that is no consumer: no consumer may have the group, and nothing is placed."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -50,7 +57,7 @@ LEAVER: Final = Unplaced("a consumer that has left")
 
 
 class GroupTag(NamedTuple):
-    """What a message says of its group; ``key`` None: none. ``sequence`` 0: nothing."""
+    """What a message says of its group; ``key`` None: it has none. ``sequence`` 0: not said."""
 
     key: Any
     sequence: int
@@ -59,7 +66,7 @@ class GroupTag(NamedTuple):
 class Group:
     """``outstanding``: acquired entries. ``runs``: its parked entries, by what they match."""
 
-    __sruns__ = ("key", "outstanding", "owner", "runs")
+    __slots__ = ("key", "outstanding", "owner", "runs")
 
     def __init__(self, key: Any) -> None:
         self.key = key
@@ -77,10 +84,81 @@ class Group:
         return f"<Group {self.key!r} of {self.owner!r}, {self.outstanding} outstanding>"
 
 
+class ParkedRun:
+    """Parked entries of one group (None: of no group) that match the same selectors, by rank.
+
+    A few stand in a heap. An entry that comes after many others and belongs behind them all, as
+    nearly every one does in FIFO, stands in a line: its end costs the same at any depth.
+    """
+
+    __slots__ = ("_heap", "_line", "group", "mask")
+
+    def __init__(self, mask: int, group: Group | None) -> None:
+        self.mask = mask
+        self.group = group
+        self._heap: list[Ranked] = []
+        self._line: deque[Ranked] | None = None
+
+    def add(self, rank: Any, entry: QueueEntry) -> None:
+        line = self._line
+        if line is None:
+            if len(self._heap) < RUN_HEAP_MAX:
+                heappush(self._heap, (rank, entry))
+                return
+            line = self._line = deque()
+        if not line or rank > line[-1][0]:
+            line.append((rank, entry))
+        else:
+            heappush(self._heap, (rank, entry))
+
+    def head(self) -> Ranked | None:
+        """Rank and entry of the first that is still there."""
+        heap, line = self._heap, self._line
+        while heap and heap[0][1].state == SETTLED:
+            heappop(heap)
+        if not line:
+            return heap[0] if heap else None
+        while line and line[0][1].state == SETTLED:
+            line.popleft()
+        if heap and (not line or heap[0][0] < line[0][0]):
+            return heap[0]
+        return line[0] if line else None
+
+    def take(self) -> QueueEntry:
+        """Remove what ``head`` has just shown."""
+        heap, line = self._heap, self._line
+        if line and not (heap and heap[0][0] < line[0][0]):
+            return line.popleft()[1]
+        return heappop(heap)[1]
+
+    @property
+    def is_empty(self) -> bool:
+        return self.head() is None
+
+    def entries(self) -> list[QueueEntry]:
+        """Those that are still there, in no order."""
+        return [entry for _, entry in (*self._heap, *(self._line or ())) if entry.state != SETTLED]
+
+    def sweep(self) -> None:
+        """Let go of settled entries."""
+        self._heap = [pair for pair in self._heap if pair[1].state != SETTLED]
+        heapify(self._heap)
+        if self._line is not None:
+            self._line = deque([pair for pair in self._line if pair[1].state != SETTLED])
+
+    def clear(self) -> None:
+        self._heap.clear()
+        self._line = None
+
+    def __lt__(self, other: ParkedRun) -> bool:
+        """For heads of the same rank, all but one of which are old; so any order will do."""
+        return id(self) < id(other)
+
+
 class GroupKeys:
     """Reads the group of a message: ``header`` names the header, None is JMSXGroupID."""
 
-    __sruns__ = ("_default", "_headers")
+    __slots__ = ("_default", "_headers")
 
     def __init__(self, header: str | None, default: str | None) -> None:
         self._headers = KEY_HEADERS if header is None else (header,)
@@ -100,9 +178,9 @@ class GroupKeys:
 
 
 class Groups:
-    """All groups of one queue; ``by_key`` is for looking into, not for changing."""
+    """All groups of one queue; read ``by_key``, do not change it."""
 
-    __sruns__ = ("_sweep_at", "by_key", "is_shared", "keys")
+    __slots__ = ("_sweep_at", "by_key", "is_shared", "keys")
 
     def __init__(
         self, group_type: GroupType, *, header: str | None = None, default: str | None = None
@@ -113,7 +191,7 @@ class Groups:
         self._sweep_at = IDLE_GROUPS_MAX
 
     def get(self, key: Any) -> Group:
-        """The group of this key, a new one where there is none."""
+        """The group of this key, a new one if there is none."""
         group = self.by_key.get(key)
         if group is None:
             if len(self.by_key) >= self._sweep_at:
@@ -122,11 +200,11 @@ class Groups:
         return group
 
     def owned_by(self, owner: object) -> list[Group]:
-        """For consumers that leave: it goes over all groups."""
+        """The groups that this consumer has; it goes over all groups, for consumers that leave."""
         return [group for group in self.by_key.values() if group.owner is owner]
 
     def _forget_idle(self) -> None:
-        """Drop the older half of the groups that have nothing but, perhaps, an owner."""
+        """Drop the older half of the groups without entries; some of them may have an owner."""
         idle = [group for group in self.by_key.values() if group.is_idle]
         for group in idle[: len(idle) // 2 + 1]:
             group.owner = None

@@ -1,108 +1,33 @@
-"""Where ready entries wait that nobody may have now, and how the best of them is found.
+"""Where ready entries wait that no consumer may have now, and how the best of them is found.
 
-``selective`` parks an entry when its group is another's, or when no ready consumer's selector is
-true of it. Entries that match the same selectors and belong to the same group wait in one *run*, by
-rank; the heads of the runs stand in heaps by who may have them: nobody's group, or one
-owner's. So finding the best parked entry for a consumer costs O(log n), whatever waits.    [hot]
+``selective`` parks an entry when its group has another owner, or when no ready consumer's selector
+is true of it. Entries that match the same selectors and belong to the same group wait in one
+``ParkedRun``, by rank; the heads of the runs stand in heaps by who may have them: one owner, or any
+consumer where the group has none. So the best parked entry for a consumer is found in O(log n),
+whatever waits.                                                                              [hot]
 
-Invariant: a head of a run stands in the heap of its group's owner. Older heads may stand there too,
-or in heaps of former owners; they are known by not matching and are dropped when they surface.
+Invariant: the head of a run stands in the heap of its group's owner. Older heads may stand there
+too, or in heaps of former owners; they do not match any more and are dropped when they surface.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from itertools import count as counter
+from typing import Any, Final
 
-from hareline.broker.queues.entry import PARKED, SETTLED, QueueEntry
+from hareline.broker.queues.dispatch.groups import Group, ParkedRun, Ranked
+from hareline.broker.queues.entry import PARKED, QueueEntry
 
-if TYPE_CHECKING:
-    from hareline.broker.queues.dispatch.groups import Group
-
-Head = tuple[Any, "ParkedRun"]
-Ranked = tuple[Any, QueueEntry]
+Head = tuple[Any, ParkedRun]
 
 HEADS_SWEPT_AT: Final = 64  # a heap of heads that grows beyond this is cleared of old ones
-HEAP_ALONE_MAX: Final = 32  # entries of a run that has no line yet, which small groups never need
-DEAD_ALLOWED: Final = 64  # settled entries left in their runs, besides as many as are living
-
-
-class ParkedRun:
-    """Parked entries of one group (None: of no group) that match the same selectors.
-
-    A few stand in a heap by rank. What comes to many others and behind them all, as in FIFO nearly
-    everything does, stands in a line: its end costs the same at any depth.
-    """
-
-    __slots__ = ("_heap", "_line", "group", "mask")
-
-    def __init__(self, mask: int, group: Group | None) -> None:
-        self.mask = mask
-        self.group = group
-        self._heap: list[Ranked] = []
-        self._line: deque[Ranked] | None = None
-
-    def add(self, rank: Any, entry: QueueEntry) -> None:
-        line = self._line
-        if line is None:
-            if len(self._heap) < HEAP_ALONE_MAX:
-                heappush(self._heap, (rank, entry))
-                return
-            line = self._line = deque()
-        if not line or rank > line[-1][0]:
-            line.append((rank, entry))
-        else:
-            heappush(self._heap, (rank, entry))
-
-    def head(self) -> Ranked | None:
-        """Rank and entry of the first that is still there."""
-        heap, line = self._heap, self._line
-        while heap and heap[0][1].state == SETTLED:
-            heappop(heap)
-        if not line:
-            return heap[0] if heap else None
-        while line and line[0][1].state == SETTLED:
-            line.popleft()
-        if heap and (not line or heap[0][0] < line[0][0]):
-            return heap[0]
-        return line[0] if line else None
-
-    def take(self) -> QueueEntry:
-        """Remove what ``head`` has just shown."""
-        heap, line = self._heap, self._line
-        if line and not (heap and heap[0][0] < line[0][0]):
-            return line.popleft()[1]
-        return heappop(heap)[1]
-
-    @property
-    def is_empty(self) -> bool:
-        return self.head() is None
-
-    def entries(self) -> list[QueueEntry]:
-        """Those that are still there, in no order."""
-        return [entry for _, entry in (*self._heap, *(self._line or ())) if entry.state != SETTLED]
-
-    def sweep(self) -> None:
-        """Let go of settled entries."""
-        self._heap = [pair for pair in self._heap if pair[1].state != SETTLED]
-        heapify(self._heap)
-        if self._line is not None:
-            self._line = deque([pair for pair in self._line if pair[1].state != SETTLED])
-
-    def clear(self) -> None:
-        self._heap.clear()
-        self._line = None
-
-    def __lt__(self, other: ParkedRun) -> bool:
-        """For heads of the same rank, all but one of which are old; so any order will do."""
-        return id(self) < id(other)
+DEAD_ALLOWED: Final = 64  # settled entries left in their runs, beyond as many as there are parked
 
 
 class Heads:
-    """Heads of runs of groups with one owner, the best first; some of them are old."""
+    """Heads of the runs whose groups have one owner, the best first; some of them are old."""
 
     __slots__ = ("_heap", "_sweep_at")
 
@@ -120,7 +45,7 @@ class Heads:
             self._sweep_at = max(HEADS_SWEPT_AT, 2 * len(heap))
 
     def top(self, owner: object | None) -> Head | None:
-        """The first of these heads that is one, and this owner's."""
+        """The best head that is still one and belongs to this owner's groups."""
         heap = self._heap
         while heap:
             rank, run = heap[0]
@@ -138,7 +63,7 @@ class Heads:
 
 
 def _head(run: ParkedRun, owner: object | None) -> Ranked | None:
-    """The head of a run whose group this owner has."""
+    """The head of a run; None if it is empty, or its group has another owner."""
     group = run.group
     assert group is not None, "only groups have owners"
     if group.owner is not owner:
@@ -150,25 +75,27 @@ def _head(run: ParkedRun, owner: object | None) -> Ranked | None:
 
 
 class Parking:
-    """All runs of one queue. An entry's ``mask`` has one bit for each selector that is true.
+    """All parked entries of one queue; ``count`` is their number.
 
-    ``worth``: the function of the queue's ordering by which a full queue gives entries up.
+    An entry's ``mask`` has one bit for each selector that is true. ``worth``: the function of the
+    queue's ordering by which a full queue gives entries up.
     """
 
-    __slots__ = ("_by_worth", "_dead", "_heads", "_living", "_loose", "_numbers", "_worth")
+    __slots__ = ("_by_worth", "_dead", "_heads", "_loose", "_numbers", "_worth", "count")
 
     def __init__(self, worth: Callable[[QueueEntry], Any]) -> None:
         self._loose: dict[int, ParkedRun] = {}  # of no group, by mask
         self._heads: dict[object | None, dict[int, Heads]] = {}  # of groups, by owner and mask
-        self._living = 0
-        self._dead = 0  # since the last sweep, those that have surfaced included
+        self.count = 0
+        self._dead = 0  # settled since the last sweep, also those that have surfaced
         self._worth = worth
-        # entries by worth and, for those that were parked twice, a number; made for a full queue
+        # heap by worth, with a number for entries that were parked twice; made for a full queue
         self._by_worth: list[tuple[Any, int, QueueEntry]] | None = None
-        self._numbers = count()
+        self._numbers = counter()
 
     def park(self, rank: Any, entry: QueueEntry, mask: int, group: Group | None) -> None:
-        self._living += 1
+        """Add an entry with this rank in the queue's ordering."""
+        self.count += 1
         if self._by_worth is not None:
             heappush(self._by_worth, (self._worth(entry), next(self._numbers), entry))
             self._check_by_worth(self._by_worth)
@@ -192,7 +119,7 @@ class Parking:
         heads.add(rank, run, owner)
 
     def on_owner_changed(self, group: Group) -> bool:
-        """Show its parked entries to the new owner, or to all; True when there are any."""
+        """Show its parked entries to the new owner, or to all; True if there are any."""
         has_parked = False
         for run in list(group.runs.values()):
             head = run.head()
@@ -204,7 +131,7 @@ class Parking:
         return has_parked
 
     def forget_owner(self, owner: object) -> None:
-        """It owns nothing any more."""
+        """Drop the heads of an owner that has no groups any more."""
         self._heads.pop(owner, None)
 
     def best(self, bit: int, owner: object | None) -> Head | None:
@@ -226,8 +153,8 @@ class Parking:
         return best
 
     def take(self, run: ParkedRun) -> QueueEntry:
-        """Remove the head of a run that ``best`` has just given."""
-        self._living -= 1
+        """Remove and return the head of a run that ``best`` has just given."""
+        self.count -= 1
         if self._by_worth is not None:
             self._check_by_worth(self._by_worth)
         entry = run.take()
@@ -243,7 +170,7 @@ class Parking:
         return entry
 
     def least(self) -> QueueEntry | None:
-        """Of all parked entries the one that is worth least."""
+        """The parked entry that a full queue gives up first, left where it is."""
         by_worth = self._by_worth
         if by_worth is None:
             worth, numbers = self._worth, self._numbers
@@ -255,14 +182,14 @@ class Parking:
         return by_worth[0][2] if by_worth else None
 
     def _check_by_worth(self, by_worth: list[tuple[Any, int, QueueEntry]]) -> None:
-        if len(by_worth) > 2 * self._living + DEAD_ALLOWED:
-            self._by_worth = None  # most have left; it is made anew when somebody asks
+        if len(by_worth) > 2 * self.count + DEAD_ALLOWED:
+            self._by_worth = None  # most have left; ``least`` makes it again
 
     def on_dropped(self) -> None:
-        """An entry was settled where it is; it leaves its run when it surfaces or by a sweep."""
-        self._living -= 1
+        """A parked entry was settled; it leaves its run when it surfaces or by a sweep."""
+        self.count -= 1
         self._dead += 1
-        if self._dead > self._living + DEAD_ALLOWED:
+        if self._dead > self.count + DEAD_ALLOWED:
             self._sweep()
 
     def _sweep(self) -> None:
@@ -286,7 +213,7 @@ class Parking:
         return [entry for run in self._all_runs() for entry in run.entries()]
 
     def take_all(self) -> list[QueueEntry]:
-        """Every parked entry, in no order."""
+        """Remove and return every parked entry, in no order."""
         entries = self.entries()
         for run in self._all_runs():
             run.clear()
@@ -294,6 +221,6 @@ class Parking:
                 run.group.runs.clear()
         self._loose.clear()
         self._heads.clear()
-        self._living = self._dead = 0
+        self.count = self._dead = 0
         self._by_worth = None
         return entries

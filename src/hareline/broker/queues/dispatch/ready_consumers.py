@@ -2,11 +2,11 @@
 
 They stand in levels by priority, and in each level in one ring for each selector class. Some are
 *to revisit* the parked entries: one of these may be for them now, and comes before all others.
-``selective`` is the only caller. There may be thousands of classes and of priorities: no consumer
-costs more for the others that are there.                                                    [hot]
+``selective`` is the only caller. There may be thousands of classes and of
+priorities: no consumer costs more for the others that are there.                            [hot]
 
-Invariant: ``Consumer.is_active`` is True exactly for those that stand in a ring, which all that are
-to revisit do.
+Invariant: ``Consumer.is_active`` is True exactly for those that stand in a ring, and all consumers
+that are to revisit do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Final
 
-from hareline.broker.queues.dispatch.consumer import Consumer
+from hareline.broker.queues.dispatch.consumer import Consumer, Ring
 
 if TYPE_CHECKING:
     from hareline.message import Message
@@ -23,58 +23,11 @@ if TYPE_CHECKING:
 FEW_RINGS: Final = 16
 
 
-class Ring:
-    """Consumers of one class and level in a circle, each linked to the ones beside it.
-
-    ``first`` is next. ``bit`` is that of the class, ``level`` the level in which the ring is.
-    """
-
-    __slots__ = ("bit", "first", "level")
-
-    def __init__(self, level: Level, consumer: Consumer) -> None:
-        self.level = level
-        self.bit = consumer.class_bit
-        self.first = consumer
-        consumer.ring = self
-        consumer.ring_next = consumer.ring_previous = consumer
-
-    def append(self, consumer: Consumer) -> None:
-        consumer.ring = self
-        first = self.first
-        last = first.ring_previous
-        assert last is not None, "it stands in a ring"
-        consumer.ring_previous = last
-        consumer.ring_next = first
-        last.ring_next = first.ring_previous = consumer
-
-    def remove(self, consumer: Consumer) -> bool:
-        """Take it out; True if it was the only one, and the ring is not to be used any more."""
-        before, behind = consumer.ring_previous, consumer.ring_next
-        assert before is not None, "it stands in a ring"
-        assert behind is not None, "it stands in a ring"
-        consumer.leave_ring()
-        if behind is consumer:
-            return True
-        before.ring_next = behind
-        behind.ring_previous = before
-        if self.first is consumer:
-            self.first = behind
-        return False
-
-    def has_taker(self, message: Message) -> bool:
-        """Whether one of them would be given this new message at once."""
-        consumer: Consumer | None = self.first
-        while consumer is not None:
-            if consumer.would_receive(message):
-                return True
-            consumer = consumer.ring_next if consumer.ring_next is not self.first else None
-        return False
-
-
 class Level:
     """The ready consumers of one priority, in rings by the number of their selector class.
 
-    ``bits``: those of the classes that have a ring.
+    ``bits``: those of the classes that have a ring. ``revisit``: consumers that are to revisit the
+    parked entries, in turn.
     """
 
     __slots__ = ("bits", "priority", "revisit", "rings")
@@ -91,8 +44,8 @@ def _precedence(level: Level) -> int:
 
 
 class ReadyConsumers:
-    """``levels``: highest priority first; for looking into, not for changing. ``served`` counts,
-    for ``served_at`` of consumers: who waited longest comes first.
+    """``levels``: highest priority first; read them, do not change them. ``served`` counts, for
+    ``served_at`` of consumers: the one that waited longest comes first.
     """
 
     __slots__ = ("_by_priority", "_count", "_revisit_count", "levels", "served")
@@ -108,13 +61,14 @@ class ReadyConsumers:
         return self._count > 0
 
     def add(self, consumer: Consumer, *, is_to_revisit: bool) -> None:
+        """Put a consumer that can receive at the end of its ring."""
         consumer.is_active = True
         self._count += 1
         level = self._level(consumer.priority)
         bit = consumer.class_bit
         ring = level.rings.get(bit.bit_length())
         if ring is None:
-            level.rings[bit.bit_length()] = Ring(level, consumer)
+            level.rings[bit.bit_length()] = Ring(consumer)
             level.bits |= bit
         else:
             ring.append(consumer)
@@ -129,12 +83,12 @@ class ReadyConsumers:
         return level
 
     def remove(self, consumer: Consumer) -> bool:
-        """It cannot receive for now; True if it was to revisit, as another is then."""
+        """Take out a consumer that cannot receive for now; True if it was to revisit."""
         consumer.is_active = False
         self._count -= 1
         ring = consumer.ring
         assert ring is not None, "it stands in a ring"
-        level = ring.level
+        level = self._by_priority[consumer.priority]
         if ring.remove(consumer):
             del level.rings[ring.bit.bit_length()]
             level.bits ^= ring.bit
@@ -144,7 +98,7 @@ class ReadyConsumers:
         return was_to_revisit
 
     def clear(self) -> None:
-        """Let go of all consumers, so that rings and levels do not keep each other alive."""
+        """Drop all levels and rings, whose consumers have left them."""
         for level in self.levels:
             level.rings.clear()
         self.levels.clear()
@@ -159,7 +113,7 @@ class ReadyConsumers:
     # ----------------------------------------------------------------- who is next
 
     def next_for(self, mask: int, level: Level) -> Consumer | None:
-        """Of a level's consumers who match the one that waited longest."""
+        """The consumer of a level that has waited longest, of those whose bit is in the mask."""
         best: Consumer | None = None
         rings = level.rings
         if len(rings) > FEW_RINGS:
@@ -178,7 +132,7 @@ class ReadyConsumers:
         return best
 
     def has_taker(self, mask: int, message: Message) -> bool:
-        """Whether one of those who match would be given this new message at once."""
+        """True if a consumer whose bit is in the mask would be given this new message at once."""
         for level in self.levels:
             for ring in level.rings.values():
                 if mask & ring.bit and ring.has_taker(message):
@@ -186,7 +140,7 @@ class ReadyConsumers:
         return False
 
     def rotate(self, consumer: Consumer) -> None:
-        """It was served: the others of its ring come first now."""
+        """Put a consumer that was served behind the others of its ring."""
         ring, following = consumer.ring, consumer.ring_next
         assert ring is not None, "it stands in a ring"
         assert following is not None, "it stands in a ring"
@@ -196,6 +150,7 @@ class ReadyConsumers:
     # ------------------------------------------------------------ who is to revisit
 
     def next_to_revisit(self) -> Consumer | None:
+        """The consumer whose turn it is to look at the parked entries; None if none is to."""
         if self._revisit_count:
             for level in self.levels:
                 for consumer in level.revisit:
@@ -208,19 +163,29 @@ class ReadyConsumers:
             self._revisit_count += 1
 
     def mark_revisit(self, consumer: Consumer) -> None:
-        """It may have parked entries, after those that were marked before."""
+        """A parked entry may be for this consumer, which looks after those marked before it."""
         self.unmark_revisit(consumer)
         self._mark_revisit(self._level(consumer.priority), consumer)
 
     def mark_revisit_by_ring(self, consumer: Consumer) -> None:
-        """The next of this consumer's ring, if there is still one, may have parked entries."""
+        """A parked entry may be for the next consumer of this one's ring, if there is a ring."""
         level = self._level(consumer.priority)
         ring = level.rings.get(consumer.class_bit.bit_length())
         if ring is not None:
             self._mark_revisit(level, ring.first)
 
+    def mark_revisit_by_all(self) -> None:
+        """Parked entries have become available; the next of each ring is to look at them.
+
+        One of them takes what it may have, and with it the group; when its credit ends before all
+        is taken, the next has to look.
+        """
+        for level in self.levels:
+            for ring in level.rings.values():
+                self._mark_revisit(level, ring.first)
+
     def unmark_revisit(self, consumer: Consumer) -> None:
-        """There is nothing parked for it."""
+        """No parked entry is for this consumer."""
         revisit = self._by_priority[consumer.priority].revisit
         if consumer in revisit:
             del revisit[consumer]
@@ -229,13 +194,3 @@ class ReadyConsumers:
     def is_to_revisit(self, consumer: Consumer) -> bool:
         level = self._by_priority.get(consumer.priority)
         return level is not None and consumer in level.revisit
-
-    def mark_revisit_by_all(self) -> None:
-        """Parked entries can be had again; the next of each ring is to look at them.
-
-        One of them takes what it may have, and with it the group; when its credit ends before all
-        is taken, the next has to look.
-        """
-        for level in self.levels:
-            for ring in level.rings.values():
-                self._mark_revisit(level, ring.first)

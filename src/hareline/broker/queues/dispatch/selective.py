@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline.broker.queues.dispatch.classes import EVERYTHING, MessageClasses
-from hareline.broker.queues.dispatch.consumer import Consumer
+from hareline.broker.queues.dispatch.consumer import Consumer, Ring
 from hareline.broker.queues.dispatch.credit import UNLIMITED
 from hareline.broker.queues.dispatch.groups import GETTER, LEAVER, Group, Groups
 from hareline.broker.queues.dispatch.parking import Head, Parking
@@ -30,7 +30,7 @@ from hareline.broker.queues.dispatch.plain import (
     ENTRIES_PER_TURN,
     Dispatcher,
 )
-from hareline.broker.queues.dispatch.ready_consumers import FEW_RINGS, ReadyConsumers, Ring
+from hareline.broker.queues.dispatch.ready_consumers import FEW_RINGS, ReadyConsumers
 from hareline.broker.queues.entry import ACQUIRED, PARKED, READY, QueueEntry, RankedEntry
 from hareline.broker.queues.orders.order import EntryOrder
 from hareline.broker.selectors.selector import Selector

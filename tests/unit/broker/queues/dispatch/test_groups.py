@@ -13,14 +13,16 @@ from hareline.broker.queues.dispatch.groups import (
     DEFAULT_GROUP,
     GETTER,
     LEAVER,
+    RUN_HEAP_MAX,
     Group,
     GroupKeys,
     Groups,
     GroupTag,
+    ParkedRun,
 )
 from hareline.broker.queues.dispatch.parking import Parking
 from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
-from hareline.broker.queues.entry import PARKED, RankedEntry
+from hareline.broker.queues.entry import PARKED, SETTLED, RankedEntry
 from hareline.broker.queues.queue import Queue
 from hareline.wire.table import Table
 from tests.support.consumers import RecordingConsumer
@@ -159,6 +161,30 @@ def test_groups_and_who_owns_them_show_themselves() -> None:
     group.owner = GETTER
     assert repr(group) == "<Group 'g' of <basic.get>, 0 outstanding>"
     assert repr(LEAVER) == "<a consumer that has left>"
+
+
+# -------------------------------------------------------------------- runs of parked ones
+
+
+def test_runs_of_one_rank_have_an_order() -> None:
+    one, other = ParkedRun(1, None), ParkedRun(1, None)
+    assert (one < other) != (other < one)
+
+
+def test_a_run_gives_its_entries_by_rank_and_passes_over_settled_ones(queue: Queue) -> None:
+    run = ParkedRun(1, None)
+    ranks = [5, 3, *range(10, 10 + 2 * RUN_HEAP_MAX), 1]  # long enough to have a line
+    entries = {rank: RankedEntry(queue, make_message(b""), rank) for rank in ranks}
+    for rank in ranks:
+        run.add(rank, entries[rank])
+    for rank in (1, 11):
+        entries[rank].state = SETTLED
+    assert {entry.offset for entry in run.entries()} == set(ranks) - {1, 11}
+    given = []
+    while run.head() is not None:
+        given.append(run.take().offset)
+    assert given == sorted(set(ranks) - {1, 11})
+    assert run.is_empty
 
 
 # -------------------------------------------------------------------- groups in a queue

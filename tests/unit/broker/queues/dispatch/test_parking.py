@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hareline.broker.queues.dispatch import parking as parking_module
-from hareline.broker.queues.dispatch.groups import Group
-from hareline.broker.queues.dispatch.parking import ParkedRun, Parking
+from hareline.broker.queues.dispatch.groups import Group, ParkedRun
+from hareline.broker.queues.dispatch.parking import Parking
 from hareline.broker.queues.entry import ACQUIRED, PARKED, SETTLED, QueueEntry, RankedEntry
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
@@ -180,7 +180,7 @@ def test_a_better_one_that_is_parked_later_comes_first(parking: Parking, park: P
 
 
 def test_a_group_whose_head_was_dropped_is_still_found(parking: Parking, park: Park) -> None:
-    """The new entry is not the first of its lot when it is parked."""
+    """The new entry is not the first of its run when it is parked."""
     group = owned(ANN)
     head = park(1, ALL, group)
     drop(parking, head)
@@ -210,7 +210,7 @@ def test_an_owner_that_is_forgotten_has_nothing(parking: Parking, park: Park) ->
 # --------------------------------------------------------------- all of them, and the least
 
 
-def test_the_least_is_found_in_every_lot(parking: Parking, park: Park) -> None:
+def test_the_least_is_found_in_every_run(parking: Parking, park: Park) -> None:
     entries = [
         park(3),
         park(2, ALL | RED, owned(None, "a")),
@@ -248,7 +248,7 @@ def test_who_is_asked_for_the_least_once_does_not_keep_what_has_left(
     assert living_entries() - before <= parking_module.DEAD_ALLOWED + 1
 
 
-def test_taking_all_empties_every_lot_and_group(parking: Parking, park: Park) -> None:
+def test_taking_all_empties_every_run_and_group(parking: Parking, park: Park) -> None:
     group = owned(ANN)
     entries = {park(1), park(2, RED), park(3, ALL, group), park(4, BLUE, group)}
     dropped = park(5)
@@ -311,7 +311,7 @@ def test_dropped_entries_are_swept_out_before_they_surface(parking: Parking, par
     assert take_all_for(parking, ALL, ANN) == [0, 1]
 
 
-def test_a_lot_is_freed_with_its_entries_and_not_by_the_collector(
+def test_a_run_is_freed_with_its_entries_and_not_by_the_collector(
     parking: Parking, park: Park
 ) -> None:
     gc.collect()
@@ -326,11 +326,6 @@ def test_a_lot_is_freed_with_its_entries_and_not_by_the_collector(
         assert len(after) == len(before)
     finally:
         gc.enable()
-
-
-def test_lots_of_one_rank_have_an_order() -> None:
-    one, other = ParkedRun(ALL, None), ParkedRun(ALL, None)
-    assert (one < other) != (other < one)
 
 
 # ------------------------------------------------------------------------- against a list

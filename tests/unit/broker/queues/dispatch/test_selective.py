@@ -15,8 +15,7 @@ from hareline.broker.queues.dispatch import selective
 from hareline.broker.queues.dispatch.classes import EVERYTHING, SelectorClass
 from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
-from hareline.broker.queues.dispatch.groups import Group, Groups
-from hareline.broker.queues.dispatch.parking import ParkedRun
+from hareline.broker.queues.dispatch.groups import Group, Groups, ParkedRun
 from hareline.broker.queues.dispatch.plain import BATCH_BYTES, Dispatcher
 from hareline.broker.queues.dispatch.ready_consumers import Level
 from hareline.broker.queues.dispatch.selective import SelectiveDispatcher

@@ -14,7 +14,7 @@ from benchmarks.micro.bench_dispatch import Options, add_consumers
 from benchmarks.micro.stand import NullConsumer, Stand, message
 from benchmarks.micro.timing import finish, measure
 from hareline.broker.queues.dispatch.groups import Groups, GroupType
-from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
+from hareline.broker.queues.dispatch.selective import SelectiveLane
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import Selector, compile_selector
@@ -27,7 +27,7 @@ GROUPS = 10_000
 CONSUMERS = 8
 DEPTHS = (1_000, 1_000_000)
 
-#: Acknowledging consumers without limits, and consumers that get one message at a time.
+#: Consumers without limits who acknowledge, and those who get one message at a time.
 UNLIMITED_ONES: list[Options] = [{"acknowledges": True} for _ in range(CONSUMERS)]
 ONE_BY_ONE: list[Options] = [{"acknowledges": True, "prefetch_count": 1} for _ in range(CONSUMERS)]
 
@@ -48,7 +48,7 @@ def of_kinds(count: int) -> list[Message]:
 
 
 class Bench:
-    """A queue with the lane to be measured, new for each repetition."""
+    """A queue with the lane to be measured, anew for each repetition."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Bench:
         order = FifoOrder()
         self.queue = Queue("q", order, self.stand.turn)
         if self.group_type is not None:
-            lane = SelectiveDispatcher(self.queue, order, Groups(self.group_type))
+            lane = SelectiveLane(self.queue, order, Groups(self.group_type))
             self.queue.install(lane=lane)
         self.consumers = add_consumers(
             self.queue,
@@ -85,7 +85,7 @@ class Bench:
             enqueue(one)
 
     def measure(self, name: str, *, left: int = 0) -> None:
-        """Deliver the waiting entries; no consumer selects ``left`` of them."""
+        """Deal out what waits; ``left`` of it nobody wants."""
 
         def prepare() -> None:
             self.make()

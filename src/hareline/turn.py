@@ -23,7 +23,7 @@ WORK_PER_S: Final = 2_000_000
 WORK_PER_TURN: Final = 32_768  # about 16 ms: with the rest of a turn, connections wait 30 ms
 WORK_PER_SHARE: Final = 4_096
 # Dispatches stop here, and the other marked queues have the next turn. Each queue has a share of
-# its own (``dispatcher.ENTRIES_PER_TURN``), but a client can mark thousands of queues.
+# its own (``lane.ENTRIES_PER_TURN``), but a client can mark thousands of queues.
 DISPATCH_S: Final = 0.02
 
 

@@ -99,12 +99,12 @@ class PagedModel(QueueModel):
 
     @rule()
     def look_at_everything(self) -> None:
-        bodies = [entry.message.body for entry in self.queue.ready_entries()]
+        bodies = [entry.message.body for entry in self.queue.lane.ready_entries()]
         assert bodies == self.ready
 
     @rule()
     def drop_the_least(self) -> None:
-        least = self.queue.least_ready()
+        least = self.queue.lane.least()
         if least is None:
             assert not self.ready
             return

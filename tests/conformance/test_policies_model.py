@@ -28,9 +28,9 @@ from hareline.broker.queues import books, wiring
 from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
 from hareline.broker.queues.declare.arguments import parse_queue_arguments
 from hareline.broker.queues.declare.build import QueueDefaults, make_queue
-from hareline.broker.queues.dispatch import selective
+from hareline.broker.queues.dispatch import placing
 from hareline.broker.queues.dispatch.credit import UNLIMITED
-from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
+from hareline.broker.queues.dispatch.selective import SelectiveLane
 from hareline.broker.queues.entry import (
     ACQUIRED,
     HELD,
@@ -210,10 +210,10 @@ class PoliciesModel(RuleBasedStateMachine):
     ) -> None:
         self.patch = pytest.MonkeyPatch()
         for module, name, value in (
-            (selective, "ENTRIES_PER_TURN", 12),
-            (selective, "LOOKS_PER_TURN", 20),
-            (selective, "BATCH_ENTRIES", 4),
-            (selective, "TAKEN_AT_ONCE", 5),
+            (placing, "ENTRIES_PER_TURN", 12),
+            (placing, "LOOKS_PER_TURN", 20),
+            (placing, "BATCH_ENTRIES", 4),
+            (placing, "TAKEN_AT_ONCE", 5),
             (expiry, "DROPS_PER_TURN", 3),
             (books, "RankedEntry", self._new_ranked_entry),
             (wiring, "RankedEntry", self._new_ranked_entry),
@@ -543,7 +543,7 @@ class PoliciesModel(RuleBasedStateMachine):
         holders: dict[str, object] = {}
         lane = self.queue.lane
         if self.arguments.get("x-message-group-type") == "standard":
-            assert isinstance(lane, SelectiveDispatcher)
+            assert isinstance(lane, SelectiveLane)
             assert lane._groups is not None
             for found in lane._groups.by_key.values():
                 if isinstance(found.owner, RecordingConsumer):
@@ -673,7 +673,7 @@ class PoliciesModel(RuleBasedStateMachine):
         assert sorted(entry.offset for entry in self._acquired()) == sorted(
             entry.offset for entry in self.entries if entry.state == ACQUIRED
         )
-        assert now.ready_entries() == sorted(ready, key=self.ordering.place)
+        assert now.lane.ready_entries() == sorted(ready, key=self.ordering.place)
         if self.comes_back:
             letters = self.dead_witness.letters
             assert letters is not None
@@ -684,7 +684,7 @@ class PoliciesModel(RuleBasedStateMachine):
     def _check_letters(self) -> None:
         """Every death that is asked for, and no other, is in the other queue, in order."""
         dead = [death.message.body for death in self.witness.deaths if death.reason in self.wanted]
-        assert [entry.message.body for entry in self.dead.ready_entries()] == dead
+        assert [entry.message.body for entry in self.dead.lane.ready_entries()] == dead
 
 
 @pytest.mark.hypothesis

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues.dispatch import plain as dispatcher
+from hareline.broker.queues.dispatch import plain
 from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
@@ -50,9 +50,9 @@ class QueueModel(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(dispatcher, "ENTRIES_PER_TURN", SHARE_ENTRIES)
-        self.patch.setattr(dispatcher, "BATCH_ENTRIES", BATCH_ENTRIES)
-        self.patch.setattr(dispatcher, "BATCH_BYTES", BATCH_BYTES)
+        self.patch.setattr(plain, "ENTRIES_PER_TURN", SHARE_ENTRIES)
+        self.patch.setattr(plain, "BATCH_ENTRIES", BATCH_ENTRIES)
+        self.patch.setattr(plain, "BATCH_BYTES", BATCH_BYTES)
         self.turn, self.queue = self.make_queue()
         self.shared = CreditWindow()
         self.ready: list[bytes] = []
@@ -308,7 +308,9 @@ class QueueModel(RuleBasedStateMachine):
 
     @invariant()
     def consumers_in_a_ring_are_those_that_are_active(self) -> None:
-        in_rings = [one for _, ring in self.queue.lane._rings for one in ring]
+        lane = self.queue.lane
+        assert isinstance(lane, plain.PlainLane)
+        in_rings = [one for _, ring in lane._rings.by_precedence for one in ring]
         if self.turn.is_armed:  # what was removed in this turn may be on its way out
             in_rings = [one for one in in_rings if not one.is_cancelled]
         assert len(in_rings) == len(set(in_rings))

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues.dispatch import reading
+from hareline.broker.queues.dispatch import readers
 from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
 from hareline.broker.queues.dispatch.start_position import FIRST, LAST, NEXT, StartPosition
 from hareline.broker.queues.queue import Queue
@@ -77,9 +77,9 @@ class ReadingModel(RuleBasedStateMachine):
     @initialize(share_s=st.sampled_from([inf, -1.0]))
     def start(self, share_s: float) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(reading, "TURN_SHARE_S", share_s)
+        self.patch.setattr(readers, "TURN_SHARE_S", share_s)
         for name, value in PATCHES.items():
-            self.patch.setattr(reading, name, value)
+            self.patch.setattr(readers, name, value)
         self.turn = ManualTurn()
         self.queue: Queue = make_vhost(self.turn, store=self.make_store()).declare_queue(
             "q", is_durable=True, is_auto_delete=False, owner=None, arguments=self.arguments
@@ -112,7 +112,7 @@ class ReadingModel(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def drop_some(self, data: st.DataObject) -> None:
-        entries = self.queue.ready_entries()
+        entries = self.queue.lane.ready_entries()
         chosen = data.draw(st.lists(st.integers(0, max(0, len(entries) - 1)), unique=True))
         self.queue.drop([entries[index] for index in chosen if entries], "expired")
 
@@ -152,7 +152,7 @@ class ReadingModel(RuleBasedStateMachine):
         consumer.start_position = start
         consumer.is_browser = self.is_browsed
         self.queue.deliver_due()
-        offsets = [entry.offset for entry in self.queue.ready_entries()]
+        offsets = [entry.offset for entry in self.queue.lane.ready_entries()]
         end = self.queue.next_offset
         first = {"first": 0, "next": end, "last": max(offsets, default=end)}.get(
             start.kind, min(start.value, end)
@@ -200,7 +200,7 @@ class ReadingModel(RuleBasedStateMachine):
                 reader.consumer.drain()
                 reader.consumer.ack()
             self.turn.run()
-        ready = self.queue.ready_entries()
+        ready = self.queue.lane.ready_entries()
         for reader in self.readers:
             assert {entry.offset for entry in ready if reader.wants(entry)} <= set(reader.seen)
 
@@ -210,7 +210,7 @@ class ReadingModel(RuleBasedStateMachine):
     def finish(self) -> None:
         """Who can receive has seen everything that is there."""
         self.turn.run()
-        ready = self.queue.ready_entries()
+        ready = self.queue.lane.ready_entries()
         for reader in self.readers:
             consumer = reader.consumer
             if consumer.credit <= 0 or consumer.room < 0:
@@ -243,7 +243,7 @@ class ReadingModel(RuleBasedStateMachine):
         assert self.shared.used_count == sum(
             len(reader.consumer.unacked) for reader in self.readers if reader.consumer.windows
         )
-        ready = self.queue.ready_entries()
+        ready = self.queue.lane.ready_entries()
         assert self.queue.ready_count == len(ready)
         assert self.queue.ready_bytes == sum(entry.message.size for entry in ready)
         for reader in self.readers:

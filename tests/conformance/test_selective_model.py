@@ -21,11 +21,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues.dispatch import selective
+from hareline.broker.queues.dispatch import placing
 from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
 from hareline.broker.queues.dispatch.groups import Groups
 from hareline.broker.queues.dispatch.live_limit import LiveLimit
-from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
+from hareline.broker.queues.dispatch.selective import SelectiveLane
 from hareline.broker.queues.entry import ACQUIRED, PARKED, READY, SETTLED, QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import compile_selector
@@ -80,15 +80,15 @@ class SelectiveModel(RuleBasedStateMachine):
             ("BATCH_ENTRIES", 4),
             ("TAKEN_AT_ONCE", 5),
         ):
-            self.patch.setattr(selective, name, value)
+            self.patch.setattr(placing, name, value)
         self.turn = ManualTurn()
         self.order = self.ordering.make()
         self.queue = self.make_queue()
         if self.group_type is not None:
-            lane = SelectiveDispatcher(self.queue, self.order, Groups(self.group_type))
+            lane = SelectiveLane(self.queue, self.order, Groups(self.group_type))
             self.queue.install(lane=lane)
         if self.live_limit:
-            self.queue.lane.live = LiveLimit(self.live_limit)
+            self.queue.lane.consumers.live = LiveLimit(self.live_limit)
         self.channel = object()
         self.window = CreditWindow(4, 0)
         self.entries: list[QueueEntry] = []
@@ -270,7 +270,7 @@ class SelectiveModel(RuleBasedStateMachine):
         holders: dict[str, object] = {}
         if self.group_type == "standard":
             lane = self.queue.lane
-            assert isinstance(lane, SelectiveDispatcher)
+            assert isinstance(lane, SelectiveLane)
             assert lane._groups is not None
             for found in lane._groups.by_key.values():
                 if isinstance(found.owner, RecordingConsumer):

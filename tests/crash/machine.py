@@ -285,7 +285,7 @@ class Machine:
         state: State = {}
         for name, queue_id in self.vhost.queue_ids.items():
             queue = self.vhost.queues[name]
-            entries = queue.ready_entries()
+            entries = queue.lane.ready_entries()
             if queue.hold is not None:
                 entries = entries + [each for *_, each in queue.hold._heap if each.state == HELD]
             for consumer in self.consumers:
@@ -388,7 +388,7 @@ class Witness:
                 if problem:
                     return f"queue {name!r}, {offset}: {problem}"
             queue = recovered.vhost.queues[name]
-            ready = [entry.offset for entry in queue.ready_entries()]
+            ready = [entry.offset for entry in queue.lane.ready_entries()]
             if ready != _in_order(queue):
                 return f"queue {name!r} is not in its order: {ready}"
             if queue.next_offset <= self.highest[ticket].get(queue_id, -1):
@@ -413,7 +413,7 @@ def _highest(so_far: dict[int, int], state: State) -> dict[int, int]:
 
 def _in_order(queue: Queue) -> list[int]:
     """The offsets of its ready entries, as its arguments say they are to come."""
-    entries = sorted(queue.ready_entries(), key=lambda entry: entry.offset)
+    entries = sorted(queue.lane.ready_entries(), key=lambda entry: entry.offset)
     if "x-max-priority" in queue.arguments:
         highest = int(str(queue.arguments["x-max-priority"]))
         entries.sort(key=lambda entry: -min(entry.message.priority or 0, highest))

@@ -46,7 +46,7 @@ def publish_until(machine: Machine, *, is_refused: bool) -> int:
 
 
 def bodies(machine: Machine) -> list[bytes]:
-    return [entry.message.body for entry in machine.vhost.queues["line"].ready_entries()]
+    return [entry.message.body for entry in machine.vhost.queues["line"].lane.ready_entries()]
 
 
 def test_the_alarm_comes_before_anything_is_refused_or_lost(

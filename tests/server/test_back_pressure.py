@@ -11,7 +11,7 @@ from pamqp import commands, frame
 
 from hareline.amqp.connection import Connection
 from hareline.amqp.output import OUTPUT_TURN_MAX_BYTES
-from hareline.broker.queues.dispatch import plain as dispatcher
+from hareline.broker.queues.dispatch import plain
 from hareline.net.shell import UNREAD_OUTPUT_MAX, ConnectionShell
 from hareline.server import Broker
 from hareline.settings import Limits, Settings
@@ -231,7 +231,7 @@ def test_publishers_take_turns_while_dispatch_is_behind(
     broker: BrokerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of them waits until a deep queue has drained; each turn reads one of them at most."""
-    monkeypatch.setattr(dispatcher, "ENTRIES_PER_TURN", 1)
+    monkeypatch.setattr(plain, "ENTRIES_PER_TURN", 1)
     consumer = broker.client().open()
     publishers = [broker.client().open() for _ in range(5)]
     consumer.declare("deep")
@@ -275,7 +275,7 @@ def test_a_flood_of_publishes_does_not_outrun_a_consumer_that_keeps_up(
 def test_who_does_not_publish_is_read_while_dispatch_is_behind(
     broker: BrokerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "ENTRIES_PER_TURN", 1)
+    monkeypatch.setattr(plain, "ENTRIES_PER_TURN", 1)
     consumer, other = broker.client().open(), broker.client().open()
     consumer.declare("deep")
     consumer.consume("deep", no_ack=True)

@@ -82,5 +82,5 @@ def read(entries: list[QueueEntry]) -> list[bytes]:
 
 def stored(paged: PagedQueue) -> list[QueueEntry]:
     """Ready entries without content."""
-    entries = paged.queue.ready_entries()
+    entries = paged.queue.lane.ready_entries()
     return [entry for entry in entries if isinstance(entry.message, StoredMessage)]

@@ -88,7 +88,7 @@ class ReadingQueue:
     @property
     def bodies(self) -> list[bytes]:
         """What is ready, in order."""
-        return [entry.message.body for entry in self.queue.ready_entries()]
+        return [entry.message.body for entry in self.queue.lane.ready_entries()]
 
 
 def numbers(start: int, stop: int) -> list[bytes]:

@@ -132,11 +132,11 @@ def stand() -> Stand:
 
 
 def bodies(queue: Queue) -> list[bytes]:
-    return [entry.message.body for entry in queue.ready_entries()]
+    return [entry.message.body for entry in queue.lane.ready_entries()]
 
 
 def only(queue: Queue) -> Message:
-    (entry,) = queue.ready_entries()
+    (entry,) = queue.lane.ready_entries()
     return entry.message
 
 

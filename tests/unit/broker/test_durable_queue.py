@@ -204,7 +204,7 @@ def test_one_message_in_many_queues_has_one_place(stand: Stand) -> None:
     stand.publish(*queues, stand.declare("fleeting", is_durable=False))
     stand.turn.run()
     assert stand.store.batches == [1]
-    entries = [queue.ready_entries()[0] for queue in queues]
+    entries = [queue.lane.ready_entries()[0] for queue in queues]
     assert len({id(entry.message) for entry in entries}) == 1
     assert entries[0].message.position > 0
 
@@ -375,15 +375,15 @@ def test_a_deep_queue_with_an_alternate_is_deleted_in_shares(
     queue = stand.declare(arguments={**arguments, "alternateExchange": "letters"})
     for number in range(1_200):
         stand.publish(queue, body=b"%d" % number)
-    expected = [entry.message.body for entry in queue.ready_entries()]
-    entries = queue.ready_entries()
+    expected = [entry.message.body for entry in queue.lane.ready_entries()]
+    entries = queue.lane.ready_entries()
     stand.timers.clock.work_s = SHARE_S / 10
     assert stand.vhost.delete_queue("q", "me") == 1_200
     assert 0 < letters.ready_count < 20
     assert sum(entry.state == SETTLED for entry in entries) < 1_000
     assert not stand.ledger().is_forgotten
     stand.timers.advance(1)
-    assert [entry.message.body for entry in letters.ready_entries()] == expected
+    assert [entry.message.body for entry in letters.lane.ready_entries()] == expected
     assert stand.ledger().is_forgotten
 
 
@@ -403,7 +403,7 @@ def test_what_overflows_is_settled(stand: Stand) -> None:
     for _ in range(5):
         stand.publish(queue)
     assert stand.ledger().settled == [0, 1, 2]
-    assert living(stand.ledger()) == offsets(queue.ready_entries())
+    assert living(stand.ledger()) == offsets(queue.lane.ready_entries())
 
 
 @pytest.mark.parametrize("arguments", ORDERS.values(), ids=ORDERS)
@@ -456,7 +456,7 @@ def test_a_held_value_replaces_when_its_time_comes(stand: Stand) -> None:
     stand.publish(queue, key="a")
     stand.timers.advance(200)
     assert stand.ledger().settled == [1]
-    assert offsets(queue.ready_entries()) == living(stand.ledger()) == [0]
+    assert offsets(queue.lane.ready_entries()) == living(stand.ledger()) == [0]
 
 
 def test_what_is_retained_no_longer_is_settled(stand: Stand) -> None:
@@ -505,7 +505,7 @@ def test_the_shown_delivery_count_does_not_make_another_message_of_it(stand: Sta
     queue = stand.declare(arguments={"x-queue-type": "quorum"})
     stand.publish(queue)
     stand.turn.run()
-    (entry,) = queue.ready_entries()
+    (entry,) = queue.lane.ready_entries()
     position = entry.message.position
     assert position > 0
     consumer = stand.consume(queue)
@@ -533,7 +533,7 @@ def restored(stand: Stand, queue: Queue, *entries: tuple[int, int, Message]) -> 
     for _, _, message in entries:
         message.position = 77
     restore_entries(queue, entries)
-    stand.ledger(queue.name).restored(queue.ready_entries())
+    stand.ledger(queue.name).restored(queue.lane.ready_entries())
 
 
 @pytest.mark.parametrize("arguments", [*ORDERS.values(), *READ.values()], ids=[*ORDERS, *READ])
@@ -574,9 +574,9 @@ def test_a_restored_time_to_live_counts_from_the_arrival(stand: Stand) -> None:
     stand.turn.run()
     queue.deliver_due()
     stand.timers.advance(1)
-    assert offsets(queue.ready_entries()) == [1]
+    assert offsets(queue.lane.ready_entries()) == [1]
     stand.timers.advance(700)
-    assert offsets(queue.ready_entries()) == []
+    assert offsets(queue.lane.ready_entries()) == []
 
 
 def test_a_message_stored_while_it_was_held_gets_its_offset_when_it_is_shown(stand: Stand) -> None:
@@ -585,7 +585,7 @@ def test_a_message_stored_while_it_was_held_gets_its_offset_when_it_is_shown(sta
     stand.turn.run()
     stand.store.sync_all()
     stand.timers.advance(200)
-    (entry,) = queue.ready_entries()
+    (entry,) = queue.lane.ready_entries()
     assert entry.message.header("x-stream-offset") == 0
     assert entry.message.position > 0
 
@@ -659,7 +659,7 @@ def test_the_ledger_has_what_the_queue_has_whatever_happens(
             stand.timers.advance(60)
         unsettled = {
             entry.offset: entry
-            for entry in [*queue.ready_entries(), *consumer.unacked]
+            for entry in [*queue.lane.ready_entries(), *consumer.unacked]
             if entry.message.position != TRANSIENT
         }
         held = {

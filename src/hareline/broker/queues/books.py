@@ -26,8 +26,8 @@ from hareline.broker.queues.ports import QueuePort
 from hareline.storage.interface import QueueLedger
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.dispatch.browsing import Browsers
-    from hareline.broker.queues.dispatch.plain import Dispatcher
+    from hareline.broker.queues.dispatch.browsing import BrowsingLane
+    from hareline.broker.queues.dispatch.lane import MainLane
     from hareline.broker.queues.orders.order import EntryOrder
     from hareline.broker.queues.paging.window import Paging
     from hareline.broker.queues.policies.expiry import Expiry
@@ -71,14 +71,19 @@ class QueueBooks(QueuePort):
         "unacked_count",
     )
 
-    def __init__(self, order: EntryOrder, lane: Dispatcher) -> None:
+    lane: MainLane
+    hold: Hold | None
+    overflow: Overflow | None
+    paging: Paging | None
+
+    def __init__(self, order: EntryOrder, lane: MainLane) -> None:
         self.order = order
         self.lane = lane
-        self.browsers: Browsers | None = None
+        self.browsers: BrowsingLane | None = None
         self.expiry: Expiry | None = None
-        self.hold: Hold | None = None
-        self.overflow: Overflow | None = None
-        self.paging: Paging | None = None
+        self.hold = None
+        self.overflow = None
+        self.paging = None
         self.ledger: QueueLedger | None = None
         self.is_marked = False
         self.next_offset = 0
@@ -108,7 +113,7 @@ class QueueBooks(QueuePort):
     @property
     def ready_count(self) -> int:
         """Entries that a consumer could have, parked ones too."""
-        return len(self.order) + self.lane.parked_count
+        return len(self.order) + self.lane.parking.count
 
     # --------------------------------------------------------------------------- in
 
@@ -182,7 +187,7 @@ class QueueBooks(QueuePort):
             while len(entries) < count and len(order):
                 more = order.take(count - len(entries))
                 entries += self.paging.readable(more)
-        if len(order) == 0 and not self.lane.parked_count:
+        if len(order) == 0 and not self.lane.parking.count:
             self.ready_bytes = 0
         else:
             self.ready_bytes -= sum([entry.message.size for entry in entries])
@@ -253,7 +258,7 @@ class QueueBooks(QueuePort):
                 continue
             self.ready_bytes -= entry.message.size
             if are_in_place and state == PARKED:
-                self.lane.on_parked_dropped()
+                self.lane.parking.on_dropped()
             elif are_in_place:
                 self.order.discard(entry)
         self.settled_count += len(entries)
@@ -308,7 +313,7 @@ class QueueBooks(QueuePort):
 
     def _take_all(self) -> list[QueueEntry]:
         """Settle all ready and held entries, and return them in order."""
-        entries = self.lane.take_all()
+        entries = self.lane.take(self.ready_count)
         if self.hold is not None:
             entries += self.hold.take_all()
         self._settle_taken(entries)

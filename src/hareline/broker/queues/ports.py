@@ -1,24 +1,76 @@
-"""What the parts of a queue may call of it.
+"""What the parts of a queue may call of it, and of each other.
 
 Lanes, policies, paging and dead letters are handed the queue as a ``QueuePort`` and know nothing
 else of it, so none of them imports ``queues.queue``. The hot path calls some of these methods:
 this is an abstract base class and not a protocol, so that a compiled build can call them directly.
 
-The chain of bases: ``entry.EntryQueue`` (for whoever has an entry), ``consumer.ConsumedQueue`` (for
-a consumer), ``QueuePort`` (for the parts). ``queues.queue.Queue`` is the one queue behind them.
+The chain of bases: ``entry.EntryQueue`` (for an entry's holder), ``credit.DispatchedQueue`` (for a
+window of credit), ``consumer.ConsumedQueue`` (for a consumer), ``QueuePort`` (for the parts),
+``books.QueueBooks`` (states and counters), ``admission.AdmittingQueue`` (new messages), ``Queue``.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
 
+from hareline.broker.queues.dead_letters.scheduler import DeadLetterSender
 from hareline.broker.queues.dispatch.consumer import ConsumedQueue
+from hareline.broker.queues.dispatch.lane import MainLane
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.kinds import DeathReason
+from hareline.broker.queues.paging.pages import Pager
+from hareline.message import Message
 
-if TYPE_CHECKING:
-    from hareline.message import Message
+
+class PagingPort(Pager):
+    """What lanes may call of paging. ``has_stored``: some entries may have lost their content."""
+
+    __slots__ = ()
+
+    has_stored: bool
+
+    @abstractmethod
+    def watch(self, entry: QueueEntry) -> None:
+        """Let the content of an entry that stands in no ordering leave memory later."""
+
+    @abstractmethod
+    def readable(
+        self, entries: list[QueueEntry], *, are_in_place: bool = False
+    ) -> list[QueueEntry]:
+        """These entries, whose contents are about to be read; without those that cannot be.
+
+        ``are_in_place``: they stand in the ordering, or are parked.
+        """
+
+
+class OverflowPort(ABC):
+    """What paging may call of the overflow policy.
+
+    ``counts_unacked``: limits count headers, and what is not settled (Broker-J).
+    """
+
+    __slots__ = ()
+
+    counts_unacked: bool
+
+    @property
+    @abstractmethod
+    def memory_window(self) -> tuple[int, int] | None:
+        """Entries and octets that may stay in memory; None: no such limit."""
+
+    @abstractmethod
+    def on_pages_dropped(self, stored_bytes: int) -> None:
+        """Entries that stood in pages are gone; ``stored_bytes`` as limits count them."""
+
+
+class HoldPort(ABC):
+    """What others may call of the policy that holds entries until they are valid."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def entries(self) -> list[QueueEntry]:
+        """All held entries, in no order, left where they are."""
 
 
 class QueuePort(ConsumedQueue):
@@ -26,6 +78,8 @@ class QueuePort(ConsumedQueue):
 
     ``ready_bytes``: octets of the ready entries' bodies. ``is_delivering``: entries may be on their
     way from the ordering to consumers, so that the queue looks emptier than it is.
+    ``has_entries_to_itself``: only the ordering refers to those of its entries that do not expire.
+    ``entry_class``: of new entries.
     """
 
     __slots__ = ()
@@ -35,10 +89,15 @@ class QueuePort(ConsumedQueue):
     held_count: int
     unacked_count: int
     consumer_count: int
-    has_entries_to_itself: bool
-    entry_class: type[QueueEntry]
     is_deleted: bool
     is_delivering: bool
+    has_entries_to_itself: bool
+    entry_class: type[QueueEntry]
+    lane: MainLane
+    hold: HoldPort | None
+    overflow: OverflowPort | None
+    paging: PagingPort | None
+    dead_letters: DeadLetterSender | None
 
     @abstractmethod
     def put(self, message: Message) -> bool:
@@ -67,43 +126,16 @@ class QueuePort(ConsumedQueue):
 
     @abstractmethod
     def count_readings(self, count: int, *, unacked_count: int) -> None:
-        """Count deliveries to readers, which take nothing; ``unacked_count`` of them to ack."""
+        """Count deliveries to readers, which take nothing; ``unacked_count`` of them to ack.
 
-    @abstractmethod
-    def count_reading_settled(self) -> None:
-        """Count one reading less that is not acknowledged."""
-
-    @abstractmethod
-    def ready_entries(self) -> list[QueueEntry]:
-        """Every ready entry, in order, left where it is."""
-
-    @abstractmethod
-    def watch(self, entry: QueueEntry) -> None:
-        """Let the content of an entry that stands in no ordering leave memory later."""
-
-    @property
-    @abstractmethod
-    def has_stored_contents(self) -> bool:
-        """True if there may be entries whose content has to be read first."""
-
-    @abstractmethod
-    def with_content(
-        self, entries: list[QueueEntry], *, are_in_place: bool = False
-    ) -> list[QueueEntry]:
-        """These entries, whose contents are about to be read; without those that cannot be.
-
-        ``are_in_place``: they stand in the ordering, or are parked.
+        Of readings that were acknowledged that number is below 0.
         """
 
-    # ---------------------------------------------------------------------- for policies
+    # ---------------------------------------------------------- for policies and for paging
 
     @abstractmethod
     def drop(self, entries: list[QueueEntry], reason: DeathReason) -> None:
         """Ready or held entries leave the queue: expired, pushed out or replaced."""
-
-    @abstractmethod
-    def dead_letter_refused(self, message: Message) -> None:
-        """Publish a message that a full queue refuses where its dead letters go, if anywhere."""
 
     @abstractmethod
     def make_held_ready(self, entries: list[QueueEntry]) -> None:
@@ -116,35 +148,6 @@ class QueuePort(ConsumedQueue):
         The ledger is still to be told of each, in the same callback of the loop.
         """
 
-    @property
-    @abstractmethod
-    def is_holding(self) -> bool:
-        """True if entries may be held until they are valid."""
-
-    @abstractmethod
-    def may_deliver(self, entry: QueueEntry) -> bool:
-        """True if a dispatch now could hand this ready entry to a consumer."""
-
-    @abstractmethod
-    def least_ready(self) -> QueueEntry | None:
-        """The ready entry that a full queue gives up first."""
-
-    # ------------------------------------------------------------------------ for paging
-
-    @property
-    @abstractmethod
-    def memory_window(self) -> tuple[int, int] | None:
-        """Entries and octets that the overflow policy leaves in memory; None: no such limit."""
-
-    @property
-    @abstractmethod
-    def counts_stored_bytes(self) -> bool:
-        """True if limits count headers, and what is not settled (Broker-J)."""
-
-    @abstractmethod
-    def unordered_entries(self) -> list[QueueEntry]:
-        """Every parked or held entry, in no order, left where it is."""
-
     @abstractmethod
     def on_lost(self, entries: list[QueueEntry], *, are_in_place: bool) -> None:
         """Ready or held entries leave whose messages cannot be read; the store keeps what it has.
@@ -156,6 +159,15 @@ class QueuePort(ConsumedQueue):
     def on_lost_pages(self, count: int, size_bytes: int, stored_bytes: int) -> None:
         """Entries that stood in pages cannot be read; ``stored_bytes`` as limits count them."""
 
-    @abstractmethod
-    def on_pages_dropped(self, stored_bytes: int) -> None:
-        """Entries that stood in pages were settled; ``stored_bytes`` as limits count them."""
+
+def with_content(
+    queue: QueuePort, entries: list[QueueEntry], *, are_in_place: bool = False
+) -> list[QueueEntry]:
+    """These entries, whose contents are about to be read; without those that cannot be.
+
+    ``are_in_place``: they stand in the ordering, or are parked.
+    """
+    paging = queue.paging
+    if paging is None or not paging.has_stored:
+        return entries
+    return paging.readable(entries, are_in_place=are_in_place)

@@ -26,71 +26,55 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from hareline.broker.enqueueing import Enqueueing
-from hareline.broker.queues.books import QueueBooks
-from hareline.broker.queues.dispatch.browsing import Browsers
+from hareline.broker.queues.admission import AdmittingQueue, showing_count
+from hareline.broker.queues.dispatch.browsing import BrowsingLane
+from hareline.broker.queues.dispatch.closed import CLOSED_LANE
 from hareline.broker.queues.dispatch.consumer import Consumer
-from hareline.broker.queues.dispatch.plain import BATCH_ENTRIES, Dispatcher
-from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
+from hareline.broker.queues.dispatch.lane import BATCH_ENTRIES, Lane, MainLane
+from hareline.broker.queues.dispatch.plain import PlainLane
+from hareline.broker.queues.dispatch.selective import SelectiveLane
 from hareline.broker.queues.entry import (
-    HELD,
     RETURNS_MAX,
     SETTLED,
     UNCOUNTED,
     QueueEntry,
-    RankedEntry,
 )
 from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE, NO_DELIVERY_LIMIT, DeathReason
-from hareline.broker.queues.orders.last_value_order import LastValueOrder
+from hareline.broker.queues.kinds import NO_DELIVERY_LIMIT, DeathReason
 from hareline.broker.queues.orders.order import EntryOrder
-from hareline.broker.queues.policies.expiry import Expiry
 from hareline.broker.queues.policies.hold import ready_at_ms
-from hareline.broker.queues.wiring import keep, wire, wire_deleted
-from hareline.errors import StoreError
+from hareline.broker.queues.wiring import wire_deleted
 from hareline.message import Message
 from hareline.storage.interface import QueueLedger
-from hareline.turn import Dispatching, Turn
+from hareline.turn import Turn
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
-    from hareline.broker.queues.orders.last_values import LastValues
-    from hareline.broker.queues.paging.window import Paging
-    from hareline.broker.queues.policies.hold import Hold
     from hareline.broker.queues.policies.lease import Lease
-    from hareline.broker.queues.policies.overflow import Overflow
 
 
-class Queue(QueueBooks, Enqueueing):
+class Queue(AdmittingQueue, Enqueueing):
     """``owner``: whose the queue is exclusively (``broker.ownership``), None for all connections.
 
     ``on_unused`` is called when the last consumer has left (the virtual host deletes auto-delete
     queues then). ``delivery_limit``: how often an entry may come back, NO_DELIVERY_LIMIT = always.
-    ``keeps``: which messages go to the store (``kinds``). ``is_timeless``: no message expires here,
-    whatever it says. ``exclusive_count``: consumers that let no other one in.
+    ``exclusive_count``: consumers that let no other one in.
     """
 
     __slots__ = (
         "_has_closing",
         "arguments",
         "consumer_count",
-        "dead_letters",
         "delivery_limit",
-        "environment",
         "exclusive_count",
         "had_consumers",
         "is_auto_delete",
         "is_deleted",
         "is_delivering",
         "is_durable",
-        "is_timeless",
-        "keeps",
-        "last_values",
         "lease",
         "name",
-        "needs_admission",
         "on_unused",
         "owner",
-        "shows_delivery_count",
         "turn",
     )
 
@@ -107,7 +91,7 @@ class Queue(QueueBooks, Enqueueing):
         on_unused: Callable[[Queue], None] | None = None,
         environment: QueueEnvironment | None = None,
     ) -> None:
-        super().__init__(order, Dispatcher(self, order))
+        super().__init__(order, PlainLane(self, order), environment)
         self.name = name
         self.turn = turn
         self.is_durable = is_durable
@@ -115,152 +99,14 @@ class Queue(QueueBooks, Enqueueing):
         self.owner = owner
         self.arguments: Mapping[str, object] = arguments or {}
         self.on_unused = on_unused
-        self.environment = environment
         self.is_delivering = False
         self.is_deleted = False
         self._has_closing = False  # consumers that close at the end
         self.consumer_count = 0
         self.exclusive_count = 0
         self.had_consumers = False
-        self.keeps = KEEPS_NONE
-        self.dead_letters: DeadLetters | None = None
-        self.last_values = order.values if isinstance(order, LastValueOrder) else None
         self.lease: Lease | None = None
         self.delivery_limit = NO_DELIVERY_LIMIT
-        self.shows_delivery_count = False
-        self.is_timeless = False
-        self.needs_admission = False
-        self._wire()
-
-    def install(
-        self,
-        *,
-        lane: Dispatcher | None = None,
-        expiry: Expiry | None = None,
-        hold: Hold | None = None,
-        overflow: Overflow | None = None,
-        last_values: LastValues | None = None,
-        paging: Paging | None = None,
-        ledger: QueueLedger | None = None,
-        keeps: int | None = None,
-    ) -> None:
-        """Go on with these parts; what is None stays as it is.
-
-        ``paging``, ``overflow`` and ``last_values`` are for a queue without entries.
-        """
-        if lane is not None:
-            self.lane.hand_over_to(lane)
-            self.lane = lane
-        # what holds nothing yet is false, so each is compared with None
-        self.expiry = self.expiry if expiry is None else expiry
-        self.hold = self.hold if hold is None else hold
-        self.overflow = self.overflow if overflow is None else overflow
-        self.last_values = self.last_values if last_values is None else last_values
-        self.paging = self.paging if paging is None else paging
-        self.ledger = self.ledger if ledger is None else ledger
-        self.keeps = self.keeps if keeps is None else keeps
-        self._wire()
-
-    def _wire(self) -> None:
-        """Work out what is called for each entry; after each change of the parts."""
-        needed_admission = self.needs_admission
-        wires = wire(
-            self,
-            self.order,
-            self.lane,
-            self.entry_class,
-            browsers=self.browsers,
-            expiry=self.expiry,
-            hold=self.hold,
-            overflow=self.overflow,
-            last_values=self.last_values,
-            paging=self.paging,
-            ledger=self.ledger,
-            keeps=self.keeps,
-        )
-        self._connect(wires)
-        self.needs_admission = wires.needs_admission
-        if wires.needs_admission != needed_admission and self.environment is not None:
-            self.environment.on_admission_changed()
-
-    # --------------------------------------------------------------------------- in
-
-    def put(self, message: Message) -> bool:
-        """Take in a message with all that this queue does to new ones; False: refused.
-
-        A message that is silently dropped at once (overflow "discard") was not refused.
-        """
-        if not self.needs_admission and (message.extras is None or not message.expires_at_ms):
-            self.enqueue(message)
-            return True
-        overflow = self.overflow
-        if overflow is not None:
-            if overflow.refuses(message):
-                return False
-            if overflow.discards(message):
-                return True
-        entry = self._new_entry(message)
-        if self.ledger is not None and (message.position or self.keeps == KEEPS_ALL):
-            keep(entry, self.ledger)
-        self._take_in(entry, self.environment.clock.now_ms if self.environment is not None else 0)
-        return True
-
-    def _take_in(self, entry: RankedEntry, now_ms: int) -> None:
-        """Do to an entry that came at ``now_ms`` all that this queue does to new ones."""
-        self._set_expiry(entry, now_ms)
-        hold = self.hold
-        if hold is not None and hold.takes(entry, now_ms):
-            self._hold_entry(entry)
-        else:
-            self._make_ready(entry)
-        if self.overflow is not None:
-            self.overflow.enforce(entry)
-
-    def _set_expiry(self, entry: RankedEntry, now_ms: int) -> None:
-        expiry = self.expiry
-        extras = entry.message.extras
-        if extras is not None and extras.expires_at_ms and expiry is None and not self.is_timeless:
-            assert self.environment is not None, "a queue without an environment has no time"
-            expiry = self.expiry = Expiry(self, self.environment)
-        if expiry is not None:
-            expiry.add(entry, now_ms)
-
-    def revive(
-        self, offset: int, delivery_count: int, message: Message, *, is_paged: bool = False
-    ) -> RankedEntry:
-        """Take in an entry of an earlier life; called in the order of offsets.
-
-        Times to live, and times until which it is held, count from the message's arrival.
-        ``is_paged``: it is to stand in a page, without its content, and is not added here.
-        """
-        entry = RankedEntry(self, message, offset)
-        entry.delivery_count = delivery_count
-        if entry.returns and self.shows_delivery_count:
-            entry.message = _showing_count(message, entry.returns)
-        self.count_revived(offset)
-        if not is_paged:
-            self._take_in(entry, message.arrival_ms)
-            return entry
-        assert self.paging is not None
-        self._set_expiry(entry, message.arrival_ms)
-        self.order.rank(entry)  # an ordering that reads it from the message remembers it
-        self.paging.leave_content(entry)
-        return entry
-
-    def make_held_ready(self, entries: list[QueueEntry]) -> None:
-        """Held entries whose time has come take their own places.
-
-        Of a last value they become the newest in this order.
-        """
-        if self.last_values is not None:
-            for entry in entries:
-                replaced = self.last_values.replaced_by(entry)
-                if replaced is not None:
-                    self.drop([replaced], "replaced")
-            entries = [entry for entry in entries if entry.state == HELD]
-        self._end_hold(entries)
-        if self.overflow is not None:
-            self.overflow.enforce(None)
 
     # --------------------------------------------------------------------- dispatch
 
@@ -269,10 +115,6 @@ class Queue(QueueBooks, Enqueueing):
         if not self.is_marked:
             self.is_marked = True
             self.turn.mark_queue(self)
-
-    def call_at_end_of_turn(self, part: Dispatching) -> None:
-        """Call a part of this queue once, as a marked queue is called."""
-        self.turn.mark_queue(part)
 
     def dispatch(self) -> bool:
         """Deliver within a share of the turn; True if entries and consumers for them are left."""
@@ -407,7 +249,7 @@ class Queue(QueueBooks, Enqueueing):
         if self.shows_delivery_count and is_counted:
             for entry in entries:
                 before = entry.message
-                entry.message = _showing_count(before, entry.returns)
+                entry.message = showing_count(before, entry.returns)
                 if self.overflow is not None:
                     self.overflow.on_changed(before, entry.message)
         if self.ledger is not None:
@@ -443,14 +285,14 @@ class Queue(QueueBooks, Enqueueing):
         self.exclusive_count += consumer.is_exclusive
         if consumer.is_browser:
             if self.browsers is None:
-                self.browsers = Browsers(self, self.order)
+                self.browsers = BrowsingLane(self, self.order)
                 self._wire()
-        elif consumer.is_selective and type(self.lane) is Dispatcher:
-            self.install(lane=SelectiveDispatcher(self, self.order))
+        elif consumer.is_selective and isinstance(self.lane, PlainLane):
+            self.install(lane=SelectiveLane(self, self.order))
         self._lane_of(consumer).add(consumer)
         self.mark()
 
-    def _lane_of(self, consumer: Consumer) -> Dispatcher:
+    def _lane_of(self, consumer: Consumer) -> Lane:
         if consumer.is_browser and self.browsers is not None:
             return self.browsers
         return self.lane
@@ -465,11 +307,10 @@ class Queue(QueueBooks, Enqueueing):
         lane = self._lane_of(consumer)
         lane.remove(consumer)
         if lane is self.browsers and not lane.consumers:
-            lane.detach()
             self.browsers = None
             self._wire()
-        if isinstance(lane, SelectiveDispatcher) and not lane.is_needed:
-            self.install(lane=Dispatcher(self, self.order))
+        if isinstance(lane, SelectiveLane) and not lane.is_needed:
+            self.install(lane=PlainLane(self, self.order))
         if self.lease is not None:
             self.lease.touch()
         if self.on_unused is not None and not self.consumer_count:
@@ -510,7 +351,7 @@ class Queue(QueueBooks, Enqueueing):
         if letters is not None and letters.wants("deleted"):
             held = [] if self.hold is None else self.hold.take_all()
             self._count_emptied()
-            letters.publish_all(self._taken_bit_by_bit(held, ledger), "deleted")
+            letters.publish_all(self._taken_bit_by_bit(self.lane, held, ledger), "deleted")
         else:
             self._drop_pages()
             self._take_all()
@@ -529,18 +370,17 @@ class Queue(QueueBooks, Enqueueing):
             consumer.is_cancelled = True
             self._lane_of(consumer).remove(consumer)
         self.consumer_count = 0
-        self.lane.detach()
-        if self.browsers is not None:
-            self.browsers.detach()
+        self.lane.stop()
+        self.lane, self.browsers = CLOSED_LANE, None
         return consumers
 
     def _taken_bit_by_bit(
-        self, held: list[QueueEntry], ledger: QueueLedger | None
+        self, lane: MainLane, held: list[QueueEntry], ledger: QueueLedger | None
     ) -> Iterator[QueueEntry]:
         """The entries of a deleted queue, taken as their dead letters are published, and read from
         disk where they are there; the store may forget them after the last."""
-        lane, paging = self.lane, self.paging
-        while entries := lane.take_some(BATCH_ENTRIES):
+        paging = self.paging
+        while entries := lane.take(BATCH_ENTRIES):
             if paging is not None:
                 entries = paging.readable(entries)
             self._settle_taken(entries)
@@ -553,67 +393,5 @@ class Queue(QueueBooks, Enqueueing):
             paging.stop()
             self.paging = None
 
-    # ------------------------------------------------- for parts that have not moved over
-
-    def with_content(
-        self, entries: list[QueueEntry], *, are_in_place: bool = False
-    ) -> list[QueueEntry]:
-        if self.paging is None or not self.paging.has_stored:
-            return entries
-        return self.paging.readable(entries, are_in_place=are_in_place)
-
-    def count_reading_settled(self) -> None:
-        self.count_readings(0, unacked_count=-1)
-
-    def watch(self, entry: QueueEntry) -> None:
-        if self.paging is not None:
-            self.paging.watch(entry)
-
-    @property
-    def is_holding(self) -> bool:
-        return self.hold is not None
-
-    @property
-    def memory_window(self) -> tuple[int, int] | None:
-        return None if self.overflow is None else self.overflow.memory_window
-
-    @property
-    def counts_stored_bytes(self) -> bool:
-        return self.overflow is not None and self.overflow.counts_unacked
-
-    def on_pages_dropped(self, stored_bytes: int) -> None:
-        if self.overflow is not None:
-            self.overflow.on_pages_dropped(stored_bytes)
-
-    def unordered_entries(self) -> list[QueueEntry]:
-        entries = self.lane.parked_entries()
-        return entries if self.hold is None else entries + self.hold.entries()
-
-    def dead_letter_refused(self, message: Message) -> None:
-        if self.dead_letters is not None:
-            self.dead_letters.publish_message(message, "maxlen")
-
-    @property
-    def has_stored_contents(self) -> bool:
-        return self.paging is not None and self.paging.has_stored
-
-    def ready_entries(self) -> list[QueueEntry]:
-        return self.lane.ready_entries()
-
-    def may_deliver(self, entry: QueueEntry) -> bool:
-        return self.lane.may_deliver(entry)
-
-    def least_ready(self) -> QueueEntry | None:
-        return self.lane.least()
-
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}, {self.ready_count} ready, {self.unacked_count} unacked>"
-
-
-def _showing_count(message: Message, delivery_count: int) -> Message:
-    try:
-        shown = message.with_header("x-delivery-count", delivery_count)
-    except StoreError:
-        return message  # it is on disk and not to be read: that is found when it is its turn
-    shown.position = message.position  # the same one to the store
-    return shown

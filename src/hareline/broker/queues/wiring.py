@@ -31,8 +31,8 @@ from hareline.broker.queues.kinds import KEEPS_ALL
 from hareline.message import UNWRITTEN
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.dispatch.browsing import Browsers
-    from hareline.broker.queues.dispatch.plain import Dispatcher
+    from hareline.broker.queues.dispatch.browsing import BrowsingLane
+    from hareline.broker.queues.dispatch.lane import MainLane
     from hareline.broker.queues.orders.last_values import LastValues
     from hareline.broker.queues.orders.order import EntryOrder
     from hareline.broker.queues.paging.window import Paging
@@ -66,10 +66,10 @@ class Wires(NamedTuple):
 def wire(
     queue: QueuePort,
     order: EntryOrder,
-    lane: Dispatcher,
+    lane: MainLane,
     entry_class: type[QueueEntry],
     *,
-    browsers: Browsers | None,
+    browsers: BrowsingLane | None,
     expiry: Expiry | None,
     hold: Hold | None,
     overflow: Overflow | None,

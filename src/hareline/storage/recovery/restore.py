@@ -100,7 +100,7 @@ class VhostRecovery:
             except AmqpError as error:
                 what = f"queue '{name}' in vhost '{self._vhost.name}'"
                 raise _impossible(what, error) from error
-            queue.next_offset = self._next_offsets.get(queue_id, 0)
+            queue.count_revived(self._next_offsets.get(queue_id, 0) - 1)
             self.queues[queue_id] = queue
             if not len(self.queues) % DEFINITIONS_PER_REPORT:
                 self._progress.on_restored(DEFINITIONS_PER_REPORT)

@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from hareline.broker.queues.dispatch import reading, selective
+from hareline.broker.queues.dispatch import placing, readers
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from tests.support.messages import make_message
@@ -40,5 +40,5 @@ def publish(queue: Queue) -> Publish:
 @pytest.fixture(autouse=True)
 def turns_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a turn does is not to depend on how fast the machine is."""
-    monkeypatch.setattr(selective, "TURN_SHARE_S", inf)
-    monkeypatch.setattr(reading, "TURN_SHARE_S", inf)
+    monkeypatch.setattr(placing, "TURN_SHARE_S", inf)
+    monkeypatch.setattr(readers, "TURN_SHARE_S", inf)

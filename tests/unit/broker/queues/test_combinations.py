@@ -16,8 +16,8 @@ import pytest
 from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
 from hareline.broker.queues.declare import build
 from hareline.broker.queues.dispatch import parking, selective
-from hareline.broker.queues.dispatch.reading import RUNS_PER_SWEEP
-from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
+from hareline.broker.queues.dispatch.readers import RUNS_PER_SWEEP
+from hareline.broker.queues.dispatch.selective import SelectiveLane
 from hareline.broker.queues.entry import PARKED
 from hareline.broker.queues.orders import log_order as log
 from hareline.broker.queues.orders.sorted import SortedOrder
@@ -121,13 +121,13 @@ def place() -> Place:
 
 def bodies(queue: Queue) -> list[bytes]:
     """What is ready, in order."""
-    return [entry.message.body for entry in queue.ready_entries()]
+    return [entry.message.body for entry in queue.lane.ready_entries()]
 
 
 def deaths(queue: Queue) -> list[tuple[bytes, list[tuple[object, object]]]]:
     """Body, and queue and reason of each death, for what is ready in a dead-letter queue."""
     found = []
-    for entry in queue.ready_entries():
+    for entry in queue.lane.ready_entries():
         history: Any = entry.message.headers["x-death"]
         found.append((entry.message.body, [(death["queue"], death["reason"]) for death in history]))
     return found
@@ -249,8 +249,8 @@ def test_parked_messages_of_groups_that_expire_are_not_kept(place: Place) -> Non
 
 def _parked(queue: Queue) -> parking.Parking:
     lane = queue.lane
-    assert isinstance(lane, SelectiveDispatcher)
-    return lane._parking
+    assert isinstance(lane, SelectiveLane)
+    return lane.parking
 
 
 def test_single_active_consumer_with_a_selector_leaves_the_rest_to_its_successor(
@@ -273,7 +273,7 @@ def test_many_priorities_of_selective_consumers_are_forgotten_with_them(place: P
     for priority in range(100):
         queue.remove_consumer(place.consume(queue, priority=priority))
     lane = queue.lane
-    assert isinstance(lane, SelectiveDispatcher)
+    assert isinstance(lane, SelectiveLane)
     assert lane._ready.levels == []
 
 
@@ -613,5 +613,5 @@ def test_a_browser_with_a_selector_leaves_the_queue_on_its_plain_lane(place: Pla
     browser = place.consume(queue, selector=RED, is_browser=True)
     place.publish(queue, b"red", headers={"colour": "red"})
     assert browser.bodies == [b"red"]
-    assert not isinstance(queue.lane, selective.SelectiveDispatcher)
-    assert all(entry.state != PARKED for entry in queue.ready_entries())
+    assert not isinstance(queue.lane, selective.SelectiveLane)
+    assert all(entry.state != PARKED for entry in queue.lane.ready_entries())

@@ -92,7 +92,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 def bodies(queue: Queue) -> list[bytes]:
-    return [bytes(entry.message.body) for entry in queue.ready_entries()]
+    return [bytes(entry.message.body) for entry in queue.lane.ready_entries()]
 
 
 def test_a_queue_of_a_client_id_is_that_client_id_s_again(disk: Disk) -> None:

@@ -31,9 +31,13 @@ BATCHES_PER_SHARE: Final = 512
 
 
 class DeadLetterSender(ABC):
-    """The dead letters of one queue, as far as the scheduler calls them."""
+    """The dead letters of one queue, as the scheduler and the overflow policy call them."""
 
     __slots__ = ()
+
+    @abstractmethod
+    def publish_message(self, message: Message, reason: DeathReason) -> None:
+        """Publish a message that never became an entry, unless no target wants these."""
 
     @abstractmethod
     def send(self, message: Message, reason: DeathReason) -> None:

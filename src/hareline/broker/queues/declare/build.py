@@ -22,8 +22,8 @@ from hareline.broker.queues.declare.table import BY_FIELD, DEFAULT_QUEUE_TYPE
 from hareline.broker.queues.dispatch.groups import Groups
 from hareline.broker.queues.dispatch.live_limit import LiveLimit
 from hareline.broker.queues.dispatch.reader import Getter
-from hareline.broker.queues.dispatch.reading import ReadingDispatcher
-from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
+from hareline.broker.queues.dispatch.reading import ReadingLane
+from hareline.broker.queues.dispatch.selective import SelectiveLane
 from hareline.broker.queues.dispatch.start_position import REPLAY_PERIOD
 from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.kinds import NO_DELIVERY_LIMIT
@@ -188,12 +188,12 @@ def _set_lane(
             )
         selector = _default_selector(arguments)
         if groups is not None or selector is not None:
-            queue.install(lane=SelectiveDispatcher(queue, order, groups, selector))
+            queue.install(lane=SelectiveLane(queue, order, groups, selector))
     live_limit = arguments.max_live_consumers or 0
     if arguments.single_active_consumer:
         live_limit = 1
     if live_limit:
-        queue.lane.live = LiveLimit(live_limit)
+        queue.lane.consumers.live = LiveLimit(live_limit)
 
 
 def _default_selector(arguments: QueueArguments) -> Selector | None:
@@ -213,10 +213,10 @@ def _default_texts(arguments: QueueArguments, filter_type: str) -> list[str]:
 def _set_reading_lane(
     queue: Queue, order: EntryOrder, arguments: QueueArguments, environment: QueueEnvironment
 ) -> None:
-    dispatcher = ReadingDispatcher(queue, order)
-    queue.install(lane=dispatcher)
+    lane = ReadingLane(queue, order)
+    queue.install(lane=lane)
     if arguments.default_filters:
-        dispatcher.getter = Getter(
+        lane.getter = Getter(
             _default_selector(arguments),
             _default_texts(arguments, REPLAY_PERIOD),
             environment.clock,
@@ -226,7 +226,7 @@ def _set_reading_lane(
     if arguments.last_value_key is not None:
         queue.install(last_values=LastValues(arguments.last_value_key))
     if arguments.queue_type == "stream":
-        dispatcher.retention = Retention(
+        lane.retention = Retention(
             queue,
             order,
             environment,

@@ -1,10 +1,10 @@
-"""The browsers of an ordinary queue: consumers that are shown its messages and take none.
+"""The lane of browsers: consumers that are shown the messages of an ordinary queue and take none.
 
 A browser is shown every entry that was ready when it came, in the queue's order, and then each new
-one, unless somebody has taken it meanwhile; what was taken and comes back is not shown again
-(Broker-J: browsers see no requeues). Groups, consumer priorities and single active consumers do not
-concern it. The queue makes this object for its first browser, runs it before its own dispatcher,
-and drops it after the last.                                                                [hot]
+one, unless another consumer has taken it meanwhile; what was taken and comes back is not shown
+again (Broker-J: browsers see no requeues). Groups, consumer priorities and single active consumers
+do not concern it. The queue makes this lane for its first browser, runs it before its main lane,
+and drops it after the last.                                                                 [hot]
 
 Invariant: nothing here changes an entry, or the order.
 """
@@ -13,27 +13,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hareline.broker.queues.dispatch.reading import ReadingDispatcher
+from hareline.broker.queues.dispatch.lane import Lane
+from hareline.broker.queues.dispatch.readers import Readers
 
 if TYPE_CHECKING:
+    from hareline.broker.queues.dispatch.consumer import Consumer
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.orders.order import EntryOrder
-    from hareline.broker.queues.queue import Queue
+    from hareline.broker.queues.ports import QueuePort
 
 
-class Browsers(ReadingDispatcher):
-    """Readers beside a queue's own dispatcher."""
+class BrowsingLane(Lane):
+    """Readers beside a queue's main lane."""
 
-    __slots__ = ()
+    __slots__ = ("_readers",)
 
-    counts_unacked = False
+    def __init__(self, queue: QueuePort, order: EntryOrder) -> None:
+        # what they have unacked is not counted: other consumers may have acquired the same entries
+        self._readers = Readers(queue, order, None, counts_unacked=False)
+        self.consumers = self._readers.consumers
 
-    def __init__(self, queue: Queue, order: EntryOrder) -> None:
-        super().__init__(queue, order)
-        self._log = None
+    def run(self) -> bool:
+        is_unfinished = self._readers.run()
+        return is_unfinished or self._readers.has_news
 
-    def _ready_entries(self) -> list[QueueEntry]:
-        return self._queue.ready_entries()
+    def add(self, consumer: Consumer) -> None:
+        self._readers.add(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        self._readers.remove(consumer)
+
+    def activate(self, consumer: Consumer) -> None:
+        self._readers.activate(consumer)
+
+    def finished(self) -> list[Consumer]:
+        return self._readers.finished()
 
     def on_ready(self, entry: QueueEntry) -> None:
-        self._offer(entry)
+        self._readers.on_ready(entry)

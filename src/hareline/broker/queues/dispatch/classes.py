@@ -2,8 +2,8 @@
 
 Consumers with the same selector, the same start in time and the same ``no_local_of`` are a
 *selector class*, and each of these has a bit; a message's mask has the bits of the selector classes
-that it is for. Mask and group are worked out once for each set of properties. ``selective`` asks
-for the class of every entry that comes up.                                                  [hot]
+that it is for. Mask and group are worked out once for each set of properties. ``placing`` asks for
+the class of every entry that comes up.                                                      [hot]
 
 Invariant: a bit stands for the same selector class as long as a consumer has it, and is given to
 another one only by ``add``.

@@ -1,6 +1,6 @@
 """Credit that is more than one consumer's count: octet limits, and limits shared by a channel.
 
-A consumer limited by count alone carries a plain integer (``Consumer.credit``) and never touches
+A consumer limited only by count carries a plain integer (``Consumer.credit``) and never touches
 this file. The others hold one or two windows, and every entry is put to each of them.      [hot]
 
 Octets count message bodies. A message larger than what is left of an octet limit is still let
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hareline.broker.queues.entry import EntryHolder, EntryQueue
 
 if TYPE_CHECKING:
-    from hareline.turn import Dispatching
+    from hareline.turn import Turn
 
 UNLIMITED: Final = 1 << 62
 
@@ -37,16 +37,13 @@ class DispatchedQueue(EntryQueue):
 
     __slots__ = ()
 
+    turn: Turn
     is_marked: bool
 
     @property
     @abstractmethod
     def ready_count(self) -> int:
         """Entries that a consumer could have, parked ones too."""
-
-    @abstractmethod
-    def call_at_end_of_turn(self, part: Dispatching) -> None:
-        """Call a part of this queue once, as a marked queue is called."""
 
     @abstractmethod
     def activate(self, consumer: Any) -> None:
@@ -246,7 +243,7 @@ class CreditWindow:
 
     def _mark(self) -> None:
         self._is_marked = True
-        next(iter(self.invited)).queue.call_at_end_of_turn(self)
+        next(iter(self.invited)).queue.turn.mark_queue(self)
 
     @property
     def _places(self) -> int:

@@ -9,7 +9,7 @@ shared     while any of its messages is acquired; a message without a group belo
            group, a group like any other
 =========  =========================================================================================
 
-Called by ``selective`` and ``parking``; ``GroupKeys`` reads the headers.
+Called by ``selective``, ``placing`` and ``parking``; ``GroupKeys`` reads the headers.
 Semantics: Broker-J's message groups without its hash buckets, so each group has an owner of its
 own; closing and reassigning by JMSXGroupSeq is ActiveMQ's.                                    [hot]
 

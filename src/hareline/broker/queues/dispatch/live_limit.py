@@ -1,10 +1,10 @@
-"""Which consumers of a queue receive, where not all of them may, and who is the next to.
+"""Which consumers of a queue receive, where not all of them may, and which one is next.
 
 With a single active consumer, or ``maximumLiveConsumers``, the first to come are *live* and the
 others stand by. When a live one leaves, the one of highest priority takes over, and of equals the
-one that came first. Kept by ``broker.queues.dispatch.plain``. No cost depends on how many stand by.
+one that came first. Kept by ``consumer_book``. No cost depends on how many stand by.
 
-Invariant: ``Consumer.is_live`` is False exactly for those who stand by.
+Invariant: ``Consumer.is_live`` is False exactly for those that stand by.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class LiveLimit:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._live_count = 0
-        self._priorities: list[int] = []  # of those who stand by, the highest last
+        self._priorities: list[int] = []  # of those that stand by, the highest last
         self._standing_by: dict[int, OrderedDict[Consumer, None]] = {}  # by priority
 
     def add(self, consumer: Consumer) -> None:
-        """A consumer has come; it is live if there is room for it."""
+        """Take in a new consumer; it is live if there is room for it."""
         consumer.is_live = self._live_count < self.limit
         if consumer.is_live:
             self._live_count += 1
@@ -41,7 +41,7 @@ class LiveLimit:
         peers[consumer] = None
 
     def remove(self, consumer: Consumer) -> Consumer | None:
-        """A consumer has left; returns the one that takes its place, which is live now."""
+        """Forget a consumer; returns the one that takes its place, which is live now."""
         if not consumer.is_live:
             self._forget(consumer)
             return None
@@ -55,7 +55,7 @@ class LiveLimit:
         return successor
 
     def _forget(self, consumer: Consumer) -> None:
-        """It stands by no more."""
+        """Take a consumer out of those that stand by."""
         peers = self._standing_by[consumer.priority]
         del peers[consumer]
         if not peers:

@@ -1,7 +1,7 @@
 """Where ready entries wait that no consumer may have now, and how the best of them is found.
 
-``selective`` parks an entry when its group has another owner, or when no ready consumer's selector
-is true of it. Entries that match the same selectors and belong to the same group wait in one
+``placing`` parks an entry when its group has another owner, or when no ready consumer's selector is
+true of it. Entries that match the same selectors and belong to the same group wait in one
 ``ParkedRun``, by rank; the heads of the runs stand in heaps by who may have them: one owner, or any
 consumer where the group has none. So the best parked entry for a consumer is found in O(log n),
 whatever waits.                                                                              [hot]
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count as counter
+from operator import attrgetter
 from typing import Any, Final
 
 from hareline.broker.queues.dispatch.groups import Group, ParkedRun, Ranked
@@ -187,6 +188,7 @@ class Parking:
 
     def on_dropped(self) -> None:
         """A parked entry was settled; it leaves its run when it surfaces or by a sweep."""
+        assert self.count > 0, "nothing is parked here"
         self.count -= 1
         self._dead += 1
         if self._dead > self.count + DEAD_ALLOWED:
@@ -224,3 +226,6 @@ class Parking:
         self.count = self._dead = 0
         self._by_worth = None
         return entries
+
+
+NO_PARKING: Final = Parking(attrgetter("offset"))  # of all lanes that park nothing

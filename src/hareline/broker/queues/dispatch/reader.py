@@ -1,9 +1,9 @@
-"""What ``queues.dispatch.reading`` keeps for one reader, what it hands out, and what a get sees.
+"""What ``readers`` keeps for one reader and hands to it, and what basic.get sees.
 
 A delivery from a non-destructive queue changes nothing there, so what a channel keeps as unacked is
 a ``Reading`` and not the entry. It goes back to the queue's ``ReadingAccount``.               [hot]
 
-Invariant: an entry never learns who has read it.
+Invariant: an entry does not know its readers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hareline.broker.queues.orders.log_order import LogOrder
 if TYPE_CHECKING:
     from hareline.broker.queues.dispatch.consumer import Consumer
     from hareline.broker.queues.orders.order import EntryOrder
-    from hareline.broker.queues.queue import Queue
+    from hareline.broker.queues.ports import QueuePort
     from hareline.broker.selectors.selector import Selector
     from hareline.clock import Clock
 
@@ -34,7 +34,7 @@ class Reading(QueueEntry):
 
     __slots__ = ()
 
-    def __init__(self, account: Queue, entry: QueueEntry) -> None:
+    def __init__(self, account: ReadingAccount, entry: QueueEntry) -> None:
         self.queue = account
         self.message = entry.message
         self.offset = entry.offset
@@ -44,17 +44,16 @@ class Reading(QueueEntry):
 
 
 class ReadingAccount(EntryQueue):
-    """Stands for the queue where its readings come back: they are counted, and that is all.
+    """Where readings come back instead of to their queue: they are counted, and nothing else.
 
-    It has what the channel side calls of a queue for unacked entries: ``settle``, ``release`` and
-    ``reject``. ``is_counted`` False: not among the queue's unacked ones, which others have.
+    ``is_counted``: they are among the queue's unacked entries.
     """
 
     __slots__ = ("_queue", "is_counted", "name")
 
     shows_delivery_count = False
 
-    def __init__(self, queue: Queue, *, is_counted: bool) -> None:
+    def __init__(self, queue: QueuePort, *, is_counted: bool) -> None:
         self._queue = queue
         self.name = queue.name
         self.is_counted = is_counted
@@ -62,10 +61,10 @@ class ReadingAccount(EntryQueue):
     def settle(self, entry: QueueEntry) -> None:
         entry.state = SETTLED
         if self.is_counted:
-            self._queue.unacked_count -= 1
+            self._queue.count_readings(0, unacked_count=-1)
 
     def release(self, entries: list[QueueEntry], *, is_counted: bool = True) -> None:
-        """Nothing here has a limit, so nothing is counted."""
+        """Settle them; no return is counted, as no delivery limit applies here."""
         for entry in entries:
             self.settle(entry)
 
@@ -74,12 +73,12 @@ class ReadingAccount(EntryQueue):
 
 
 class Reader:
-    """Where one consumer is.
+    """The place of one consumer.
 
-    ``from_offset``: entries before are not for it. ``next_offset``: in a log, what it sees next;
-    ``index``: where that stands in this ``version`` of the log. ``shelf``: entries of its start,
-    the next one last. ``heap``: by rank, what came since in places that it has passed or may pass.
-    ``is_selective``: not all that it comes to is for it.
+    ``from_offset``: entries before this are not for it. ``next_offset``: in a log, what it sees
+    next; ``index``: where that stands in this ``version`` of the log. ``shelf``: the entries that
+    were there at its start, the next one last. ``heap``: by rank, what came since in places that it
+    has passed or may pass. ``is_selective``: not every entry that it comes to is for it.
     """
 
     __slots__ = (
@@ -107,7 +106,7 @@ class Reader:
 
 
 def is_wanted(consumer: Consumer, entry: QueueEntry) -> bool:
-    """False for what is gone or acquired by another, and for what is not for this consumer."""
+    """True if an entry that is still ready or parked is for this consumer."""
     if entry.state not in (READY, PARKED):
         return False
     message = entry.message
@@ -122,9 +121,9 @@ def is_wanted(consumer: Consumer, entry: QueueEntry) -> bool:
 class Getter:
     """What basic.get sees of a non-destructive queue that has default filters.
 
-    ``selector`` None: any message. ``periods``: replay periods, each of which begins anew with each
-    get. A get looks at all that comes before the first that it may see, in a log at what no get
-    before has looked at: ``_offset`` is that of the first that may be true of the selector.
+    ``selector`` None: any message. ``periods``: replay periods, which each get counts back from its
+    own time. A get looks at all entries before the first that it may see, in a log only at those
+    that no earlier get has looked at: ``_offset`` is that of the first that may match the selector.
     """
 
     __slots__ = ("_clock", "_offset", "_periods", "_selector")
@@ -136,15 +135,15 @@ class Getter:
         self._offset = 0
 
     def on_ready(self, entry: QueueEntry) -> None:
-        """An entry of a log that was held until now: it may have been passed over."""
+        """Look at an entry of a log that was held until now, even if later ones were looked at."""
         self._offset = min(self._offset, entry.offset)
 
     def first(self, order: EntryOrder) -> QueueEntry | None:
-        """The first entry that a get may see; it stays where it is."""
+        """The first entry that a get may see, left where it is; None if there is none."""
         now_ms = self._clock.now_ms
         start = read_start({}, self._periods, place="", now_ms=now_ms, default=FIRST)
         if start.kind == "next":
-            return None  # nothing that is there
+            return None  # none of those that are there
         if isinstance(order, LogOrder):
             return self._first_of_log(order, start.value)
         for entry in order:

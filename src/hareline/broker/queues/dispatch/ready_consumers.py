@@ -2,7 +2,7 @@
 
 They stand in levels by priority, and in each level in one ring for each selector class. Some are
 *to revisit* the parked entries: one of these may be for them now, and comes before all others.
-``selective`` is the only caller. There may be thousands of classes and of
+``selective`` and ``placing`` are the only callers. There may be thousands of classes and of
 priorities: no consumer costs more for the others that are there.                            [hot]
 
 Invariant: ``Consumer.is_active`` is True exactly for those that stand in a ring, and all consumers

@@ -28,9 +28,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hareline.broker.queues.entry import ACQUIRED, SETTLED, QueueEntry
-from hareline.broker.queues.paging.pages import PAGE_BYTES, PAGE_ENTRIES, Page, Pager
+from hareline.broker.queues.paging.pages import PAGE_BYTES, PAGE_ENTRIES, Page
 from hareline.broker.queues.paging.read_back import ReadBack, offset_of
 from hareline.broker.queues.policies.overflow import stored_bytes
+from hareline.broker.queues.ports import PagingPort, QueuePort
 from hareline.errors import StoreError
 from hareline.message import Message, StoredMessage
 from hareline.storage.interface import SPOOLED
@@ -38,7 +39,6 @@ from hareline.storage.interface import SPOOLED
 if TYPE_CHECKING:
     from hareline.broker.queues.environment import QueueEnvironment
     from hareline.broker.queues.orders.order import EntryOrder
-    from hareline.broker.queues.ports import QueuePort
     from hareline.storage.interface import ContentStore
 
 # The window: what consumers take in some tens of milliseconds, so that a queue whose consumers keep
@@ -52,7 +52,7 @@ STEP_ENTRIES: Final = 4_096
 STEP_SPOOLED_BYTES: Final = 8_388_608
 
 
-class Paging(Pager):
+class Paging(PagingPort):
     """What leaves the memory of one queue; the ordering's pages call it as their ``Pager``.
 
     ``has_stored``: there may be entries whose message has lost its content, so entries have to pass
@@ -148,7 +148,7 @@ class Paging(Pager):
             and len(self._watched) <= WINDOW_ENTRIES
             and self._watched_bytes <= WINDOW_BYTES
             and not is_pressed
-            and queue.memory_window is None
+            and (queue.overflow is None or queue.overflow.memory_window is None)
         ):
             return
         self._page_out(queue, count, is_pressed)
@@ -158,7 +158,7 @@ class Paging(Pager):
         if is_pressed:
             keep_count //= PRESSED_SHARE
             keep_bytes //= PRESSED_SHARE
-        of_overflow = queue.memory_window
+        of_overflow = None if queue.overflow is None else queue.overflow.memory_window
         if of_overflow is not None:
             keep_count = min(keep_count, of_overflow[0])
             keep_bytes = min(keep_bytes, of_overflow[1])
@@ -241,7 +241,9 @@ class Paging(Pager):
 
     def _watch_the_whole(self, queue: QueuePort) -> None:
         """Watch what is there and the store does not keep: from now on it may leave memory too."""
-        entries = queue.unordered_entries()
+        entries = queue.lane.parking.entries()
+        if queue.hold is not None:
+            entries += queue.hold.entries()
         paged_order = self._paged_order
         entries += self._order if paged_order is None else paged_order.kept_entries()
         for entry in entries:
@@ -279,7 +281,7 @@ class Paging(Pager):
         is_kept = queue.ledger is not None
         readable_offset = self._readable_offset
         can_be_numbers = self._can_be_numbers
-        counts_metadata = queue.counts_stored_bytes
+        counts_metadata = queue.overflow is not None and queue.overflow.counts_unacked
         add_offset, add_position = page.offsets.append, page.positions.append
         count = 0
         size_bytes = page.size_bytes
@@ -391,8 +393,8 @@ class Paging(Pager):
             queue.ledger.settle_paged(page.offsets, page.positions)
         if page.is_spooled:
             self._content_store.drop_spooled(page.positions)
-        if page.stored_bytes:
-            queue.on_pages_dropped(page.stored_bytes)
+        if page.stored_bytes and queue.overflow is not None:
+            queue.overflow.on_pages_dropped(page.stored_bytes)
 
     def leave_content(self, entry: QueueEntry) -> None:
         """Take the content from an entry of an earlier life, whose message the store keeps."""

@@ -115,7 +115,7 @@ class Expiry:
         queue = self._queue
         if expires_at_ms < self._deadline.at_ms and (
             # a new entry that is not held asks for a dispatch, which drops what is due at once
-            expires_at_ms > self._clock.now_ms or (queue is not None and queue.is_holding)
+            expires_at_ms > self._clock.now_ms or (queue is not None and queue.hold is not None)
         ):
             self._set_deadline(expires_at_ms)
 

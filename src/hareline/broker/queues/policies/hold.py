@@ -34,9 +34,9 @@ from hareline.broker.queues.dispatch.credit import UNLIMITED
 from hareline.broker.queues.entry import HELD, SETTLED, QueueEntry
 from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.policies.deadline_timer import NEVER, DeadlineTimer
+from hareline.broker.queues.ports import HoldPort, QueuePort
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.ports import QueuePort
     from hareline.message import Message
 
 READIED_PER_STEP: Final = 2048  # some milliseconds; the rest is readied in the next turns
@@ -57,7 +57,7 @@ _HEADERS: Final = tuple(
 )
 
 
-class Hold:
+class Hold(HoldPort):
     """The held entries of one queue, and the timer for the first of them.
 
     ``per_step``: how many are made ready at once, the rest in the next turns; ``bytes_per_step``:

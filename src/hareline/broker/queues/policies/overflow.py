@@ -35,11 +35,11 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
 
 from hareline import events
+from hareline.broker.queues.ports import OverflowPort, QueuePort
 
 if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.environment import QueueEnvironment
-    from hareline.broker.queues.ports import QueuePort
     from hareline.clock import Timer
     from hareline.message import Message
 
@@ -72,7 +72,7 @@ class StoppedPublisher(ABC):
         """This queue has room again, or is gone, or does not stop publishers any more."""
 
 
-class Overflow:
+class Overflow(OverflowPort):
     """``max_length`` counts messages, ``max_length_bytes`` octets; None is no limit, 0 is one.
 
     With RabbitMQ's names (``counts_unacked`` False) the depth is that of the ready entries, and
@@ -156,8 +156,8 @@ class Overflow:
         queue = self._queue
         if queue is None or not self._is_full_for(queue, message):
             return False
-        if self.policy == "reject-publish-dlx":
-            queue.dead_letter_refused(message)
+        if self.policy == "reject-publish-dlx" and queue.dead_letters is not None:
+            queue.dead_letters.publish_message(message, "maxlen")
         return True
 
     def discards(self, message: Message) -> bool:
@@ -211,8 +211,8 @@ class Overflow:
         # Entries that came back may not be delivered here: their channel may be about to end.
         drops = self.policy == "drop-head"
         if entry is not None and queue.consumer_count and (drops or not self.is_overfull):
-            victim = queue.least_ready()
-            if victim is not None and queue.may_deliver(victim):
+            victim = queue.lane.least()
+            if victim is not None and queue.lane.may_deliver(victim):
                 queue.deliver_due()
                 if not self._is_over():
                     return
@@ -229,7 +229,7 @@ class Overflow:
         """
         is_over = True
         while is_over:
-            victim = queue.least_ready()
+            victim = queue.lane.least()
             if victim is None or (self.counts_unacked and queue.ready_count == 1):
                 return
             self._give_up(1)

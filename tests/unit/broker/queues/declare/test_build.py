@@ -17,9 +17,9 @@ from hareline.broker.queues.declare.build import (
     make_order,
     make_queue,
 )
-from hareline.broker.queues.dispatch.plain import Dispatcher
-from hareline.broker.queues.dispatch.reading import ReadingDispatcher
-from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
+from hareline.broker.queues.dispatch.plain import PlainLane
+from hareline.broker.queues.dispatch.reading import ReadingLane
+from hareline.broker.queues.dispatch.selective import SelectiveLane
 from hareline.broker.queues.kinds import NO_DELIVERY_LIMIT, DeathReason
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.orders.last_value_order import LastValueOrder
@@ -96,11 +96,11 @@ def test_last_values_have_one_book_in_either_ordering(place: TimedQueue) -> None
 @pytest.mark.parametrize(
     ("arguments", "lane"),
     [
-        ({}, Dispatcher),
-        (GROUP, SelectiveDispatcher),
-        (SELECTOR, SelectiveDispatcher),
-        ({"x-non-destructive": True}, ReadingDispatcher),
-        ({"x-non-destructive": True, **GROUP}, ReadingDispatcher),
+        ({}, PlainLane),
+        (GROUP, SelectiveLane),
+        (SELECTOR, SelectiveLane),
+        ({"x-non-destructive": True}, ReadingLane),
+        ({"x-non-destructive": True, **GROUP}, ReadingLane),
     ],
     ids=["plain", "groups", "selector", "reading", "reading groups"],
 )
@@ -131,7 +131,7 @@ def test_policies_are_there_only_where_they_are_asked_for(place: TimedQueue) -> 
 def test_the_limits_of_a_stream_are_no_overflow(place: TimedQueue) -> None:
     stream = make(place, queue_type="stream", max_length_bytes=100)
     assert stream.overflow is None
-    assert isinstance(stream.lane, ReadingDispatcher)
+    assert isinstance(stream.lane, ReadingLane)
     assert stream.lane.retention is not None
 
 

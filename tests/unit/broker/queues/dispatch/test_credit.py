@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hareline.broker.queues.dispatch.credit import CreditWindow
-from hareline.broker.queues.dispatch.plain import ENTRIES_PER_TURN
+from hareline.broker.queues.dispatch.lane import ENTRIES_PER_TURN
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer

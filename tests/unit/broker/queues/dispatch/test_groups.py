@@ -21,7 +21,7 @@ from hareline.broker.queues.dispatch.groups import (
     ParkedRun,
 )
 from hareline.broker.queues.dispatch.parking import Parking
-from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
+from hareline.broker.queues.dispatch.selective import SelectiveLane
 from hareline.broker.queues.entry import PARKED, SETTLED, RankedEntry
 from hareline.broker.queues.queue import Queue
 from hareline.wire.table import Table
@@ -44,8 +44,8 @@ def tag(
 # ---------------------------------------------------------------------------- the key
 
 
-@pytest.mark.row("A7")
 @pytest.mark.parametrize("name", ["JMSXGroupID", "JMSXGroupId"])
+@pytest.mark.row("A7")
 def test_the_key_is_a_header_in_either_spelling(name: str) -> None:
     assert tag({"x": 1, name: "cart-7"}).key == "cart-7"
 
@@ -62,8 +62,8 @@ def test_the_key_is_the_header_that_the_queue_names() -> None:
     assert tag({"JMSXGroupID": "x"}, header="cart").key is None
 
 
-@pytest.mark.row("A10")
 @pytest.mark.parametrize("headers", [None, {}, {"other": "x"}])
+@pytest.mark.row("A10")
 def test_a_message_may_have_no_group(headers: dict[str, Any] | None) -> None:
     assert tag(headers) == (None, 0)
     assert tag(headers, default="qpid.no-group") == ("qpid.no-group", 0)
@@ -213,9 +213,9 @@ class GroupQueue(ReadingQueue):
         return None if entry is None else entry.message.body
 
     @property
-    def lane(self) -> SelectiveDispatcher:
+    def lane(self) -> SelectiveLane:
         lane = self.queue.lane
-        assert isinstance(lane, SelectiveDispatcher)
+        assert isinstance(lane, SelectiveLane)
         return lane
 
     @property
@@ -322,8 +322,8 @@ def test_groups_that_become_free_at_once_are_dealt_out_in_turn(shared: GroupQueu
     assert all(4 <= len(other.bodies) <= 6 for other in others)
 
 
-@pytest.mark.row("A12")
 @BOTH
+@pytest.mark.row("A12")
 def test_a_busy_group_holds_up_nobody_behind_it(arguments: dict[str, object]) -> None:
     queue = GroupQueue(arguments)
     slow, other = queue.consume(1), queue.consume(1)
@@ -373,8 +373,8 @@ def test_qpid_s_names_make_the_same_queues() -> None:
     assert first.bodies == [b"1", b"3"]
 
 
-@pytest.mark.row("A13")
 @BOTH
+@pytest.mark.row("A13")
 def test_a_cart_is_never_with_two_consumers(arguments: dict[str, object]) -> None:
     queue = GroupQueue(arguments)
     consumers = [queue.consume(1) for _ in range(4)]
@@ -616,8 +616,8 @@ def test_what_a_get_has_passed_over_is_still_delivered(standard: GroupQueue) -> 
     assert standard.got() == b"a1"
     first = standard.last
     assert standard.got() == b"-1"
-    assert standard.lane.parked_count == 1
-    assert [entry.message.body for entry in standard.queue.ready_entries()] == [b"a2"]
+    assert standard.lane.parking.count == 1
+    assert [entry.message.body for entry in standard.queue.lane.ready_entries()] == [b"a2"]
     assert first is not None
     standard.queue.release([first])
     assert standard.got() == b"a1"
@@ -626,8 +626,8 @@ def test_what_a_get_has_passed_over_is_still_delivered(standard: GroupQueue) -> 
 # ----------------------------------------------------------------------- other policies
 
 
-@pytest.mark.row("A11")
 @BOTH
+@pytest.mark.row("A11")
 def test_browsers_see_every_group(arguments: dict[str, object]) -> None:
     queue = GroupQueue(arguments)
     owner, idle = queue.consume(1), queue.consume(1)
@@ -665,14 +665,14 @@ def test_parked_messages_are_purged_and_dropped_with_the_books_right(
     queue = GroupQueue(arguments)
     owner, _ = queue.consume(1), queue.consume(1)
     queue.put("a1", "b1", "a2", "a3", "b2")
-    assert queue.lane.parked_count == 0  # nobody has credit, so nobody has looked
+    assert queue.lane.parking.count == 0  # nobody has credit, so nobody has looked
     third = queue.consume()
-    assert (queue.lane.parked_count, queue.queue.ready_count) == (3, 3)
-    queue.queue.drop([queue.queue.ready_entries()[0]], "expired")
-    assert queue.queue.ready_count == queue.lane.parked_count == 2
+    assert (queue.lane.parking.count, queue.queue.ready_count) == (3, 3)
+    queue.queue.drop([queue.queue.lane.ready_entries()[0]], "expired")
+    assert queue.queue.ready_count == queue.lane.parking.count == 2
     assert queue.queue.ready_bytes == 4
     assert queue.queue.purge() == 2
-    assert queue.queue.ready_count == queue.queue.ready_bytes == queue.lane.parked_count == 0
+    assert queue.queue.ready_count == queue.queue.ready_bytes == queue.lane.parking.count == 0
     owner.ack()
     queue.put("a4")
     assert "a4" in names(owner) + names(third)
@@ -681,7 +681,7 @@ def test_parked_messages_are_purged_and_dropped_with_the_books_right(
 def test_a_dropped_head_is_not_delivered_to_its_group(standard: GroupQueue) -> None:
     owner, _ = standard.consume(1), standard.consume()
     standard.put("a1", "a2", "a3")
-    standard.queue.drop([standard.queue.ready_entries()[0]], "expired")
+    standard.queue.drop([standard.queue.lane.ready_entries()[0]], "expired")
     owner.ack()
     standard.turn.run()
     assert names(owner) == ["a1", "a3"]
@@ -694,7 +694,7 @@ def test_a_full_queue_gives_up_the_oldest_though_it_is_parked() -> None:
     third = queue.consume()
     queue.put("a2", "a3", "b2")
     assert names(third) == []
-    assert [entry.message.body for entry in queue.queue.ready_entries()] == [b"a3", b"b2"]
+    assert [entry.message.body for entry in queue.queue.lane.ready_entries()] == [b"a3", b"b2"]
     owner.ack()
     other.ack()
     queue.turn.run()

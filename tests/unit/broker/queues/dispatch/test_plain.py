@@ -1,4 +1,4 @@
-"""The dispatcher: round robin exactly, in batches; who stands in a ring, and who leaves it."""
+"""The plain lane: round robin exactly, in batches; which consumers stand in a ring."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hareline.broker.queues.dispatch import plain as dispatcher
+from hareline.broker.queues.dispatch import plain
 from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
+from hareline.broker.queues.dispatch.lane import BATCH_BYTES, ENTRIES_PER_TURN
 from hareline.broker.queues.dispatch.live_limit import LiveLimit
+from hareline.broker.queues.dispatch.rings import Rings
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import Selector, compile_selector
@@ -43,6 +45,12 @@ def consume(queue: Queue, *limits: int) -> list[RecordingConsumer]:
     for consumer in consumers:
         queue.add_consumer(consumer)
     return consumers
+
+
+def rings_of(queue: Queue) -> Rings:
+    lane = queue.lane
+    assert isinstance(lane, plain.PlainLane)
+    return lane._rings
 
 
 # ------------------------------------------------------------------------ round robin
@@ -206,7 +214,7 @@ def test_the_last_consumer_of_a_priority_takes_its_ring_along(
         consumer = RecordingConsumer(queue, f"p{priority}", priority=priority)
         queue.add_consumer(consumer)
         queue.remove_consumer(consumer)
-    assert queue.lane._rings == []
+    assert rings_of(queue).by_precedence == []
 
 
 # ------------------------------------------------------------- consumers that leave
@@ -231,8 +239,8 @@ def test_a_queue_that_only_has_leavers_in_its_rings_has_nobody_to_deliver_to(
     consumers = consume(queue, 0, 0, 0, 0)
     for index in (1, 2, 0, 3):
         queue.remove_consumer(consumers[index])
-    assert not queue.lane.has_active_consumers
     publish(b"x")
+    assert not queue.lane.may_deliver(queue.lane.ready_entries()[0])
     assert queue.dispatch() is False
     assert queue.ready_count == 1
 
@@ -247,7 +255,7 @@ def test_who_left_from_the_middle_is_forgotten_at_the_end_of_the_turn(
     del consumers[1]
     turn.run()
     assert leaver() is None
-    assert [list(ring) for _, ring in queue.lane._rings] == [consumers]
+    assert [list(ring) for _, ring in rings_of(queue).by_precedence] == [consumers]
 
 
 def test_another_lane_takes_nobody_over_who_has_left(
@@ -268,7 +276,7 @@ def test_thousands_of_consumers_come_and_go_in_any_order(
     queue: Queue, turn: ManualTurn, live_limit: int, priorities: int, selectors: int
 ) -> None:
     """Where each costs a look at all others this takes from seconds to minutes."""
-    queue.lane.live = LiveLimit(live_limit)
+    queue.lane.consumers.live = LiveLimit(live_limit)
     some: list[Selector | None] = [compile_selector(f"a = {one}") for one in range(selectors)]
     wishes = some or [None]
     consumers = [
@@ -472,12 +480,12 @@ def test_a_queue_delivers_no_more_than_its_share_in_one_turn(
     queue: Queue, turn: ManualTurn, publish: Publish
 ) -> None:
     (consumer,) = consume(queue, 0)
-    publish(*numbers(dispatcher.ENTRIES_PER_TURN * 2 + 1))
+    publish(*numbers(ENTRIES_PER_TURN * 2 + 1))
     turn.step()
-    assert len(consumer.bodies) == dispatcher.ENTRIES_PER_TURN
+    assert len(consumer.bodies) == ENTRIES_PER_TURN
     assert turn.is_behind
     assert turn.run() == 2
-    assert len(consumer.bodies) == dispatcher.ENTRIES_PER_TURN * 2 + 1
+    assert len(consumer.bodies) == ENTRIES_PER_TURN * 2 + 1
     assert not turn.is_behind
 
 
@@ -486,10 +494,10 @@ def test_queues_take_turns_when_each_has_more_than_its_share(turn: ManualTurn) -
     consumers = [RecordingConsumer(queue) for queue in queues]
     for queue, consumer in zip(queues, consumers, strict=True):
         queue.add_consumer(consumer)
-        for body in numbers(dispatcher.ENTRIES_PER_TURN + 1):
+        for body in numbers(ENTRIES_PER_TURN + 1):
             queue.enqueue(make_message(body))
     turn.step()
-    assert [len(consumer.bodies) for consumer in consumers] == [dispatcher.ENTRIES_PER_TURN] * 2
+    assert [len(consumer.bodies) for consumer in consumers] == [ENTRIES_PER_TURN] * 2
 
 
 def test_batches_of_large_messages_are_small(
@@ -498,7 +506,7 @@ def test_batches_of_large_messages_are_small(
     (consumer,) = consume(queue, 0)
     publish(*[bytes(100_000)] * 10)
     turn.run()
-    assert max(consumer.batch_sizes) * 100_000 <= dispatcher.BATCH_BYTES
+    assert max(consumer.batch_sizes) * 100_000 <= BATCH_BYTES
     assert len(consumer.bodies) == 10
 
 
@@ -506,7 +514,7 @@ def test_a_message_larger_than_a_batch_is_handed_over_alone(
     queue: Queue, turn: ManualTurn, publish: Publish
 ) -> None:
     (consumer,) = consume(queue, 0)
-    publish(bytes(dispatcher.BATCH_BYTES * 2), bytes(dispatcher.BATCH_BYTES * 2))
+    publish(bytes(BATCH_BYTES * 2), bytes(BATCH_BYTES * 2))
     turn.run()
     assert consumer.batch_sizes == [1, 1]
 
@@ -515,7 +523,7 @@ def test_a_queue_is_marked_once_whatever_happens_during_its_dispatch(
     turn: ManualTurn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Entries that are taken back ask for a dispatch; so does the share that was used up."""
-    monkeypatch.setattr(dispatcher, "ENTRIES_PER_TURN", 8)
+    monkeypatch.setattr(plain, "ENTRIES_PER_TURN", 8)
     dispatches = 0
 
     class CountedQueue(Queue):
@@ -600,7 +608,7 @@ def test_batches_come_to_the_same_as_single_hand_overs(
     left = deal_out(receivers, [(message.body, len(message.content)) for message in messages])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dispatcher, "ENTRIES_PER_TURN", share)
+        patch.setattr(plain, "ENTRIES_PER_TURN", share)
         turn.run()
 
     assert [consumer.bodies for consumer in consumers] == [one.bodies for one in receivers]

@@ -8,7 +8,7 @@ import pytest
 
 from hareline import events
 from hareline.broker.queues.dispatch.credit import CreditWindow
-from hareline.broker.queues.dispatch.reading import ReadingDispatcher
+from hareline.broker.queues.dispatch.reading import ReadingLane
 from hareline.broker.queues.orders.log_order import LogOrder
 from hareline.broker.queues.orders.priority import rabbitmq_levels
 from hareline.broker.queues.orders.sorted import SortedOrder
@@ -127,7 +127,7 @@ class TestUnreadable:
         assert [body for body in taken if int(body) % 3 == 0] == bodies(0, 30)[0::3]
         assert len(left_whole) < 10
         assert paged.queue.ready_count == 0
-        assert paged.queue.least_ready() is None
+        assert paged.queue.lane.least() is None
 
     def test_entries_that_stay_are_lost_the_same_way(self) -> None:
         paged = durable(SortedOrder("k"))
@@ -143,7 +143,7 @@ class TestUnreadable:
     def test_readers_pass_over_it(self) -> None:
         order = LogOrder()
         paged = durable(order)
-        paged.queue.install(lane=ReadingDispatcher(paged.queue, order))
+        paged.queue.install(lane=ReadingLane(paged.queue, order))
         publish(paged, 30)
         paged.settle_down()
         assert paged.ledger is not None
@@ -160,7 +160,7 @@ class TestUnreadable:
         paged.queue.add_consumer(picky)
         publish(paged, 30, headers=Table({"k": 0}))
         paged.settle_down()
-        assert len(paged.queue.lane.parked_entries()) == 30
+        assert len(paged.queue.lane.parking.entries()) == 30
         assert paged.ledger is not None
         paged.content_store.broken = {paged.ledger.living[offset] for offset in (0, 7)}
         entry = paged.queue.get()

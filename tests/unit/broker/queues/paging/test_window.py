@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 
 from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
-from hareline.broker.queues.dispatch.reading import ReadingDispatcher
-from hareline.broker.queues.dispatch.selective import SelectiveDispatcher
+from hareline.broker.queues.dispatch.reading import ReadingLane
+from hareline.broker.queues.dispatch.selective import SelectiveLane
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.orders import fifo
 from hareline.broker.queues.orders.fifo import FifoOrder
@@ -234,8 +234,8 @@ class TestDurable:
         for number in range(40):
             publish(paged, 1, headers=Table({"k": number % 2}))
         paged.settle_down()
-        assert isinstance(paged.queue.lane, SelectiveDispatcher)
-        parked = paged.queue.lane.parked_entries()
+        assert isinstance(paged.queue.lane, SelectiveLane)
+        parked = paged.queue.lane.parking.entries()
         gone = [entry for entry in parked if isinstance(entry.message, StoredMessage)]
         assert (len(parked), len(gone)) == (20, 20 - WINDOW)
         other = RecordingConsumer(paged.queue, selector=compile_selector("k = 0"))
@@ -246,7 +246,7 @@ class TestDurable:
     def test_readers_of_a_log_read_from_disk_what_is_old(self) -> None:
         order = LogOrder()
         paged = durable(order)
-        paged.queue.install(lane=ReadingDispatcher(paged.queue, order))
+        paged.queue.install(lane=ReadingLane(paged.queue, order))
         publish(paged, 40)
         paged.settle_down()
         assert [entry.offset for entry in stored(paged)] == list(range(40 - WINDOW))
@@ -352,7 +352,7 @@ class TestAll:
 
     def test_looking_at_everything_brings_back_all_but_contents(self) -> None:
         paged = deep(50)
-        entries = paged.queue.ready_entries()
+        entries = paged.queue.lane.ready_entries()
         assert [entry.offset for entry in entries] == list(range(50))
         assert len(stored(paged)) == 50 - WINDOW
         paged.queue.drop([entries[30]], "expired")
@@ -614,8 +614,8 @@ class TestRestored:
         assert [entry.delivery_count for entry in entries] == [1, 0, 0, 0]
         publish(paged, 1)  # of level 0
         queue.release(entries)
-        assert [entry.offset for entry in queue.ready_entries()] == [2, 3, 6, 1, 5, 0, 4, 7]
-        least = queue.least_ready()
+        assert [entry.offset for entry in queue.lane.ready_entries()] == [2, 3, 6, 1, 5, 0, 4, 7]
+        least = queue.lane.least()
         assert least is not None
         assert least.offset == 0
 

@@ -127,7 +127,6 @@ class Message:
         channel: int,
         arrival_ms: int,
         position: int = TRANSIENT,
-        extras: Extras | None = None,
     ) -> None:
         self.address = address
         self.content = content
@@ -136,7 +135,7 @@ class Message:
         self.channel = channel
         self.arrival_ms = arrival_ms
         self.position = position
-        self.extras = extras
+        self.extras: Extras | None = None
 
     @property
     def property_octets(self) -> bytes:
@@ -218,7 +217,9 @@ class Message:
     @property
     def headers(self) -> Table:
         """The headers table, empty when the message has none."""
-        headers = self.properties.headers
+        extras = self.extras
+        properties = None if extras is None else extras.properties
+        headers = self.properties.headers if properties is None else properties.headers
         return _NO_HEADERS if headers is None else headers
 
     @property
@@ -261,7 +262,7 @@ class Message:
             header = header_frame(self.channel, properties, self.size)
             content = header + content[header_size:]
             header_size = len(header)
-        return Message(
+        message = Message(
             address or self.address,
             content,
             header_size,
@@ -269,8 +270,9 @@ class Message:
             self.channel,
             self.arrival_ms,
             UNWRITTEN if self.position else TRANSIENT,
-            self.facts(),
         )
+        message.extras = self.facts()
+        return message
 
     def with_header(self, name: str, number: int) -> Message:
         """A message in which this header is ``number``, as a 64-bit integer (``l``)."""
@@ -288,7 +290,7 @@ class Message:
 
     def unwritten(self) -> Message:
         """A message that differs in its position only: it is to be stored once more."""
-        return Message(
+        message = Message(
             self.address,
             self.content,
             self.header_size,
@@ -296,17 +298,14 @@ class Message:
             self.channel,
             self.arrival_ms,
             UNWRITTEN,
-            self.facts(),
         )
+        if self.extras is not None:
+            message.extras = self.facts()
+        return message
 
     def expiring_at(self, expires_at_ms: int) -> Message:
         """A message that differs in its time to live only; the position stays."""
-        if self.extras is None:
-            facts = Facts(expires_at_ms)
-        else:
-            facts = self.facts() or Facts()
-            facts.expires_at_ms = expires_at_ms
-        return Message(
+        message = Message(
             self.address,
             self.content,
             self.header_size,
@@ -314,8 +313,14 @@ class Message:
             self.channel,
             self.arrival_ms,
             self.position,
-            facts,
         )
+        if self.extras is None:
+            message.extras = Facts(expires_at_ms)
+        else:
+            facts = self.facts() or Facts()
+            facts.expires_at_ms = expires_at_ms
+            message.extras = facts
+        return message
 
     def __repr__(self) -> str:
         return f"<Message to {self.address!r}, {self.size} octets>"
@@ -325,8 +330,9 @@ def large_message(
     address: Address, header: bytes, large: LargeBody, arrival_ms: int, position: int = TRANSIENT
 ) -> Message:
     """A message whose body is in a file. ``header``: the header frame, of any channel."""
-    facts = Facts(large=large)
-    return Message(address, header, len(header), large.size, 0, arrival_ms, position, facts)
+    message = Message(address, header, len(header), large.size, 0, arrival_ms, position)
+    message.extras = Facts(large=large)
+    return message
 
 
 def dead_letter(
@@ -343,7 +349,7 @@ def dead_letter(
     Its time to live is over, so it has none. The rest is as in ``Extras``.
     """
     header = header_frame(message.channel, property_octets, message.size)
-    return Message(
+    letter = Message(
         address,
         header + message.content[message.header_size :],
         len(header),
@@ -351,5 +357,6 @@ def dead_letter(
         message.channel,
         arrival_ms,
         UNWRITTEN if message.position else TRANSIENT,
-        Facts(0, history_size, is_from_default, message.large),
     )
+    letter.extras = Facts(0, history_size, is_from_default, message.large)
+    return letter

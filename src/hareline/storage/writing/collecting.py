@@ -63,7 +63,7 @@ class BatchContents:
         self.is_part = False
         #: for each ledger the entries that are the first of their message
         self.entries: list[tuple[DurableLedger, list[StoredEntry]]] = []
-        #: message to its first entry; a message that was copied for this batch has no other
+        #: message to its first entry, of those that may have others
         self.firsts: dict[Message, StoredEntry] = {}
         #: message to its entries in further queues
         self.others: dict[Message, list[tuple[DurableLedger, StoredEntry]]] = {}
@@ -115,15 +115,17 @@ class Collector:
     def collect(self) -> BatchContents:
         """Take what has gathered, as much of it as one batch may have."""
         contents = BatchContents()
+        # without those that are forgotten
         ledgers = [ledger for ledger in self._gathered.ledgers if ledger.is_gathered]
-        for ledger in ledgers:  # the others are forgotten
-            if ledger.added:
-                self._take_added(ledger, contents)
-                if contents.is_part:  # all else that has happened comes behind all messages
-                    self._gathered.ledgers = ledgers
-                    self._take_others(ledgers, contents)
-                    self._take_transactions(contents)
-                    return contents
+        adding = [ledger for ledger in ledgers if ledger.added]
+        for ledger in adding:
+            # a queue gets a message once, so only several of them can share one
+            self._take_added(ledger, contents, may_share=len(adding) > 1)
+            if contents.is_part:  # all else that has happened comes behind all messages
+                self._gathered.ledgers = ledgers
+                self._take_others(ledgers, contents)
+                self._take_transactions(contents)
+                return contents
         self._gathered.ledgers = []
         for ledger in ledgers:
             ledger.is_gathered = False
@@ -167,8 +169,13 @@ class Collector:
 
     # -------------------------------------------------------------- messages
 
-    def _take_added(self, ledger: DurableLedger, contents: BatchContents) -> None:
-        """Take new entries, by message, until the batch is full."""
+    def _take_added(
+        self, ledger: DurableLedger, contents: BatchContents, *, may_share: bool
+    ) -> None:
+        """Take new entries, by message, until the batch is full.
+
+        ``may_share``: the messages may be in other queues too.
+        """
         added, ledger.added = ledger.added, []
         ledger.counted = 0
         ledger.next_offset = max(ledger.next_offset, added[-1].offset + 1)
@@ -186,7 +193,7 @@ class Collector:
             message = entry.message
             if message.position != UNWRITTEN:  # written for another queue at another time
                 message = entry.message = message.unwritten()
-            elif first_of(message, entry) is not entry:  # another queue has it too
+            elif may_share and first_of(message, entry) is not entry:  # another queue has it too
                 contents.others.setdefault(message, []).append((ledger, entry))
                 bound += ENTRY.size
                 continue

@@ -143,7 +143,7 @@ class MessageReader:
         if record.blind_keys:
             keys = [str(key, "utf-8", "surrogateescape") for key in record.blind_keys]
             address = BlindAddress(address, tuple(keys))
-        return Message(
+        message = Message(
             address,
             record.content,
             record.header_size,
@@ -151,10 +151,11 @@ class MessageReader:
             record.channel,
             record.arrival_ms,
             position,
-            self._extras_of(record),
         )
+        message.extras = self._facts_of(record)
+        return message
 
-    def _extras_of(self, record: MessageRecord) -> Facts | None:
+    def _facts_of(self, record: MessageRecord) -> Facts | None:
         """None for a record with no options but blind keys."""
         flags = record.flags
         if not flags & (HAS_EXPIRY | DEAD_LETTER | LARGE):

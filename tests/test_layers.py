@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+
+from tests.support.sources import imports_of, modules_of
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "hareline"
 
@@ -115,39 +116,8 @@ NOT_HOT = ("broker.queues.declare.*",)
 NOT_IN_HOT = ("asyncio", "pydantic", "logging", "structlog")
 
 
-def _modules() -> dict[str, Path]:
-    """Every module of the package by its name without the leading ``hareline.``."""
-    found = {}
-    for path in PACKAGE.rglob("*.py"):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        if parts[-1] == "__init__" and len(parts) > 1:
-            parts = parts[:-1]
-        found[".".join(parts)] = path
-    return found
-
-
-MODULES = _modules()
+MODULES = modules_of(PACKAGE)
 PACKAGES = {name for name, path in MODULES.items() if path.name == "__init__.py"}
-
-
-def _imports(module: str, tree: ast.AST, *, is_package: bool = False) -> Iterator[tuple[int, str]]:
-    """Line and full dotted name of everything that is imported, relative names resolved."""
-    parts = ["hareline", *(part for part in module.split(".") if part != "__init__")]
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=names):
-                for alias in names:
-                    yield node.lineno, alias.name
-            case ast.ImportFrom(module=source, names=names, level=level):
-                start = parts[: len(parts) - level + is_package] if level else []
-                base = [*start, *([source] if source else [])]
-                for alias in names:
-                    yield node.lineno, ".".join([*base, alias.name])
-            case (
-                ast.Call(func=ast.Name(id="__import__" | "import_module"))
-                | ast.Call(func=ast.Attribute(attr="import_module"))
-            ):
-                yield node.lineno, "importlib.import_module"
 
 
 def _is_within(name: str, prefixes: tuple[str, ...]) -> bool:
@@ -192,7 +162,7 @@ def _objection(module: str, imported: str) -> str | None:
 
 def _objections(module: str, source: str, *, is_package: bool = False) -> list[str]:
     lines = []
-    for line, imported in _imports(module, ast.parse(source), is_package=is_package):
+    for line, imported in imports_of(module, ast.parse(source), is_package=is_package):
         why = _objection(module, imported)
         if why is not None:
             lines.append(f"hareline.{module}:{line} imports {imported}: {why}")
@@ -283,7 +253,7 @@ def test_an_import_down_the_layers_is_allowed(module: str, source: str) -> None:
 
 
 def test_a_package_s_own_relative_imports_are_resolved() -> None:
-    imported = list(_imports("settings", ast.parse("from .options import x"), is_package=True))
+    imported = list(imports_of("settings", ast.parse("from .options import x"), is_package=True))
     assert imported == [(1, "hareline.settings.options.x")]
 
 

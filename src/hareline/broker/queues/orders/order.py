@@ -4,10 +4,11 @@ An ordering holds the ready entries of one queue and says which is next. It know
 consumers, credit or the lifetimes of messages. Only the queue, its dispatcher and its paging call
 it.
 
-A new queue type is a subclass of ``EntryOrder`` that overrides the abstract members and no other.
-``declare.build.make_order`` makes it, a row of ``declare.table`` and a field of ``QueueArguments``
-let clients ask for it, and an entry in tests/conformance/orderings.py puts it through every suite
-there is for orderings.
+A new queue type is a subclass of ``EntryOrder`` that overrides the abstract members, and ``worth``
+if a full queue gives up others than the oldest. Clients ask for it by a row of ``declare.table``
+(``is_ordering``, and its line in docs/queue-arguments.md) with a field of ``QueueArguments``;
+``declare.build.make_order`` makes it. An entry in tests/conformance/orderings.py puts it through
+all suites for orderings.
 
 What an ordering may rely on, and must keep:
 

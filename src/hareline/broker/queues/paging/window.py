@@ -136,10 +136,11 @@ class Paging(PagingPort):
 
     def step(self) -> None:
         """The end of a dispatch: let go of a share of what is to leave memory."""
-        self._contents.forget()
         queue = self._queue
         if queue is None:
             return
+        if self.has_stored:
+            self._contents.forget()
         count = queue.ready_count
         is_pressed = self._environment.pressure.is_high
         if (

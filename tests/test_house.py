@@ -52,14 +52,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/unit/broker/queues/test_queue.py",
         "takes entries through their states",
     ),
-    "broker.queues.environment": (
-        "tests/unit/broker/queues/test_combinations.py",
-        "a record; hands it out",
-    ),
-    "broker.queues.orders.order": (
-        "tests/conformance/test_entry_order.py",
-        "holds every order to it",
-    ),
     "broker.queues.paging.pressure": (
         "tests/unit/broker/queues/paging/test_window.py",
         "one field; sets it",

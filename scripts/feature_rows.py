@@ -77,8 +77,8 @@ FEATURES: Final = (
             "the queue", "`x-message-group-key`", GROUPS),
     Feature("A13", "Two messages of one group are never with two consumers at once, nor out of "
             "order", "`x-message-group-type`", GROUPS),
-    Feature("A14", "Browsers: see every message, take none, block nobody; may end at the end of "
-            "the queue", "`x-filter-no-consume`, `x-browse`, `x-filter-auto-close`", KEEPING),
+    Feature("A14", "Browsers: see every message, take none, block no consumer; may end at the end "
+            "of the queue", "`x-filter-no-consume`, `x-browse`, `x-filter-auto-close`", KEEPING),
     Feature("A15", "A queue on which every consumer is a browser", "`x-non-destructive`", KEEPING),
     Feature("A16", "Bounds on the time to live, whatever the publisher says",
             "`x-min-message-ttl`, `x-max-message-ttl`", TIME),
@@ -128,7 +128,7 @@ FEATURES: Final = (
     Feature("B11", "Consumers in a pool hoard what was sent to them; it comes back when the "
             "channel closes", "`channel.close`", PREFETCH, f"a time limit for it: {_POLICIES}"),
     Feature("B12", "Spring: no caching of consumers, or prefetch 1", "", PREFETCH, _CLIENT),
-    Feature("B13", "Prefetch is the client's memory: a limit in octets besides the one in messages",
+    Feature("B13", "Prefetch is the client's memory: a limit in octets as well as in messages",
             "`basic.qos` with prefetch-size", PREFETCH),
 
     Feature("C1", "0 to 4 are gradations of normal, 5 to 9 of expedited; strict here at any depth",
@@ -225,8 +225,8 @@ FEATURES: Final = (
     Feature("S5", "A queue may be declared again with other durability and arguments",
             "`queue.declare`", JMS),
     Feature("S6", "Wrong credentials are answered by a close frame", "`connection.close`", JMS),
-    Feature("S7", "An invalid selector has a code of its own; messages that nobody can take come "
-            "back", "`x-filter-jms-selector`, `basic.publish`, mandatory and immediate", JMS),
+    Feature("S7", "An invalid selector has a code of its own; messages that no consumer can take "
+            "come back", "`x-filter-jms-selector`, `basic.publish`, mandatory and immediate", JMS),
     Feature("S8", "Publisher confirms are advertised; a user-id that is one's own is taken",
             "`confirm.select`, property `user-id`", JMS),
     Feature("S9", "Delivery delay, replies without a queue, and how often a message was delivered",

@@ -173,7 +173,7 @@ def test_the_newest_segment_is_missed_and_replaced(data_dir: Path, takes_all: bo
         assert "what was in 1 of these places cannot be told: there may be more" in result.stdout
     result = _run("repair", "--apply", str(data_dir))
     assert (result.exit_code, result.stderr) == (0, "")
-    assert f"{path}: written anew" in result.stdout
+    assert f"{path}: written again" in result.stdout
     assert _run("verify", str(data_dir)).exit_code == 0
     left = len(_run("dump", str(data_dir)).stdout.splitlines())
     assert left == (2 if takes_all else 5 + 2)

@@ -1,6 +1,6 @@
 """The consumers of a channel, and how entries of a queue become deliveries to them.
 
-``ChannelConsumer.deliver`` is called by the queue's dispatcher with a run of entries. The frames of
+``ChannelConsumer.deliver`` is called by the queue's lane with a run of entries. The frames of
 a delivery are joined from parts that are constant for a consumer and an address, and the content as
 it was received; only content for another channel number or above frame_max is built again. The
 methods that start and end consumers are in ``amqp.methods.basic``.

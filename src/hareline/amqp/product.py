@@ -67,7 +67,7 @@ def is_probe(header: bytes) -> bool:
 
 
 class ProductNames:
-    """``product``: everybody's. ``qpid_product``: of the hosts that Qpid clients come from; empty
+    """``product``: for all clients. ``qpid_product``: for hosts that Qpid clients come from; empty
     when they are told ``product`` as well.
 
     Hosts are the texts of addresses, without a port; an empty one counts for no host.
@@ -99,7 +99,7 @@ class ProductNames:
         self._store = store
 
     def for_connection(self, host: str, listener_product: str) -> str:
-        """The product for connection.start; that of a listener, if it has one, is everybody's."""
+        """The product for connection.start; a listener that has one says it to all its clients."""
         if listener_product:
             return listener_product
         if self.qpid_product and (self._has_probed(host) or self._is_known(host)):

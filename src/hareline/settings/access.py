@@ -97,7 +97,7 @@ class User(Section):
     @field_validator("password")
     @classmethod
     def _is_not_empty(cls, value: SecretStr | None) -> SecretStr | None:
-        # An empty password would let in anybody who knows the name; RabbitMQ refuses it as well.
+        # An empty password would let in everyone who knows the name; RabbitMQ refuses it as well.
         if value is not None and not value.get_secret_value():
             raise PydanticCustomError("empty_password", "Password should not be empty")
         return value

@@ -4,7 +4,7 @@
 state      meaning                               leaves it by
 =========  ====================================  =============================================
 READY      in the ordering, anyone may take it   acquire -> ACQUIRED, drop or purge -> SETTLED;
-                                                 nobody there may have it -> PARKED
+                                                 no consumer may have it -> PARKED
 PARKED     ready, but waits for its group or a   as READY; back to the ordering -> READY
            consumer whose selector is true
 HELD       not valid yet, in no ordering         its time comes -> READY, drop or purge -> SETTLED
@@ -12,7 +12,7 @@ ACQUIRED   one consumer or basic.get has it      settle -> SETTLED, release -> R
 SETTLED    gone from the queue                   nothing
 =========  ====================================  =============================================
 
-Only ``broker.queues.queue`` and its dispatcher change the state.                            [hot]
+Only ``queues.books`` and the lanes change the state.                                        [hot]
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class RankedEntry(QueueEntry):
     """An entry of a queue that does more than FIFO.
 
     ``rank``: its place among the others, set by the ordering when it is added. ``group``: its
-    message group, once the dispatcher has looked at it. ``expires_at_ms``: epoch milliseconds,
+    message group, once the lane has looked at it. ``expires_at_ms``: epoch milliseconds,
     0 = never.
     """
 

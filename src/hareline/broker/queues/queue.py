@@ -2,7 +2,7 @@
 
 Called by publishers (enqueue, put), channels (get, settle, reject, release, purge), the virtual
 host (consumers, delete) and the turn (dispatch). It is not subclassed: what differs between queue
-types is the ordering, and what a queue does besides is one small object for each thing, or None:
+types is the ordering, and what else a queue does is one small object for each thing, or None:
 
 =================  ================================================================================
 ``expiry``         when entries expire; made for the first message that can

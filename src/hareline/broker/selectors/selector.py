@@ -1,7 +1,7 @@
 """A message selector: a text, compiled once, and tested on any number of messages.           [hot]
 
 ``compile_selector`` is called when a consumer or a binding with a selector is made, ``matches`` by
-the dispatcher for each message and by exchanges with such bindings. The language is described in
+lanes for each message and by exchanges with such bindings. The language is described in
 docs/selectors.md; the way from text to function is ``lexer``, ``parser``, ``compiler``. The same
 condition may come in another language, as a term that an ``x-jms-topic`` exchange is bound with:
 that way is ``term_reader``, ``erlang_condition``, ``compiler``.

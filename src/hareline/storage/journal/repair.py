@@ -112,7 +112,7 @@ def plan(files: Files, directory: str, way: Decision, newest: int = 0) -> Repair
         repair.lines += _dropped_lines(files, directory, dropped, newest)
     repair.lines += lost_lines(surveyor.damages)
     for rewrite in repair.rewrites:
-        repair.lines.append(f"{rewrite.path}: written anew")
+        repair.lines.append(f"{rewrite.path}: written again")
     for path in repair.moves:
         repair.lines.append(f"{path}: moved away")
     return repair

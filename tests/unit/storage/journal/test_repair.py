@@ -223,7 +223,7 @@ def test_what_is_lost_is_said(files: ForgetfulFiles, journal: SegmentWriter) -> 
     journal.damage(2, offset_of(positions[2]) + BATCH_SIZE + 30)
     skip = plan(files, DIRECTORY, Decision.SKIP)
     assert "lost of queue id 1: 1 entries, offsets 20" in skip.lines
-    assert f"{journal.path(2)}: written anew" in skip.lines
+    assert f"{journal.path(2)}: written again" in skip.lines
     cut = plan(files, DIRECTORY, Decision.TRUNCATE)
     octets = journal.segments[1].end - offset_of(positions[2]) + journal.segments[2].end
     assert (

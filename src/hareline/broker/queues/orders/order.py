@@ -1,7 +1,7 @@
 """EntryOrder: the whole contract of a queue type.
 
 An ordering holds the ready entries of one queue and says which is next. It knows nothing of
-consumers, credit or the lifetimes of messages. Only the queue, its dispatcher and its paging call
+consumers, credit or the lifetimes of messages. Only the queue, its lanes and its paging call
 it.
 
 A new queue type is a subclass of ``EntryOrder`` that overrides the abstract members, and ``worth``

@@ -370,7 +370,7 @@ def dead(broker: SmallBroker) -> Queue:
     return queue
 
 
-def test_the_default_exchange_gets_queue_and_reason_as_the_key_and_more_headers_e8(
+def test_the_default_exchange_gets_queue_and_reason_as_the_key_and_more_headers(
     broker: SmallBroker, dead: Queue
 ) -> None:
     queue = broker.queue("q", default_exchange="amq.dead")
@@ -389,7 +389,7 @@ def test_the_default_exchange_gets_queue_and_reason_as_the_key_and_more_headers_
     assert "CC" not in letter.headers
 
 
-def test_a_dead_letter_of_the_default_exchange_goes_there_no_second_time_e8(
+def test_a_dead_letter_of_the_default_exchange_goes_there_no_second_time(
     broker: SmallBroker, dead: Queue
 ) -> None:
     """Not after a rejection either, which ends other cycles."""
@@ -402,7 +402,7 @@ def test_a_dead_letter_of_the_default_exchange_goes_there_no_second_time_e8(
     assert dead.dead_letters.cycle_count == 1
 
 
-def test_nor_by_a_detour_e8(broker: SmallBroker, dead: Queue) -> None:
+def test_nor_by_a_detour(broker: SmallBroker, dead: Queue) -> None:
     broker.queue("detour", default_exchange="amq.dead")
     queue = broker.queue("q", default_exchange="amq.dead")
     dead.dead_letters = broker.dead_letters("dead", exchange="", routing_key="detour")

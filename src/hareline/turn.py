@@ -15,9 +15,10 @@ line.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol
+from typing import Final
 
 WORK_PER_S: Final = 2_000_000
 WORK_PER_TURN: Final = 32_768  # about 16 ms: with the rest of a turn, connections wait 30 ms
@@ -27,19 +28,34 @@ WORK_PER_SHARE: Final = 4_096
 DISPATCH_S: Final = 0.02
 
 
-class Receiving(Protocol):
+class Receiving(ABC):
+    """A connection that waits in line with the rest of what it read."""
+
+    __slots__ = ()
+
+    @abstractmethod
     def go_on(self) -> None:
         """Handle more of what was read, up to a share."""
 
 
-class Dispatching(Protocol):
+class Dispatching(ABC):
+    """A queue, or a part of one, that has something to do at the end of the turn."""
+
+    __slots__ = ()
+
+    @abstractmethod
     def dispatch(self) -> bool:
-        """Deliver what can be delivered, within a budget; True if the budget stopped it."""
+        """Deliver what can be delivered, within a budget; True when the budget cut it short."""
 
 
-class Draining(Protocol):
+class Draining(ABC):
+    """A connection that has something to write at the end of the turn."""
+
+    __slots__ = ()
+
+    @abstractmethod
     def finish_turn(self) -> None:
-        """Emit what was postponed to the end of the turn, then hand all output to the socket."""
+        """Emit what was put off to the end of the turn, then hand all output to the socket."""
 
 
 class Turn:

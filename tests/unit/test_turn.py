@@ -6,11 +6,19 @@ from collections.abc import Callable
 
 import pytest
 
-from hareline.turn import DISPATCH_S, WORK_PER_SHARE, WORK_PER_TURN, Turn
+from hareline.turn import (
+    DISPATCH_S,
+    WORK_PER_SHARE,
+    WORK_PER_TURN,
+    Dispatching,
+    Draining,
+    Receiving,
+    Turn,
+)
 from tests.support.turns import ManualTurn
 
 
-class Work:
+class Work(Dispatching, Draining):
     """A queue and a connection in one; writes down when it is called."""
 
     def __init__(self, log: list[str], name: str, unfinished: int = 0) -> None:
@@ -205,7 +213,7 @@ def test_a_turn_that_is_asked_for_while_connections_write_comes() -> None:
 # -------------------------------------------------------------------------------- shares of a turn
 
 
-class Receiver:
+class Receiver(Receiving):
     """Has this much work to do, and stops after a share."""
 
     def __init__(self, log: list[str], name: str, turn: Turn, work: int) -> None:

@@ -52,7 +52,7 @@ from hareline.errors import (
     UnexpectedFrame,
     UnknownFrameType,
 )
-from hareline.turn import WORK_PER_TURN
+from hareline.turn import WORK_PER_TURN, Draining, Receiving
 from hareline.wire.constants import (
     BASIC_PUBLISH,
     FRAME_HEARTBEAT,
@@ -70,7 +70,7 @@ _WANTS_ROOM: Final = OUTPUT | BACKLOG
 _CLOSE_OK: Final = commands.Connection.CloseOk.index
 
 
-class Connection(ConnectionPort, LiveConnection):
+class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
     """``connected_ms``: when it was accepted, in epoch milliseconds."""
 
     __slots__ = (
@@ -123,7 +123,7 @@ class Connection(ConnectionPort, LiveConnection):
 
     @property
     def missing_bytes(self) -> int:
-        """What the frame that is half received still lacks; 0 when none is."""
+        """What the frame that is half received still lacks; 0 if there is none."""
         return self._decoder.missing_bytes
 
     @property

@@ -1,4 +1,4 @@
-"""Why a connection ends, for the log: reported once, since all that follows from it is no news.
+"""Why a connection ends, for the log: reported once, however many errors follow from it.
 
 Called by ``amqp.connection`` and ``amqp.handshake``. Invariant: one connection, one such message.
 """

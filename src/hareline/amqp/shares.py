@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 
 from hareline.clock import Clock
-from hareline.turn import Turn
+from hareline.turn import Dispatching, Turn
 
 #: Of a turn, for all jobs together: what they add is then dispatched and made records of, which
 #: takes as long again or twice, so others wait some 15 ms.
@@ -41,7 +41,7 @@ class Job(ABC):
         return False
 
 
-class Shares:
+class Shares(Dispatching):
     """The jobs of one broker, each with its share of the turn."""
 
     __slots__ = ("_clock", "_is_marked", "_jobs", "_turn", "_waiting")

@@ -1,6 +1,6 @@
 """The queue of an x-delayed-message exchange: its name, and how its messages go on to the exchange.
 
-``broker.vhost`` makes the queue with the exchange, by ``queues.declare.build``, and deletes both
+``broker.declarations`` makes it with the exchange, by ``queues.declare.build``, and deletes both
 together. It is a queue like others to the store, to paging and to statistics, but no client can use
 it: its owner is the exchange, so that every method of a client is refused as for another's
 exclusive queue (405), and the default exchange does not lead to it. ``queues.policies.delay`` says

@@ -1,6 +1,6 @@
 """A virtual host: what clients declare, bind, look up and delete, by name.
 
-Called by ``amqp.topology`` (declare, delete, bind ...), by ``amqp.publishing`` (its ``routing``),
+Called by ``amqp.methods`` (declare, delete, bind ...), by ``amqp.publishing`` (its ``routing``),
 by the recovery and by ``management``. It puts the parts together: ``broker.registry`` has the
 exchanges and queues, ``broker.declarations`` the rules of what may be declared, ``broker.routing``
 the walk from a publish to queues, ``broker.binder`` the bindings. Permissions are the caller's

@@ -102,7 +102,7 @@ class Message:
     =============  ================================================================================
     TRANSIENT, 0   not persistent: durable queues do not give it to the store, unless they keep all
     UNWRITTEN, -1  persistent, and not written: not yet, or no durable queue has it
-    above 0        segment and offset of its record (``journal.format.position_of``); it stays the
+    above 0        segment and offset of its record (``journal.format.positions``); it stays the
                    same when compaction moves the record
     =============  ================================================================================
     """

@@ -174,7 +174,7 @@ class Decoder:
 
     @property
     def missing_bytes(self) -> int:
-        """What the frame that is half here still lacks; 0 when none is."""
+        """What the frame that is half here still lacks; 0 if there is none."""
         return self._needed - self._chunks_size if self._chunks else 0
 
     def feed(self, data: bytes) -> None:

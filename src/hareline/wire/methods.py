@@ -5,7 +5,7 @@ pamqp's command classes are the method table: handlers are typed by them
 nothing above ``wire`` imports pamqp. Its constructors and encoders are not used: they refuse valid
 names and change the width of integers. The specification in the classes is compiled into a plan per
 class when this module is imported, and ``wire.table`` encodes and decodes the values of the plan.
-``amqp.connection`` and ``amqp.channel`` call ``decode_method``; modules that reply call
+``amqp`` calls ``decode_method``; modules that reply call
 ``encode_method``.
 
 Values: ``shortstr`` and ``longstr`` are str (a longstr that is not UTF-8 holds surrogates,

@@ -3,7 +3,7 @@
 Most messages have a different id or timestamp, so no two sets of properties are alike, and
 decoding each one only to find nothing in it costs ten times as much as the rest of the publish
 (benchmarks/micro, plain properties). This module steps over the lengths instead. Called by
-``amqp.publishing`` for octets it has not seen before.
+``amqp.inspection`` for octets it has not seen before.
 
 Invariant: ``wire.properties`` decodes properties that are called plain here without an error. [hot]
 """

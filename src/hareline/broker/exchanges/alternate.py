@@ -9,8 +9,8 @@ name                     value                        where an unmatched message
                          ``destination`` (Qpid)
 =======================  ===========================  =============================================
 
-``broker.vhost`` stores the value of Qpid's names under RabbitMQ's name, by which exchanges are
-compared, kept in the definitions and checked for permissions.
+``broker.declarations`` stores the value of Qpid's names under RabbitMQ's name, by which exchanges
+are compared, kept in the definitions and checked for permissions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The default exchange: nameless, with every queue bound to it by its own name.
 
-AMQP 0-9-1 section 3.1.2.2. The bindings are not kept: a match looks the queue up. ``broker.vhost``
-makes one and passes the lookup, and drops cached routes when a queue is made or deleted, because
-that changes a route here as a binding does elsewhere.                               [hot: match]
+AMQP 0-9-1 section 3.1.2.2. The bindings are not kept: a match looks the queue up.
+``broker.registry`` makes one and passes the lookup, and drops cached routes when a queue is made or
+deleted, because that changes a route here as a binding does elsewhere.
+[hot: match]
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 As in RabbitMQ's plugin, ``x-delayed-type`` names the type of exchange that it routes by, and
 bindings are those of that type. A message with a delay matches only the exchange's own queue
 (``broker.delayed_queues``), which returns it when its time has come, with a delay below 0; so it
-is routed by the bindings that exist then. Called by ``broker.vhost`` for every message.
+is routed by the bindings that exist then. Called by ``broker.routing`` for every message.
 
 Invariant: ``match`` returns only the delay queue, or what the inner type returns.
                                                                                     [hot: match]
@@ -23,7 +23,7 @@ TYPE_ARGUMENT: Final = "x-delayed-type"
 
 
 class DelayedExchange(Exchange):
-    """``broker.vhost`` sets ``delay_queue`` and calls ``route_as`` before a bind or a publish."""
+    """``declare.build`` sets ``delay_queue``; ``registry`` calls ``route_as`` before all else."""
 
     type_name: ClassVar[str] = DELAYED_MESSAGE
 

@@ -1,7 +1,7 @@
 """The direct exchange: a message goes where a binding key equals its routing key.
 
 AMQP 0-9-1 section 3.1.3.1. One dictionary lookup per match, for any number of bindings.
-Called by ``broker.vhost``.                                                          [hot: match]
+Called by ``broker.routing``.                                                        [hot: match]
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The base of all exchanges: a name and bindings, and a match from routing keys to destinations.
 
-Each type supplies only ``_begin``, ``bind``, ``unbind`` and ``match``; ``broker.vhost`` does the
+Each type supplies only ``_begin``, ``bind``, ``unbind`` and ``match``; ``broker.routing`` does the
 walk over exchange-to-exchange bindings, alternate exchanges, CC/BCC and the de-duplication of
-queues, once for all types. The vhost calls ``match`` only on a miss of a connection's route
+queues, once for all types. It calls ``match`` only on a miss of a connection's route
 cache, unless ``is_static`` is False; then it calls it for every message.               [hot: match]
 """
 
@@ -108,7 +108,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def bind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
-        """Add a binding. The vhost has already dropped exact repetitions.
+        """Add a binding. The binder has already dropped exact repetitions.
 
         Raises PreconditionFailed if the arguments are invalid for this type.
         """

@@ -1,9 +1,9 @@
 """A destination that does not accept every message: the target of a binding with a filter.
 
-``broker.binder`` binds one of these in place of the queue or exchange, and ``broker.vhost`` asks it
-for each message that the exchange matched, so exchange types do not know filters. The arguments
+``broker.binder`` binds one of these in place of the queue or exchange, and ``broker.routing`` asks
+it for each message that the exchange matched, so exchange types do not know filters. The arguments
 are Broker-J's (``AMQPFilterTypes``); the language of selectors is described in docs/selectors.md.
-                                                                                             [hot]
+                                                                                               [hot]
 
 =====================  ============================================================================
 argument               the message is accepted
@@ -62,7 +62,7 @@ def _is_local(destination: Destination, publisher: Publisher | None) -> bool:
 
 
 def is_true(value: object) -> bool:
-    """A flag of Qpid's, which may come as text (``argument_readers.qpid_truth``)."""
+    """A flag of Qpid's, which may come as text (``declare.readers.qpid_truth``)."""
     return str(value).lower() == "true"
 
 

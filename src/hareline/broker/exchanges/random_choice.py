@@ -2,7 +2,7 @@
 
 As in RabbitMQ's plugin, routing keys have no effect, every binding has the same chance (a queue
 bound twice has twice that of a queue bound once), and a message gets one choice for
-all of its CC keys. Called by ``broker.vhost`` for every message.                    [hot: match]
+all of its CC keys. Called by ``broker.routing`` for every message.                  [hot: match]
 """
 
 from __future__ import annotations

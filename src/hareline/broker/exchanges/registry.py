@@ -1,7 +1,7 @@
 """The exchange types, by the name that exchange.declare uses.
 
-``broker.vhost`` calls ``create_exchange`` for a new exchange, from a client or from the definitions
-store; ``amqp.topology`` asks ``exchange_class`` whether a declare names one. The default exchange
+``broker`` calls ``create_exchange`` for a new exchange, from a client or from the definitions
+store; ``amqp.methods`` asks ``exchange_class`` whether a declare names one. The default exchange
 is not here, because clients do not declare it.
 """
 

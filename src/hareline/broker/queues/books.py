@@ -1,8 +1,8 @@
 """The books of a queue: the state of each entry, and the counters over all of them.
 
-Base of ``queues.queue.Queue``, and the only code that writes these counters or takes an entry from
-one state to the next (``entry`` has the table). What else happens to entries, by the queue's
-policies, is decided in ``queue`` and ``wiring``.
+Base of ``queues.admission.AdmittingQueue``, and the only code that writes these counters. Entries
+change their state here, and in lanes that park, acquire or show them (``entry`` has the table).
+What else happens to entries, by the queue's policies, is decided in ``admission`` and ``wiring``.
 
 Invariant: ``ready_count + held_count + unacked_count`` is the number of entries that are not
 settled, and ``ready_bytes`` the octets of the ready ones' bodies.                           [hot]

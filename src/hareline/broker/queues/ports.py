@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.queues.dead_letters.scheduler import DeadLetterSender
 from hareline.broker.queues.dispatch.consumer import ConsumedQueue
 from hareline.broker.queues.dispatch.lane import MainLane
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.kinds import DeathReason
 from hareline.broker.queues.paging.pages import Pager
-from hareline.message import Message
+from hareline.turn import Dispatching
 
 
 class PagingPort(Pager):
@@ -73,7 +74,7 @@ class HoldPort(ABC):
         """All held entries, in no order, left where they are."""
 
 
-class QueuePort(ConsumedQueue):
+class QueuePort(ConsumedQueue, Enqueueing, Dispatching):
     """The counters are read here and written by ``queues.books`` alone.
 
     ``ready_bytes``: octets of the ready entries' bodies. ``is_delivering``: entries may be on their
@@ -89,7 +90,6 @@ class QueuePort(ConsumedQueue):
     held_count: int
     unacked_count: int
     consumer_count: int
-    is_deleted: bool
     is_delivering: bool
     has_entries_to_itself: bool
     entry_class: type[QueueEntry]
@@ -98,13 +98,6 @@ class QueuePort(ConsumedQueue):
     overflow: OverflowPort | None
     paging: PagingPort | None
     dead_letters: DeadLetterSender | None
-
-    @abstractmethod
-    def put(self, message: Message) -> bool:
-        """Take in a message with all that this queue does to new ones; False: refused.
-
-        A message that is silently dropped at once (overflow "discard") was not refused.
-        """
 
     # ------------------------------------------------------------------------- for lanes
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.queues.admission import AdmittingQueue, showing_count
 from hareline.broker.queues.dispatch.browsing import BrowsingLane
 from hareline.broker.queues.dispatch.closed import CLOSED_LANE
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from hareline.broker.queues.policies.lease import Lease
 
 
-class Queue(AdmittingQueue, Enqueueing):
+class Queue(AdmittingQueue):
     """``owner``: whose the queue is exclusively (``broker.ownership``), None for all connections.
 
     ``on_unused`` is called when the last consumer has left (the virtual host deletes auto-delete

@@ -1,8 +1,9 @@
 """From the parts of a queue to what it calls for each entry: the one place that knows both.
 
-``queues.queue`` calls ``wire`` when it is made and whenever a part comes or goes, and keeps what
-comes back. A queue that does nothing with its entries but keep them in order gets the ordering's
-own ``add`` and no listeners, so it pays for nothing; each part that is there adds one call.   [hot]
+``queues.admission`` calls ``wire`` when a queue is made and whenever a part comes or goes, and
+keeps what comes back. A queue that does nothing with its entries but keep them in order gets the
+ordering's own ``add`` and no listeners, so it pays for nothing; each part that is there adds one
+call.                                                                                          [hot]
 
 =================  =========================  ================================================
 part               a new entry                an entry that has left
@@ -188,7 +189,7 @@ class _Both:
 
 
 def _all_of(*listeners: Listener | None) -> Listener | None:
-    """One call for all listeners that are there; None if none is."""
+    """One call for all listeners that are there; None if there are none."""
     combined: Listener | None = None
     for listener in listeners:
         if combined is None:

@@ -1,6 +1,6 @@
 """The definitions of a broker in one open SQLite file: exchanges, queues, bindings.
 
-Called by ``broker.vhost`` for each change and by recovery once, at the start. Beside it,
+Called by ``broker`` for each change and by recovery once, at the start. Beside it,
 ``definitions.schema`` has the tables and their versions, ``definitions.turn_transaction`` says when
 a change is durable and what follows if it is lost, and ``definitions.encoding`` how names and
 arguments are stored.

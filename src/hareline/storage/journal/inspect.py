@@ -84,7 +84,7 @@ class Report(Reporter):
     """What a whole pass over a journal found; as a Reporter it always goes on.
 
     ``kinds``: how many records of each. ``malformed``: (position, what) of records whose checksum
-    is right and whose payload is none. ``torn``: (path, position, octets).
+    is right and whose payload is invalid. ``torn``: (path, position, octets).
     """
 
     segments: list[SegmentReport] = field(default_factory=list)

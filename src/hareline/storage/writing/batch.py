@@ -58,7 +58,7 @@ _RECORDS_MAX: Final = 6  # CHECKPOINT, RETURN, SETTLE, COVER, FREE, COMMIT
 
 
 class BatchBuilder:
-    """``void_position``: see ``format.Checkpoint``.
+    """``void_position``: see ``format.records.Checkpoint``.
 
     ``inferred_counts``: queue id, offset and delivery count of entries whose count recovery
     inferred and no record says; they go into the next batch. ``released``: ids of large bodies, for

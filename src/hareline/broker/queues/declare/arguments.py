@@ -1,7 +1,7 @@
 """Queue arguments: what a declare asked for, read and checked, and when two declares agree.
 
-Called by ``broker.vhost`` once per declare, never per message. Which arguments there are, what each
-may hold and which names mean the same is ``queues.declare.table``; how one value is read is
+Called by ``broker.declarations`` once a declare, never per message. Which arguments there are, what
+each may hold and which names mean the same is ``queues.declare.table``; how one value is read is
 ``queues.declare.readers``. This module applies the table. An argument in no row of it is not
 validated, not compared and no error, as in RabbitMQ; it stays in ``raw``.
 

@@ -1,8 +1,8 @@
 """From the arguments of a declaration to a queue that does what they say.
 
-Called by ``broker.vhost`` once for each new queue, and for the queue of each x-delayed-message
-exchange. Which ordering and lane a queue has, and which policies, is decided here only; the parts
-know nothing of arguments.
+Called by ``broker.declarations`` once for each new queue, and for the queue of each
+x-delayed-message exchange. Which ordering and lane a queue has, and which policies, is decided here
+only; the parts know nothing of arguments.
 """
 
 from __future__ import annotations

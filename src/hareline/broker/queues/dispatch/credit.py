@@ -22,6 +22,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline.broker.queues.entry import EntryHolder, EntryQueue
+from hareline.turn import Dispatching
 
 if TYPE_CHECKING:
     from hareline.turn import Turn
@@ -67,7 +68,7 @@ class WaitingConsumer(EntryHolder):
         """The queue that it receives from."""
 
 
-class CreditWindow:
+class CreditWindow(Dispatching):
     """At most ``limit_count`` deliveries and ``limit_bytes`` octets outstanding; 0 = no limit.
 
     ``waiting``: consumers that were refused, the longest waiting first. ``invited``: those whose

@@ -150,7 +150,7 @@ class ReadyConsumers:
     # ------------------------------------------------------------ who is to revisit
 
     def next_to_revisit(self) -> Consumer | None:
-        """The consumer whose turn it is to look at the parked entries; None if none is to."""
+        """The consumer whose turn it is to look at the parked entries, if there is one."""
         if self._revisit_count:
             for level in self.levels:
                 for consumer in level.revisit:

@@ -13,12 +13,14 @@ from bisect import bisect_left, insort
 from collections import deque
 from typing import TYPE_CHECKING
 
+from hareline.turn import Dispatching
+
 if TYPE_CHECKING:
     from hareline.broker.queues.dispatch.consumer import Consumer
     from hareline.broker.queues.ports import QueuePort
 
 
-class Rings:
+class Rings(Dispatching):
     """``by_precedence``: priorities and their rings, the highest first; read it, do not change it.
 
     ``leavers``: priorities of rings in which removed consumers still stand.

@@ -1,7 +1,7 @@
 """x-expires: a queue that is not used for this long is deleted.
 
 A queue is used while it has consumers, when it is declared again, when a basic.get asks it, and
-when it loses its last consumer (RabbitMQ); publishing does not count. ``queue`` and ``vhost`` call
+when it loses its last consumer (RabbitMQ); publishing does not count. ``queue`` and a declare call
 ``touch``, which only notes the instant; the timer compares that when it fires, and is set again for
 the time that is left.
 

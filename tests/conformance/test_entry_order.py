@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from weakref import ref
 
 import pytest
 from hypothesis import strategies as st
@@ -253,6 +254,37 @@ def test_many_entries_settled_where_they_stand_leave_the_others_in_order(
         entry.state = SETTLED
         order.discard(entry)
     assert order.take(5_000) == sorted(set(entries) - set(leaving), key=ordering.place)
+
+
+class WatchedEntry(RankedEntry):
+    """One of which a test sees that it is freed."""
+
+    __slots__ = ("__weakref__",)
+
+
+@pytest.mark.parametrize("is_last_kept", [True, False], ids=["last", "first"])
+def test_settled_entries_are_freed_wherever_they_stand(
+    ordering: Ordering, is_last_kept: bool
+) -> None:
+    """Those before the one that is kept, which is served last, or those behind it."""
+    queue, order = make_queue(ordering), ordering.make()
+    entries = [
+        WatchedEntry(queue, make_message(b"x", headers=Table({KEY: number % 7})), number)
+        for number in range(2_000)
+    ]
+    for entry in entries:
+        order.add(entry)
+    entries.sort(key=ordering.place)
+    kept = entries.pop(-1 if is_last_kept else 0)
+    watched = [ref(entry) for entry in entries]
+    while entries:
+        entry = entries.pop()
+        entry.state = SETTLED
+        order.discard(entry)
+    del entry
+    assert len(order) == 1
+    assert sum(one() is not None for one in watched) <= 200
+    assert order.take(2) == [kept]
 
 
 def test_a_full_queue_gives_up_the_least_while_others_come_and_go(ordering: Ordering) -> None:

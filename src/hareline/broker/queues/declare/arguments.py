@@ -206,7 +206,12 @@ class _Reading:
                 )
 
     def check_one_ordering(self) -> None:
-        names = [self.names[ordering] for ordering in ORDERINGS if ordering in self.fields]
+        given = [(name, self.fields.get(name)) for name in ORDERINGS]
+        names = [
+            self.names[ordering]
+            for ordering, value in given
+            if value is not None and value is not False
+        ]
         if len(names) > 1:
             raise self._contradiction(names[0], names[1], "a queue has one ordering")
 

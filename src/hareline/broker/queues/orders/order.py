@@ -19,7 +19,8 @@ What an ordering may rely on, and must keep:
 - ``take`` removes entries, and ``restore`` brings some of them back, in any order, together with
   entries that were held and have never been added: their ``rank`` is still the offset.
 - ``discard`` is told of an entry that was settled where it stands. The entry may stay in place if
-  everything else passes over it, but not for ever: its message is kept in memory with it.
+  everything else passes over it, but not for ever: its message is kept in memory with it, and it
+  may never come to the front. So sweep when most of what is kept is settled.
 - No method may cost more than O(log n) for each entry that it adds, takes, restores or discards,
   on average. ``peek`` and ``least`` change nothing that a caller can see.
 """
@@ -37,7 +38,7 @@ from hareline.broker.queues.paging.pages import Page, Pager
 class EntryOrder(ABC):
     """Ready entries in delivery order. ``len()`` is their number, iteration shows them in order.
 
-    ``entry_class``: what its entries are, or a subclass of it.
+    ``entry_class``: what its entries are, or a subclass of it; QueueEntry if ``rank`` is not used.
     """
 
     __slots__ = ()

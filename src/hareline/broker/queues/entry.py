@@ -94,7 +94,7 @@ class QueueEntry(StoredEntry):
     then these constants and cost no memory.
     """
 
-    __slots__ = ("consumer", "queue")
+    __slots__ = ("consumer", "delivery_count", "message", "offset", "queue", "state")
 
     rank: Any = 0
     group: Any = None

@@ -192,7 +192,7 @@ class Collector:
                 continue
             message = entry.message
             if message.position != UNWRITTEN:  # written for another queue at another time
-                message = entry.message = message.unwritten()
+                message = entry.message = message.unwritten()  # type: ignore[misc] # a slot of QueueEntry
             elif may_share and first_of(message, entry) is not entry:  # another queue has it too
                 contents.others.setdefault(message, []).append((ledger, entry))
                 bound += ENTRY.size

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from hareline import events
-from hareline.broker.queues.entry import SETTLED, QueueEntry
+from hareline.broker.queues.entry import ACQUIRED, SETTLED, QueueEntry
 from hareline.broker.queues.policies.overflow import stored_bytes
 from hareline.errors import StoreError
 from hareline.message import ContentSource, StoredMessage
@@ -93,13 +93,15 @@ class ReadBack:
         What is read is remembered until the end of the dispatch. The entries stay without content,
         since they may be referred to long after they were settled. ``are_in_place``: they stand
         where they did, in the ordering or parked.
+
+        Acquired and settled ones, which browsers come to, are not read: no content is needed.
         """
         contents = self.contents
         stored = [
             (entry, message)
             for entry in entries
             if isinstance(message := entry.message, StoredMessage)
-            and entry.state != SETTLED
+            and entry.state not in (ACQUIRED, SETTLED)
             and message.stored_at not in contents
         ]
         if not stored:

@@ -129,6 +129,25 @@ class TestUnreadable:
         assert paged.queue.ready_count == 0
         assert paged.queue.lane.least() is None
 
+    def test_a_browser_leaves_an_acquired_entry_to_its_consumer(self) -> None:
+        paged = deep(30)
+        browser = RecordingConsumer(paged.queue, prefetch_count=5)
+        browser.is_browser = True
+        paged.queue.add_consumer(browser)
+        paged.turn.run()
+        acquired = paged.queue.acquire(25)
+        gone = next(entry for entry in acquired if isinstance(entry.message, StoredMessage))
+        paged.queue.mark()
+        paged.turn.run()
+        assert paged.ledger is not None
+        paged.content_store.broken = {paged.ledger.living[gone.offset]}
+        browser.ack()
+        paged.turn.run()
+        assert browser.bodies == bodies(0, 5) + bodies(25, 30)
+        assert (paged.queue.ready_count, paged.queue.ready_bytes) == (5, 20)
+        assert paged.queue.unacked_count == 25
+        assert paged.reports == []
+
     def test_entries_that_stay_are_lost_the_same_way(self) -> None:
         paged = durable(SortedOrder("k"))
         publish(paged, 30, headers=Table({"k": "a"}))

@@ -468,5 +468,5 @@ def set_spooling(environment: QueueEnvironment, queues: Iterable[QueuePort], is_
     environment.pressure.is_high = is_high
     if is_high:
         for queue in queues:
-            if queue.ready_count or queue.held_count:
+            if queue.paging is not None and (queue.ready_count or queue.held_count):
                 queue.mark()

@@ -47,6 +47,7 @@ from tests.support.deep_queues import (
     stored,
     transient,
 )
+from tests.support.messages import make_message
 
 
 @pytest.fixture(autouse=True)
@@ -377,6 +378,14 @@ class TestSpooling:
         paged.settle_down()
         assert paged_count(paged) == 0
         assert paged.content_store.spooled == []
+
+    def test_a_queue_that_has_no_disk_is_not_dispatched_for_the_mark(self) -> None:
+        paged = transient()
+        queue = Queue("in memory", FifoOrder(), paged.turn, environment=paged.environment)
+        queue.enqueue(make_message(b"x"))
+        paged.turn.run()
+        set_spooling(paged.environment, [queue], True)
+        assert not queue.is_marked
 
     @pytest.mark.row("C8")
     def test_above_the_mark_they_are_spooled_and_keep_their_order(self) -> None:

@@ -1,9 +1,9 @@
 """Who may use an exclusive queue: the declaring connection, or all connections of a client id.
 
-The first is AMQP 0-9-1's rule, and the owner is then the connection itself. The second is what JMS
-makes of a durable subscription: its queue outlives the connection and is there for the next one
-with the same client id, and for no other (Qpid Broker-J, exclusivity policy CONTAINER). Called by
-``broker.registry`` and ``broker.declarations``.
+The first is AMQP 0-9-1's rule; the owner is the connection's ``amqp.client.Client``. The second
+is what JMS makes of a durable subscription: its queue outlives the connection and is there for the
+next one with the same client id, and for no other (Qpid Broker-J, exclusivity policy CONTAINER).
+Called by ``broker.registry`` and ``broker.declarations``.
 
 Invariant: an owner that is a ``ClientOwner`` is kept in the definitions, any other never.
 """

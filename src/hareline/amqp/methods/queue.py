@@ -82,10 +82,10 @@ def _owner(channel: Channel, method: commands.Queue.Declare) -> object | None:
     """
     if not method.exclusive:
         return None
-    connection = channel.client
+    client = channel.client
     if method.durable and channel.dialect.keeps_durable_exclusive:
-        return client_owner(connection) or connection
-    return connection
+        return client_owner(client) or client
+    return client
 
 
 def _declare_reply_queue(channel: Channel, method: commands.Queue.Declare, name: str) -> None:

@@ -8,7 +8,7 @@ An entry's *home* is the segment of the record that counts for it: where its mes
 until a compaction moves the record. Positions that queues hold never change; ``Moves`` leads from
 the old one to the new one.
 
-Invariant: ``live`` of a segment is the sum of what all ``QueueBooks`` have in ``live`` for it, and
+Invariant: ``live`` of a segment is the sum of what ``JournalBooks`` have in ``live`` for it, and
 ``settled`` of a segment T has for each other segment S all runs about entries of T in SETTLE
 records that stand in S.
 """

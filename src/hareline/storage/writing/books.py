@@ -16,7 +16,7 @@ from hareline.storage.recovery.state import RecoveredQueue
 from hareline.storage.space.liveness import Liveness, SegmentBooks
 
 
-class QueueBooks:
+class JournalBooks:
     """``live``: segment number to how many entries have their home there.
 
     ``returns``: offset to (delivery count, segment where the RETURN record stands). ``large``:
@@ -102,7 +102,7 @@ class QueueBooks:
         return [self.large.pop(offset) for offset in _within(self.large, first, end)]
 
     def __repr__(self) -> str:
-        return f"<QueueBooks of {self.queue_id}>"
+        return f"<JournalBooks of {self.queue_id}>"
 
 
 def _within(offsets: Mapping[int, object], first: int, end: int) -> list[int]:

@@ -16,7 +16,7 @@ from hareline.storage.interface import SPOOLED, MessageStore, QueueLedger, Store
 from hareline.storage.journal.format.positions import OFFSET_BITS
 from hareline.storage.recovery.state import RecoveredQueue
 from hareline.storage.space.liveness import Liveness
-from hareline.storage.writing.books import QueueBooks
+from hareline.storage.writing.books import JournalBooks
 
 if TYPE_CHECKING:
     from hareline.storage.contents.large import LargeBodies
@@ -121,7 +121,7 @@ class DurableLedger(QueueLedger):
         self.queue_id = queue_id
         self.name = name
         self._gathered = gathered
-        self.books = QueueBooks(queue_id, gathered.liveness)
+        self.books = JournalBooks(queue_id, gathered.liveness)
         self.added: list[StoredEntry] = []
         self.counted = 0
         self.runs: list[tuple[int, int, int]] = []

@@ -8,7 +8,7 @@ import pytest
 
 from hareline.storage.recovery.state import RecoveredQueue
 from hareline.storage.space.liveness import Liveness
-from hareline.storage.writing.books import QueueBooks
+from hareline.storage.writing.books import JournalBooks
 
 HOME, TAIL = 1, 2
 
@@ -22,21 +22,21 @@ def liveness() -> Liveness:
 
 
 @pytest.fixture
-def books(liveness: Liveness) -> QueueBooks:
+def books(liveness: Liveness) -> JournalBooks:
     """Ten entries at home, from offset 0."""
-    books = QueueBooks(7, liveness)
+    books = JournalBooks(7, liveness)
     books.add(liveness.segments[HOME], 10)
     return books
 
 
-def live(books: QueueBooks, liveness: Liveness) -> dict[int, int]:
+def live(books: JournalBooks, liveness: Liveness) -> dict[int, int]:
     """By segment; the same on both sides."""
     of_segments = {each.number: each.live for each in liveness.segments.values() if each.live}
     assert books.live == of_segments
     return of_segments
 
 
-def test_entries_are_added_on_both_sides(books: QueueBooks, liveness: Liveness) -> None:
+def test_entries_are_added_on_both_sides(books: JournalBooks, liveness: Liveness) -> None:
     assert live(books, liveness) == {HOME: 10}
     books.add(liveness.segments[HOME], 2)
     books.add(liveness.segments[TAIL], 1)
@@ -44,7 +44,7 @@ def test_entries_are_added_on_both_sides(books: QueueBooks, liveness: Liveness) 
 
 
 def test_a_run_leaves_and_the_segment_knows_which_record_says_so(
-    books: QueueBooks, liveness: Liveness
+    books: JournalBooks, liveness: Liveness
 ) -> None:
     assert books.settle(HOME, 2, 5, TAIL) == []
     assert live(books, liveness) == {HOME: 7}
@@ -53,7 +53,7 @@ def test_a_run_leaves_and_the_segment_knows_which_record_says_so(
     assert live(books, liveness) == {}
 
 
-def test_many_runs_leave_at_once(books: QueueBooks, liveness: Liveness) -> None:
+def test_many_runs_leave_at_once(books: JournalBooks, liveness: Liveness) -> None:
     books.large = {1: 101, 5: 105}
     triples = array("Q", [7, 0, 2, 7, 4, 1])
     assert books.settle_runs(HOME, 3, triples, TAIL) == [101]
@@ -64,7 +64,7 @@ def test_many_runs_leave_at_once(books: QueueBooks, liveness: Liveness) -> None:
 
 @pytest.mark.parametrize("count", [2, 9])
 def test_what_leaves_takes_its_count_and_its_large_body_along(
-    books: QueueBooks, liveness: Liveness, count: int
+    books: JournalBooks, liveness: Liveness, count: int
 ) -> None:
     for offset in range(10):
         books.note_return(offset, 3, liveness.segments[TAIL])
@@ -76,7 +76,7 @@ def test_what_leaves_takes_its_count_and_its_large_body_along(
 
 
 def test_an_entry_moves_and_its_count_is_in_its_new_record(
-    books: QueueBooks, liveness: Liveness
+    books: JournalBooks, liveness: Liveness
 ) -> None:
     books.note_return(3, 2, liveness.segments[HOME])
     assert books.returns == {3: (2, HOME)}
@@ -85,7 +85,7 @@ def test_an_entry_moves_and_its_count_is_in_its_new_record(
     assert books.returns == {}
 
 
-def test_a_deleted_queue_has_nothing_left(books: QueueBooks, liveness: Liveness) -> None:
+def test_a_deleted_queue_has_nothing_left(books: JournalBooks, liveness: Liveness) -> None:
     books.add(liveness.segments[TAIL], 4)
     books.large = {1: 101, 2: 102}
     books.note_return(3, 2, liveness.segments[TAIL])
@@ -98,13 +98,13 @@ def test_recovered_entries_are_in_the_books_of_the_segments_already(liveness: Li
     liveness.segments[HOME].live = 3
     found = RecoveredQueue()
     found.live, found.returns, found.large = {HOME: 3}, {1: (2, HOME)}, {2: 102}
-    books = QueueBooks(7, liveness)
+    books = JournalBooks(7, liveness)
     books.restore(found)
     assert live(books, liveness) == {HOME: 3}
     assert books.settle(HOME, 0, 3, TAIL) == [102]
     assert live(books, liveness) == {}
 
 
-def test_more_than_there_is_cannot_leave(books: QueueBooks) -> None:
+def test_more_than_there_is_cannot_leave(books: JournalBooks) -> None:
     with pytest.raises(AssertionError, match="of 7> has -1 entries in segment 1"):
         books.settle(HOME, 0, 11, TAIL)

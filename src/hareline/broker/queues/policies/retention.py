@@ -1,6 +1,6 @@
 """What a stream keeps: x-max-age and x-max-length-bytes of ``x-queue-type: stream``.
 
-``broker.queues.dispatch.reading`` calls ``drop_old`` before it shows anything to a reader, and
+``queues.dispatch.reading`` calls ``drop_old`` before it shows anything to a reader, and
 ``drop_excess`` after all readers had their turn; a timer drops what gets too old in between. The
 oldest goes first, without dead letters, and readers that come later never see it. RabbitMQ drops
 whole segments, so it keeps more than this for a while.

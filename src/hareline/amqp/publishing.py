@@ -32,12 +32,11 @@ from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue
 from hareline.errors import NoRoute, NotKept, ResourceError, within_short_string
-from hareline.message import TRANSIENT, Address, LargeBody, Message, large_message
+from hareline.message import PROPERTIES_START, TRANSIENT, Address, LargeBody, Message, large_message
 from hareline.storage.interface import MessageStore
 from hareline.wire.decoder import NOT_PLAIN, PLAIN, PLAIN_AGAIN, PublishLane
 from hareline.wire.encoder import return_frame
 
-_PROPERTIES_START: Final = 19
 _NO_ROUTE: Final = 312
 _NO_CONSUMERS: Final = 313
 _NOWHERE: Final = Address("", "", b"\x00\x00")
@@ -88,7 +87,7 @@ class Publishing(PublishLane):
         position = TRANSIENT
         is_plain = is_known = True
         if flags or header_size != HEADER_SIZE_BARE:
-            octets = content[_PROPERTIES_START : header_size - 1]
+            octets = content[PROPERTIES_START : header_size - 1]
             known = self._plain.get(octets)
             if known is not None:
                 position = known
@@ -163,7 +162,7 @@ class Publishing(PublishLane):
         if self.transaction is None and large is None:
             self.publish(route, flags, content, header_size, size)
             return
-        octets = content[_PROPERTIES_START : header_size - 1]
+        octets = content[PROPERTIES_START : header_size - 1]
         position = initial_position(octets)
         now_ms = self._clock.now_ms
         if large is None:

@@ -21,14 +21,7 @@ FRAME_MAX_BEFORE_TUNE: Final = 8192
 
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
-CLASS_CONNECTION: Final = 10
-CLASS_CHANNEL: Final = 20
-CLASS_ACCESS: Final = 30
-CLASS_EXCHANGE: Final = 40
-CLASS_QUEUE: Final = 50
 CLASS_BASIC: Final = 60
-CLASS_CONFIRM: Final = 85
-CLASS_TX: Final = 90
 
 # class << 16 | method, as it stands in the first four octets of a method payload
 BASIC_PUBLISH: Final = 0x003C0028
@@ -36,7 +29,6 @@ BASIC_RETURN: Final = 0x003C0032
 BASIC_DELIVER: Final = 0x003C003C
 BASIC_GET_OK: Final = 0x003C0047
 BASIC_ACK: Final = 0x003C0050
-BASIC_REJECT: Final = 0x003C005A
 BASIC_NACK: Final = 0x003C0078
 
 # property flags of a basic content header, most significant first

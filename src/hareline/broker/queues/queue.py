@@ -65,7 +65,6 @@ class Queue(AdmittingQueue):
         "consumer_count",
         "delivery_limit",
         "exclusive_count",
-        "had_consumers",
         "is_auto_delete",
         "is_deleted",
         "is_delivering",
@@ -103,7 +102,6 @@ class Queue(AdmittingQueue):
         self._has_closing = False  # consumers that close at the end
         self.consumer_count = 0
         self.exclusive_count = 0
-        self.had_consumers = False
         self.lease: Lease | None = None
         self.delivery_limit = NO_DELIVERY_LIMIT
 
@@ -278,7 +276,6 @@ class Queue(AdmittingQueue):
         the consumers that come in one turn; then they share it."""
         if not self.lane.is_to_look_again:
             self.deliver_due()
-        self.had_consumers = True
         self._has_closing = self._has_closing or consumer.closes_at_end
         self.consumer_count += 1
         self.exclusive_count += consumer.is_exclusive

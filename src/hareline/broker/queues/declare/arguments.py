@@ -206,12 +206,7 @@ class _Reading:
                 )
 
     def check_one_ordering(self) -> None:
-        given = [(name, self.fields.get(name)) for name in ORDERINGS]
-        names = [
-            self.names[ordering]
-            for ordering, value in given
-            if value is not None and value is not False
-        ]
+        names = [self.names[ordering] for ordering in ORDERINGS if ordering in self.fields]
         if len(names) > 1:
             raise self._contradiction(names[0], names[1], "a queue has one ordering")
 

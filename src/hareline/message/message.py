@@ -19,6 +19,7 @@ from hareline.wire.encoder import header_frame
 from hareline.wire.properties import (
     Properties,
     decode_header,
+    decode_headers,
     decode_priority,
     decode_properties,
     replace_headers,
@@ -216,11 +217,15 @@ class Message:
 
     @property
     def headers(self) -> Table:
-        """The headers table, empty when the message has none."""
+        """The headers table, empty when the message has none; decoded alone, and not kept.
+
+        Raises MalformedFrame if its octets, or those before it, are not valid in a table.
+        """
         extras = self.extras
-        properties = None if extras is None else extras.properties
-        headers = self.properties.headers if properties is None else properties.headers
-        return _NO_HEADERS if headers is None else headers
+        if extras is not None and extras.properties is not None:
+            headers = extras.properties.headers
+            return _NO_HEADERS if headers is None else headers
+        return decode_headers(self.content[PROPERTIES_START : self.header_size - 1])
 
     @property
     def parts(self) -> PropertyParts:
@@ -282,7 +287,6 @@ class Message:
     def without_header(self, name: str) -> Message:
         """A message without the header of this name; this one if it has none."""
         headers = Table(self.headers)
-        self.forget_properties()
         if name not in headers:
             return self
         del headers[name]

@@ -107,11 +107,24 @@ def decode_properties(octets: bytes) -> Properties:
 
 
 def decode_headers(octets: bytes) -> Table:
-    """Only the headers table, empty if absent; the octets behind it are not read."""
-    flags = _flags_of(octets)
-    if not flags & constants.FLAG_HEADERS:
-        return Table()
-    return _decode_headers_at(octets, _position_of(octets, flags, constants.FLAG_HEADERS))
+    """Only the headers table, empty if absent; the octets behind it are not read.        [hot]
+
+    Raises MalformedFrame if the octets up to its end are not a valid table.
+    """
+    try:
+        flags = octets[0] << 8 | octets[1]
+        if not flags & constants.FLAG_HEADERS:
+            return Table()
+        position = 2
+        if flags & constants.FLAG_CONTENT_TYPE:
+            position += 1 + octets[position]
+        if flags & constants.FLAG_CONTENT_ENCODING:
+            position += 1 + octets[position]
+    except IndexError:
+        raise MalformedFrame(
+            "cannot decode basic properties: headers runs past the end of the header"
+        ) from None
+    return _decode_headers_at(octets, position)
 
 
 def decode_delivery_mode(octets: bytes) -> int | None:

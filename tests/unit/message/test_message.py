@@ -72,7 +72,9 @@ def test_a_message_without_headers_has_an_empty_table() -> None:
 def test_headers_are_those_of_the_properties() -> None:
     message = make_message(b"x", headers=Table(kind="report", number=7))
     assert message.headers == {"kind": "report", "number": 7}
-    assert message.headers is message.properties.headers
+    assert message.extras is None  # only the table was decoded, and it is not kept
+    assert message.properties.headers == message.headers
+    assert message.headers is message.properties.headers  # not decoded twice
 
 
 def test_octets_that_are_no_properties_are_refused_when_looked_at() -> None:

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.amqp.client import blocks_on_channel_flow
+from hareline.amqp.client import Client, blocks_on_channel_flow
 from hareline.auth.permissions import Permissions
 from hareline.auth.users import User
 from hareline.wire.methods import commands
+from hareline.wire.table import Table, decode_table, encode_table
 
 from .peer import Peer, SteppedBroker
 
 DECLARE, CONSUME = commands.Queue.Declare, commands.Basic.Consume
+
+
+# ---------------------------------------------------------------------------- client-properties
+
+
+def test_connections_of_one_library_share_the_texts_of_their_properties() -> None:
+    said = Table(product="Pika", port=5672, capabilities=Table({"basic.nack": True}))
+    first, second = Client(), Client()
+    for client in (first, second):
+        client.set_properties(decode_table(encode_table(said), 0)[0])
+        assert client.properties == said
+        assert isinstance(client.properties["capabilities"], Table)
+    pairs = list(zip(first.properties, second.properties, strict=True))
+    assert len(pairs) == 3
+    assert all(name is same for name, same in pairs)
+    assert first.properties["product"] is second.properties["product"]
 
 
 # -------------------------------------------------------------------------------- update-secret

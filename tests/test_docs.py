@@ -9,9 +9,11 @@ other dotted name has to resolve, so a typing error cannot hide among them.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import importlib
 import importlib.metadata
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -39,6 +41,8 @@ MODULES = [
     for info in pkgutil.walk_packages(hareline.__path__, "hareline.")
     if not info.name.endswith("__main__")
 ]
+#: Read and not imported, because its modules import pyspark.
+SPARK = "hareline.spark."
 AMQP_METHODS = {
     str(getattr(method, "name", "")).lower().replace("-", "_")
     for method in pamqp.commands.INDEX_MAPPING.values()
@@ -107,14 +111,28 @@ def _resolves(name: str) -> bool:
     for length in range(len(parts), 0, -1):
         rest = parts[length:]
         for found in _modules_called(parts[:length]):
+            if not rest or (found.startswith(SPARK) and rest[0] in _names_defined_in(found)):
+                return True
+            if found.startswith(SPARK):
+                continue
             module = importlib.import_module(found)
             if _has(module, rest) or any(_has(each, rest) for each in _classes_of(module)):
                 return True
     return _has(hareline, parts) or any(_has(each, parts[1:]) for each in _classes_called(parts[0]))
 
 
+def _names_defined_in(module: str) -> set[str]:
+    """Functions and classes at the top of a module that is not imported."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {each.name for each in tree.body if isinstance(each, defined)}
+
+
 def _classes_called(name: str) -> list[type]:
-    modules = map(importlib.import_module, MODULES)
+    modules = [importlib.import_module(each) for each in MODULES if not each.startswith(SPARK)]
     return [each for module in modules for each in _classes_of(module) if each.__name__ == name]
 
 
@@ -148,6 +166,8 @@ def test_the_architecture_names_many_parts_of_the_package() -> None:
         "clock.refresh",
         "clock.now_ms",
         "wire.decoder",
+        "spark.session",
+        "spark.session.session",
     ],
 )
 def test_a_name_that_exists_resolves(name: str) -> None:
@@ -166,6 +186,7 @@ def test_a_name_that_exists_resolves(name: str) -> None:
         "clock.now_s",
         "brokr.vhost",
         "queue.enqeue",
+        "spark.session.sesion",
     ],
 )
 def test_a_name_that_does_not_exist_is_noticed(name: str) -> None:

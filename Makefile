@@ -1,14 +1,17 @@
 # One command for each thing one does here. Each installs what it needs by itself: `make run` some
-# 75 MB, `make test` and the others 400 MB. ARGS is handed on: make test ARGS="tests/unit -x".
+# 75 MB, `make test` and the others 400 MB, and Spark some 450 MB more where a Java 17 or newer can
+# run it (`make test SPARK=` does without). ARGS is handed on: make test ARGS="tests/unit -x".
 
 VENV := .venv
 VENV_PYTHON := $(VENV)/bin/python
 PYTEST := $(VENV_PYTHON) -m pytest
 # What starts no broker and needs no client: quick enough to run after each change.
 QUICK_TESTS := tests/unit tests/support tests/transcripts $(wildcard tests/test_*.py)
+# The extra of pyproject.toml that is installed too; empty where no Java can run Spark.
+SPARK := $(shell sh scripts/has_java.sh 17 && echo spark)
 # Each is newer than its inputs while .venv has what running, or developing, needs.
 CAN_RUN := $(VENV)/.can-run
-CAN_DEVELOP := $(VENV)/.can-develop
+CAN_DEVELOP := $(VENV)/.can-develop$(SPARK:%=-with-%)
 # The version is read from __init__.py, so a new one is installed again.
 INSTALL_INPUTS := Makefile pyproject.toml scripts/make_venv.sh src/hareline/__init__.py
 
@@ -26,13 +29,13 @@ install-broker: $(CAN_RUN)     ## Make .venv with what running the broker needs
 
 # Without the stamps first, so that an install that is broken off is done again.
 $(CAN_RUN): $(INSTALL_INPUTS)
-	@rm -f $(CAN_RUN) $(CAN_DEVELOP)
+	@rm -f $(CAN_RUN) $(VENV)/.can-develop*
 	@sh scripts/make_venv.sh $(VENV)
 	@touch $(CAN_RUN)
 
 $(CAN_DEVELOP): $(INSTALL_INPUTS)
-	@rm -f $(CAN_RUN) $(CAN_DEVELOP)
-	@sh scripts/make_venv.sh $(VENV) dev
+	@rm -f $(CAN_RUN) $(VENV)/.can-develop*
+	@sh scripts/make_venv.sh $(VENV) dev$(SPARK:%=,%)
 	@touch $(CAN_RUN) $(CAN_DEVELOP)
 
 run: install-broker   ## Run the broker

@@ -1,6 +1,6 @@
 #!/bin/sh
-# make_venv.sh DIRECTORY [EXTRA]: a virtual environment there, with this package in it, and what its
-# extra ("dev") names. What is there already stays.
+# make_venv.sh DIRECTORY [EXTRAS]: a virtual environment there, with this package in it, and what its
+# extras ("dev" or "dev,spark") name. What is there already stays.
 #
 # The Makefile runs it. It looks for a Python of at least 3.11 (or takes the one that $PYTHON names).
 # Debian and Ubuntu ship Python without ensurepip: root gets the missing package installed, anyone
@@ -8,7 +8,7 @@
 set -eu
 
 directory=$1
-extra=${2:-}
+extras=${2:-}
 cd "$(dirname "$0")/.."
 
 is_usable() {
@@ -62,6 +62,7 @@ show_steps() {
         case "$word $rest" in
             "Installing build dependencies: started") echo "  getting what the build needs" ;;
             "Collecting "*) rest=${rest%% *} && echo "  getting ${rest%%[][<>=~!;@]*}" ;;
+            "Building wheel for "*started) echo "  building ${rest#wheel for }" | sed 's/ (.*//' ;;
             "Building editable "*started) echo "  building hareline" ;;
             "Installing collected packages: "*) echo "  unpacking them all" ;;
             "status "*) return "$rest" ;;
@@ -69,14 +70,15 @@ show_steps() {
     done
 }
 
-if [ -n "$extra" ]; then
-    echo "Installing Hareline and what developing it needs into $directory" >&2
-else
-    echo "Installing Hareline and what running it needs into $directory" >&2
-fi
+case $extras in
+    "") what="Hareline and what running it needs" ;;
+    *spark*) what="Hareline, what developing it needs and Spark (some 450 MB)" ;;
+    *) what="Hareline and what developing it needs" ;;
+esac
+echo "Installing $what into $directory" >&2
 {
     status=0
     "$directory/bin/python" -m pip install --disable-pip-version-check --progress-bar off \
-        --editable ".${extra:+[$extra]}" || status=$?
+        --editable ".${extras:+[$extras]}" || status=$?
     echo "status $status"
 } | show_steps >&2

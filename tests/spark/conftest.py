@@ -1,0 +1,77 @@
+"""One Spark session for all tests of Spark, or one line that says why they are skipped.
+
+Each test below this folder gets the marker ``spark``. Where Spark cannot run, no module here is
+imported, so a module may import pyspark and pyarrow at its top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hareline.spark.errors import EnvironmentMissing
+from hareline.spark.session import check_environment, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+#: Two tasks at a time, and four attempts for each: retries are part of what is tested.
+MASTER = "local[2,4]"
+
+
+def _what_is_missing() -> str | None:
+    try:
+        check_environment()
+    except EnvironmentMissing as error:
+        return str(error)
+    return None
+
+
+MISSING = _what_is_missing()
+
+
+class _SkippedModule(pytest.Module):
+    """Reports that it is skipped, and imports nothing."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        raise pytest.skip.Exception(f"tests of Spark: {MISSING}", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    """Collect a module of this folder as skipped if Spark cannot run."""
+    if MISSING is None or HERE not in module_path.parents:
+        return None
+    module: pytest.Module = _SkippedModule.from_parent(parent, path=module_path)
+    return module
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all tests of this folder."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one session of the run; a test must neither stop it nor leave streams running."""
+    folder = tmp_path_factory.mktemp("spark")
+    made = session(
+        "hareline-tests",
+        master=MASTER,
+        settings={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.local.dir": str(folder / "local"),
+        },
+    )
+    try:
+        yield made
+    finally:
+        made.stop()

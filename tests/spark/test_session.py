@@ -1,0 +1,32 @@
+"""The session that `hareline.spark.session` makes does what the source and the sink rely on."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+
+def test_workers_run_the_python_of_the_driver(spark: SparkSession) -> None:
+    found = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect()
+    assert found == [sys.executable]
+
+
+def test_a_task_that_fails_is_tried_again(spark: SparkSession) -> None:
+    def fail_twice(_: int) -> int:
+        context = TaskContext.get()
+        assert context is not None
+        attempt: int = context.attemptNumber()
+        if attempt < 2:
+            raise RuntimeError("an attempt that fails on purpose")
+        return attempt
+
+    assert spark.sparkContext.parallelize([0], 1).map(fail_twice).collect() == [2]
+
+
+def test_times_are_utc_and_filters_reach_the_source(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    assert spark.conf.get("spark.sql.parquet.compression.codec") == "zstd"
+    assert spark.sparkContext.uiWebUrl is None

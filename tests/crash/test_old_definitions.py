@@ -6,6 +6,7 @@ They are never made anew.
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -44,6 +45,11 @@ def opened(path: Path) -> Iterator[SqliteDefinitions]:
         yield definitions
 
 
+def without_incarnation(queues: list[QueueDefinition]) -> list[QueueDefinition]:
+    """The queues, whose incarnations were drawn at random."""
+    return [queue._replace(incarnation="") for queue in queues]
+
+
 def schema_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
     """Each table's columns, as SQLite sees them."""
     with closing(sqlite3.connect(path)) as outside:
@@ -63,13 +69,15 @@ def version_of(path: Path) -> int:
 def test_version_1_has_everything_that_it_had(path: Path) -> None:
     with opened(path) as definitions:
         assert definitions.vhosts() == ["/", "shop"]
-        assert definitions.queues("/") == [
+        assert without_incarnation(definitions.queues("/")) == [
             QueueDefinition(
                 2, "tasks", False, Table({"x-max-length": 10, "price": Decimal("1.25")})
             ),
             QueueDefinition(3, NO_UTF8, True, Table()),
         ]
-        assert definitions.queues("shop") == [QueueDefinition(4, "orders", False, Table())]
+        assert without_incarnation(definitions.queues("shop")) == [
+            QueueDefinition(4, "orders", False, Table())
+        ]
         assert definitions.exchanges("/") == [
             ExchangeDefinition("events", "topic", False, False, Table())
         ]
@@ -95,11 +103,32 @@ def test_no_queue_of_version_1_has_an_owner_and_new_ones_can(path: Path) -> None
         definitions.host_store.remember_host("10.0.0.1", 20_000)
     assert queue_id == 5
     with opened(path) as definitions:
-        assert definitions.queues("/")[-1] == QueueDefinition(5, "mine", False, Table(), "client-1")
+        (mine,) = without_incarnation(definitions.queues("/")[-1:])
+        assert mine == QueueDefinition(5, "mine", False, Table(), "client-1")
         assert definitions.host_store.hosts() == [("10.0.0.1", 20_000)]
 
 
-def test_a_file_that_was_brought_along_is_like_a_new_one(path: Path, tmp_path: Path) -> None:
+def test_queues_of_version_2_get_incarnations_that_stay(tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    shutil.copyfile(FIXTURES / "version-2.sqlite", path)
+    with opened(path) as definitions:
+        first = [*definitions.queues("/"), *definitions.queues("shop")]
+        assert [queue.name for queue in first] == ["log", "mine", "amq.delayed.later", "orders"]
+        assert [queue.queue_id for queue in first] == [2, 3, 4, 5]
+        assert first[1].owner == "client-1"
+        assert definitions.host_store.hosts() == [("10.0.0.1", 20_000)]
+        assert definitions.newest_segment == 9
+    drawn = [queue.incarnation for queue in first]
+    assert all(re.fullmatch("[0-9a-f]{16}", each) for each in drawn)
+    assert len(set(drawn)) == 4
+    with opened(path) as definitions:
+        assert [*definitions.queues("/"), *definitions.queues("shop")] == first
+
+
+@pytest.mark.parametrize("version", range(1, VERSION))
+def test_a_file_that_was_brought_along_is_like_a_new_one(version: int, tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    shutil.copyfile(FIXTURES / f"version-{version}.sqlite", path)
     with opened(path), opened(tmp_path / "new.sqlite"):
         pass
     assert version_of(path) == version_of(tmp_path / "new.sqlite") == VERSION

@@ -229,11 +229,17 @@ class FakeDefinitions(MemoryDefinitions):
         is_auto_delete: bool,
         arguments: Mapping[str, object],
         owner: str | None = None,
+        incarnation: str | None = None,
     ) -> int:
         self._change()
         assert name not in self.queues
         queue_id = super().add_queue(
-            vhost, name, is_auto_delete=is_auto_delete, arguments=arguments, owner=owner
+            vhost,
+            name,
+            is_auto_delete=is_auto_delete,
+            arguments=arguments,
+            owner=owner,
+            incarnation=incarnation,
         )
         self.queues[name] = queue_id
         return queue_id

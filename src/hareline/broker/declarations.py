@@ -45,7 +45,7 @@ from hareline.broker.registry import (
     name_of_own_queue,
 )
 from hareline.errors import AccessRefused, AmqpError, NotFound, PreconditionFailed, StoreError
-from hareline.storage.interface import DefinitionStore
+from hareline.storage.interface import DefinitionStore, new_incarnation
 from hareline.turn import Turn
 
 # x-message-durability: which messages a durable queue keeps (Broker-J's messageDurability).
@@ -222,6 +222,7 @@ class Declarations:
             asked.name, parsed, asked.is_durable, asked.is_auto_delete, asked.owner
         )
         if asked.is_durable and (asked.owner is None or isinstance(asked.owner, ClientOwner)):
+            queue.incarnation = new_incarnation()
             try:
                 queue_id = self._definitions.add_queue(
                     self._vhost_name,
@@ -229,6 +230,7 @@ class Declarations:
                     is_auto_delete=asked.is_auto_delete,
                     arguments=asked.arguments,
                     owner=None if asked.owner is None else asked.owner.client_id,
+                    incarnation=queue.incarnation,
                 )
             except StoreError:
                 queue.delete()
@@ -253,6 +255,7 @@ class Declarations:
         is_auto_delete: bool,
         arguments: Mapping[str, object],
         owner: str | None,
+        incarnation: str,
     ) -> Queue:
         """A queue of the definitions, added. ``owner``: its client id; None if all may use it.
 
@@ -264,6 +267,7 @@ class Declarations:
         parsed = parse_queue_arguments(arguments, queue=name, vhost=self._vhost_name)
         queue_owner = None if owner is None else ClientOwner(owner)
         queue = self._make_queue(name, parsed, True, is_auto_delete, queue_owner)
+        queue.incarnation = incarnation
         self._keep_queue(queue, parsed, queue_id)
         self._registry.add_queue(queue, parsed)
         return queue

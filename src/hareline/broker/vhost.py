@@ -221,13 +221,19 @@ class VirtualHost:
         is_auto_delete: bool,
         arguments: Mapping[str, object],
         owner: str | None = None,
+        incarnation: str = "",
     ) -> Queue:
         """``owner``: the client id whose queue it is; None if all may use it.
 
         Raises PreconditionFailed for arguments that this broker no longer takes.
         """
         return self._declarations.restore_queue(
-            queue_id, name, is_auto_delete=is_auto_delete, arguments=arguments, owner=owner
+            queue_id,
+            name,
+            is_auto_delete=is_auto_delete,
+            arguments=arguments,
+            owner=owner,
+            incarnation=incarnation,
         )
 
     def delete_queue(

@@ -22,6 +22,7 @@ for.                                                                            
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -259,6 +260,14 @@ class BodyStore(ABC):
         """Return a draft for a body of ``size`` octets."""
 
 
+def new_incarnation() -> str:
+    """16 hex digits, drawn at random for each declaration of a queue.
+
+    They tell a queue from an earlier one of its name, and stay over restarts.
+    """
+    return secrets.token_hex(8)
+
+
 class DefinitionStore(ABC):
     """Durable exchanges, queues and bindings. Each change is made as a whole or not at all.
 
@@ -292,10 +301,12 @@ class DefinitionStore(ABC):
         is_auto_delete: bool,
         arguments: Mapping[str, object],
         owner: str | None = None,
+        incarnation: str | None = None,
     ) -> int:
         """Add a queue; returns its id, above 0, which no other queue ever has.
 
         ``owner``: the only client id whose connections may use the queue; None: all may.
+        ``incarnation``: see ``new_incarnation``; None: the store draws one.
         """
 
     @abstractmethod

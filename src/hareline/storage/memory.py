@@ -53,6 +53,7 @@ class MemoryDefinitions(DefinitionStore):
         is_auto_delete: bool,
         arguments: Mapping[str, object],
         owner: str | None = None,
+        incarnation: str | None = None,
     ) -> int:
         self._last_id += 1
         return self._last_id

@@ -56,7 +56,8 @@ class Queue(AdmittingQueue):
 
     ``on_unused`` is called when the last consumer has left (the virtual host deletes auto-delete
     queues then). ``delivery_limit``: how often an entry may come back, NO_DELIVERY_LIMIT = always.
-    ``exclusive_count``: consumers that let no other one in.
+    ``exclusive_count``: consumers that let no other one in. ``incarnation``: 16 hex digits that
+    tell it from an earlier queue of this name; empty if no definition keeps it.
     """
 
     __slots__ = (
@@ -65,6 +66,7 @@ class Queue(AdmittingQueue):
         "consumer_count",
         "delivery_limit",
         "exclusive_count",
+        "incarnation",
         "is_auto_delete",
         "is_deleted",
         "is_delivering",
@@ -93,6 +95,7 @@ class Queue(AdmittingQueue):
         self.name = name
         self.turn = turn
         self.is_durable = is_durable
+        self.incarnation = ""
         self.is_auto_delete = is_auto_delete
         self.owner = owner
         self.arguments: Mapping[str, object] = arguments or {}

@@ -20,7 +20,7 @@ from typing import Final
 from hareline.errors import StoreError
 
 FILE_NAME: Final = "definitions.sqlite"
-VERSION: Final = 2  # PRAGMA user_version; a change of the tables raises it, and adds to UPGRADES
+VERSION: Final = 3  # PRAGMA user_version; a change of the tables raises it, and adds to UPGRADES
 APPLICATION_ID: Final = 0x48415245  # "HARE"; tells our files from those of other programs
 _MODE: Final = 0o640
 
@@ -42,6 +42,7 @@ CREATE TABLE queues (
     is_auto_delete INTEGER NOT NULL,
     arguments BLOB NOT NULL,
     owner,
+    incarnation,
     UNIQUE (vhost, name)
 );
 CREATE TABLE deleted_queues (
@@ -84,6 +85,10 @@ CREATE TABLE qpid_hosts (
     host NOT NULL UNIQUE,
     seen_day INTEGER NOT NULL
 );
+""",
+    2: """
+ALTER TABLE queues ADD COLUMN incarnation;
+UPDATE queues SET incarnation = lower(hex(randomblob(8)));
 """,
 }
 

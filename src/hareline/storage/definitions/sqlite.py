@@ -26,7 +26,7 @@ from hareline.storage.definitions.encoding import (
 from hareline.storage.definitions.hosts import SqliteHosts
 from hareline.storage.definitions.schema import open_database, store_errors, transaction
 from hareline.storage.definitions.turn_transaction import Key, Removal, TurnTransaction
-from hareline.storage.interface import DefinitionStore
+from hareline.storage.interface import DefinitionStore, new_incarnation
 
 QUEUE_ID_MAX: Final = 0xFFFF_FFFF  # what a record of the journal has room for
 DELETED_QUEUES_MAX: Final = 10_000  # whose ids are remembered, so that they can be replayed
@@ -48,13 +48,17 @@ class ExchangeDefinition(NamedTuple):
 
 
 class QueueDefinition(NamedTuple):
-    """``owner``: the only client id whose connections may use the queue; None: all may."""
+    """``owner``: the only client id whose connections may use the queue; None: all may.
+
+    ``incarnation``: 16 hex digits that no other declaration of a queue of this name has.
+    """
 
     queue_id: int
     name: str
     is_auto_delete: bool
     arguments: Table
     owner: str | None = None
+    incarnation: str = ""
 
 
 class BindingDefinition(NamedTuple):
@@ -151,6 +155,7 @@ class SqliteDefinitions(DefinitionStore):
         is_auto_delete: bool,
         arguments: Mapping[str, object],
         owner: str | None = None,
+        incarnation: str | None = None,
     ) -> int:
         values = (
             stored_name(vhost),
@@ -158,6 +163,7 @@ class SqliteDefinitions(DefinitionStore):
             is_auto_delete,
             encoded_arguments(arguments),
             None if owner is None else stored_name(owner),
+            incarnation or new_incarnation(),
         )
         with self._turn.change() as connection:
             return self._insert_queue(connection, values)
@@ -165,8 +171,8 @@ class SqliteDefinitions(DefinitionStore):
     def _insert_queue(self, connection: sqlite3.Connection, values: tuple[object, ...]) -> int:
         given_id = self._void_queue_id + 1 if self._void_queue_id else None
         cursor = connection.execute(
-            "INSERT INTO queues (id, vhost, name, is_auto_delete, arguments, owner)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO queues (id, vhost, name, is_auto_delete, arguments, owner, incarnation)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (given_id, *values),
         )
         queue_id = cursor.lastrowid
@@ -207,7 +213,8 @@ class SqliteDefinitions(DefinitionStore):
             )
             if queue is None:
                 return 0
-            of_queue = (stored_name(vhost), stored_name(queue), False, encoded_arguments({}), None)
+            names = (stored_name(vhost), stored_name(queue))
+            of_queue = (*names, False, encoded_arguments({}), None, new_incarnation())
             return self._insert_queue(connection, of_queue)
 
     def delete_exchange(self, vhost: str, name: str, *, queue: str | None = None) -> None:
@@ -278,7 +285,7 @@ class SqliteDefinitions(DefinitionStore):
     def queues(self, vhost: str) -> list[QueueDefinition]:
         """Return the queues in the order of their declaration."""
         rows = self._rows(
-            "SELECT id, name, is_auto_delete, arguments, owner FROM queues"
+            "SELECT id, name, is_auto_delete, arguments, owner, incarnation FROM queues"
             " WHERE vhost = ? ORDER BY id",
             vhost,
         )
@@ -289,8 +296,9 @@ class SqliteDefinitions(DefinitionStore):
                 bool(is_auto_delete),
                 self._decoded(arguments, f"queue '{read_name(name)}'"),
                 None if owner is None else read_name(owner),
+                incarnation,
             )
-            for queue_id, name, is_auto_delete, arguments, owner in rows
+            for queue_id, name, is_auto_delete, arguments, owner, incarnation in rows
         ]
 
     def queue_ids(self, vhost: str, name: str) -> list[int]:

@@ -86,16 +86,16 @@ class VhostRecovery:
 
     def restore_queues(self) -> None:
         """Declare the queues, empty, each with its next offset. Raises StoreError as above."""
-        for queue_id, name, is_auto_delete, arguments, owner in self._definitions.queues(
-            self._vhost.name
-        ):
+        for known in self._definitions.queues(self._vhost.name):
+            queue_id, name = known.queue_id, known.name
             try:
                 queue = self._vhost.restore_queue(
                     queue_id,
                     name,
-                    is_auto_delete=is_auto_delete,
-                    arguments=arguments,
-                    owner=owner,
+                    is_auto_delete=known.is_auto_delete,
+                    arguments=known.arguments,
+                    owner=known.owner,
+                    incarnation=known.incarnation,
                 )
             except AmqpError as error:
                 what = f"queue '{name}' in vhost '{self._vhost.name}'"

@@ -56,7 +56,7 @@ Open = Callable[[], SqliteDefinitions]
 def test_a_queue_comes_back_with_the_type_of_each_argument(reopened: Open) -> None:
     queue_id = reopened().add_queue("/", "q", is_auto_delete=True, arguments=EVERY_TYPE)
     (queue,) = reopened().queues("/")
-    assert queue == QueueDefinition(queue_id, "q", True, EVERY_TYPE)
+    assert queue == QueueDefinition(queue_id, "q", True, EVERY_TYPE, None, queue.incarnation)
     assert queue.arguments.kinds == EVERY_TYPE.kinds
     assert list(queue.arguments) == list(EVERY_TYPE)
 

@@ -48,7 +48,7 @@ class TestFilesThatAreNotOurs:
         outside = sqlite3.connect(path)
         outside.execute("PRAGMA user_version = 99")
         outside.close()
-        with pytest.raises(StoreError, match=rf"{FILE_NAME}: version 99, .* than 2; a newer"):
+        with pytest.raises(StoreError, match=rf"{FILE_NAME}: version 99, .* than 3; a newer"):
             SqliteDefinitions(path)
 
     def test_no_database_at_all_is_told(self, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable
 from functools import partial
@@ -151,7 +152,9 @@ def test_an_exchange_and_its_own_queue_come_and_go_together(reopened: Open) -> N
     of_exchange = add_exchange("e", "topic", queue="of e")
     assert of_exchange == before + 1
     definitions = reopened()
-    assert definitions.queues("/")[1] == QueueDefinition(of_exchange, "of e", False, Table())
+    assert definitions.queues("/")[1] == QueueDefinition(
+        of_exchange, "of e", False, Table(), None, definitions.queues("/")[1].incarnation
+    )
     definitions.delete_exchange("/", "e", queue="of e")
     definitions = reopened()
     assert [exchange.name for exchange in definitions.exchanges("/")] == ["plain"]
@@ -219,3 +222,15 @@ def test_of_deleted_queues_the_last_are_remembered(
         True,
         True,
     ]
+
+
+def test_each_declaration_has_an_incarnation_that_stays(reopened: Open) -> None:
+    definitions = reopened()
+    definitions.add_queue(
+        "/", "q", is_auto_delete=False, arguments={}, incarnation="00112233aabbccdd"
+    )
+    definitions.add_queue("/", "p", is_auto_delete=False, arguments={})
+    given, drawn = [queue.incarnation for queue in definitions.queues("/")]
+    assert given == "00112233aabbccdd"
+    assert re.fullmatch("[0-9a-f]{16}", drawn)
+    assert [queue.incarnation for queue in reopened().queues("/")] == [given, drawn]

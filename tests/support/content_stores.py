@@ -118,6 +118,10 @@ class PagedLedger(QueueLedger):
     def on_released(self, entries: Sequence[StoredEntry]) -> None:
         self.released += [entry.offset for entry in entries]
 
+    def durable_end(self, next_offset: int) -> int:
+        waiting = [offset for offset, position in self.living.items() if position == UNWRITTEN]
+        return min(waiting, default=next_offset)
+
     def forget(self) -> None:
         self.is_forgotten = True
         for position in self.living.values():

@@ -34,6 +34,7 @@ class FakeLedger(QueueLedger):
         self.acquired: list[int] = []
         self.released: list[tuple[int, int]] = []
         self.living: dict[int, StoredEntry] = {}
+        self._ever: dict[int, StoredEntry] = {}  # of this run, settled ones too
         self.covers: int | None = None
         self.is_forgotten = False
 
@@ -43,7 +44,7 @@ class FakeLedger(QueueLedger):
         assert entry.state != SETTLED, "added when it was settled"
         assert entry.offset not in self.added, "added twice"
         self.added.append(entry.offset)
-        self.living[entry.offset] = entry
+        self.living[entry.offset] = self._ever[entry.offset] = entry
         self.store.pending.append(entry)
 
     def settle(self, entry: StoredEntry) -> None:
@@ -77,6 +78,14 @@ class FakeLedger(QueueLedger):
         assert not self.is_forgotten
         self.released += [(entry.offset, entry.delivery_count) for entry in entries]
 
+    def durable_end(self, next_offset: int) -> int:
+        waiting = [entry.offset for entry in self.store.pending if self._is_ours(entry)]
+        waiting += [entry.offset for entry in self.store.in_flight if self._is_ours(entry)]
+        return min(waiting, default=next_offset)
+
+    def _is_ours(self, entry: StoredEntry) -> bool:
+        return self._ever.get(entry.offset) is entry
+
     def forget(self) -> None:
         assert not self.is_forgotten, "deleted twice"
         self.is_forgotten = True
@@ -103,6 +112,7 @@ class FakeStore(MessageStore):
         self.is_asked = False  # somebody waits for the batch that is gathered
         self.batches: list[int] = []
         self.is_writing = False
+        self.in_flight: list[StoredEntry] = []  # in the batch on its way
         self.is_slow = False  # what ``is_behind`` says
         self.waiting: list[tuple[int, Callable[[], None]]] = []
         self._next_position = 1
@@ -121,6 +131,7 @@ class FakeStore(MessageStore):
         if not (self.pending or self.settled_count or self.is_asked):
             return
         entries, self.pending = self.pending, []
+        self.in_flight = entries
         messages = {entry.message: None for entry in entries if entry.state != SETTLED}
         for message in messages:
             message.position = self._next_position
@@ -135,6 +146,7 @@ class FakeStore(MessageStore):
         """The batch on its way is durable; the next one is on its way at once."""
         assert self.is_writing, "nothing is on its way to the disk"
         self.is_writing = False
+        self.in_flight = []
         self.durable_ticket = self.ticket - 1
         self._tell(self.durable_ticket)
         self._build()

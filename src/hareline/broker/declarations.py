@@ -308,6 +308,7 @@ class Declarations:
             keeps = KEEPS_ALL  # RabbitMQ's quorum queues and streams, whatever the delivery mode
         ledger = self._environment.store.open_queue(queue_id, queue.name)
         if ledger is not None and keeps != KEEPS_NONE:
+            ledger.writes_all = arguments.queue_type == "stream"
             queue.install(ledger=ledger, keeps=keeps)
 
     def _make_dead_letter_queue(

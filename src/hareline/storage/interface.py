@@ -57,13 +57,15 @@ class QueueLedger(ABC):
 
     ``deliver_ticket``: deliveries from this queue may be written to a socket once this ticket is
     durable, since only then a restart after a crash knows that they may have gone out. It only
-    grows, and is mostly durable already.
+    grows, and is mostly durable already. ``writes_all``: entries that are settled before they are
+    written are written all the same, so that a crash never gives their offsets out again.
     """
 
-    __slots__ = ("deliver_ticket",)
+    __slots__ = ("deliver_ticket", "writes_all")
 
     def __init__(self) -> None:
         self.deliver_ticket = 0
+        self.writes_all = False
 
     @abstractmethod
     def add(self, entry: StoredEntry) -> None:
@@ -95,6 +97,13 @@ class QueueLedger(ABC):
     @abstractmethod
     def on_released(self, entries: Sequence[StoredEntry]) -> None:
         """Gather the new ``delivery_count`` of entries that came back."""
+
+    @abstractmethod
+    def durable_end(self, next_offset: int) -> int:
+        """The offset below which every entry survives a crash; at most ``next_offset``.
+
+        Entries of a transaction survive once its end does. It never goes back.
+        """
 
     @abstractmethod
     def forget(self) -> None:

@@ -121,7 +121,7 @@ class BatchBuilder:
         ``is_first``: of this run of the broker, written even with nothing in it. ``is_last``: the
         batch ends with CLEAN.
         """
-        contents = self._collector.collect()
+        contents = self._collector.collect(ticket)
         self.is_part = contents.is_part
         if contents.is_empty and not is_first and not is_last and not self.inferred_counts:
             self._compactor.after_batch()

@@ -112,19 +112,20 @@ class Collector:
         self._compactor = compactor
         self.keeps_settled = keeps_settled
 
-    def collect(self) -> BatchContents:
-        """Take what has gathered, as much of it as one batch may have."""
+    def collect(self, ticket: int) -> BatchContents:
+        """Take what has gathered, as much of it as one batch with this ticket may have."""
         contents = BatchContents()
         # without those that are forgotten
         ledgers = [ledger for ledger in self._gathered.ledgers if ledger.is_gathered]
         adding = [ledger for ledger in ledgers if ledger.added]
         for ledger in adding:
             # a queue gets a message once, so only several of them can share one
+            ledger.note_written(ticket, ledger.added[0].offset)
             self._take_added(ledger, contents, may_share=len(adding) > 1)
             if contents.is_part:  # all else that has happened comes behind all messages
                 self._gathered.ledgers = ledgers
-                self._take_others(ledgers, contents)
-                self._take_transactions(contents)
+                self._take_others(ledgers, contents, ticket)
+                self._take_transactions(contents, ticket)
                 return contents
         self._gathered.ledgers = []
         for ledger in ledgers:
@@ -151,15 +152,16 @@ class Collector:
         contents.bound += len(contents.freed) * FREED.size
         if contents.freed:
             contents.bound += self._freeing.bound(contents.freed)
-        self._take_transactions(contents)
+        self._take_transactions(contents, ticket)
         return contents
 
-    def _take_transactions(self, contents: BatchContents) -> None:
+    def _take_transactions(self, contents: BatchContents, ticket: int) -> None:
         """Note which transactions go on beyond this batch, and which end with it."""
         unwritten = self._transactions.unwritten
         for transaction in list(unwritten.values()):
             if transaction.is_finished and not contents.is_part:
                 del unwritten[transaction.number]
+                self._transactions.end_with(transaction, ticket)
                 contents.committed.append(transaction.number)
                 contents.bound += TRANSACTION.size
             elif transaction.parts:
@@ -203,18 +205,20 @@ class Collector:
             if message.extras is not None or address.blind_keys:
                 bound += len(options_of(message)[1])
         contents.bound += bound + (MESSAGE_OVERHEAD + RECORD_PREFIX.size) * len(firsts)
-        if self.keeps_settled:
+        if self.keeps_settled or ledger.writes_all:
             contents.bound += RUN.size * len(added)
         if firsts:
             contents.entries.append((ledger, firsts))
 
     def _is_left_out(self, entry: StoredEntry, ledger: DurableLedger) -> bool:
         """Whether the entry was settled before it was written, so that it never is."""
-        if entry.state != SETTLED or self.keeps_settled:
+        if entry.state != SETTLED or self.keeps_settled or ledger.writes_all:
             return False
         return entry.offset not in ledger.leaving
 
-    def _take_others(self, ledgers: list[DurableLedger], contents: BatchContents) -> None:
+    def _take_others(
+        self, ledgers: list[DurableLedger], contents: BatchContents, ticket: int
+    ) -> None:
         """Take the entries of messages in a full batch that other queues have added."""
         for ledger in ledgers:
             rest: list[StoredEntry] = []
@@ -226,7 +230,9 @@ class Collector:
                 if self._is_left_out(entry, ledger):
                     continue
                 contents.others.setdefault(message, []).append((ledger, entry))
-                contents.bound += ENTRY.size + (RUN.size if self.keeps_settled else 0)
+                is_run = self.keeps_settled or ledger.writes_all
+                contents.bound += ENTRY.size + (RUN.size if is_run else 0)
+                ledger.note_written(ticket, entry.offset)
                 ledger.next_offset = max(ledger.next_offset, entry.offset + 1)
             ledger.added = rest
             ledger.counted = 0

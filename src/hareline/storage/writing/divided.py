@@ -56,10 +56,12 @@ class Transactions:
     what finished ones have settled, for the next batch.
     """
 
-    __slots__ = ("_count", "gathered", "held", "unwritten")
+    __slots__ = ("_count", "_ending", "gathered", "held", "unwritten")
 
     def __init__(self, gathered: Gathered) -> None:
         self.gathered = gathered
+        gathered.first_uncommitted = self.first_uncommitted
+        self._ending: list[tuple[int, dict[DurableLedger, int]]] = []  # ticket, first offsets
         self._count = 0
         self.unwritten: dict[int, DurableTransaction] = {}
         self.held: list[HeldRuns] = []
@@ -71,6 +73,23 @@ class Transactions:
         self.unwritten[transaction.number] = transaction
         return transaction
 
+    def end_with(self, transaction: DurableTransaction, ticket: int) -> None:
+        """The batch with this ticket says COMMIT: from then on its entries survive a crash."""
+        self._forget_ended()
+        self._ending.append((ticket, transaction.firsts))
+
+    def first_uncommitted(self, ledger: DurableLedger) -> int | None:
+        """The lowest offset that a transaction has added whose end is not durable, or None."""
+        self._forget_ended()
+        added = [transaction.firsts for transaction in self.unwritten.values()]
+        added += [firsts for _, firsts in self._ending]
+        return min([firsts[ledger] for firsts in added if ledger in firsts], default=None)
+
+    def _forget_ended(self) -> None:
+        if self._ending:
+            durable = self.gathered.store.durable_ticket
+            self._ending = [each for each in self._ending if each[0] > durable]
+
     @property
     def is_commit_due(self) -> bool:
         """Whether there is something to write of finished transactions, though of no ledger."""
@@ -80,6 +99,7 @@ class Transactions:
 class DurableTransaction(StoreTransaction):
     """``parts``: entries that it has added and that no PART record names yet.
 
+    ``firsts``: the lowest offset it has added to each ledger, whose entries come in order.
     ``is_divided``: there are PART records. ``is_finished``: the next batch says COMMIT if so.
     """
 
@@ -90,6 +110,7 @@ class DurableTransaction(StoreTransaction):
         "_marks",
         "_moved",
         "_transactions",
+        "firsts",
         "is_divided",
         "is_finished",
         "number",
@@ -104,6 +125,7 @@ class DurableTransaction(StoreTransaction):
         self._held: dict[tuple[DurableLedger, int], HeldRuns] = {}
         self._moved: list[tuple[DurableLedger, list[tuple[int, int]]]] = []
         self._kept: list[tuple[DurableLedger, StoredEntry]] = []
+        self.firsts: dict[DurableLedger, int] = {}
         self.parts: list[Run] = []
         self.is_divided = False
         self.is_finished = False
@@ -120,6 +142,7 @@ class DurableTransaction(StoreTransaction):
         for ledger in self._gathered.ledgers:
             added, runs, moved_runs = marks.get(ledger, (0, 0, 0))
             if len(ledger.added) > added:
+                self.firsts.setdefault(ledger, ledger.added[added].offset)
                 self.parts += _runs_of(ledger.queue_id, ledger.added[added:])
             ledger.close_run()
             if len(ledger.runs) > runs:

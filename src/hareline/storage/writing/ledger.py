@@ -43,9 +43,19 @@ class Gathered:
 
     ``by_id``: every ledger that is not forgotten. ``keep_unwritten``: set while the work of a
     transaction is done, which has to be told of entries that settle before they are written.
+    ``first_uncommitted``: the lowest offset of a ledger that an unfinished transaction has added,
+    or one whose end is not durable; None if there is none.
     """
 
-    __slots__ = ("bodies", "by_id", "keep_unwritten", "ledgers", "liveness", "store")
+    __slots__ = (
+        "bodies",
+        "by_id",
+        "first_uncommitted",
+        "keep_unwritten",
+        "ledgers",
+        "liveness",
+        "store",
+    )
 
     def __init__(
         self, store: MessageStore, liveness: Liveness, bodies: LargeBodies | None = None
@@ -56,6 +66,7 @@ class Gathered:
         self.ledgers: list[DurableLedger] = []
         self.by_id: dict[int, DurableLedger] = {}
         self.keep_unwritten: KeepUnwritten | None = None
+        self.first_uncommitted: Callable[[DurableLedger], int | None] = lambda _: None
 
     def count_new_bytes(self) -> int:
         """Octets of the contents that were added since this was last called."""
@@ -71,6 +82,7 @@ class Gathered:
         ledgers, self.ledgers = self.ledgers, []
         for ledger in ledgers:
             ledger.is_gathered = False
+            ledger.lose_added()
             ledger.clear()
 
 
@@ -87,6 +99,9 @@ class DurableLedger(QueueLedger):
     waits, ``runs`` (segment, first, end), ``moved_runs`` (position, offset) of settled entries
     whose record was moved, ``returned``, ``is_cover_due``.
 
+    ``written_ticket``: of the last batch that took new entries; ``written_first``: the lowest
+    offset of these, and of those in earlier batches that were not durable at the time.
+
     ``leaving``: offsets of settled entries that are written all the same, as their dead letters are
     still to come.
     """
@@ -95,6 +110,7 @@ class DurableLedger(QueueLedger):
         "_ahead",
         "_durable_watermark",
         "_gathered",
+        "_lost_first",
         "_run_end",
         "_run_first",
         "_run_segment",
@@ -114,6 +130,8 @@ class DurableLedger(QueueLedger):
         "returned",
         "runs",
         "written_as_new_end",
+        "written_first",
+        "written_ticket",
     )
 
     def __init__(self, queue_id: int, name: str, gathered: Gathered) -> None:
@@ -134,6 +152,9 @@ class DurableLedger(QueueLedger):
         self.is_forgotten = False
         self.next_offset = 0
         self.leaving: set[int] = set()
+        self.written_ticket = 0
+        self.written_first = 0
+        self._lost_first = _NO_OFFSET  # of what gathered when the store had failed
         self.written_as_new_end = 0
         self.redelivery_watermark = 0
         self.is_cover_due = False
@@ -206,6 +227,15 @@ class DurableLedger(QueueLedger):
         if not self.is_gathered and self.returned:
             self._gather()
 
+    def durable_end(self, next_offset: int) -> int:
+        end = self.added[0].offset if self.added else next_offset
+        if self.written_ticket > self._gathered.store.durable_ticket:
+            end = min(end, self.written_first)
+        if self._lost_first != _NO_OFFSET:
+            end = min(end, self._lost_first)
+        uncommitted = self._gathered.first_uncommitted(self)
+        return end if uncommitted is None else min(end, uncommitted)
+
     def forget(self) -> None:
         self.is_forgotten = True
         self.is_gathered = False
@@ -241,6 +271,17 @@ class DurableLedger(QueueLedger):
         if (runs or moved_runs) and (self.is_gathered or self._gather()):
             self.runs += runs
             self.moved_runs += moved_runs
+
+    def note_written(self, ticket: int, first: int) -> None:
+        """Entries from this offset on are in the batch that is made with this ticket."""
+        is_durable = self.written_ticket <= self._gathered.store.durable_ticket
+        self.written_first = first if is_durable else min(first, self.written_first)
+        self.written_ticket = ticket
+
+    def lose_added(self) -> None:
+        """The new entries that have gathered are never written: the store has failed."""
+        if self.added and self._lost_first == _NO_OFFSET:
+            self._lost_first = self.added[0].offset
 
     def clear(self) -> None:
         """Forget what has gathered."""

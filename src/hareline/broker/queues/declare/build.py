@@ -95,6 +95,7 @@ def make_queue(
         on_unused=on_unused,
         environment=environment,
     )
+    queue.is_timeless = arguments.queue_type == "stream"  # its offsets have no holes
     _set_lane(queue, order, arguments, environment)
     _set_times(queue, arguments, environment)
     _set_limits(queue, arguments, environment)

@@ -19,6 +19,8 @@ from hareline.broker.queues.ports import with_content
 from hareline.message import TRANSIENT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hareline.broker.queues.dispatch.consumer import Consumer
     from hareline.broker.queues.dispatch.consumer_book import ConsumerBook
     from hareline.broker.queues.entry import QueueEntry
@@ -32,9 +34,10 @@ OFFSET_HEADER: Final = "x-stream-offset"  # RabbitMQ: rabbit_stream_queue
 
 class ReadingLane(MainLane):
     """``retention`` drops what a stream keeps no longer; None where nothing does. ``getter`` finds
-    what basic.get may see; None where that is everything."""
+    what basic.get may see; None where that is everything. ``watchers`` are called once, after the
+    next run or at the end of the queue."""
 
-    __slots__ = ("_order", "_queue", "_readers", "getter", "retention")
+    __slots__ = ("_order", "_queue", "_readers", "getter", "retention", "watchers")
 
     def __init__(self, queue: QueuePort, order: EntryOrder) -> None:
         self._queue = queue
@@ -48,6 +51,7 @@ class ReadingLane(MainLane):
         self.wants_new_entries = True
         self.retention: Retention | None = None
         self.getter: Getter | None = None
+        self.watchers: list[Callable[[], None]] = []
 
     def run(self) -> bool:
         retention = self.retention
@@ -60,7 +64,15 @@ class ReadingLane(MainLane):
         is_unfinished = is_unfinished or readers.has_news
         if not is_unfinished:
             readers.mark_all_shown()
+        if self.watchers:
+            self._call_watchers()
         return is_unfinished
+
+    def _call_watchers(self) -> None:
+        watchers = self.watchers[:]
+        self.watchers.clear()
+        for watcher in watchers:
+            watcher()
 
     # ------------------------------------------------------------------- consumers
 
@@ -92,6 +104,7 @@ class ReadingLane(MainLane):
         if self.retention is not None:
             self.retention.stop()
             self.retention = None
+        self._call_watchers()
 
     # --------------------------------------------------------------------- entries
 

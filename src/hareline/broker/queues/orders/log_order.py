@@ -11,6 +11,7 @@ for an entry that was taken. ``dead_count`` counts these, and the settled ones b
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from hareline.broker.queues.entry import SETTLED, EntryQueue, QueueEntry
 from hareline.broker.queues.orders.order import EntryOrder
+from hareline.storage.interface import SPOOLED
 
 if TYPE_CHECKING:
     from hareline.message import Message
@@ -133,6 +135,42 @@ class LogOrder(EntryOrder):
         and the answer is then one of the places where they cross this instant.
         """
         return bisect_left(self.entries, arrival_ms, lo=self.head, key=_arrival_of)
+
+    # ---------------------------------------------------------- for reads of ranges
+
+    @property
+    def first_offset(self) -> int | None:
+        """The lowest offset that is there; None if nothing is."""
+        entry = self.peek()
+        return None if entry is None else entry.offset
+
+    def positions(self, start: int, end: int) -> tuple[array[int], array[int]]:
+        """Offsets and journal positions of the entries from offset ``start`` to before ``end``.
+
+        Position 0: not in the journal. For some 100,000 entries at most, which are all looked at.
+        """
+        offsets, positions = array("Q"), array("Q")
+        for entry in islice(self.entries, self.index_of(start), self.index_of(end)):
+            if entry.state != SETTLED:
+                offsets.append(entry.offset)
+                position = entry.message.position
+                positions.append(position if 0 < position < SPOOLED else 0)
+        return offsets, positions
+
+    def entries_between(self, start: int, end: int) -> list[QueueEntry]:
+        """The entries from offset ``start`` to before ``end``."""
+        some = islice(self.entries, self.index_of(start), self.index_of(end))
+        return [entry for entry in some if entry.state != SETTLED]
+
+    def offset_since(self, arrival_ms: int) -> int | None:
+        """The offset of the first entry that arrived then or later; None if none did.
+
+        ``arrival_ms``: epoch milliseconds, see ``index_since``.
+        """
+        for entry in islice(self.entries, self.index_since(arrival_ms), None):
+            if entry.state != SETTLED:
+                return entry.offset
+        return None
 
     def __len__(self) -> int:
         return len(self.entries) - self.dead_count

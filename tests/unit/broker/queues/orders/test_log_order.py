@@ -7,6 +7,8 @@ import pytest
 from hareline.broker.queues.entry import SETTLED, QueueEntry
 from hareline.broker.queues.orders.log_order import DEAD_ALLOWED, INSERTED_MAX, LogOrder
 from hareline.broker.queues.queue import Queue
+from hareline.message import UNWRITTEN
+from hareline.storage.interface import SPOOLED
 from tests.support.messages import ARRIVAL_MS, make_message
 
 
@@ -141,3 +143,42 @@ def test_the_least_is_the_oldest_that_lives(log: LogOrder, queue: Queue) -> None
     entries = fill(log, queue, 10)
     settle(log, entries[:3])
     assert log.least() is entries[3]
+
+
+# ------------------------------------------------------------------- reads of ranges
+
+
+def test_a_range_has_offsets_and_positions_of_what_is_there(log: LogOrder, queue: Queue) -> None:
+    entries = fill(log, queue, 10)
+    for entry in entries:
+        entry.message.position = 1000 + entry.offset
+    entries[3].message.position = UNWRITTEN
+    entries[4].message.position = SPOOLED + 7
+    settle(log, [entries[0], entries[6]])
+    offsets, positions = log.positions(2, 8)
+    assert (offsets.typecode, positions.typecode) == ("Q", "Q")
+    assert list(offsets) == [2, 3, 4, 5, 7]
+    assert list(positions) == [1002, 0, 0, 1005, 1007]
+    assert [entry.offset for entry in log.entries_between(5, 9)] == [5, 7, 8]
+    assert [list(column) for column in log.positions(8, 8)] == [[], []]
+    assert list(log.positions(0, 100)[0]) == [1, 2, 3, 4, 5, 7, 8, 9]
+    assert list(log.positions(50, 100)[0]) == []
+
+
+def test_its_first_offset_is_that_of_the_first_live_entry(log: LogOrder, queue: Queue) -> None:
+    firsts = [log.first_offset]
+    entries = fill(log, queue, 3)
+    firsts.append(log.first_offset)
+    settle(log, entries[:2])
+    firsts.append(log.first_offset)
+    settle(log, entries[2:])
+    firsts.append(log.first_offset)
+    assert firsts == [None, 0, 2, None]
+
+
+def test_an_instant_is_that_of_a_live_entry(log: LogOrder, queue: Queue) -> None:
+    entries = fill(log, queue, 10)
+    settle(log, entries[4:6])
+    assert log.offset_since(ARRIVAL_MS + 3001) == 6
+    assert log.offset_since(ARRIVAL_MS) == 0
+    assert log.offset_since(ARRIVAL_MS + 9001) is None

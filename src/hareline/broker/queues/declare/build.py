@@ -227,6 +227,7 @@ def _set_reading_lane(
     if arguments.last_value_key is not None:
         queue.install(last_values=LastValues(arguments.last_value_key))
     if arguments.queue_type == "stream":
+        queue.is_timeless = True  # as in RabbitMQ: what goes out of a stream is its retention's
         lane.retention = Retention(
             queue,
             order,

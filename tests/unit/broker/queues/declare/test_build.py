@@ -199,6 +199,16 @@ def test_transient_messages_are_dead_lettered_unless_that_is_refused(place: Time
     assert routed == [""]
 
 
+@pytest.mark.parametrize(("queue_type", "left"), [("stream", 1), ("classic", 0)])
+def test_messages_with_a_time_to_live_stay_in_a_stream(
+    place: TimedQueue, queue_type: str, left: int
+) -> None:
+    queue = make_of(place, {"x-queue-type": queue_type})
+    queue.put(make_message(b"m", expiration="10").expiring_at(place.clock.now_ms + 10))
+    place.pass_time(20)
+    assert queue.ready_count == left
+
+
 def test_a_delay_queue_belongs_to_its_exchange(place: TimedQueue) -> None:
     exchange = DelayedExchange("d", is_durable=True, arguments={"x-delayed-type": "fanout"})
     queue = make_delay_queue(exchange, place.turn, place.environment, lambda *_: ())

@@ -228,7 +228,7 @@ class PoliciesModel(RuleBasedStateMachine):
             clock=self.clock,
             timers=self.timers,
             report=self._report,
-            route=self._route,
+            route=lambda *asked: (self._route(*asked), ()),
             on_admission_changed=self._on_guard_changed,
             vhost_name="/",
             store=self.make_store(),

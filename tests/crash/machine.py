@@ -199,7 +199,8 @@ class Machine:
             message.position = UNWRITTEN
         if "expiration" in properties:
             message = message.expiring_at(message.arrival_ms + int(properties["expiration"]))
-        queues, _ = self.vhost.routing.route(self.vhost.exchange(exchange), [routing_key], message)
+        source = self.vhost.exchange(exchange)
+        queues, _, _ = self.vhost.routing.route(source, [routing_key], message)
         for queue in queues:
             if queue.needs_admission or message.expires_at_ms:
                 queue.put(message)

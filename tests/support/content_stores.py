@@ -209,7 +209,7 @@ class PagedQueue:
             clock=self.timers.clock,
             timers=self.timers,
             report=lambda event, **fields: reports.append((event, fields)),
-            route=lambda *_: (),
+            route=lambda *_: ((), ()),
             on_admission_changed=lambda: None,
             vhost_name="/",
             store=self.store,

@@ -36,7 +36,7 @@ class SmallBroker:
             clock=self.timers.clock,
             timers=self.timers,
             report=self._report,
-            route=self.route,
+            route=lambda *asked: (self.route(*asked), ()),
             on_admission_changed=self._on_guard_changed,
             vhost_name="/",
             store=MemoryStore(),

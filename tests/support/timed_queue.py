@@ -51,7 +51,7 @@ class TimedQueue:
             clock=self.clock,
             timers=self.timers,
             report=lambda event, **_: self.reports.append(event),
-            route=lambda *_: (),
+            route=lambda *_: ((), ()),
             on_admission_changed=lambda: None,
             vhost_name="/",
             store=MemoryStore(),

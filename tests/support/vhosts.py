@@ -115,5 +115,6 @@ def kind_of(destination: Queue | Exchange) -> DestinationKind:
 
 def routed(vhost: VirtualHost, exchange: str, *routing_keys: str) -> list[str]:
     """Names of the queues that a publish reaches, in order."""
-    queues, _ = vhost.routing.route(vhost.exchange(exchange), list(routing_keys or ("k",)), MESSAGE)
+    keys = list(routing_keys or ("k",))
+    queues, _, _ = vhost.routing.route(vhost.exchange(exchange), keys, MESSAGE)
     return [queue.name for queue in queues]

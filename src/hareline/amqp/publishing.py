@@ -27,7 +27,9 @@ from hareline.amqp.product import closes_when_no_route
 from hareline.amqp.reply_to import ReplyConsumer
 from hareline.amqp.routes import Route, are_kept, find_route, is_kept
 from hareline.amqp.transactions import Transaction
+from hareline.broker.archiving import archive_message, archives_of
 from hareline.broker.enqueueing import Enqueueing
+from hareline.broker.queues.kinds import REFUSED, TAKEN
 from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue
@@ -57,6 +59,7 @@ class Publishing(PublishLane):
         "_number",
         "_plain",
         "_port",
+        "_routing",
         "_store",
         "_turn",
         "confirms",
@@ -75,6 +78,7 @@ class Publishing(PublishLane):
         self._turn = context.turn
         self._clock = context.clock
         self._plain = context.plain_properties
+        self._routing = parts.client.vhost.routing
         self._store: MessageStore = parts.client.vhost.environment.store
         self._inspection = Inspection(
             parts.client, context.clock, context.plain_properties, reply_to
@@ -113,9 +117,9 @@ class Publishing(PublishLane):
         extra_keys: list[str] = []
         if not is_plain:
             message, extra_keys = self._inspection.inspect(message, flags)
-        queues = self._queues_for(route, message, extra_keys)
+        queues, archives = self._queues_for(route, message, extra_keys)
         message.forget_properties()  # a waiting message costs its octets alone
-        self._enqueue_routed(message, queues, route)
+        self._enqueue_routed(message, queues, archives, route)
         self._gate.count_work(len(queues), start_s)
         return NOT_PLAIN
 
@@ -174,12 +178,12 @@ class Publishing(PublishLane):
         extra_keys: list[str] = []
         if octets not in self._plain and not self._inspection.are_plain(octets, position):
             message, extra_keys = self._inspection.inspect(message, flags)
-        queues = self._queues_for(route, message, extra_keys)
+        queues, archives = self._queues_for(route, message, extra_keys)
         message.forget_properties()
         if self.transaction is None:
-            self._enqueue_routed(message, queues, route)
+            self._enqueue_routed(message, queues, archives, route)
         else:
-            self._publish_in_transaction(self.transaction, route, message, queues)
+            self._publish_in_transaction(self.transaction, route, message, queues, archives)
 
     # --------------------------------------------------- inspected publishes
 
@@ -189,6 +193,7 @@ class Publishing(PublishLane):
         route: Route,
         message: Message,
         queues: tuple[Enqueueing, ...],
+        archives: tuple[Enqueueing, ...],
     ) -> None:
         """Checked and routed now, as in RabbitMQ; enqueued, or returned, at commit.
 
@@ -196,16 +201,21 @@ class Publishing(PublishLane):
         """
         if route.is_mandatory and not queues:
             self._check_no_route_allowed(route)
+        targets = queues + self._archives_of(queues, archives)
         transaction.publish(
-            lambda: self._enqueue_at_commit(message, queues, route),
-            entries=len(queues),
+            lambda: self._enqueue_at_commit(message, queues, archives, route),
+            entries=len(targets),
             kept_bytes=len(message.content) + len(message.address.octets)
-            if are_kept(queues, message.position)
+            if are_kept(targets, message.position)
             else 0,
         )
 
     def _enqueue_at_commit(
-        self, message: Message, queues: tuple[Enqueueing, ...], route: Route
+        self,
+        message: Message,
+        queues: tuple[Enqueueing, ...],
+        archives: tuple[Enqueueing, ...],
+        route: Route,
     ) -> bool:
         """A queue may have been deleted since the publish; a time to live begins here.
 
@@ -217,23 +227,40 @@ class Publishing(PublishLane):
             message.forget_properties()
             message = message.expiring_at(expires_at_ms(expiration_ms, now_ms))
         return self._enqueue_routed(
-            message, tuple(queue for queue in queues if not queue.is_deleted), route
+            message,
+            tuple(queue for queue in queues if not queue.is_deleted),
+            tuple(stream for stream in archives if not stream.is_deleted),
+            route,
         )
 
     def _queues_for(
         self, route: Route, message: Message, extra_keys: list[str]
-    ) -> tuple[Enqueueing, ...]:
+    ) -> tuple[tuple[Enqueueing, ...], tuple[Enqueueing, ...]]:
+        """Queues for the message, and the archives of the exchanges on its way."""
         if not (extra_keys or route.is_dynamic):
-            return route.queues
+            return route.queues, route.archives
         if route.exchange is None:  # a direct reply; its copies go by the default exchange
-            vhost = self._client.vhost
-            copies, _ = vhost.routing.route(vhost.exchange(""), extra_keys, message)
-            return route.queues + copies
+            copies, _, archives = self._routing.route(
+                self._client.vhost.exchange(""), extra_keys, message
+            )
+            return route.queues + copies, archives
         keys = [route.address.routing_key, *extra_keys]
-        return self._client.vhost.routing.route(route.exchange, keys, message)[0]
+        queues, _, archives = self._routing.route(route.exchange, keys, message)
+        return queues, archives
+
+    def _archives_of(
+        self, queues: tuple[Enqueueing, ...], archives: tuple[Enqueueing, ...]
+    ) -> tuple[Enqueueing, ...]:
+        if archives or self._routing.has_archives:
+            return archives_of(queues, archives)
+        return ()
 
     def _enqueue_routed(
-        self, message: Message, queues: tuple[Enqueueing, ...], route: Route
+        self,
+        message: Message,
+        queues: tuple[Enqueueing, ...],
+        archives: tuple[Enqueueing, ...],
+        route: Route,
     ) -> bool:
         """As ``_enqueue``; immediate: only where a consumer waits, and it must be somewhere."""
         is_mandatory = route.is_mandatory
@@ -248,12 +275,19 @@ class Publishing(PublishLane):
             if queues and not takers:
                 self._return_untaken(message, _NO_CONSUMERS, "NO_CONSUMERS")
             queues = takers
-        return self._enqueue(message, queues, is_mandatory)
+        return self._enqueue(message, queues, archives, is_mandatory)
 
     def _enqueue(
-        self, message: Message, queues: tuple[Enqueueing, ...], is_mandatory: bool
+        self,
+        message: Message,
+        queues: tuple[Enqueueing, ...],
+        archives: tuple[Enqueueing, ...],
+        is_mandatory: bool,
     ) -> bool:
         """False when a queue refused the message; the others have it (RabbitMQ).
+
+        An archive has what its queue took. Where the store refuses the archive's copy, no queue
+        takes the message.
 
         Raises NotKept if the store refuses it, and its publisher could not know otherwise.
         """
@@ -262,16 +296,21 @@ class Publishing(PublishLane):
         unkept = self._store.refusal if self.transaction is None else ""
         if unkept:
             takers = tuple(queue for queue in queues if not is_kept(queue, message.position))
-            if len(takers) == len(queues):
+            if are_kept(self._archives_of(queues, archives), message.position):
+                takers = archives = ()
+            elif len(takers) == len(queues):
                 unkept = ""
             queues = takers
+        untaken: tuple[Enqueueing, ...] = ()
         for queue in queues:
             if queue.needs_admission and isinstance(queue, Queue):
-                is_accepted = queue.put(message)
+                outcome = queue.put(message)
                 overflow = queue.overflow
                 if overflow is None:
                     continue
-                if not is_accepted and refusal is None:
+                if outcome != TAKEN:
+                    untaken += (queue,)
+                if outcome == REFUSED and refusal is None:
                     refusal = overflow
                 elif overflow.stops_publishers:
                     self._wait_for(overflow)
@@ -279,6 +318,10 @@ class Publishing(PublishLane):
                 queue.put(message)
             else:
                 queue.enqueue(message)
+        copies: tuple[Enqueueing, ...] = ()
+        if archives or self._routing.has_archives:
+            takers = tuple([queue for queue in queues if queue not in untaken])
+            copies = archive_message(message, takers, archives)
         confirms = self.confirms
         if is_mandatory:
             if refusal is not None or unkept:
@@ -289,7 +332,7 @@ class Publishing(PublishLane):
                 self._return_untaken(message, _NO_ROUTE, "NO_ROUTE")
         if confirms is not None:
             confirms.sequence += 1
-            if are_kept(queues, message.position):
+            if are_kept(queues, message.position) or are_kept(copies, message.position):
                 confirms.ticket = self._store.ticket
             if refusal is not None or unkept:
                 confirms.refuse()

@@ -43,6 +43,7 @@ class ReplyQueue(Enqueueing):
     def __init__(self, port: DeliveryPort, tag: str, report: Report, transport: Transport) -> None:
         self.name = REPLY_TO_PREFIX + secrets.token_urlsafe(24)
         self.tag = tag
+        self.archive = None
         self.is_deleted = False
         self.needs_admission = False
         self.keeps = KEEPS_NONE

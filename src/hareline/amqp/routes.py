@@ -35,9 +35,10 @@ class Route:
     """What a publish method means: where to, and whether it must arrive.
 
     ``is_dynamic``: the queues depend on the message, ``queues`` is empty and ``exchange`` is asked
-    for each one. ``exchange`` is None for a direct reply. ``needs_admission``: one of the queues
-    looks at new messages, so they cannot take the plain lane. ``is_immediate``: only queues that
-    deliver the message at once may have it; it is dynamic too.
+    for each one. ``archives`` are those of the exchanges on the way. ``exchange`` is None for a
+    direct reply. ``needs_admission``: one of the queues looks at new messages, or there is an
+    archive, so they cannot take the plain lane. ``is_immediate``: only queues that deliver the
+    message at once may have it; it is dynamic too.
 
     ``position`` is that of its messages; ``persistent`` the route of the persistent ones, which is
     this one itself, or made when the first of them comes. ``awaits_store``: one of the queues keeps
@@ -49,6 +50,7 @@ class Route:
     __slots__ = (
         "_persistent",
         "address",
+        "archives",
         "awaits_store",
         "exchange",
         "is_dynamic",
@@ -70,6 +72,7 @@ class Route:
         is_dynamic: bool,
         is_refused: bool,
         position: int = TRANSIENT,
+        archives: tuple[Enqueueing, ...] = (),
     ) -> None:
         self.address = address
         self.exchange = exchange
@@ -79,9 +82,12 @@ class Route:
         self.is_dynamic = is_dynamic
         self.is_refused = is_refused
         self.position = position
+        self.archives = archives
         self.awaits_store = are_kept(queues, position)
-        self.needs_admission = (self.awaits_store and is_refused) or any(
-            queue.needs_admission for queue in queues
+        self.needs_admission = (
+            (self.awaits_store and is_refused)
+            or bool(archives)
+            or any(queue.needs_admission or queue.archive is not None for queue in queues)
         )
         self.is_wide = len(queues) > WIDE_ROUTE
         self._persistent: Route | None = None
@@ -100,6 +106,7 @@ class Route:
                 self.is_dynamic,
                 self.is_refused,
                 UNWRITTEN,
+                self.archives,
             )
             route.is_immediate = self.is_immediate
         return route
@@ -130,7 +137,7 @@ def find_route(lane: PublishLane, method_payload: bytes, message: Message, clien
         raise AccessRefused(
             f"cannot publish to internal exchange '{exchange_name}' in vhost '{vhost.name}'"
         )
-    queues, is_static = vhost.routing.route(exchange, [routing_key], message)
+    queues, is_static, archives = vhost.routing.route(exchange, [routing_key], message)
     is_static = is_static and not method.immediate
     route = Route(
         address,
@@ -139,6 +146,7 @@ def find_route(lane: PublishLane, method_payload: bytes, message: Message, clien
         bool(method.mandatory),
         not is_static,
         bool(vhost.environment.store.refusal),
+        archives=archives if is_static else (),
     )
     route.is_immediate = bool(method.immediate)
     if len(lane.routes) >= ROUTES_MAX:

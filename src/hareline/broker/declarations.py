@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from hareline.broker.archives import ARCHIVE_TO
 from hareline.broker.delayed_queues import PREFIX as DELAYED_PREFIX
 from hareline.broker.exchanges import erlang_terms
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
@@ -134,6 +135,7 @@ class Declarations:
                 f"exchange name '{name}' contains reserved prefix '{RESERVED_PREFIX}*'"
             )
         _check_alternate_exchange(asked, vhost_name)
+        self._check_archive_of_exchange(asked)
         exchange = create_exchange(
             asked.type_name,
             name,
@@ -156,7 +158,7 @@ class Declarations:
         self._registry.add_exchange(exchange)
         if isinstance(exchange, DelayedExchange):
             self._add_delay_queue(exchange, queue_id)
-        if asked.is_durable:
+        if asked.is_durable or exchange.archive is not None:
             self._definitions.undo_if_lost(partial(self._registry.undo_exchange, exchange))
         return exchange
 
@@ -237,7 +239,8 @@ class Declarations:
                 raise
             self._keep_queue(queue, parsed, queue_id)
         self._registry.add_queue(queue, parsed)
-        if asked.name in self._registry.queue_ids:
+        if asked.name in self._registry.queue_ids or parsed.archive_to is not None:
+            # a transient queue cannot stay either if the stream that it archives to is lost
             self._definitions.undo_if_lost(partial(self._registry.undo_queue, queue))
         if parsed.dlq_auto and parsed.alternate_binding is None:
             try:
@@ -356,6 +359,8 @@ class Declarations:
                 f"({self.max_queues}) is reached"
             )
         self._check_alternate(name, parsed)
+        if parsed.archive_to is not None:
+            self._registry.archives.check(parsed.archive_to, f"queue '{name}'")
         return parsed
 
     def _check_alternate(self, name: str, arguments: QueueArguments) -> None:
@@ -370,6 +375,17 @@ class Declarations:
             )
         if alternate not in self._registry.exchanges and alternate not in self._registry.queues:
             raise NotFound(f"no exchange or queue '{alternate}' in vhost '{self._vhost_name}'")
+
+    def _check_archive_of_exchange(self, asked: ExchangeDeclaration) -> None:
+        name = asked.arguments.get(ARCHIVE_TO)
+        if name is None and ARCHIVE_TO not in asked.arguments:
+            return
+        if not isinstance(name, str):
+            raise PreconditionFailed(
+                f"invalid type '{erlang_terms.type_name(name)}' for arg '{ARCHIVE_TO}' in exchange "
+                f"'{asked.name}' in vhost '{self._vhost_name}'"
+            )
+        self._registry.archives.check(name, f"exchange '{asked.name}'")
 
     def _check_queue_alike(self, queue: Queue, asked: QueueDeclaration) -> None:
         """A queue that ends with its connection counts as temporary (Broker-J)."""
@@ -414,13 +430,14 @@ def _check_exchange_equivalent(
     exchange: Exchange, asked: ExchangeDeclaration, vhost_name: str
 ) -> None:
     before, now = exchange.arguments, asked.arguments
-    alternate = ALTERNATE_EXCHANGE
+    alternate, archive = ALTERNATE_EXCHANGE, ARCHIVE_TO
     for label, received, current in (
         ("type", _shown(asked.type_name), _shown(exchange.type_name)),
         ("durable", _shown(asked.is_durable), _shown(exchange.is_durable)),
         ("auto_delete", _shown(asked.is_auto_delete), _shown(exchange.is_auto_delete)),
         ("internal", _shown(asked.is_internal), _shown(exchange.is_internal)),
         (alternate, _compared(alternate, now, before), _compared(alternate, before, now)),
+        (archive, _compared(archive, now, before), _compared(archive, before, now)),
     ):
         if received != current:
             raise PreconditionFailed(

@@ -15,9 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from hareline.broker.archiving import archive_message
+from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.environment import QueueEnvironment
+from hareline.broker.queues.kinds import TAKEN
 from hareline.broker.queues.policies.delay import DELAY_HEADER, delay_ms_of
 from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.ports import QueuePort
@@ -28,8 +31,11 @@ PREFIX: Final = "amq.delayed."  # reserved, so no client has a queue of such a n
 _COPIES: Final = "CC"
 _TRACE_OF_COPIES: Final = b"\x02CC"  # is in the octets if the header is there
 
-# exchange, routing keys, message -> the queues that it reaches by the bindings there are now
-Route = Callable[[Exchange, list[str], Message], tuple[QueuePort, ...]]
+# exchange, routing keys, message -> the queues that it reaches by the bindings there are now, and
+# the archives of other exchanges on its way
+Route = Callable[
+    [Exchange, list[str], Message], tuple[tuple[QueuePort, ...], tuple[Enqueueing, ...]]
+]
 
 
 def delay_queue_name(exchange_name: str) -> str:
@@ -60,10 +66,10 @@ class DelayedSender:
         """
         onward = self._onward(message)
         keys = [onward.address.routing_key, *_copies(onward), *onward.address.blind_keys]
-        queues = self._route(self._exchange, keys, onward)
+        queues, archives = self._route(self._exchange, keys, onward)
         onward.forget_properties()
-        for queue in queues:
-            queue.put(onward)
+        takers = [queue for queue in queues if queue.put(onward) == TAKEN]
+        archive_message(onward, takers, archives)
 
     def _onward(self, message: Message) -> Message:
         """The message as its queues get it: arriving now, with the delay negated."""

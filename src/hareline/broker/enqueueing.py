@@ -15,10 +15,12 @@ class Enqueueing(ABC):
     """``needs_admission``: messages must come by ``put``.
 
     ``keeps``: which messages go to the store: KEEPS_NONE, KEEPS_PERSISTENT or KEEPS_ALL.
+    ``archive``: the stream that gets what comes here; None without ``x-archive-to``.
     """
 
     __slots__ = ()
 
+    archive: Enqueueing | None
     is_deleted: bool
     needs_admission: bool
     keeps: int
@@ -28,5 +30,5 @@ class Enqueueing(ABC):
         """Take in a message where no admission is needed."""
 
     @abstractmethod
-    def put(self, message: Message) -> bool:
-        """Take in a message; False: it is refused."""
+    def put(self, message: Message) -> int:
+        """Take in a message: TAKEN, REFUSED, or DISCARDED without a word to its publisher."""

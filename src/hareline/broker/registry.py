@@ -18,6 +18,7 @@ from functools import partial
 from typing import Final
 
 from hareline import events
+from hareline.broker.archives import Archives
 from hareline.broker.binder import Binder
 from hareline.broker.bindings import DestinationKind
 from hareline.broker.delayed_queues import delay_queue_name
@@ -51,7 +52,7 @@ class Registry:
     """The tables of one virtual host: for others to read, and changed by the methods below.
 
     ``queue_ids`` are those of the queues in ``definitions``, ``queue_arguments`` what each queue
-    was declared with.
+    was declared with. ``archives`` says which streams others archive to.
     """
 
     def __init__(self, vhost_name: str, definitions: DefinitionStore, report: Report) -> None:
@@ -64,6 +65,7 @@ class Registry:
         self.queue_ids: dict[str, int] = {}
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by owner
         self.routing = Routing(self.exchanges, self.queues)
+        self.archives = Archives(vhost_name, self.queues, self.queue_arguments, self.routing)
         self.binder = Binder(
             vhost_name,
             definitions,
@@ -128,6 +130,7 @@ class Registry:
     def add_exchange(self, exchange: Exchange) -> None:
         """The exchange exists from now on."""
         self.exchanges[exchange.name] = exchange
+        self.archives.on_exchange_added(exchange)
         self.routing.mark_changed()
 
     def remove_exchange(self, name: str) -> None:
@@ -160,6 +163,7 @@ class Registry:
 
     def _forget_exchange(self, name: str) -> None:
         exchange = self.exchanges.pop(name)
+        self.archives.on_exchange_removed(exchange)
         self.routing.mark_changed()
         self.binder.forget_source(name)
         self._drop_bindings_to("exchange", exchange)
@@ -172,6 +176,7 @@ class Registry:
         """The queue exists from now on."""
         self.queues[queue.name] = queue
         self.queue_arguments[queue.name] = arguments
+        self.archives.on_queue_added(queue)
         if queue.owner is not None:
             self._owned.setdefault(queue.owner, {})[queue] = None
         self.routing.mark_changed()
@@ -209,7 +214,7 @@ class Registry:
     def _forget_queue(self, queue: Queue) -> None:
         self.queue_ids.pop(queue.name, None)
         del self.queues[queue.name]
-        del self.queue_arguments[queue.name]
+        self.archives.on_queue_removed(queue, self.queue_arguments.pop(queue.name))
         if queue.owner is not None:
             owned = self._owned[queue.owner]
             del owned[queue]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.filtered import FilteredDestination
 from hareline.broker.queues.queue import Queue
@@ -22,16 +23,25 @@ from hareline.message import Address, Message
 # connections that used them, so this bounds what names that never come again take for good.
 ADDRESSES_MAX: Final = 8_192
 
+Streams = tuple[Enqueueing, ...]  # each once
+
 
 class Routing:
     """The routes of one virtual host.
 
     ``version`` is compared once per read by each connection, which forgets its cached routes when
     it differs. ``marks_publishers``: a consumer or binding refuses messages of its own connection,
-    so addresses say who publishes to them.
+    so addresses say who publishes to them. ``has_archives``: some queue or exchange has one.
     """
 
-    __slots__ = ("_addresses", "_exchanges", "_queues", "marks_publishers", "version")
+    __slots__ = (
+        "_addresses",
+        "_exchanges",
+        "_queues",
+        "has_archives",
+        "marks_publishers",
+        "version",
+    )
 
     def __init__(self, exchanges: Mapping[str, Exchange], queues: Mapping[str, Queue]) -> None:
         self._exchanges = exchanges
@@ -39,15 +49,18 @@ class Routing:
         self._addresses: dict[bytes, Address] = {}
         self.version = 0
         self.marks_publishers = False
+        self.has_archives = False
 
     def route(
         self, exchange: Exchange, routing_keys: list[str], message: Message
-    ) -> tuple[tuple[Queue, ...], bool]:
+    ) -> tuple[tuple[Queue, ...], bool, Streams]:
         """Queues for a publish to ``exchange``, each once, and whether that may be cached.
 
         Follows exchange-to-exchange bindings, and an alternate exchange where an exchange matched
-        nothing; an exchange is visited once, so cycles end.
+        nothing; an exchange is visited once, so cycles end. In addition the archives of the
+        exchanges on the way; those of the queues are for whoever gives the message to the queues.
         """
+        archives: Streams = ()
         found: dict[Queue, None] = {}
         visited = {exchange.name}
         pending = [exchange]
@@ -55,6 +68,8 @@ class Routing:
         for current in pending:
             is_static = is_static and current.is_static
             is_matched = False
+            if current.archive is not None and current.archive not in archives:
+                archives += (current.archive,)
             keys = routing_keys if current.matches_every_key else routing_keys[:1]
             for routing_key in keys:
                 for bound in current.match(routing_key, message):
@@ -79,22 +94,29 @@ class Routing:
                 elif alternate.name not in visited:
                     visited.add(alternate.name)
                     pending.append(alternate)
-        return tuple(found), is_static
+        return tuple(found), is_static, archives
 
     def route_by_name(
         self, exchange_name: str, routing_keys: list[str], message: Message
-    ) -> tuple[Queue, ...]:
-        """Queues for a message of the broker itself; none if there is no such exchange."""
+    ) -> tuple[tuple[Queue, ...], Streams]:
+        """Queues and archives for a message of the broker itself; none without that exchange."""
         exchange = self._exchanges.get(exchange_name)
-        return () if exchange is None else self.route(exchange, routing_keys, message)[0]
+        if exchange is None:
+            return (), ()
+        queues, _, archives = self.route(exchange, routing_keys, message)
+        return queues, archives
 
     def route_delayed(
         self, exchange: Exchange, routing_keys: list[str], message: Message
-    ) -> tuple[Queue, ...]:
-        """Queues for a message that was delayed; none if its exchange is deleted by now."""
+    ) -> tuple[tuple[Queue, ...], Streams]:
+        """Queues and archives for a delayed message; none if its exchange is deleted by now.
+
+        The exchange's own archive has had the message since it was published.
+        """
         if self._exchanges.get(exchange.name) is not exchange:
-            return ()
-        return self.route(exchange, routing_keys, message)[0]
+            return (), ()
+        queues, _, archives = self.route(exchange, routing_keys, message)
+        return queues, tuple([stream for stream in archives if stream is not exchange.archive])
 
     def queue_by_name(self, name: str) -> Queue | None:
         """The queue that the default exchange leads to; never the queue of a delayed exchange."""

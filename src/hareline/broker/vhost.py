@@ -243,7 +243,8 @@ class VirtualHost:
 
         Those are the ready ones and the ones that are not valid yet.
 
-        Raises ResourceLocked, or PreconditionFailed when a condition is not met.
+        Raises ResourceLocked, or PreconditionFailed when a condition is not met, and for the
+        archive of another queue or an exchange.
         """
         if name not in self.queues:
             return 0
@@ -254,6 +255,7 @@ class VirtualHost:
         count = queue.ready_count + queue.held_count
         if if_empty and count:
             raise PreconditionFailed(f"queue '{name}' in vhost '{self.name}' not empty")
+        self._registry.archives.check_removable(queue)
         self._registry.remove_queue(queue)
         return count
 

@@ -32,7 +32,8 @@ from pydantic import (
 
 from hareline import events
 from hareline.auth.users import User
-from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
+from hareline.broker.archiving import archive_message, archives_of
+from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.error import SelectorError
 from hareline.broker.selectors.selector import Selector, compile_selector
@@ -347,9 +348,9 @@ class _Run:
         queue = self._queue
         before = f"stopped before the message that arrived at {_shown(arrival_ms)}: "
         self._check_target(message.position != 0, before)
-        offset = queue.next_offset
-        if not queue.put(message) or queue.next_offset == offset:  # or silently dropped
+        if queue.put(message) != TAKEN:
             raise Refusal(409, "refused", f"{before}queue '{queue.name}' is at its limit")
+        archive_message(message, (queue,))
         outcome.replayed += 1
         outcome.last_ms = arrival_ms
         if outcome.first_ms is None:
@@ -360,7 +361,10 @@ class _Run:
         queue, store = self._queue, self._store
         if queue.is_deleted:
             raise Refusal(404, "not_found", f"{before}queue '{queue.name}' is gone")
-        is_kept = queue.keeps == KEEPS_ALL or (is_persistent and queue.keeps != KEEPS_NONE)
+        is_kept = any(
+            each.keeps == KEEPS_ALL or (is_persistent and each.keeps != KEEPS_NONE)
+            for each in (queue, *archives_of((queue,)))
+        )
         if is_kept and store.refusal:
             raise Refusal(503, "not_stored", f"{before}it cannot be stored: {store.refusal}")
 

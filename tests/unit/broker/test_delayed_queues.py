@@ -102,7 +102,9 @@ class Stand:
         copies = message.headers.get("CC", [])
         assert isinstance(copies, list)
         keys = [key, *copies, *message.address.blind_keys]
-        queues, is_static = self.vhost.routing.route(self.vhost.exchange(exchange), keys, message)
+        queues, is_static, _ = self.vhost.routing.route(
+            self.vhost.exchange(exchange), keys, message
+        )
         assert not is_static
         for queue in queues:
             if queue.needs_admission or message.expires_at_ms:
@@ -388,7 +390,7 @@ def test_no_client_can_use_the_delay_queue(stand: Stand) -> None:
 
 
 def test_default_exchange_does_not_lead_there(stand: Stand) -> None:
-    queues, _ = stand.vhost.routing.route(stand.vhost.exchange(""), [WAIT], make_message())
+    queues, _, _ = stand.vhost.routing.route(stand.vhost.exchange(""), [WAIT], make_message())
     assert queues == ()
     queue = stand.queue()
     assert stand.vhost.routing.route(stand.vhost.exchange(""), ["q"], make_message())[0] == (queue,)

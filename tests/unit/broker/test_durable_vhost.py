@@ -254,8 +254,9 @@ def lossy(stand: Stand) -> Stand:
 
 
 class TestLost:
-    def routed(self, stand: Stand, exchange: str = "e") -> list[str]:
-        found, _ = stand.vhost.routing.route(stand.vhost.exchange(exchange), ["k"], make_message())
+    def routed(self, stand: Stand, name: str = "e") -> list[str]:
+        exchange = stand.vhost.exchange(name)
+        found, _, _ = stand.vhost.routing.route(exchange, ["k"], make_message())
         return [queue.name for queue in found]
 
     def test_what_was_declared_and_bound_is_gone(self, lossy: Stand) -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from hareline.amqp.channel import Channel
 from hareline.amqp.methods.names import clean_name, refuse_default_exchange
+from hareline.broker.archives import ARCHIVE_TO
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
 from hareline.broker.exchanges.registry import exchange_class
 from hareline.errors import NotFound
@@ -38,6 +39,10 @@ def declare(channel: Channel, method: commands.Exchange.Declare) -> None:
             if isinstance(alternate, str):
                 channel.access.require("read", "exchange", name)
                 channel.access.require("write", "exchange", alternate)
+            archive = arguments.get(ARCHIVE_TO)
+            if isinstance(archive, str):
+                channel.access.require("read", "exchange", name)
+                channel.access.require("write", "queue", archive)
         channel.vhost.declare_exchange(
             name,
             method.exchange_type,

@@ -60,7 +60,7 @@ def declare(channel: Channel, method: commands.Queue.Declare) -> None:
             owner=owner,
             arguments=arguments,
             lenient_to=channel.client if channel.dialect.redeclares_leniently else None,
-            check_rights=partial(_require_dead_letter_rights, channel, name),
+            check_rights=partial(_require_rights, channel, name),
         )
     channel.last_queue_name = queue.name
     queue.deliver_due()
@@ -94,6 +94,14 @@ def _declare_reply_queue(channel: Channel, method: commands.Queue.Declare, name:
         raise NotFound(f"no queue '{name}' in vhost '{channel.vhost.name}'")
     if not method.nowait:
         channel.reply(commands.Queue.DeclareOk, queue=name, message_count=0, consumer_count=1)
+
+
+def _require_rights(channel: Channel, name: str, arguments: QueueArguments) -> None:
+    """What a new queue needs for the places that its arguments name."""
+    _require_dead_letter_rights(channel, name, arguments)
+    if arguments.archive_to is not None:
+        channel.access.require("read", "queue", name)
+        channel.access.require("write", "queue", arguments.archive_to)
 
 
 def _require_dead_letter_rights(channel: Channel, name: str, arguments: QueueArguments) -> None:

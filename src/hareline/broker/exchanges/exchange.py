@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Protocol
 
+from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.alternate import ALTERNATE_BINDING, ALTERNATE_EXCHANGE
 
 Arguments = Mapping[str, object]
@@ -60,7 +61,8 @@ class Exchange(ABC):
     arguments. ``matches_every_key``: a message with CC or BCC is matched with each of its keys; if
     False, once, with the key it was published with (RabbitMQ passes the message to those types as
     a whole, so that a random choice is made once). ``alternate_queue``: the queue that is used if
-    there is no exchange ``alternate_exchange``, or None.
+    there is no exchange ``alternate_exchange``, or None. ``archive``: the stream that gets what is
+    published here, or None.
     """
 
     type_name: ClassVar[str]
@@ -69,6 +71,7 @@ class Exchange(ABC):
     __slots__ = (
         "alternate_exchange",
         "alternate_queue",
+        "archive",
         "arguments",
         "is_auto_delete",
         "is_durable",
@@ -97,6 +100,7 @@ class Exchange(ABC):
         self.alternate_queue = (
             self.alternate_exchange if ALTERNATE_BINDING in self.arguments else None
         )
+        self.archive: Enqueueing | None = None
         self._begin()
 
     def _begin(self) -> None:  # noqa: B027 - the default exchange has nothing of its own

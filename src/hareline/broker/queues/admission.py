@@ -14,7 +14,7 @@ from hareline.broker.queues.books import QueueBooks
 from hareline.broker.queues.dispatch.lane import MainLane
 from hareline.broker.queues.entry import HELD, QueueEntry, RankedEntry
 from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
+from hareline.broker.queues.kinds import DISCARDED, KEEPS_ALL, KEEPS_NONE, REFUSED, TAKEN
 from hareline.broker.queues.orders.last_value_order import LastValueOrder
 from hareline.broker.queues.orders.order import EntryOrder
 from hareline.broker.queues.policies.expiry import Expiry
@@ -24,6 +24,7 @@ from hareline.message import Message
 from hareline.storage.interface import QueueLedger
 
 if TYPE_CHECKING:
+    from hareline.broker.enqueueing import Enqueueing
     from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
     from hareline.broker.queues.orders.last_values import LastValues
     from hareline.broker.queues.paging.window import Paging
@@ -37,6 +38,7 @@ class AdmittingQueue(QueueBooks):
     """
 
     __slots__ = (
+        "archive",
         "dead_letters",
         "environment",
         "is_timeless",
@@ -52,6 +54,7 @@ class AdmittingQueue(QueueBooks):
         super().__init__(order, lane)
         self.environment = environment
         self.keeps = KEEPS_NONE
+        self.archive: Enqueueing | None = None
         self.dead_letters: DeadLetters | None = None
         self.last_values = order.values if isinstance(order, LastValueOrder) else None
         self.shows_delivery_count = False
@@ -112,25 +115,25 @@ class AdmittingQueue(QueueBooks):
 
     # --------------------------------------------------------------------------- in
 
-    def put(self, message: Message) -> bool:
-        """Take in a message with all that this queue does to new ones; False: refused.
+    def put(self, message: Message) -> int:
+        """Take in a message with all that this queue does to new ones.
 
-        A message that is silently dropped at once (overflow "discard") was not refused.
+        Returns TAKEN, REFUSED, or DISCARDED where the overflow policy says so.
         """
         if not self.needs_admission and (message.extras is None or not message.expires_at_ms):
             self.enqueue(message)
-            return True
+            return TAKEN
         overflow = self.overflow
         if overflow is not None:
             if overflow.refuses(message):
-                return False
+                return REFUSED
             if overflow.discards(message):
-                return True
+                return DISCARDED
         entry = self._new_entry(message)
         if self.ledger is not None and (message.position or self.keeps == KEEPS_ALL):
             keep(entry, self.ledger)
         self._take_in(entry, self.environment.clock.now_ms if self.environment is not None else 0)
-        return True
+        return TAKEN
 
     def _take_in(self, entry: RankedEntry, now_ms: int) -> None:
         """Do to an entry that came at ``now_ms`` all that this queue does to new ones."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.queues.dead_letters.scheduler import DeadLetterScheduler
 from hareline.broker.queues.paging.pressure import MemoryPressure
 from hareline.broker.queues.ports import QueuePort
@@ -19,8 +20,9 @@ from hareline.storage.interface import MessageStore
 if TYPE_CHECKING:
     from hareline.message import Message
 
-# exchange, routing keys, message -> the queues it reaches; () where the exchange does not exist
-Route = Callable[[str, list[str], "Message"], tuple[QueuePort, ...]]
+# exchange, routing keys, message -> the queues that it reaches, and the archives of the exchanges
+# on its way; both are () where the exchange does not exist
+Route = Callable[[str, list[str], "Message"], tuple[tuple[QueuePort, ...], tuple[Enqueueing, ...]]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Words that a queue and its parts share: why entries leave, and which messages a queue keeps.
+"""Words that a queue and its parts share: why entries leave, what it takes, what it keeps.
 
 A leaf: imports nothing of ours, so that the store, policies and the protocol side can use it too.
 """
@@ -13,6 +13,11 @@ DeathReason = Literal[
 ]
 
 NO_DELIVERY_LIMIT: Final = -1
+
+# What a queue has done with a new message (``Queue.put``); only what is refused is false.
+REFUSED: Final = 0
+TAKEN: Final = 1
+DISCARDED: Final = 2
 
 # Which messages of a queue go to the store (``Queue.keeps``).
 KEEPS_NONE: Final = 0

@@ -6,6 +6,7 @@ import pytest
 
 from hareline.broker.queues.admission import showing_count
 from hareline.broker.queues.entry import HELD, READY, QueueEntry, RankedEntry
+from hareline.broker.queues.kinds import DISCARDED, REFUSED, TAKEN
 from hareline.broker.queues.policies.overflow import Overflow, OverflowPolicy
 from hareline.errors import StoreError
 from hareline.message import ContentSource, StoredMessage, Table
@@ -53,19 +54,19 @@ def test_in_a_timeless_queue_nothing_expires(place: TimedQueue) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "is_taken", "left"),
+    ("policy", "outcome", "left"),
     [
-        ("reject-publish", False, [b"one"]),
-        ("discard", True, [b"one"]),
-        ("drop-head", True, [b"two"]),
+        ("reject-publish", REFUSED, [b"one"]),
+        ("discard", DISCARDED, [b"one"]),
+        ("drop-head", TAKEN, [b"two"]),
     ],
 )
 def test_a_full_queue_answers_by_its_policy(
-    place: TimedQueue, policy: OverflowPolicy, is_taken: bool, left: list[bytes]
+    place: TimedQueue, policy: OverflowPolicy, outcome: int, left: list[bytes]
 ) -> None:
     limit(place, policy)
-    assert place.queue.put(make_message(b"one"))
-    assert place.queue.put(make_message(b"two")) is is_taken
+    assert place.queue.put(make_message(b"one")) == TAKEN
+    assert place.queue.put(make_message(b"two")) == outcome
     assert [entry.message.body for entry in place.queue.acquire(9)] == left
 
 

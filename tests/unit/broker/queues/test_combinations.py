@@ -79,7 +79,7 @@ class Place:
         if ttl_ms is not None:
             message = message.expiring_at(self.timers.clock.now_ms + ttl_ms)
         if queue.needs_admission or message.expires_at_ms:
-            return queue.put(message)
+            return bool(queue.put(message))
         queue.enqueue(message)
         return True
 

@@ -125,7 +125,7 @@ def test_definitions_become_exchanges_queues_and_bindings(disk: Disk) -> None:
     assert (x.type_name, x.is_durable, x.arguments) == ("topic", True, {"a": 1})
     assert (y.is_auto_delete, y.is_internal) == (True, True)
     assert vhost.queues["q"].is_durable
-    found, _ = vhost.routing.route(x, ["a.b"], make_message())
+    found, _, _ = vhost.routing.route(x, ["a.b"], make_message())
     assert [queue.name for queue in found] == ["q"]
     recovery = disk.recovery
     assert (recovery.exchange_count, recovery.binding_count, len(recovery.queues)) == (2, 2, 1)

@@ -17,15 +17,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hareline import events
+from hareline.broker.archiving import archive_message
 from hareline.broker.queues.dead_letters.history import History, dead_message_of
 from hareline.broker.queues.dead_letters.scheduler import DeadLetterSender
 from hareline.broker.queues.dead_letters.template import DeathTemplates
+from hareline.broker.queues.kinds import TAKEN
 from hareline.errors import MalformedFrame, StoreError
 from hareline.message import dead_letter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hareline.broker.enqueueing import Enqueueing
     from hareline.broker.queues.dead_letters.targets import Targets
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.environment import QueueEnvironment
@@ -145,13 +148,14 @@ class DeadLetters(DeadLetterSender):
                     len(template.octets),
                     is_from_default=target.is_default or message.is_from_default,
                 )
-                queues = environment.route(target.exchange, template.routing_keys, letter)
+                queues, archives = environment.route(target.exchange, template.routing_keys, letter)
             except (MalformedFrame, StoreError):
                 # with these there are too many headers to decode, or the disk has lost the content
                 break
             if queues:
-                self._deliver(letter, queues, template.history)
+                self._deliver(letter, queues, archives, template.history)
                 return
+            archive_message(letter, (), archives)  # not a place for it: the next target is asked
         self.unroutable_count += 1
 
     def _drop_for_cycle(self) -> None:
@@ -164,14 +168,23 @@ class DeadLetters(DeadLetterSender):
             )
         self.cycle_count += 1
 
-    def _deliver(self, letter: Message, queues: tuple[QueuePort, ...], history: History) -> None:
+    def _deliver(
+        self,
+        letter: Message,
+        queues: tuple[QueuePort, ...],
+        archives: tuple[Enqueueing, ...],
+        history: History,
+    ) -> None:
         is_published = False
+        takers: list[QueuePort] = []
         for queue in queues:
             if history.bars(queue.name):
                 self._drop_for_cycle()
             elif not queue.is_deleted:  # the one that is being deleted is still bound
                 is_published = True
-                queue.put(letter)
+                if queue.put(letter) == TAKEN:
+                    takers.append(queue)
+        archive_message(letter, takers, archives)
         self.published_count += is_published
 
     def __repr__(self) -> str:

@@ -125,6 +125,8 @@ class QueueArguments:
     # how it is kept
     message_durability: Literal["default", "always", "never"] | None = None
     max_age_ms: int | None = None
+    archive_to: str | None = None
+    """The stream that gets what the queue gets."""
 
 
 # --------------------------------------------------------------------------------------- declaring

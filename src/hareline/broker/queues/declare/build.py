@@ -95,7 +95,6 @@ def make_queue(
         on_unused=on_unused,
         environment=environment,
     )
-    queue.is_timeless = arguments.queue_type == "stream"  # its offsets have no holes
     _set_lane(queue, order, arguments, environment)
     _set_times(queue, arguments, environment)
     _set_limits(queue, arguments, environment)
@@ -227,7 +226,7 @@ def _set_reading_lane(
     if arguments.last_value_key is not None:
         queue.install(last_values=LastValues(arguments.last_value_key))
     if arguments.queue_type == "stream":
-        queue.is_timeless = True  # as in RabbitMQ: what goes out of a stream is its retention's
+        queue.is_timeless = True  # as in RabbitMQ, and its offsets have no holes
         lane.retention = Retention(
             queue,
             order,

@@ -240,6 +240,7 @@ ARGUMENTS: Final[tuple[Argument, ...]] = (
              _also(_COUNT, "maximumDeliveryAttempts")),
     Argument("x-message-durability", "message_durability", _DURABILITY, _CLASSIC,
              _also(_QPID_DURABILITY, "qpid.message_durability", "messageDurability")),
+    Argument("x-archive-to", "archive_to", read.filled_text, _ANY),
 )
 # fmt: on
 

@@ -186,9 +186,9 @@ def test_without_a_target_there_are_no_dead_letters(place: TimedQueue) -> None:
 def test_transient_messages_are_dead_lettered_unless_that_is_refused(place: TimedQueue) -> None:
     routed: list[str] = []
 
-    def route(exchange: str, keys: list[str], message: object) -> tuple[Queue, ...]:
+    def route(exchange: str, keys: list[str], message: object) -> tuple[tuple[()], tuple[()]]:
         routed.append(exchange)
-        return ()
+        return (), ()
 
     place.environment = replace(place.environment, route=route)
     taking = {"x-dead-letter-exchange": ""}
@@ -211,7 +211,7 @@ def test_messages_with_a_time_to_live_stay_in_a_stream(
 
 def test_a_delay_queue_belongs_to_its_exchange(place: TimedQueue) -> None:
     exchange = DelayedExchange("d", is_durable=True, arguments={"x-delayed-type": "fanout"})
-    queue = make_delay_queue(exchange, place.turn, place.environment, lambda *_: ())
+    queue = make_delay_queue(exchange, place.turn, place.environment, lambda *_: ((), ()))
     assert exchange.delay_queue is queue
     assert (queue.name, queue.owner, queue.is_durable) == ("amq.delayed.d", exchange, True)
     assert isinstance(queue.hold, Delay)

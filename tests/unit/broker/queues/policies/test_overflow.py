@@ -106,7 +106,7 @@ class LimitedQueue(TimedQueue):
 
     def offer(self, body: bytes = b"x", **properties: Any) -> bool:
         """Whether the queue takes a message; the turn goes on."""
-        return self.queue.put(make_message(body, routing_key="q", **properties))
+        return bool(self.queue.put(make_message(body, routing_key="q", **properties)))
 
     def fill(self, *bodies: bytes) -> None:
         for body in bodies:

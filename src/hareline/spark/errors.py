@@ -63,9 +63,16 @@ class IncarnationChanged(SparkSideError):
 
 
 class OffsetGone(SparkSideError):
-    """Messages that were to be read have been dropped by the stream's retention."""
+    """Messages that were to be read have been dropped by the stream's retention.
+
+    ``first``: offset of the oldest message that is still there.
+    """
 
     code = "OFFSET_GONE"
+
+    def __init__(self, text: str, first: int) -> None:
+        super().__init__(text)
+        self.first = first
 
 
 class TailRegressed(SparkSideError):

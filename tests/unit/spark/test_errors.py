@@ -7,7 +7,9 @@ from hareline.spark.errors import OffsetGone, SparkSideError
 
 
 def test_the_text_begins_with_the_code() -> None:
-    assert str(OffsetGone("queue 'q' begins at 7")) == "[OFFSET_GONE] queue 'q' begins at 7"
+    assert (
+        str(OffsetGone("queue 'q' begins at 7", first=7)) == "[OFFSET_GONE] queue 'q' begins at 7"
+    )
 
 
 def test_no_two_errors_have_the_same_code() -> None:

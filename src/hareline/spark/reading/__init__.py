@@ -1,0 +1,6 @@
+"""The source: streams of the broker as rows, read over HTTP in chunks of columns.
+
+``batch`` and ``stream`` are what Spark calls; ``following`` decides what a micro-batch reads,
+``client`` asks the broker, ``batches`` makes record batches of chunks. Only ``batch``, ``stream``,
+``partition``, ``batches`` and ``columns`` need pyspark or pyarrow.
+"""

@@ -1,0 +1,352 @@
+"""What is asked of the broker's management port: where streams begin and end, and their messages.
+
+``following`` and ``batch`` ask on the driver, ``partition`` in tasks. A request that fails is
+repeated with growing pauses, for as long as the options allow; an answer that breaks off is asked
+for again from where it broke off. Invariant: `StreamClient.chunks` gives exactly the messages it
+was asked for, in order, each with a right checksum, or raises an error that names what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from typing import Final, NamedTuple
+from urllib.parse import quote, urlencode
+
+from hareline.spark.errors import (
+    BrokerRefused,
+    IncarnationChanged,
+    LoginRefused,
+    MessagesMissing,
+    MessageTooLarge,
+    NotAStream,
+    OffsetGone,
+    QueueGone,
+    SparkSideError,
+    TailRegressed,
+)
+from hareline.spark.options import Connection
+from hareline.spark.reading.http import Http, Patience
+from hareline.wire.stream_chunks import (
+    ERROR_HEAD_SIZE,
+    HEADER_SIZE,
+    ChunkHeader,
+    MalformedChunk,
+    check_columns,
+    decode_error,
+    decode_header,
+    error_size,
+)
+
+#: Octets of a body that Spark takes as one row without ending the whole session.
+MESSAGE_MAX: Final = 256 << 20
+#: Octets of bodies in a chunk: Arrow counts them in 31 bits.
+_CHUNK_MAX: Final = (1 << 31) - 1
+#: Another attempt may help: the broker is starting, stopping, or asked for less.
+_PASSING: Final = frozenset((408, 429, 500, 502, 503, 504))
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """A stream as the broker describes it."""
+
+    queue: str
+    incarnation: str
+    #: Offset of the oldest message that is kept; ``next`` if there is none.
+    first: int
+    #: One past the last message that survives a crash of the broker.
+    next: int
+    #: Octets of the bodies that are kept.
+    octets: int
+
+    def octets_of(self, rows: int) -> int:
+        """About how many octets the bodies of that many messages have."""
+        kept = self.next - self.first
+        return self.octets * rows // kept if kept > 0 else 0
+
+
+class Chunk(NamedTuple):
+    """Messages that follow each other; ``columns`` are as in ``wire.stream_chunks``."""
+
+    header: ChunkHeader
+    columns: bytearray
+
+
+class _Stopping(Exception):
+    """The broker ended an answer since it stops."""
+
+
+class StreamClient:
+    """Asks for the streams of one virtual host. Holds no socket, so it can be sent to tasks."""
+
+    def __init__(self, connection: Connection, timeout_s: float, retries: int) -> None:
+        self._connection = connection
+        self._http = Http(connection)
+        self._timeout_s = timeout_s
+        self._retries = retries
+
+    def streams(self) -> list[StreamState]:
+        """All streams that the user may read, in the order of their names."""
+        fields = self._json("GET", "", "")
+        if not isinstance(fields, list):
+            raise self._strange("the streams")
+        return sorted((self._state(each) for each in fields), key=lambda each: each.queue)
+
+    def tail(self, queue: str, after: int | None = None, wait_ms: int = 0) -> StreamState:
+        """The stream now, or as soon as its ``next`` is above ``after``, or after ``wait_ms``."""
+        wait = {} if after is None else {"after": after, "wait_ms": wait_ms}
+        return self._state(
+            self._json("GET", self._path(queue, "tail", wait), queue, wait_s=wait_ms / 1000)
+        )
+
+    def offset_at(self, queue: str, timestamp_ms: int) -> int:
+        """The offset of the first message that arrived then or later; its ``next`` if none."""
+        path = self._path(queue, "offset-for-timestamp", {"timestamp_ms": timestamp_ms})
+        try:
+            return int(self._json("GET", path, queue)["offset"])  # type: ignore[index]
+        except (KeyError, TypeError, ValueError):
+            raise self._strange(queue) from None
+
+    def report(self, queue: str, reader: str, at: int, incarnation: str, *, pins: bool) -> None:
+        """Tell the broker how far a reader is; with ``pins``, keep what is behind from deletion."""
+        position = {"offset": at, "incarnation": incarnation, "pin": pins}
+        self._json("PUT", self._path(queue, f"readers/{quote(reader, safe='')}"), queue, position)
+
+    def chunks(self, queue: str, start: int, end: int, incarnation: str) -> Iterator[Chunk]:
+        """The messages ``start`` to ``end`` - 1. Raises what is wrong; never ends early."""
+        at = start
+        patience = self._patience()
+        while at < end:
+            before = at
+            try:
+                for chunk in self._answer(queue, at, end, incarnation):
+                    _check_place(queue, chunk.header, at, end)
+                    at += chunk.header.count
+                    patience.reset()
+                    yield chunk
+            except (OSError, HTTPException, _Stopping) as problem:
+                patience.interrupted(problem)
+            except MalformedChunk as problem:
+                if not patience.may_repeat():
+                    raise MessagesMissing(
+                        f"stream {queue!r} from offset {at}: what the broker sent {problem}; "
+                        "something between it and Spark damages the answer"
+                    ) from None
+            else:
+                if at == before and not patience.may_repeat():
+                    raise MessagesMissing(
+                        f"stream {queue!r}: the broker sends none of the messages "
+                        f"{at} to {end - 1}, and no reason"
+                    )
+
+    def _answer(self, queue: str, start: int, end: int, incarnation: str) -> Iterator[Chunk]:
+        """The chunks of one answer, which may end before ``end``."""
+        wanted: dict[str, object] = {"start": start, "end": end, "incarnation": incarnation}
+        path = self._path(queue, "range", wanted)
+        with self._http.request("GET", path, None, self._timeout_s) as response:
+            if response.status in _PASSING:
+                raise _Stopping(_reason_of(response.read(), response.status))
+            if response.status != 200:
+                raise self._refusal(response.status, response.read(), queue, (start, end))
+            while True:
+                head = _read(response, ERROR_HEAD_SIZE, may_end=True)
+                if not head:
+                    return
+                size = error_size(bytes(head))
+                if size is None:
+                    yield self._chunk(queue, response, head)
+                    continue
+                error = decode_error(bytes(_read(response, size)))
+                if error.error == "stopping":
+                    raise _Stopping(error.reason)
+                if error.error == "missing":
+                    raise MessagesMissing(
+                        f"stream {queue!r}, message {error.offset}: {error.reason}"
+                    )
+                if error.error != "truncated":  # the next request is refused with what is left
+                    raise BrokerRefused(f"stream {queue!r}: {error.error}: {error.reason}")
+
+    def _chunk(self, queue: str, response: HTTPResponse, head: bytearray) -> Chunk:
+        header = decode_header(bytes(head + _read(response, HEADER_SIZE - ERROR_HEAD_SIZE)))
+        sizes = _read(response, header.count * 16)
+        body_sizes = memoryview(sizes)[header.count * 12 :].cast("I")
+        largest = max(body_sizes, default=0)
+        if largest > MESSAGE_MAX:
+            at = header.first_offset + body_sizes.tolist().index(largest)
+            raise MessageTooLarge(
+                f"stream {queue!r}, message {at}: its body has {largest} octets and a row may "
+                f"have {MESSAGE_MAX}; read around it with startingOffsets and endingOffsets"
+            )
+        if max(header.bodies_size, header.metas_size) > _CHUNK_MAX:
+            raise MalformedChunk("has more octets in a column than Arrow can count")
+        meta_sizes = memoryview(sizes)[header.count * 8 : header.count * 12].cast("I")
+        if (sum(meta_sizes), sum(body_sizes)) != (header.metas_size, header.bodies_size):
+            raise MalformedChunk("has sizes that do not add up")
+        columns = bytearray(header.columns_size)
+        columns[: len(sizes)] = sizes
+        _read_into(response, memoryview(columns)[len(sizes) :])
+        check_columns(header, columns)
+        return Chunk(header, columns)
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        queue: str,
+        body: dict[str, object] | None = None,
+        wait_s: float = 0,
+    ) -> object:
+        """The JSON of an answer; ``queue``: what it is about, empty for the virtual host."""
+        octets = None if body is None else json.dumps(body).encode()
+        patience = self._patience()
+        while True:
+            try:
+                with self._http.request(method, path, octets, self._timeout_s + wait_s) as response:
+                    status, answer = response.status, response.read()
+            except (OSError, HTTPException) as problem:
+                patience.interrupted(problem)
+                continue
+            if status in _PASSING:
+                patience.interrupted(_Stopping(_reason_of(answer, status)))
+                continue
+            if not 200 <= status < 300:
+                raise self._refusal(status, answer, queue)
+            try:
+                return json.loads(answer)
+            except ValueError:
+                raise self._strange(queue or "its streams") from None
+
+    def _refusal(
+        self, status: int, answer: bytes, queue: str, wanted: tuple[int, int] = (0, 0)
+    ) -> SparkSideError:
+        """What a status other than 200 means, with what to do about it."""
+        fields = _fields_of(answer)
+        reason = _reason_of(answer, status)
+        vhost = self._connection.vhost
+        start, end = wanted
+        match status, fields.get("error"):
+            case 401, _:
+                who = f"user {self._connection.user!r}" if not self._connection.token else "token"
+                return LoginRefused(
+                    f"{self._connection.http_url} refuses {who}: {reason}; check the options "
+                    "user and password (guest may log in only from the broker's machine)"
+                )
+            case 403, _:
+                return LoginRefused(
+                    f"user {self._connection.user!r} may not read {queue!r} in virtual host "
+                    f"{vhost!r}: {reason}; give the user the read right on it"
+                )
+            case 404, "not_found":
+                what = f"stream {queue!r} in virtual host {vhost!r}" if queue else f"{vhost!r}"
+                return QueueGone(f"there is no {what}: {reason}")
+            case 409, "not_a_stream":
+                return NotAStream(f"queue {queue!r} cannot be read again: {_archive_hint(reason)}")
+            case 409, "incarnation_changed":
+                return IncarnationChanged(
+                    f"stream {queue!r} was deleted and declared again, so its messages {start} to "
+                    f"{end - 1} are gone; begin again with a new checkpointLocation, or set "
+                    "onIncarnationChange=restart"
+                )
+            case 410, _ if isinstance(first := fields.get("first"), int):
+                return OffsetGone(gone_text(queue, start, first), first=first)
+            case 416, _:
+                return TailRegressed(
+                    f"stream {queue!r}: messages up to {end - 1} were promised, and now it ends "
+                    f"before {fields.get('next')}: the broker lost them; compare the journal with "
+                    "its backup, or begin again with a new checkpointLocation"
+                )
+        return BrokerRefused(
+            f"{self._connection.http_url} answers {status} about {queue or vhost!r}: {reason}"
+        )
+
+    def _state(self, fields: object) -> StreamState:
+        try:
+            return StreamState(
+                str(fields["queue"]),  # type: ignore[index]
+                str(fields["incarnation"]),  # type: ignore[index]
+                int(fields["first"]),  # type: ignore[index]
+                int(fields["next"]),  # type: ignore[index]
+                int(fields["bytes"]),  # type: ignore[index]
+            )
+        except (KeyError, TypeError, ValueError):
+            raise self._strange("a stream") from None
+
+    def _strange(self, what: str) -> BrokerRefused:
+        return BrokerRefused(
+            f"{self._connection.http_url} does not answer about {what} as a Hareline broker "
+            "does; is httpUrl the address of its management port?"
+        )
+
+    def _path(self, queue: str, what: str, arguments: Mapping[str, object] | None = None) -> str:
+        path = f"/{quote(queue, safe='')}/{what}"
+        return f"{path}?{urlencode(arguments)}" if arguments else path
+
+    def _patience(self) -> Patience:
+        return Patience(self._connection.http_url, self._timeout_s, self._retries)
+
+
+def gone_text(queue: str, wanted: int, first: int) -> str:
+    """What to say of messages that retention dropped before they were read."""
+    return (
+        f"stream {queue!r}: messages {wanted} to {first - 1} were dropped by its retention before "
+        f"they were read, it begins at {first} now; set failOnDataLoss=false to go on from there, "
+        "and pinRetention=true or more retention to prevent it"
+    )
+
+
+def _check_place(queue: str, header: ChunkHeader, at: int, end: int) -> None:
+    """Raises unless the chunk begins at ``at`` and does not go beyond ``end``."""
+    if header.first_offset > at:
+        raise MessagesMissing(
+            f"stream {queue!r}: messages {at} to {header.first_offset - 1} are missing in what "
+            "the broker sent"
+        )
+    if header.first_offset < at or at + header.count > end:
+        last = header.first_offset + header.count - 1
+        raise BrokerRefused(
+            f"stream {queue!r}: the broker sent messages {header.first_offset} to {last} and "
+            f"was asked for {at} to {end - 1}"
+        )
+    if header.count == 0:
+        raise MalformedChunk("has no messages")
+
+
+def _read(response: HTTPResponse, size: int, *, may_end: bool = False) -> bytearray:
+    """So many octets; none if the answer may end here and does."""
+    octets = bytearray(size)
+    if _read_into(response, memoryview(octets), may_end=may_end):
+        return octets
+    return bytearray()
+
+
+def _read_into(response: HTTPResponse, octets: memoryview, *, may_end: bool = False) -> bool:
+    """Fill the octets; False if there are none where the answer may end. Raises OSError."""
+    filled = 0
+    while filled < len(octets):
+        count = response.readinto(octets[filled:])
+        if count == 0:
+            if may_end and filled == 0:
+                return False
+            raise ConnectionError("the answer broke off in the middle of a chunk")
+        filled += count
+    return True
+
+
+def _fields_of(answer: bytes) -> dict[str, int | str]:
+    try:
+        fields = json.loads(answer)
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _reason_of(answer: bytes, status: int) -> str:
+    return str(_fields_of(answer).get("reason") or f"status {status}")
+
+
+def _archive_hint(reason: str) -> str:
+    if "x-archive-to" in reason:
+        return reason
+    return f"{reason}; declare it with the argument x-archive-to, and read the stream it names"

@@ -1,0 +1,181 @@
+"""What each micro-batch of a streaming query reads: from where the last one ended, to where.
+
+``stream`` hands Spark's calls on to a `StreamFollower`, which lives as long as the query, in one
+process on the driver. A stream that is new to the query, or was declared again, comes into an
+offset at its first message without a row; the next micro-batch reads from there. So the ranges of
+a batch follow from its two offsets alone, and a batch that Spark repeats reads the same.
+Invariant: an offset never goes back, and keeps each stream that was in the one before.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from hareline.spark.errors import (
+    IncarnationChanged,
+    OffsetGone,
+    QueueGone,
+    SparkSideError,
+    TailRegressed,
+)
+from hareline.spark.reading.client import StreamClient, gone_text
+from hareline.spark.reading.offsets import Position
+from hareline.spark.reading.options import ReadOptions, default_partitions
+from hareline.spark.reading.places import Streams, client_of, starts, streams_of
+from hareline.spark.reading.splitting import Backlog, Range, share_out, split
+
+_log: Final = logging.getLogger(__name__)
+
+Positions = dict[str, Position]
+
+
+class StreamFollower:
+    """Where a query is in its streams, and what comes next."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._client = client_of(options)
+        self._initial: Positions | None = None
+        #: What there was when a query began that reads what is there and ends.
+        self._target: Streams | None = None
+        self._seen: Streams = {}
+        self._last_moved = ""
+        self._reported: Positions = {}
+
+    def initial(self) -> Positions:
+        """Where a new query begins; Spark asks twice and gets one answer. Raises InvalidOption."""
+        if self._initial is None:
+            streams = self._target
+            if streams is None:
+                streams = streams_of(self._options, self._client)
+            begin = starts(self._options, self._client, streams)
+            self._initial = {
+                queue: Position(state.incarnation, begin[queue]) for queue, state in streams.items()
+            }
+        return self._initial
+
+    def end_here(self) -> None:
+        """Take what there is now for all that there will be (Trigger.AvailableNow)."""
+        self._target = streams_of(self._options, self._client)
+
+    def latest(self, start: Positions, max_rows: int | None, max_octets: int | None) -> Positions:
+        """Where the batch that begins at ``start`` ends; ``start`` itself if there is nothing new.
+
+        None: no such limit. Waits a moment for news, if there are none. Raises what is wrong with
+        the streams.
+        """
+        streams = self._look(start) if self._target is None else self._target
+        self._seen = streams
+        end = dict(start)
+        begins: dict[str, int] = {}
+        backlogs: dict[str, Backlog] = {}
+        for queue, state in streams.items():
+            at = start.get(queue)
+            if at is None:
+                end[queue] = Position(state.incarnation, state.first)
+            elif at.incarnation != state.incarnation:
+                end[queue] = self._declared_again(queue, at, state.incarnation, state.first)
+            else:
+                begin = self._checked(queue, at.offset, state.first, state.next)
+                rows = state.next - begin
+                begins[queue] = begin
+                backlogs[queue] = Backlog(rows, state.octets_of(rows))
+        for queue, rows in share_out(backlogs, max_rows, max_octets).items():
+            end[queue] = Position(start[queue].incarnation, begins[queue] + rows)
+            self._last_moved = queue
+        return end
+
+    def seen(self) -> Positions:
+        """Where the streams ended when `latest` looked last."""
+        return {
+            queue: Position(state.incarnation, state.next) for queue, state in self._seen.items()
+        }
+
+    def ranges(self, start: Mapping[str, Position], end: Mapping[str, Position]) -> list[Range]:
+        """What the tasks of a batch read; asks the broker nothing."""
+        whole = [
+            Range(queue, position.incarnation, start[queue].offset, position.offset)
+            for queue, position in sorted(end.items())
+            if queue in start and start[queue].incarnation == position.incarnation
+        ]
+        return split(
+            whole,
+            self._options.max_partition_rows,
+            self._options.min_partitions,
+            default_partitions(),
+        )
+
+    def report(self, end: Positions) -> None:
+        """Tell the broker where the query is, if it has a name there; a failure is only logged."""
+        name = self._options.reader_name
+        if name is None:
+            return
+        # Once: this is news for operators, and the query waits for it.
+        client = StreamClient(self._options.connection, self._options.request_timeout_s, retries=0)
+        for queue, at in end.items():
+            if self._reported.get(queue) == at:
+                continue
+            try:
+                client.report(
+                    queue, name, at.offset, at.incarnation, pins=self._options.pins_retention
+                )
+            except SparkSideError as problem:
+                _log.warning("the position of reader %r was not reported: %s", name, problem)
+                return
+            self._reported[queue] = at
+
+    def _look(self, start: Positions) -> Streams:
+        """The streams as soon as one has news, at the latest after the time of the long poll."""
+        options, client = self._options, self._client
+        wait_ms = options.long_poll_ms
+        if options.pattern is None and len(options.queues) == 1:
+            queue = options.queues[0]
+            after = start[queue].offset if queue in start else None
+            return {queue: client.tail(queue, after, wait_ms)}
+        streams = streams_of(options, client)
+        if wait_ms == 0 or any(
+            queue not in start or (state.incarnation, state.next) != start[queue]
+            for queue, state in streams.items()
+        ):
+            return streams
+        # Only one can be waited for: the one that had news last, most likely has them next.
+        queue = self._last_moved if self._last_moved in streams else min(streams, default="")
+        if not queue:
+            time.sleep(wait_ms / 1000)
+            return streams
+        try:
+            state = client.tail(queue, streams[queue].next, wait_ms)
+        except QueueGone:
+            del streams[queue]  # the next look says whether that matters
+            return streams
+        return {**streams, queue: state}
+
+    def _checked(self, queue: str, at: int, first: int, next_: int) -> int:
+        """The first message to read from ``at`` on. Raises OffsetGone, TailRegressed."""
+        if at > next_:
+            raise TailRegressed(
+                f"stream {queue!r}: messages up to {at - 1} were read, and now it ends before "
+                f"{next_}: the broker lost them, and gives their offsets to others; begin again "
+                "with a new checkpointLocation"
+            )
+        if at >= first:
+            return at
+        if self._options.fails_on_data_loss:
+            raise OffsetGone(gone_text(queue, at, first), first=first)
+        return first
+
+    def _declared_again(self, queue: str, at: Position, incarnation: str, first: int) -> Position:
+        text = (
+            f"stream {queue!r} was deleted and declared again after message {at.offset - 1}; what "
+            "it had from there on is gone"
+        )
+        if not self._options.restarts_on_new_incarnation:
+            raise IncarnationChanged(
+                f"{text}; begin again with a new checkpointLocation, or set "
+                "onIncarnationChange=restart to read the new one from its first message"
+            )
+        _log.warning("%s; reading the new one from its first message", text)
+        return Position(incarnation, first)

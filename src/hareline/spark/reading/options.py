@@ -1,0 +1,188 @@
+"""The options of a read, checked: which streams, from where to where, and in what portions.
+
+The data source makes `ReadOptions` on the driver; they are sent to executors with the reader.
+Invariant: whatever is wrong with an option is found here, before the broker is asked anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hareline.spark.errors import InvalidOption
+from hareline.spark.options import CONNECTION_OPTIONS, Connection, OptionReader
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "filterPushdown")
+_STREAM_ONLY: Final = (
+    "maxRecordsPerTrigger",
+    "maxBytesPerTrigger",
+    "longPollMs",
+    "readerName",
+    "pinRetention",
+)
+READ_OPTIONS: Final = (
+    *CONNECTION_OPTIONS,
+    *("queue", "queues", "queuePattern"),
+    *("startingOffsets", "startingTimestamp", "startingTimestampStrategy"),
+    *("minPartitions", "maxRecordsPerPartition", "columns"),
+    *("failOnDataLoss", "onIncarnationChange", "requestTimeoutMs", "retries"),
+    *_BATCH_ONLY,
+    *_STREAM_ONLY,
+)
+
+#: Where to begin or end: `EARLIEST`, `LATEST`, or a position for each queue by name.
+Place = int | dict[str, int]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """All there is to know about a read but what the broker says."""
+
+    connection: Connection
+    #: Names of streams; empty if there is a pattern.
+    queues: tuple[str, ...]
+    #: A regular expression for whole names of streams.
+    pattern: str | None
+    start: Place
+    end: Place
+    start_timestamp_ms: int | None
+    end_timestamp_ms: int | None
+    #: What to do if nothing arrived at the starting time or later: read from the end, or fail.
+    starts_at_end_without_match: bool
+    #: None: as many as the driver's machine has processors, unless the range is small.
+    min_partitions: int | None
+    max_partition_rows: int
+    max_trigger_rows: int
+    max_trigger_octets: int
+    fails_on_data_loss: bool
+    restarts_on_new_incarnation: bool
+    #: As given: ``narrow``, ``all``, or names with commas.
+    columns: str
+    pushes_filters: bool
+    reader_name: str | None
+    pins_retention: bool
+    long_poll_ms: int
+    request_timeout_s: float
+    retries: int
+
+
+def read_options(
+    options: Mapping[str, str],
+    *,
+    is_stream: bool | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> ReadOptions:
+    """The options of a read. Raises InvalidOption.
+
+    ``is_stream``: refuse the options of the other kind of read; None if the kind is not known.
+    """
+    given = OptionReader(options, READ_OPTIONS, environment)
+    if is_stream is not None:
+        _refuse_other_kind(given, is_stream)
+    named = given.only_one(("queue", "queues", "queuePattern"))
+    if named is None:
+        raise InvalidOption("nothing to read: give the option queue, queues or queuePattern")
+    start_from = given.only_one(("startingOffsets", "startingTimestamp"))
+    end_at = given.only_one(("endingOffsets", "endingTimestamp"))
+    pins = given.flag("pinRetention", False)
+    if pins and given.text("readerName") is None:
+        raise InvalidOption("pinRetention needs a readerName, which says whose pin it is")
+    return ReadOptions(
+        connection=given.connection(),
+        queues=_queues(given, named),
+        pattern=_pattern(given) if named == "queuePattern" else None,
+        start=_place(given, "startingOffsets", LATEST if is_stream else EARLIEST),
+        end=_place(given, "endingOffsets", LATEST),
+        start_timestamp_ms=_timestamp(given, start_from),
+        end_timestamp_ms=_timestamp(given, end_at),
+        starts_at_end_without_match=(
+            given.choice("startingTimestampStrategy", ("error", "latest")) == "latest"
+        ),
+        min_partitions=given.number("minPartitions", 0, 1) or None,
+        max_partition_rows=given.number("maxRecordsPerPartition", 250_000, 1),
+        max_trigger_rows=given.number("maxRecordsPerTrigger", 500_000, 1),
+        max_trigger_octets=given.number("maxBytesPerTrigger", 256 << 20, 1),
+        fails_on_data_loss=given.flag("failOnDataLoss", True),
+        restarts_on_new_incarnation=(
+            given.choice("onIncarnationChange", ("fail", "restart")) == "restart"
+        ),
+        columns=given.text("columns") or "narrow",
+        pushes_filters=given.flag("filterPushdown", False),
+        reader_name=given.text("readerName"),
+        pins_retention=pins,
+        long_poll_ms=min(given.number("longPollMs", 250, 0), 30_000),
+        request_timeout_s=given.number("requestTimeoutMs", 30_000, 1) / 1000,
+        retries=given.number("retries", 3, 0),
+    )
+
+
+def default_partitions() -> int:
+    """How many tasks a large range is split over at least: the processors of this machine."""
+    return os.cpu_count() or 1
+
+
+def _refuse_other_kind(given: OptionReader, is_stream: bool) -> None:
+    for name in _BATCH_ONLY if is_stream else _STREAM_ONLY:
+        if given.text(name) is not None:
+            kind, right = ("stream", "read") if is_stream else ("batch", "readStream")
+            raise InvalidOption(f"{name} means nothing for a {kind} read; it is for {right}")
+
+
+def _queues(given: OptionReader, named: str) -> tuple[str, ...]:
+    if named == "queuePattern":
+        return ()
+    text = given.text(named) or ""
+    if named == "queue":
+        return (text,)
+    names = [name.strip() for name in text.split(",")]
+    if "" in names:
+        raise InvalidOption(f"queues must be names with commas between them, not {text!r}")
+    if len(set(names)) < len(names):
+        raise InvalidOption(f"queues names a queue twice: {text!r}")
+    return tuple(sorted(names))
+
+
+def _pattern(given: OptionReader) -> str:
+    text = given.text("queuePattern") or ""
+    try:
+        re.compile(text)
+    except re.error as problem:
+        raise InvalidOption(
+            f"queuePattern {text!r} is not a valid regular expression: {problem}"
+        ) from None
+    return text
+
+
+def _timestamp(given: OptionReader, name: str | None) -> int | None:
+    if name is None or not name.endswith("Timestamp"):
+        return None
+    return given.number(name, 0, 0)
+
+
+def _place(given: OptionReader, name: str, default: int) -> Place:
+    text = given.text(name)
+    if text is None:
+        return default
+    if text.lower() in ("earliest", "latest"):
+        return EARLIEST if text.lower() == "earliest" else LATEST
+    form = f'{name} must be earliest, latest, or JSON such as {{"orders": 12, "bills": -2}}'
+    try:
+        positions = json.loads(text)
+    except ValueError:
+        raise InvalidOption(f"{form}, not {text!r}") from None
+    if not isinstance(positions, dict) or not positions:
+        raise InvalidOption(f"{form}, not {text!r}")
+    for queue, offset in positions.items():
+        if type(offset) is not int or offset < EARLIEST:
+            raise InvalidOption(
+                f"{name}: the offset of {queue!r} must be a whole number from 0 on, "
+                f"-2 (earliest) or -1 (latest), not {offset!r}"
+            )
+    return positions

@@ -1,0 +1,120 @@
+"""Which streams a read is of, and where it begins and ends in each of them.
+
+``batch`` and ``following`` call it on the driver. Invariant: a place that the options name and
+that is not in a stream is an error or, with failOnDataLoss=false, a warning; it never becomes
+another place without a word.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from hareline.spark.errors import InvalidOption, OffsetGone, QueueGone
+from hareline.spark.reading.client import StreamClient, StreamState, gone_text
+from hareline.spark.reading.options import EARLIEST, LATEST, Place, ReadOptions
+
+_log: Final = logging.getLogger(__name__)
+
+Streams = dict[str, StreamState]
+
+
+def client_of(options: ReadOptions) -> StreamClient:
+    """A client that is as patient as the options say."""
+    return StreamClient(options.connection, options.request_timeout_s, options.retries)
+
+
+def streams_of(options: ReadOptions, client: StreamClient) -> Streams:
+    """The streams to read, as they are now, by name. Raises the refusal of one that is not there.
+
+    For a pattern these may be none.
+    """
+    if options.pattern is not None:
+        matches = re.compile(options.pattern).fullmatch
+        return {each.queue: each for each in client.streams() if matches(each.queue)}
+    if len(options.queues) == 1:
+        return {queue: client.tail(queue) for queue in options.queues}
+    listed = {each.queue: each for each in client.streams()}
+    # Asking for one that is not in the list says why it is not.
+    return {queue: listed.get(queue) or client.tail(queue) for queue in options.queues}
+
+
+def needs_one(options: ReadOptions, streams: Streams) -> None:
+    """Raises QueueGone if a pattern found nothing."""
+    if not streams:
+        raise QueueGone(
+            f"no stream in virtual host {options.connection.vhost!r} matches queuePattern "
+            f"{options.pattern!r} that user {options.connection.user!r} may read"
+        )
+
+
+def starts(options: ReadOptions, client: StreamClient, streams: Streams) -> dict[str, int]:
+    """The offset of the first message to read of each stream. Raises InvalidOption, OffsetGone."""
+    if options.start_timestamp_ms is not None:
+        return {queue: _start_by_time(options, client, state) for queue, state in streams.items()}
+    chosen = _chosen("startingOffsets", options.start, streams, default=EARLIEST)
+    found = {}
+    for queue, state in streams.items():
+        wanted = chosen[queue]
+        if wanted < 0:
+            wanted = state.first if wanted == EARLIEST else state.next
+        if wanted > state.next:
+            raise InvalidOption(
+                f"startingOffsets: stream {queue!r} ends before {state.next}, it has no {wanted}"
+            )
+        found[queue] = max(wanted, state.first)
+        if wanted < state.first:
+            text = gone_text(queue, wanted, state.first)
+            if options.fails_on_data_loss:
+                raise OffsetGone(text, first=state.first)
+            _log.warning("%s", text)
+    return found
+
+
+def ends(options: ReadOptions, client: StreamClient, streams: Streams) -> dict[str, int]:
+    """One past the last message to read of each stream. Raises InvalidOption."""
+    if options.end_timestamp_ms is not None:
+        # What arrives meanwhile is later than all there was, so never beyond the known end.
+        return {
+            queue: min(state.next, client.offset_at(queue, options.end_timestamp_ms))
+            for queue, state in streams.items()
+        }
+    chosen = _chosen("endingOffsets", options.end, streams, default=LATEST)
+    found = {}
+    for queue, state in streams.items():
+        wanted = chosen[queue]
+        if wanted < 0:
+            wanted = state.first if wanted == EARLIEST else state.next
+        if wanted > state.next:
+            raise InvalidOption(
+                f"endingOffsets: stream {queue!r} ends before {state.next}, not {wanted}"
+            )
+        found[queue] = wanted
+    return found
+
+
+def _start_by_time(options: ReadOptions, client: StreamClient, state: StreamState) -> int:
+    assert options.start_timestamp_ms is not None
+    offset = client.offset_at(state.queue, options.start_timestamp_ms)
+    if offset >= state.next and not options.starts_at_end_without_match:
+        raise InvalidOption(
+            f"startingTimestamp: no message of stream {state.queue!r} arrived at "
+            f"{options.start_timestamp_ms} or later; set startingTimestampStrategy=latest to "
+            "begin at its end"
+        )
+    return min(offset, state.next)
+
+
+def _chosen(name: str, place: Place, streams: Streams, default: int) -> Mapping[str, int]:
+    """The option's offset for each stream; those that it does not name get the default."""
+    if isinstance(place, int):
+        return dict.fromkeys(streams, place)
+    for queue in place:
+        if queue not in streams:
+            raise InvalidOption(
+                f"{name} names {queue!r}, which is not among the streams to read: "
+                f"{', '.join(sorted(streams)) or 'there are none'}"
+            )
+    return {queue: place.get(queue, default) for queue in streams}

@@ -1,0 +1,64 @@
+"""What a task reads: one range of one stream, as record batches.
+
+``batch`` and ``stream`` send it to executors. Invariant: all rows of the range come out, in order,
+or an error; less only where an option allows it, and then a warning says how many rows are gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.sql.datasource import InputPartition
+
+from hareline.spark.errors import IncarnationChanged, OffsetGone, QueueGone
+from hareline.spark.reading.batches import BatchBuilder
+from hareline.spark.reading.options import ReadOptions
+from hareline.spark.reading.places import client_of
+from hareline.spark.reading.splitting import Range
+
+_log: Final = logging.getLogger(__name__)
+
+
+class RangePartition(InputPartition):
+    """A range for one task."""
+
+    def __init__(self, wanted: Range) -> None:
+        super().__init__(tuple(wanted))
+        self.wanted = wanted
+
+
+def read_partition(options: ReadOptions, schema: Any, partition: InputPartition) -> Iterator[Any]:
+    """The record batches of a partition; ``schema`` is Arrow's. Raises what is missing.
+
+    Spark makes up a partition of its own if there is nothing to read; it has no rows.
+    """
+    if not isinstance(partition, RangePartition):
+        return
+    wanted = partition.wanted
+    client = client_of(options)
+    builder = BatchBuilder(options.connection.vhost, wanted.queue, schema)
+    at = wanted.start
+    while at < wanted.end:
+        try:
+            for chunk in client.chunks(wanted.queue, at, wanted.end, wanted.incarnation):
+                yield from builder.batches(chunk)
+                at = chunk.header.first_offset + chunk.header.count
+        except OffsetGone as problem:
+            if options.fails_on_data_loss or problem.first <= at:
+                raise
+            gone = min(problem.first, wanted.end) - at
+            _log.warning("skipped %d rows of stream %r: %s", gone, wanted.queue, problem)
+            at += gone
+        except (QueueGone, IncarnationChanged) as problem:
+            may_lack = (
+                options.restarts_on_new_incarnation
+                if isinstance(problem, IncarnationChanged)
+                else not options.fails_on_data_loss
+            )
+            if not may_lack:
+                raise
+            gone = wanted.end - at
+            _log.warning("skipped %d rows of stream %r: %s", gone, wanted.queue, problem)
+            return

@@ -1,0 +1,48 @@
+"""From what Spark raises to the error that a user can do something about.
+
+The source and the sink run in processes of their own, so their errors arrive as text inside an
+error of Spark: the class of ``hareline.spark.errors`` with its code, in the middle of tracebacks.
+
+Invariant: pure; pyspark is not imported.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hareline.spark import errors
+from hareline.spark.errors import SparkSideError
+
+_CLASSES: Final[dict[str, type[SparkSideError]]] = {
+    each.code: each
+    for each in vars(errors).values()
+    if isinstance(each, type) and issubclass(each, SparkSideError)
+}
+_RAISED: Final = re.compile(r"hareline\.spark\.errors\.\w+: \[([A-Z_]+)\] ([^\n]*)")
+#: The last line of a traceback, of Python or of Java.
+_CAUSE: Final = re.compile(
+    r"^(?:Caused by: )?[\w.]+(?:Error|Exception)\w*: (\S[^\n]*)", re.MULTILINE
+)
+_QUERY: Final = re.compile(r"^Query \[id = [^]]*\] terminated with exception: ")
+#: Spark's own class of an error, and its number in the SQL standard.
+_SPARK_CLASS: Final = re.compile(r"^\[[A-Z_.0-9]+\] ")
+_SQL_STATE: Final = re.compile(r"( SQLSTATE: \w{5})+$")
+_TEXT_MAX: Final = 500
+
+
+def error_of(raised: BaseException) -> SparkSideError:
+    """The error of ours inside one that Spark raised, or SparkSideError with its cause."""
+    if isinstance(raised, SparkSideError):
+        return raised
+    text = str(raised)
+    # The last one is the cause, if one error led to another.
+    for code, sentence in reversed(_RAISED.findall(text)):
+        if code in _CLASSES:
+            return _CLASSES[code](_SQL_STATE.sub("", sentence))
+    causes = _CAUSE.findall(text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    sentence = causes[-1] if causes else (lines or [type(raised).__name__])[0]
+    for superfluous in (_SPARK_CLASS, _QUERY, _SPARK_CLASS, _SQL_STATE):
+        sentence = superfluous.sub("", sentence)
+    return SparkSideError(sentence[:_TEXT_MAX])

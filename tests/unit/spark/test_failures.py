@@ -1,0 +1,71 @@
+"""The error of ours is found in what Spark raises, and of other errors the cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from hareline.spark import errors
+from hareline.spark.failures import error_of
+
+IN_A_TASK = """\
+Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure:
+pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] \
+Failed when running Python streaming data source amqp: Traceback (most recent call last):
+  File "range.py", line 12, in read
+    raise OffsetGone(...)
+hareline.spark.errors.OffsetGone: [OFFSET_GONE] queue 'a [b]' begins at 7, and 5 was wanted
+ SQLSTATE: 38000
+
+Driver stacktrace:
+"""
+IN_A_BATCH = """\
+[STREAM_FAILED] Query [id = 4adaefe3, runId = b4e9a8d9] terminated with exception: \
+[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred. Reason: Traceback (most recent call last):
+  File "layout.py", line 5, in write_batch
+pyspark.errors.SparkRuntimeException: [USER_RAISED] no such thing SQLSTATE: P0001
+ SQLSTATE: 39000 SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: [id = 4adaefe3]
+"""
+
+
+def test_an_error_of_ours_keeps_its_class_and_sentence() -> None:
+    error = error_of(RuntimeError(IN_A_TASK))
+    assert type(error) is errors.OffsetGone
+    assert str(error) == "[OFFSET_GONE] queue 'a [b]' begins at 7, and 5 was wanted"
+
+
+def test_the_last_of_several_errors_counts() -> None:
+    first = "hareline.spark.errors.QueueGone: [QUEUE_GONE] queue 'q' is gone\n"
+    assert type(error_of(RuntimeError(first + IN_A_TASK))) is errors.OffsetGone
+
+
+def test_an_error_of_ours_is_returned_as_it_is() -> None:
+    error = errors.LoginRefused("user 'a'")
+    assert error_of(error) is error
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (IN_A_BATCH, "no such thing"),
+        (
+            "[PATH_NOT_FOUND] No such path: /x. SQLSTATE: 42K03\n;",
+            "No such path: /x.",
+        ),
+        (
+            "[STREAM_FAILED] Query [id = a, runId = b] terminated with exception: no space left",
+            "no space left",
+        ),
+        ("Caused by: java.io.IOException: No space left on device", "No space left on device"),
+        ("", "RuntimeError"),
+        ("hareline.spark.errors.New: [OF_ANOTHER_VERSION] why", "[OF_ANOTHER_VERSION] why"),
+    ],
+)
+def test_another_error_is_its_cause_in_one_line(text: str, sentence: str) -> None:
+    error = error_of(RuntimeError(text))
+    assert type(error) is errors.SparkSideError
+    assert str(error).removeprefix("[FAILED] ").endswith(sentence)
+    assert "\n" not in str(error)
+    assert "STREAM_FAILED" not in str(error)
+    assert "SQLSTATE" not in str(error)

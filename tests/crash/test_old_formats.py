@@ -23,6 +23,7 @@ from hareline.storage.journal.format.frame import (
     FREE,
     MESSAGE,
     PART,
+    PRODUCERS,
     RETURN,
     SETTLE,
 )
@@ -39,6 +40,11 @@ from hareline.storage.journal.format.message import (
     decode_message,
 )
 from hareline.storage.journal.format.positions import position_of, segment_name
+from hareline.storage.journal.format.producers import (
+    KeptSequence,
+    Producers,
+    decode_producers,
+)
 from hareline.storage.journal.format.records import (
     Checkpoint,
     CheckpointQueue,
@@ -106,6 +112,7 @@ DECODERS: Final = {
     FREE: decode_free,
     PART: decode_part,
     COMMIT: decode_commit,
+    PRODUCERS: decode_producers,
 }
 
 VERSION_1: Final = [
@@ -156,8 +163,36 @@ VERSION_2: Final = [
 ]
 
 
+# What is new in it: producers, of which one is forgotten by the second segment.
+VERSION_3: Final = [
+    [
+        Checkpoint(0, [CheckpointQueue(7, 0, 0)]),
+        _message(b"hi", Entry(7, 0, 0, 0)),
+        Producers(
+            b"/",
+            False,
+            [
+                KeptSequence(b"orders", 5, TIME_MS),
+                KeptSequence("\u00e9tage".encode(), 0, TIME_MS + 1),
+            ],
+        ),
+    ],
+    [
+        _message(b"ho", Entry(7, 1, 0, 0)),
+        Producers(b"/", False, [KeptSequence(b"orders", 6, TIME_MS + 2)]),
+        Producers(b"other", False, [KeptSequence(b"x" * 255, (1 << 63) - 1, TIME_MS + 3)]),
+    ],
+    [
+        Checkpoint(0, [CheckpointQueue(7, 2, 0)]),
+        Producers(b"/", True, [KeptSequence(b"orders", 6, TIME_MS + 2)]),
+        Producers(b"other", True, [KeptSequence(b"x" * 255, (1 << 63) - 1, TIME_MS + 3)]),
+    ],
+]
+
+
 @pytest.mark.parametrize(
-    ("version", "expected", "segments"), [(1, VERSION_1, [1, 2, 3]), (2, VERSION_2, [1, 2])]
+    ("version", "expected", "segments"),
+    [(1, VERSION_1, [1, 2, 3]), (2, VERSION_2, [1, 2]), (3, VERSION_3, [1, 2])],
 )
 def test_a_version_is_read_as_it_was_written(
     tmp_path: Path, version: int, expected: list[list[object]], segments: list[int]
@@ -182,7 +217,9 @@ def test_a_newer_version_is_refused_by_file_and_number(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedVersion) as raised:
         JournalReader(Files(), directory, Listener())
     path = f"{directory}/{segment_name(1)}"
-    assert str(raised.value) == f"{path}: journal format version 99; this build reads version 1, 2"
+    assert (
+        str(raised.value) == f"{path}: journal format version 99; this build reads version 1, 2, 3"
+    )
 
 
 def test_a_newer_version_beside_older_ones_is_refused_as_well(tmp_path: Path) -> None:

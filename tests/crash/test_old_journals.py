@@ -97,7 +97,7 @@ def test_a_journal_of_a_newer_build_is_not_touched(broker: BrokerProcess) -> Non
     (path,) = (broker.data_dir / "journal").iterdir()
     before = path.read_bytes()
     with pytest.raises(
-        BrokerFailed, match="journal format version 99; this build reads version 1, 2"
+        BrokerFailed, match="journal format version 99; this build reads version 1, 2, 3"
     ):
         broker.start()
     assert broker.process is not None

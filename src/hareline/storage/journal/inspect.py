@@ -27,6 +27,7 @@ from hareline.storage.journal.format.frame import (
     KIND_NAMES,
     MESSAGE,
     PART,
+    PRODUCERS,
     RETURN,
     SETTLE,
     MalformedRecord,
@@ -43,6 +44,7 @@ from hareline.storage.journal.format.message import (
     decode_message,
 )
 from hareline.storage.journal.format.positions import number_of_name, offset_of, segment_of
+from hareline.storage.journal.format.producers import decode_producers
 from hareline.storage.journal.format.records import (
     decode_checkpoint,
     decode_clean,
@@ -157,6 +159,11 @@ def lost_lines(damages: list[Damage]) -> Iterator[str]:
     if any(damage.kind in {SETTLE, RETURN, COVER, 0} for damage in damages):
         yield (
             "records of settled messages may be among what cannot be read: such messages come back"
+        )
+    if any(damage.kind in {PRODUCERS, 0} for damage in damages):
+        yield (
+            "highest sequences of producers may be among what cannot be read: messages that these "
+            "send again may be enqueued twice"
         )
 
 
@@ -340,6 +347,22 @@ def _describe_commit(payload: Payload) -> Fields:
     return {"transactions": decode_commit(payload)}
 
 
+def _describe_producers(payload: Payload) -> Fields:
+    producers = decode_producers(payload)
+    return {
+        "vhost": producers.vhost.decode("utf-8", "backslashreplace"),
+        "whole": producers.is_whole,
+        "producers": [
+            {
+                "id": each.producer_id.decode("utf-8", "backslashreplace"),
+                "sequence": each.sequence,
+                "used": time_text(each.used_ms),
+            }
+            for each in producers.sequences
+        ],
+    }
+
+
 def _describe_gap(payload: Payload) -> Fields:
     return {"octets": len(payload)}
 
@@ -355,6 +378,7 @@ _DESCRIPTIONS: Final[dict[int, Callable[[Payload], Fields]]] = {
     GAP: _describe_gap,
     PART: _describe_part,
     COMMIT: _describe_commit,
+    PRODUCERS: _describe_producers,
 }
 
 

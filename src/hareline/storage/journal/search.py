@@ -29,6 +29,7 @@ from hareline.storage.journal.format.frame import (
     LAST_KIND,
     MESSAGE,
     PART,
+    PRODUCERS,
     RECORD_HEAD,
     RECORD_OVERHEAD,
     RECORD_PREFIX,
@@ -41,6 +42,7 @@ from hareline.storage.journal.format.frame import (
 from hareline.storage.journal.format.header import HEADER_SIZE_MIN, SegmentHeader
 from hareline.storage.journal.format.message import ENTRY, MESSAGE_HEAD
 from hareline.storage.journal.format.positions import offset_of, position_of, segment_of
+from hareline.storage.journal.format.producers import decode_producers
 from hareline.storage.journal.format.records import (
     decode_checkpoint,
     decode_clean,
@@ -67,10 +69,11 @@ _DECODERS: Final[dict[int, Callable[[memoryview], object]]] = {
     FREE: decode_free,
     PART: decode_part,
     COMMIT: decode_commit,
+    PRODUCERS: decode_producers,
 }
 
 # Three octets of a length below 2**28, its last, a checksum, and a kind.
-_MAYBE_RECORD: Final = re.compile(rb"(?s)(?=...[\x00-\x0f]....[\x02-\x0b])")
+_MAYBE_RECORD: Final = re.compile(rb"(?s)(?=...[\x00-\x0f]....[\x02-\x0c])")
 
 
 class Stretch(NamedTuple):

@@ -14,6 +14,7 @@ from hareline.storage.journal.format.frame import (
     KIND_NAMES,
     MESSAGE,
     PART,
+    PRODUCERS,
     RECORD_OVERHEAD,
     RETURN,
     SETTLE,
@@ -27,6 +28,7 @@ from hareline.storage.journal.format.message import (
     encode_message,
 )
 from hareline.storage.journal.format.positions import offset_of, position_of
+from hareline.storage.journal.format.producers import KeptSequence, encode_producers
 from hareline.storage.journal.format.records import (
     COVERED,
     RETURNED,
@@ -144,6 +146,35 @@ def test_what_belongs_to_a_transaction_is_told(
     ]
     assert (commit["kind"], commit["transactions"]) == ("COMMIT", [3, 4])
     assert not verify(files, DIRECTORY).is_damaged
+
+
+def test_producers_are_shown_with_their_sequences(
+    files: ForgetfulFiles, journal: SegmentWriter
+) -> None:
+    journal.begin(10)
+    sequences = [KeptSequence(b"orders", 7, TIME_MS), KeptSequence(b"\xff", 0, TIME_MS)]
+    journal.batch((PRODUCERS, encode_producers(b"/", True, sequences)))
+    _, producers = _dump(files)
+    assert (producers["kind"], producers["vhost"], producers["whole"]) == ("PRODUCERS", "/", True)
+    assert producers["producers"] == [
+        {"id": "orders", "sequence": 7, "used": time_text(TIME_MS)},
+        {"id": "\\xff", "sequence": 0, "used": time_text(TIME_MS)},
+    ]
+    assert not verify(files, DIRECTORY).is_damaged
+
+
+def test_damaged_producers_may_send_twice(files: ForgetfulFiles, journal: SegmentWriter) -> None:
+    journal.begin(1)
+    payload = encode_producers(b"/", False, [KeptSequence(b"orders", 7, TIME_MS)])
+    position = journal.batch((PRODUCERS, payload), message((1, 0)))
+    journal.batch(clean())
+    journal.damage(1, offset_of(position) + BATCH_SIZE + RECORD_OVERHEAD + len(payload) - 9)
+    report = verify(files, DIRECTORY)
+    assert [(damage.kind, damage.is_exhaustive) for damage in report.damages] == [(PRODUCERS, True)]
+    assert list(report.lines())[-1] == (
+        "highest sequences of producers may be among what cannot be read: messages that these "
+        "send again may be enqueued twice"
+    )
 
 
 def test_content_is_given_when_asked_for(files: ForgetfulFiles, journal: SegmentWriter) -> None:

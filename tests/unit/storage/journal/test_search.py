@@ -7,12 +7,14 @@ import pytest
 from hareline.storage.journal.damage import Decision, JournalDamaged
 from hareline.storage.journal.format.frame import (
     BATCH_SIZE,
+    PRODUCERS,
     RECORD_OVERHEAD,
     SETTLE,
     Batch,
     encode_batch,
 )
 from hareline.storage.journal.format.positions import offset_of, position_of
+from hareline.storage.journal.format.producers import KeptSequence, encode_producers
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.segments import (
     Listener,
@@ -89,6 +91,19 @@ def test_skip_finds_the_next_record_whatever_is_wrong_with_a_head(
         [clean()],
     ]
     assert [damage.octets for damage in listener.damages] == [length]
+
+
+def test_skip_finds_producers_behind_a_damaged_record(
+    files: ForgetfulFiles, journal: SegmentWriter
+) -> None:
+    journal.begin(1)
+    producers = (PRODUCERS, encode_producers(b"/", False, [KeptSequence(b"orders", 7, 0)]))
+    position = journal.batch(message((1, 0)), producers)
+    journal.batch(clean())
+    # a length that leads nowhere: what follows is searched octet by octet
+    journal.damage(1, offset_of(position) + BATCH_SIZE + 3, b"\x0e")
+    batches, _, _ = read_all(files, Listener(Decision.SKIP))
+    assert plain(batches) == [[producers], [clean()]]
 
 
 def test_skip_reads_the_records_of_a_batch_whose_head_is_damaged(

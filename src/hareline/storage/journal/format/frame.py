@@ -31,7 +31,8 @@ FREE: Final = 8
 GAP: Final = 9
 PART: Final = 10  # from version 2 on
 COMMIT: Final = 11  # likewise
-LAST_KIND: Final = COMMIT
+PRODUCERS: Final = 12  # from version 3 on
+LAST_KIND: Final = PRODUCERS
 KIND_NAMES: Final = {
     BATCH: "BATCH",
     MESSAGE: "MESSAGE",
@@ -44,6 +45,7 @@ KIND_NAMES: Final = {
     GAP: "GAP",
     PART: "PART",
     COMMIT: "COMMIT",
+    PRODUCERS: "PRODUCERS",
 }
 
 # A record: length of (kind + payload), checksum of (kind + payload); then kind and payload.

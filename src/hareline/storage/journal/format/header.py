@@ -15,8 +15,8 @@ from zlib import crc32
 from hareline.errors import StoreError
 from hareline.storage.journal.format.frame import MalformedRecord, seed_of
 
-VERSION: Final = 2
-READABLE_VERSIONS: Final = (1, 2)
+VERSION: Final = 3
+READABLE_VERSIONS: Final = (1, 2, 3)
 
 SEGMENT_MAGIC: Final = b"HARELINE"
 # A segment's front is the same in every version: magic, version, zero, checksum of these.

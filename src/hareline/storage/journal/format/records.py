@@ -1,4 +1,4 @@
-"""The records about entries and segments: all kinds but BATCH, MESSAGE and GAP.
+"""The records about entries and segments: all kinds but BATCH, MESSAGE, PRODUCERS and GAP.
 
 SETTLE, RETURN, COVER, FREE and COMMIT are lists of items of one size; CLEAN, CHECKPOINT and PART
 have a layout of their own. Decoders raise MalformedRecord.                                  [hot]

@@ -1,0 +1,69 @@
+"""The PRODUCERS record: the highest sequences of the producers of one virtual host.
+
+Each segment begins with a whole list for each virtual host, behind its CHECKPOINT; a batch with
+messages that moved a sequence has a list of what changed. ``decode_producers`` raises
+MalformedRecord.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final, NamedTuple
+
+from hareline.storage.journal.format.frame import MalformedRecord
+
+WHOLE: Final = 1  # flag of a list: producers that are not in it are forgotten
+
+_FLAGS: Final = Struct("<B")
+_SEQUENCE: Final = Struct("<QQB")  # sequence, time, octets of the id that follows
+SEQUENCE_SIZE: Final = _SEQUENCE.size
+
+
+class KeptSequence(NamedTuple):
+    """``sequence``: the highest of a producer. ``used_ms``: when it was last accepted from."""
+
+    producer_id: bytes
+    sequence: int
+    used_ms: int
+
+
+class Producers(NamedTuple):
+    """``is_whole``: producers of the virtual host that are not listed are forgotten."""
+
+    vhost: bytes
+    is_whole: bool
+    sequences: list[KeptSequence]
+
+
+def encode_producers(vhost: bytes, is_whole: bool, sequences: Iterable[KeptSequence]) -> bytes:
+    """Return the payload of a PRODUCERS record."""
+    parts = [_FLAGS.pack(WHOLE if is_whole else 0), bytes((len(vhost),)), vhost]
+    pack = _SEQUENCE.pack
+    for producer_id, sequence, used_ms in sequences:
+        parts += (pack(sequence, used_ms, len(producer_id)), producer_id)
+    return b"".join(parts)
+
+
+def decode_producers(payload: bytes | memoryview) -> Producers:
+    """Return the virtual host and the sequences of its producers."""
+    try:
+        (flags,) = _FLAGS.unpack_from(payload)
+        at = 2 + payload[1]
+        if flags & ~WHOLE:
+            raise MalformedRecord(f"PRODUCERS record with unknown flags {flags:#x}")
+        vhost = bytes(payload[2:at])
+        sequences = []
+        while at < len(payload):
+            sequence, used_ms, size = _SEQUENCE.unpack_from(payload, at)
+            at += SEQUENCE_SIZE
+            sequences.append(KeptSequence(bytes(payload[at : at + size]), sequence, used_ms))
+            at += size
+    except (struct.error, IndexError):
+        raise MalformedRecord("PRODUCERS record is too short") from None
+    if at != len(payload) or not sequences:
+        raise MalformedRecord(
+            f"PRODUCERS record of {len(sequences)} producers with {len(payload)} octets"
+        )
+    return Producers(vhost, bool(flags & WHOLE), sequences)

@@ -1,10 +1,11 @@
 """What the broker asks of the place where messages and definitions are kept.
 
-Seven small roles, which ``server`` hands down:
+Eight small roles, which ``server`` hands down:
 
 ====================  ==========================================================================
 ``MessageStore``      the durable path: batches, tickets, what waits for them
 ``QueueLedger``       one durable queue's part of it, told of each ``StoredEntry``
+``SequenceLedger``    the highest sequences of a virtual host's producers
 ``StoreTransaction``  work of several turns that is kept or lost as a whole
 ``ContentStore``      contents that have left memory
 ``BodyStore``         large bodies, which are never whole in memory
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -108,6 +110,47 @@ class QueueLedger(ABC):
     @abstractmethod
     def forget(self) -> None:
         """The queue is deleted: all its entries are gone, and no call follows."""
+
+
+class ProducerSequence:
+    """The highest sequence that was accepted from one producer.
+
+    ``highest``, ``used_ms`` (when it was last heard of) are the virtual host's. ``ticket``: of the
+    batch that makes ``highest`` durable, 0 if it is in memory only; set by the ledger. ``written``:
+    the sequence that the journal has, -1 for none; ``hold_count``: how many transactions that are
+    not finished have moved it. Both are the store's.
+    """
+
+    __slots__ = ("highest", "hold_count", "producer_id", "ticket", "used_ms", "written")
+
+    def __init__(self, producer_id: bytes) -> None:
+        self.producer_id = producer_id
+        self.highest = -1
+        self.used_ms = 0
+        self.ticket = 0
+        self.written = -1
+        self.hold_count = 0
+
+
+class SequenceLedger(ABC):
+    """What a store keeps of the producers of one virtual host.
+
+    ``by_id``: all that are known, the least recently used first. ``broker.producers`` adds, moves
+    and removes them; the store has what is left of them in each new segment.
+    """
+
+    __slots__ = ("by_id",)
+
+    def __init__(self) -> None:
+        self.by_id: OrderedDict[bytes, ProducerSequence] = OrderedDict()
+
+    @abstractmethod
+    def note(self, sequence: ProducerSequence) -> None:
+        """Gather a new ``highest``, in the callback that adds its message to a queue's ledger."""
+
+    @abstractmethod
+    def is_undecided(self, sequence: ProducerSequence) -> bool:
+        """True while a transaction other than the one at work may still lose ``highest``."""
 
 
 class StoreTransaction:
@@ -211,6 +254,10 @@ class MessageStore(ABC):
     @abstractmethod
     def open_queue(self, queue_id: int, name: str) -> QueueLedger | None:
         """Return the ledger of a durable queue; None if this store keeps nothing of queues."""
+
+    def open_sequences(self, vhost: str) -> SequenceLedger | None:
+        """Return the ledger of a virtual host's producers; None if the store keeps nothing."""
+        return None
 
     @abstractmethod
     def write_pending(self) -> bool:

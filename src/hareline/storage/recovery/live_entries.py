@@ -22,6 +22,7 @@ from hareline.storage.journal.format.frame import (
     COVER,
     MESSAGE,
     PART,
+    PRODUCERS,
     RETURN,
     SETTLE,
     MalformedRecord,
@@ -46,6 +47,7 @@ from hareline.storage.journal.format.records import (
 )
 from hareline.storage.journal.reader import ReadBatch
 from hareline.storage.recovery.assembly import LiveEntries
+from hareline.storage.recovery.producers import ProducerScan
 from hareline.storage.recovery.queue_contents import EXPIRES, LEVEL_SHIFT, SIZE_MASK, KnownQueue
 from hareline.storage.recovery.traces import QueueTraces
 
@@ -56,7 +58,7 @@ class LiveEntryScan:
     """One pass: ``take`` every batch, then ``finish``.
 
     ``queues``: those there are, by id; entries of others are dead. ``totals``: segment number to
-    the number of entries in its MESSAGE records.
+    the number of entries in its MESSAGE records. ``producers``: their highest sequences.
     """
 
     def __init__(self, queues: Mapping[int, KnownQueue]) -> None:
@@ -66,6 +68,7 @@ class LiveEntryScan:
         self._expiring_count = 0  # in queues whose entries do not all become objects
         self._parts: dict[int, list[Run]] = {}  # of transactions that may have no COMMIT
         self.totals: dict[int, int] = {}
+        self.producers = ProducerScan()
         self._takers = {
             SETTLE: self._take_settle,
             RETURN: self._take_return,
@@ -74,6 +77,7 @@ class LiveEntryScan:
             CHECKPOINT: self._take_checkpoint,
             PART: self._take_part,
             COMMIT: self._take_commit,
+            PRODUCERS: self.producers.take,
         }
 
     # ------------------------------------------------------------ taking

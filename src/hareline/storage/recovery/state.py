@@ -10,7 +10,10 @@ queues that are not in the definitions are not counted.
 from __future__ import annotations
 
 from array import array
+from collections import OrderedDict
 from dataclasses import dataclass, field
+
+from hareline.storage.interface import ProducerSequence
 
 
 @dataclass(slots=True)
@@ -64,6 +67,8 @@ class RecoveredState:
     gets the position of the newest. The store compacts these segments to the end before it frees
     any other, so that no record about such an entry is lost while two copies exist.
 
+    ``producers``: by virtual host and producer id, the least recently used first.
+
     ``is_durable``: all of ``segments`` has been synced; after a kill of the broker what was read
     may have been only in the memory of the system. ``leftovers``: paths with the octets of each
     that stay (0: the file goes), of what the operator had cut off. That may hold the FREE records
@@ -77,4 +82,5 @@ class RecoveredState:
     settled: dict[int, dict[int, array[int]]] = field(default_factory=dict)
     interrupted: list[int] = field(default_factory=list)
     is_durable: bool = False
+    producers: dict[str, OrderedDict[bytes, ProducerSequence]] = field(default_factory=dict)
     leftovers: list[tuple[str, int]] = field(default_factory=list)

@@ -24,6 +24,7 @@ from hareline.storage.journal.format.frame import (
     FREE,
     MESSAGE,
     PART,
+    PRODUCERS,
     RECORD_OVERHEAD,
     RECORD_PREFIX,
     RETURN,
@@ -51,6 +52,7 @@ from hareline.storage.writing.collecting import BatchContents, Collector
 from hareline.storage.writing.divided import Transactions
 from hareline.storage.writing.ledger import ACQUIRED, SETTLED, DurableLedger, Gathered
 from hareline.storage.writing.message_records import PLAIN_HEAD, EntryFields, record_head
+from hareline.storage.writing.sequences import moved_payload
 
 OnWritten = Callable[[Write], None]
 
@@ -137,10 +139,14 @@ class BatchBuilder:
             if is_first:
                 self.void_position = self._compactor.void_position = self._writer.next_position
             self._checkpoint()
+            for payload in self._gathered.sequences.whole_lists():
+                self._add(PRODUCERS, payload)
         self._messages(contents, books)
         self._moved(contents.moved, books)
         self._settled(contents, books)
         self._transaction_records(contents)
+        for moved in () if is_rolled else contents.sequences:  # or else the whole lists have them
+            self._add(PRODUCERS, moved_payload(moved))
         if is_last:
             self._add(CLEAN, CLEAN_TIME.pack(now_ms))
         large, self._large = self._large, []
@@ -160,6 +166,7 @@ class BatchBuilder:
         live = [(books.number, books.end or end) for books in segments.values()]
         first = RECORD_OVERHEAD + CHECKPOINT_HEAD.size + CHECKPOINT_QUEUE.size * len(self._ledgers)
         first += TRANSACTION.size * len(self._transactions.unwritten)
+        first += self._gathered.sequences.whole_bound()
         writer.make_room(bound, first, live, now_ms)
         if last:
             self._liveness.seal(last, end, now_ms)

@@ -5,7 +5,8 @@ before they came here are left out, unless a replay or a dead letter needs them.
 full takes only messages; the rest goes into the next ones.                                    [hot]
 
 Invariant: all that one callback of the loop did is in one batch, unless that is full; and all
-entries of one message are in the batch that has its record.
+entries of one message are in the batch that has its record. With sequences of producers what has
+gathered is kept or lost as a whole, however many batches it takes.
 """
 
 from __future__ import annotations
@@ -21,9 +22,15 @@ from hareline.storage.journal.format.records import COVERED, FREED, RETURNED, RU
 from hareline.storage.space.compaction import Compactor, MovedRecord
 from hareline.storage.space.freeing import Freeing
 from hareline.storage.space.liveness import SegmentBooks
-from hareline.storage.writing.divided import DurableTransaction, HeldRuns, Transactions
+from hareline.storage.writing.divided import (
+    DurableTransaction,
+    HeldRuns,
+    Transactions,
+    runs_of,
+)
 from hareline.storage.writing.ledger import SETTLED, DurableLedger, Gathered
 from hareline.storage.writing.message_records import MESSAGE_OVERHEAD, options_of
+from hareline.storage.writing.sequences import MovedSequences, moved_bound
 
 #: ledger, home, first, end
 Run = tuple[DurableLedger, int, int, int]
@@ -51,6 +58,7 @@ class BatchContents:
         "parts",
         "returned",
         "runs",
+        "sequences",
     )
 
     def __init__(self) -> None:
@@ -74,6 +82,7 @@ class BatchContents:
         self.covers: list[DurableLedger] = []
         self.moved: list[MovedRecord] = []
         self.freed: list[SegmentBooks] = []
+        self.sequences: list[MovedSequences] = []
 
     @property
     def is_empty(self) -> bool:
@@ -87,6 +96,7 @@ class BatchContents:
             or self.moved
             or self.freed
             or self.committed
+            or self.sequences
         )
 
 
@@ -95,7 +105,14 @@ class Collector:
     same, for a replay.
     """
 
-    __slots__ = ("_compactor", "_freeing", "_gathered", "_transactions", "keeps_settled")
+    __slots__ = (
+        "_compactor",
+        "_freeing",
+        "_gathered",
+        "_split",
+        "_transactions",
+        "keeps_settled",
+    )
 
     def __init__(
         self,
@@ -110,6 +127,7 @@ class Collector:
         self._transactions = transactions
         self._freeing = freeing
         self._compactor = compactor
+        self._split: DurableTransaction | None = None
         self.keeps_settled = keeps_settled
 
     def collect(self, ticket: int) -> BatchContents:
@@ -125,6 +143,8 @@ class Collector:
             if contents.is_part:  # all else that has happened comes behind all messages
                 self._gathered.ledgers = ledgers
                 self._take_others(ledgers, contents, ticket)
+                if self._gathered.sequences:
+                    self._keep_together(contents)
                 self._take_transactions(contents, ticket)
                 return contents
         self._gathered.ledgers = []
@@ -152,8 +172,30 @@ class Collector:
         contents.bound += len(contents.freed) * FREED.size
         if contents.freed:
             contents.bound += self._freeing.bound(contents.freed)
+        if self._gathered.sequences:
+            contents.sequences = self._gathered.sequences.take()
+            contents.bound += moved_bound(contents.sequences)
+        if self._split is not None:
+            self._split.finish()
+            self._split = None
         self._take_transactions(contents, ticket)
         return contents
+
+    def _keep_together(self, contents: BatchContents) -> None:
+        """Let the messages of a full batch count only with those of the last one that follows.
+
+        That has the sequences of producers, which may be above those of messages still to come.
+        """
+        if self._split is None:
+            self._split = self._transactions.begin()
+        parts = self._split.parts
+        for ledger, entries in contents.entries:
+            self._split.note_first(ledger, entries[0].offset)
+            parts += runs_of(ledger.queue_id, entries)
+        for others in contents.others.values():
+            for ledger, entry in others:
+                self._split.note_first(ledger, entry.offset)
+                parts += runs_of(ledger.queue_id, [entry])
 
     def _take_transactions(self, contents: BatchContents, ticket: int) -> None:
         """Note which transactions go on beyond this batch, and which end with it."""

@@ -3,7 +3,8 @@
 A batch is recovered whole or not at all, so whatever is done in one callback is atomic without
 further work. For more than that, each batch that has entries of an unfinished transaction names
 them in a PART record, and the batch that has the last of them says COMMIT: without it a start drops
-them all. Settlements take little room, so they are held here until the end.                   [hot]
+them all. Settlements and the sequences of producers take little room, so they are held here until
+the end.                                                                                       [hot]
 
 Invariant: while a transaction is unfinished no compaction begins, so PART records stand in the
 segments of the entries that they name, and the segments of held runs stay what they are.
@@ -16,6 +17,7 @@ from array import array
 from hareline.storage.interface import StoredEntry, StoreTransaction
 from hareline.storage.journal.format.records import RUN
 from hareline.storage.writing.ledger import DurableLedger, Gathered
+from hareline.storage.writing.sequences import HeldSequences
 
 Run = tuple[int, int, int]  # queue id, first offset, count
 
@@ -109,6 +111,7 @@ class DurableTransaction(StoreTransaction):
         "_kept",
         "_marks",
         "_moved",
+        "_sequences",
         "_transactions",
         "firsts",
         "is_divided",
@@ -126,24 +129,31 @@ class DurableTransaction(StoreTransaction):
         self._moved: list[tuple[DurableLedger, list[tuple[int, int]]]] = []
         self._kept: list[tuple[DurableLedger, StoredEntry]] = []
         self.firsts: dict[DurableLedger, int] = {}
+        self._sequences = HeldSequences()
         self.parts: list[Run] = []
         self.is_divided = False
         self.is_finished = False
 
     def enter(self) -> None:
         self._gathered.keep_unwritten = self._keep
+        self._gathered.sequences.holder = self._sequences
         for ledger in self._gathered.ledgers:
             ledger.close_run()
             self._marks[ledger] = (len(ledger.added), len(ledger.runs), len(ledger.moved_runs))
 
+    def note_first(self, ledger: DurableLedger, offset: int) -> None:
+        """An entry of this offset, or several from it on, belong to this transaction."""
+        self.firsts[ledger] = min(offset, self.firsts.get(ledger, offset))
+
     def leave(self) -> None:
         self._gathered.keep_unwritten = None
+        self._gathered.sequences.holder = None
         marks, self._marks = self._marks, {}
         for ledger in self._gathered.ledgers:
             added, runs, moved_runs = marks.get(ledger, (0, 0, 0))
             if len(ledger.added) > added:
-                self.firsts.setdefault(ledger, ledger.added[added].offset)
-                self.parts += _runs_of(ledger.queue_id, ledger.added[added:])
+                self.note_first(ledger, ledger.added[added].offset)
+                self.parts += runs_of(ledger.queue_id, ledger.added[added:])
             ledger.close_run()
             if len(ledger.runs) > runs:
                 self._hold(ledger, ledger.runs[runs:])
@@ -188,12 +198,13 @@ class DurableTransaction(StoreTransaction):
         for ledger, moved_runs in self._moved:
             ledger.take_runs([], moved_runs)
         self._moved = []
+        self._sequences.release()
         if not self.is_divided:  # all of it is in the batch that gathers now
             self._transactions.unwritten.pop(self.number, None)
         self._gathered.store.ask_for_turn()
 
 
-def _runs_of(queue_id: int, entries: list[StoredEntry]) -> list[Run]:
+def runs_of(queue_id: int, entries: list[StoredEntry]) -> list[Run]:
     """Entries in the order in which they were added, as runs of offsets; mostly that is one."""
     first, last = entries[0].offset, entries[-1].offset
     if last - first + 1 == len(entries):

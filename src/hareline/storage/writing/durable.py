@@ -52,6 +52,7 @@ from hareline.storage.writing.batch import BatchBuilder
 from hareline.storage.writing.disk_room import DiskRoom
 from hareline.storage.writing.divided import DurableTransaction, Transactions
 from hareline.storage.writing.ledger import DurableLedger, Gathered
+from hareline.storage.writing.sequences import DurableSequences
 
 if TYPE_CHECKING:
     from hareline.storage.contents.large import LargeBodies
@@ -213,6 +214,7 @@ class DurableStore(MessageStore):
             for offset, (count, number) in queue.returns.items():
                 if not number:
                     self._builder.inferred_counts.append((queue_id, offset, count))
+        self._gathered.sequences.restore(state.producers)
         self._compactor.resume(state.interrupted)
         self._syncer.submit(Prepare(self._writer, self._retention, self._on_prepared))
         self._write(is_first=True)
@@ -251,6 +253,9 @@ class DurableStore(MessageStore):
             ledger = self._ledgers[queue_id] = DurableLedger(queue_id, name, self._gathered)
         ledger.name = name
         return ledger
+
+    def open_sequences(self, vhost: str) -> DurableSequences:
+        return self._gathered.sequences.open(vhost)
 
     def write_pending(self) -> bool:
         if self._writing is not None:

@@ -17,6 +17,7 @@ from hareline.storage.journal.format.positions import OFFSET_BITS
 from hareline.storage.recovery.state import RecoveredQueue
 from hareline.storage.space.liveness import Liveness
 from hareline.storage.writing.books import JournalBooks
+from hareline.storage.writing.sequences import GatheredSequences
 
 if TYPE_CHECKING:
     from hareline.storage.contents.large import LargeBodies
@@ -54,6 +55,7 @@ class Gathered:
         "keep_unwritten",
         "ledgers",
         "liveness",
+        "sequences",
         "store",
     )
 
@@ -67,6 +69,7 @@ class Gathered:
         self.by_id: dict[int, DurableLedger] = {}
         self.keep_unwritten: KeepUnwritten | None = None
         self.first_uncommitted: Callable[[DurableLedger], int | None] = lambda _: None
+        self.sequences = GatheredSequences(store)
 
     def count_new_bytes(self) -> int:
         """Octets of the contents that were added since this was last called."""
@@ -79,6 +82,7 @@ class Gathered:
 
     def clear(self) -> None:
         """Forget what has gathered in all ledgers."""
+        self.sequences.clear()
         ledgers, self.ledgers = self.ledgers, []
         for ledger in ledgers:
             ledger.is_gathered = False

@@ -122,6 +122,17 @@ DISK_ALARM_CLEARED: Final = Event(
     ("free_bytes", "watermark_bytes"),
 )
 
+PRODUCER_DUPLICATES: Final = Event(
+    "PRD-1001",
+    "{count} duplicates confirmed and not enqueued, the last one of producer '{producer}'",
+    ("vhost", "producer", "count"),
+)
+PRODUCERS_FORGOTTEN: Final = Event(
+    "PRD-1002",
+    "{count} producers forgotten: their next message is taken for a new one",
+    ("vhost", "count", "known", "max_producers"),
+)
+
 RECOVERY_STARTED: Final = Event("JRN-1001", "recovering from {directory}", ("directory",))
 RECOVERY_PROGRESS: Final = Event("JRN-1002", "recovery: {percent} %", ("percent",))
 RECOVERY_FINISHED: Final = Event(

@@ -387,6 +387,8 @@ class Broker:
         vhost.default_prefetch = settings.default_prefetch
         vhost.prefetch_profile = settings.prefetch_profile
         vhost.prefetch_max = settings.prefetch_max
+        vhost.producers.max_count = settings.max_producers
+        vhost.producers.max_age_ms = settings.producer_max_age_s * 1000
         self.context.vhost_connection_limits[vhost.name] = settings.max_connections
 
 

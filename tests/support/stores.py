@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hareline.broker.queues.entry import SETTLED
 from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, Message
-from hareline.storage.interface import MessageStore, QueueLedger, StoredEntry
+from hareline.storage.interface import (
+    MessageStore,
+    ProducerSequence,
+    QueueLedger,
+    SequenceLedger,
+    StoredEntry,
+)
 from hareline.storage.memory import MemoryDefinitions
 
 
@@ -98,6 +104,26 @@ class FakeLedger(QueueLedger):
             self.living[entry.offset] = entry
 
 
+class FakeSequences(SequenceLedger):
+    """Sequences of a virtual host, as they were ``noted``; ``undecided`` are those of producers
+    whose transaction is said to be unfinished.
+    """
+
+    def __init__(self, store: FakeStore) -> None:
+        super().__init__()
+        self.store = store
+        self.noted: list[tuple[bytes, int]] = []
+        self.undecided: set[bytes] = set()
+
+    def note(self, sequence: ProducerSequence) -> None:
+        assert self.store.pending or self.store.settled_count, "noted without a message"
+        self.noted.append((sequence.producer_id, sequence.highest))
+        sequence.ticket = self.store.ticket
+
+    def is_undecided(self, sequence: ProducerSequence) -> bool:
+        return sequence.producer_id in self.undecided
+
+
 class FakeStore(MessageStore):
     """One batch is on its way at a time, as in the real one; ``sync`` makes it durable.
 
@@ -107,6 +133,7 @@ class FakeStore(MessageStore):
     def __init__(self) -> None:
         super().__init__()
         self.ledgers: dict[str, FakeLedger] = {}
+        self.sequences: dict[str, FakeSequences] = {}
         self.pending: list[StoredEntry] = []
         self.settled_count = 0  # since the last batch
         self.is_asked = False  # somebody waits for the batch that is gathered
@@ -121,6 +148,9 @@ class FakeStore(MessageStore):
         assert queue_id > 0
         ledger = self.ledgers[name] = FakeLedger(self, name)
         return ledger
+
+    def open_sequences(self, vhost: str) -> FakeSequences:
+        return self.sequences.setdefault(vhost, FakeSequences(self))
 
     def write_pending(self) -> bool:
         if not self.is_writing and not self.failure:

@@ -205,12 +205,17 @@ async def test_a_reload_takes_over_what_it_can_and_names_the_rest(
         settings(
             listener={"port": 0, "backlog": 5},
             limits={"heartbeat_s": 7},
-            vhosts=[{"name": "/", "max_queues": 3}, {"name": "new", "max_connections": 4}],
+            vhosts=[
+                {"name": "/", "max_queues": 3, "max_producers": 5, "producer_max_age_s": 60},
+                {"name": "new", "max_connections": 4},
+            ],
         )
     )
     context = broker.context
     assert context.limits.heartbeat_s == 7
     assert context.vhosts["/"].max_queues == 3
+    producers = context.vhosts["/"].producers
+    assert (producers.max_count, producers.max_age_ms) == (5, 60_000)
     assert context.vhost_connection_limits["new"] == 4
     changed, waiting = reported[-2:]
     assert changed == (

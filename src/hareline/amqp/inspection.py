@@ -1,5 +1,7 @@
 """Publishes whose properties ask for something: user-id, expiration, CC and BCC, direct reply-to.
 
+So do the headers by which a producer numbers its messages.
+
 ``amqp.publishing`` asks ``are_plain`` about properties that it does not know, and hands a message
 whose properties are not plain to ``inspect``. Property sets that ask for nothing are remembered for
 the whole broker (``Context.plain_properties``), those that only set an expiration by each channel.
@@ -9,15 +11,17 @@ Invariant: octets that are remembered were checked in full.                     
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from hareline.amqp.client import Client
+from hareline.amqp.publish_number import publish_number
 from hareline.amqp.reply_to import REPLY_TO_NAME, ReplyConsumer
+from hareline.broker.producers import PublishNumber
 from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.clock import Clock
 from hareline.errors import PreconditionFailed
 from hareline.message import TRANSIENT, UNWRITTEN, BlindAddress, Message
-from hareline.wire.plain_properties import are_plain, plain_expiration
+from hareline.wire.plain_properties import PRODUCER_MARK, are_plain, plain_expiration
 from hareline.wire.properties import decode_delivery_mode, replace_headers, replace_reply_to
 from hareline.wire.table import Table, kind_of, type_name
 
@@ -32,6 +36,14 @@ HEADER_SIZE_BARE: Final = 22  # of a header frame with no properties at all
 _PERSISTENT: Final = 2
 _ASKS_FOR_MORE: Final = -1
 _REPLY_TO_OCTETS: Final = REPLY_TO_NAME.encode()
+
+
+class Inspected(NamedTuple):
+    """A checked publish. ``extra_keys``: of CC and BCC. ``number``: None if it is not numbered."""
+
+    message: Message
+    extra_keys: list[str]
+    number: PublishNumber | None = None
 
 
 class Inspection:
@@ -55,18 +67,34 @@ class Inspection:
         self._remember_plain(octets, position)
         return True
 
-    def inspect(self, message: Message, flags: int) -> tuple[Message, list[str]]:
-        """Check what the properties ask for; returns the message to enqueue, and CC and BCC keys.
+    def plain_number(self, octets: bytes) -> PublishNumber | None:
+        """The number in properties that ask for nothing else, None for all others; see ``inspect``.
+
+        ``PRODUCER_MARK`` is in the octets.
+        """
+        number = publish_number(octets)
+        if number is None or not are_plain(octets, _REPLY_TO_OCTETS, may_be_numbered=True):
+            return None
+        return number
+
+    def inspect(self, message: Message, flags: int) -> Inspected:
+        """Check what the properties ask for; returns the message to enqueue, and what it asks for.
 
         Raises MalformedFrame for octets that are no properties, PreconditionFailed for values that
         are refused.
         """
         if not flags and message.header_size == HEADER_SIZE_BARE:
-            return message, []
+            return Inspected(message, [])
         expiration_ms = self._expiration_ms(message.property_octets)
         if expiration_ms != _ASKS_FOR_MORE:
             now_ms = self._clock.now_ms
-            return message.expiring_at(expires_at_ms(expiration_ms, now_ms)), []
+            return Inspected(message.expiring_at(expires_at_ms(expiration_ms, now_ms)), [])
+        number = None
+        octets = message.property_octets
+        if PRODUCER_MARK in octets:
+            number = publish_number(octets)
+            if number is not None and are_plain(octets, _REPLY_TO_OCTETS, may_be_numbered=True):
+                return Inspected(message, [], number)
         properties = message.properties
         is_plain = properties.user_id is None
         if properties.user_id is not None:
@@ -74,7 +102,6 @@ class Inspection:
         if properties.expiration is not None:
             expiration_ms = parse_expiration(properties.expiration)
             is_plain = False
-        octets = message.property_octets
         address = message.address
         extra_keys: list[str] = []
         if properties.headers is not None:
@@ -91,12 +118,13 @@ class Inspection:
             octets = replace_reply_to(octets, self._reply_to.address())
             is_plain = False
         if is_plain:
-            self._remember_plain(octets, message.position)
-            return message, extra_keys
+            if number is None:
+                self._remember_plain(octets, message.position)
+            return Inspected(message, extra_keys, number)
         changed = message.replace(properties=octets, address=address)
         if expiration_ms != _ASKS_FOR_MORE:
             changed = changed.expiring_at(expires_at_ms(expiration_ms, self._clock.now_ms))
-        return changed, extra_keys
+        return Inspected(changed, extra_keys, number)
 
     def _expiration_ms(self, octets: bytes) -> int:
         """The expiration of properties that ask for nothing else, or _ASKS_FOR_MORE.

@@ -29,6 +29,7 @@ from hareline.amqp.routes import Route, are_kept, find_route, is_kept
 from hareline.amqp.transactions import Transaction
 from hareline.broker.archiving import archive_message, archives_of
 from hareline.broker.enqueueing import Enqueueing
+from hareline.broker.producers import PublishNumber
 from hareline.broker.queues.kinds import REFUSED, TAKEN
 from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.policies.overflow import Overflow
@@ -36,8 +37,10 @@ from hareline.broker.queues.queue import Queue
 from hareline.errors import NoRoute, NotKept, ResourceError, within_short_string
 from hareline.message import PROPERTIES_START, TRANSIENT, Address, LargeBody, Message, large_message
 from hareline.storage.interface import MessageStore
+from hareline.wire.constants import FLAG_HEADERS
 from hareline.wire.decoder import NOT_PLAIN, PLAIN, PLAIN_AGAIN, PublishLane
 from hareline.wire.encoder import return_frame
+from hareline.wire.plain_properties import PRODUCER_MARK
 
 _NO_ROUTE: Final = 312
 _NO_CONSUMERS: Final = 313
@@ -59,6 +62,7 @@ class Publishing(PublishLane):
         "_number",
         "_plain",
         "_port",
+        "_producers",
         "_routing",
         "_store",
         "_turn",
@@ -79,6 +83,7 @@ class Publishing(PublishLane):
         self._clock = context.clock
         self._plain = context.plain_properties
         self._routing = parts.client.vhost.routing
+        self._producers = parts.client.vhost.producers
         self._store: MessageStore = parts.client.vhost.environment.store
         self._inspection = Inspection(
             parts.client, context.clock, context.plain_properties, reply_to
@@ -99,6 +104,10 @@ class Publishing(PublishLane):
                 is_known = False
                 position = initial_position(octets)
                 is_plain = self._inspection.are_plain(octets, position)
+                if not is_plain and flags & FLAG_HEADERS and PRODUCER_MARK in octets:
+                    kept = route.persistent if position else route
+                    if self._publish_numbered(kept, content, header_size, size):
+                        return NOT_PLAIN
         if position:
             route = route.persistent
         if is_plain and not route.is_dynamic and not route.needs_admission:
@@ -115,13 +124,33 @@ class Publishing(PublishLane):
             route.address, content, header_size, size, self._number, self._clock.now_ms, position
         )
         extra_keys: list[str] = []
+        number = None
         if not is_plain:
-            message, extra_keys = self._inspection.inspect(message, flags)
+            message, extra_keys, number = self._inspection.inspect(message, flags)
+            if number is not None and self._answer_duplicate(number) is not None:
+                self._gate.count_work(1, start_s)
+                return NOT_PLAIN
         queues, archives = self._queues_for(route, message, extra_keys)
         message.forget_properties()  # a waiting message costs its octets alone
-        self._enqueue_routed(message, queues, archives, route)
+        self._enqueue_routed(message, queues, archives, route, number)
         self._gate.count_work(len(queues), start_s)
         return NOT_PLAIN
+
+    def _publish_numbered(self, route: Route, content: bytes, header_size: int, size: int) -> bool:
+        """A publish to fixed queues whose properties only number it; False: it is not one."""
+        if route.is_dynamic or route.needs_admission:
+            return False
+        number = self._inspection.plain_number(content[PROPERTIES_START : header_size - 1])
+        if number is None:
+            return False
+        start_s = self._turn.now() if route.is_wide else 0.0
+        if self._answer_duplicate(number) is None:
+            self.publish_plain(route, content, header_size, size)
+            if route.queues:
+                self._producers.accept(number, is_kept=route.awaits_store)
+                if route.is_wide:
+                    self._gate.count_work(len(route.queues), start_s)
+        return True
 
     def publish_plain(self, route: Route, content: bytes, header_size: int, size: int) -> None:
         """A publish to fixed queues whose properties ask for nothing."""
@@ -176,14 +205,22 @@ class Publishing(PublishLane):
         else:
             message = large_message(route.address, content, large, now_ms, position)
         extra_keys: list[str] = []
+        number = None
         if octets not in self._plain and not self._inspection.are_plain(octets, position):
-            message, extra_keys = self._inspection.inspect(message, flags)
+            message, extra_keys, number = self._inspection.inspect(message, flags)
+        transaction = self.transaction
+        if (
+            number is not None
+            and transaction is None
+            and self._answer_duplicate(number) is not None
+        ):
+            return
         queues, archives = self._queues_for(route, message, extra_keys)
         message.forget_properties()
-        if self.transaction is None:
-            self._enqueue_routed(message, queues, archives, route)
+        if transaction is None:
+            self._enqueue_routed(message, queues, archives, route, number)
         else:
-            self._publish_in_transaction(self.transaction, route, message, queues, archives)
+            self._publish_in_transaction(transaction, route, message, queues, archives, number)
 
     # --------------------------------------------------- inspected publishes
 
@@ -194,6 +231,7 @@ class Publishing(PublishLane):
         message: Message,
         queues: tuple[Enqueueing, ...],
         archives: tuple[Enqueueing, ...],
+        number: PublishNumber | None,
     ) -> None:
         """Checked and routed now, as in RabbitMQ; enqueued, or returned, at commit.
 
@@ -203,11 +241,12 @@ class Publishing(PublishLane):
             self._check_no_route_allowed(route)
         targets = queues + self._archives_of(queues, archives)
         transaction.publish(
-            lambda: self._enqueue_at_commit(message, queues, archives, route),
+            lambda: self._enqueue_at_commit(message, queues, archives, route, number),
             entries=len(targets),
             kept_bytes=len(message.content) + len(message.address.octets)
             if are_kept(targets, message.position)
             else 0,
+            is_numbered=number is not None,
         )
 
     def _enqueue_at_commit(
@@ -216,11 +255,16 @@ class Publishing(PublishLane):
         queues: tuple[Enqueueing, ...],
         archives: tuple[Enqueueing, ...],
         route: Route,
+        number: PublishNumber | None,
     ) -> bool:
         """A queue may have been deleted since the publish; a time to live begins here.
 
-        False when a queue refused the message.
+        False when a queue refused the message, or for a duplicate that cannot be confirmed.
         """
+        if number is not None:
+            is_confirmed = self._answer_duplicate(number)
+            if is_confirmed is not None:
+                return is_confirmed
         now_ms = message.arrival_ms = self._clock.now_ms
         if message.expires_at_ms:
             expiration_ms = parse_expiration(message.properties.expiration or "")
@@ -231,7 +275,29 @@ class Publishing(PublishLane):
             tuple(queue for queue in queues if not queue.is_deleted),
             tuple(stream for stream in archives if not stream.is_deleted),
             route,
+            number,
         )
+
+    def _answer_duplicate(self, number: PublishNumber) -> bool | None:
+        """Confirm or refuse a duplicate, and return which; None for a message that is new.
+
+        It is confirmed when its original is durable, and refused where that is not known.
+        """
+        producers = self._producers
+        original = producers.find(number)
+        if original is None:
+            return None
+        is_safe = producers.is_safe(original)
+        confirms = self.confirms
+        if confirms is not None:
+            confirms.sequence += 1
+            if not is_safe:
+                confirms.refuse()
+            elif original.ticket > confirms.ticket:
+                confirms.ticket = original.ticket
+            if not confirms.is_marked:
+                confirms.mark()
+        return is_safe
 
     def _queues_for(
         self, route: Route, message: Message, extra_keys: list[str]
@@ -261,6 +327,7 @@ class Publishing(PublishLane):
         queues: tuple[Enqueueing, ...],
         archives: tuple[Enqueueing, ...],
         route: Route,
+        number: PublishNumber | None,
     ) -> bool:
         """As ``_enqueue``; immediate: only where a consumer waits, and it must be somewhere."""
         is_mandatory = route.is_mandatory
@@ -275,7 +342,11 @@ class Publishing(PublishLane):
             if queues and not takers:
                 self._return_untaken(message, _NO_CONSUMERS, "NO_CONSUMERS")
             queues = takers
-        return self._enqueue(message, queues, archives, is_mandatory)
+        is_accepted = self._enqueue(message, queues, archives, is_mandatory)
+        if number is not None and is_accepted and queues:
+            targets = queues + self._archives_of(queues, archives)
+            self._producers.accept(number, is_kept=are_kept(targets, message.position))
+        return is_accepted
 
     def _enqueue(
         self,

@@ -62,14 +62,23 @@ class Transaction:
         self._concerns_store = False
         self._rollback: Rollback | None = None
 
-    def publish(self, enqueue: Callable[[], bool], *, entries: int, kept_bytes: int) -> None:
+    def publish(
+        self,
+        enqueue: Callable[[], bool],
+        *,
+        entries: int,
+        kept_bytes: int,
+        is_numbered: bool = False,
+    ) -> None:
         """Keep a publish, which ``enqueue`` carries out; see ``Publish``.
 
-        ``kept_bytes``: of a message that a queue gives to the store, 0 for others.
+        ``kept_bytes``: of a message that a queue gives to the store, 0 for others. ``is_numbered``:
+        it may be a duplicate of one that is not durable yet.
         """
         self._publishes.append(Publish(enqueue, entries))
         self._entries += entries + 1
         self._kept_bytes += kept_bytes
+        self._concerns_store = self._concerns_store or is_numbered
 
     def settle(self, deliveries: list[Delivery]) -> None:
         self._add(deliveries, settle_entries)

@@ -19,6 +19,7 @@ from hareline.broker.declarations import Declarations, ExchangeDeclaration, Queu
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.registry import create_exchange
+from hareline.broker.producers import Producers
 from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.queues.declare.build import QueueDefaults
 from hareline.broker.queues.environment import QueueEnvironment
@@ -72,6 +73,7 @@ class VirtualHost:
         self.prefetch_profile = "none"
         self.prefetch_max = 0
         self.reply_queues: dict[str, Enqueueing] = {}
+        self.producers = Producers(name, store, clock, report)
         self.environment = QueueEnvironment(
             clock=clock,
             timers=timers,

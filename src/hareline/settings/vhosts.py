@@ -53,6 +53,21 @@ class VirtualHost(Section):
         ge=0,
     )
 
+    max_producers: int = option(
+        10_000,
+        "Producers that number their messages (`x-producer-id`) and whose highest sequence is "
+        "remembered; the one that was used least recently is forgotten for a new one.",
+        reload="live",
+        ge=1,
+        le=100_000,
+    )
+    producer_max_age_s: int = option(
+        604_800,
+        "Seconds after its last message until a producer that numbers its messages is forgotten.",
+        reload="live",
+        ge=1,
+    )
+
     @model_validator(mode="after")
     def _has_one_default_prefetch(self) -> Self:
         refuse(prefetch_problems(self))

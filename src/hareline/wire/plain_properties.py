@@ -28,6 +28,8 @@ _EXPIRATION_BIT: Final = FLAG_EXPIRATION >> 8  # in the first octet of the flags
 _FLAGS_UP_TO_EXPIRATION: Final = FLAG_EXPIRATION.bit_length()
 _CC: Final = b"\x02CC"
 _BCC: Final = b"\x03BCC"
+#: In the names of both headers by which a producer numbers its messages.
+PRODUCER_MARK: Final = b"x-producer-"
 
 _SHORT_STRING: Final = -1
 _FIELD_TABLE: Final = -2
@@ -66,12 +68,19 @@ DEPTH_MAX: Final = 8  # nested tables; deeper ones are left to the decoder and i
 TABLE_MAX_BYTES: Final = 65_536  # so that no table can hold more values than the decoder takes
 
 
-def are_plain(octets: bytes, reply_to_asked_for: bytes, acted_upon: int = _ACTED_UPON) -> bool:
-    """True for valid properties without user-id, expiration, CC and BCC header.
+def are_plain(
+    octets: bytes,
+    reply_to_asked_for: bytes,
+    acted_upon: int = _ACTED_UPON,
+    *,
+    may_be_numbered: bool = False,
+) -> bool:
+    """True for valid properties without user-id, expiration, CC, BCC and producer headers.
 
     ``octets`` start with the flags. ``reply_to_asked_for`` may not occur in them either, if they
     have a reply-to. False means "decode it and see", also for invalid octets.
     ``acted_upon``: the flags that are asked about, where it is not both of those above.
+    ``may_be_numbered``: producer headers are plain too.
     """
     if len(octets) < 2:
         return False
@@ -80,7 +89,9 @@ def are_plain(octets: bytes, reply_to_asked_for: bytes, acted_upon: int = _ACTED
         return False
     if flags & FLAG_REPLY_TO and reply_to_asked_for in octets:
         return False
-    if flags & FLAG_HEADERS and (_CC in octets or _BCC in octets):
+    if flags & FLAG_HEADERS and (
+        _CC in octets or _BCC in octets or (PRODUCER_MARK in octets and not may_be_numbered)
+    ):
         return False
     steps = _STEPS.get(flags)
     if steps is None:

@@ -16,11 +16,7 @@ from typing import NamedTuple
 
 from hareline.storage.interface import MessageStore, ProducerSequence, SequenceLedger
 from hareline.storage.journal.format.frame import RECORD_OVERHEAD
-from hareline.storage.journal.format.producers import (
-    SEQUENCE_SIZE,
-    KeptSequence,
-    encode_producers,
-)
+from hareline.storage.journal.format.producers import SEQUENCE, producers_head
 
 
 class MovedSequences(NamedTuple):
@@ -113,13 +109,14 @@ class GatheredSequences:
         """Return payloads with all that is written of each virtual host."""
         payloads = []
         for ledger in self._by_vhost.values():
-            sequences = [
-                KeptSequence(each.producer_id, each.written, each.used_ms)
+            pack = SEQUENCE.pack
+            items = [
+                pack(each.written, each.used_ms, len(each.producer_id)) + each.producer_id
                 for each in ledger.by_id.values()
                 if each.written >= 0
             ]
-            if sequences:
-                payloads.append(encode_producers(ledger.vhost_octets, True, sequences))
+            if items:
+                payloads.append(b"".join((producers_head(ledger.vhost_octets, True), *items)))
         return payloads
 
 
@@ -161,13 +158,14 @@ def moved_bound(taken: list[MovedSequences]) -> int:
 
 def moved_payload(taken: MovedSequences) -> bytes:
     """Return the payload of the record that says what has changed."""
-    sequences = [
-        KeptSequence(each.producer_id, highest, each.used_ms)
+    pack = SEQUENCE.pack
+    items = [
+        pack(highest, each.used_ms, len(each.producer_id)) + each.producer_id
         for each, highest in taken.moved.items()
     ]
-    return encode_producers(taken.ledger.vhost_octets, False, sequences)
+    return b"".join((producers_head(taken.ledger.vhost_octets, False), *items))
 
 
 def _bound(ledger: DurableSequences, sequences: Iterable[ProducerSequence]) -> int:
     size = RECORD_OVERHEAD + 2 + len(ledger.vhost_octets)
-    return size + sum([SEQUENCE_SIZE + len(each.producer_id) for each in sequences])
+    return size + sum([SEQUENCE.size + len(each.producer_id) for each in sequences])

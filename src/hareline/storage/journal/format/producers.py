@@ -1,8 +1,8 @@
 """The PRODUCERS record: the highest sequences of the producers of one virtual host.
 
 Each segment begins with a whole list for each virtual host, behind its CHECKPOINT; a batch with
-messages that moved a sequence has a list of what changed. ``decode_producers`` raises
-MalformedRecord.
+messages that moved a sequence has a list of what changed. ``writing.sequences`` packs items itself,
+by the Struct object, as there may be ten thousands of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from hareline.storage.journal.format.frame import MalformedRecord
 WHOLE: Final = 1  # flag of a list: producers that are not in it are forgotten
 
 _FLAGS: Final = Struct("<B")
-_SEQUENCE: Final = Struct("<QQB")  # sequence, time, octets of the id that follows
-SEQUENCE_SIZE: Final = _SEQUENCE.size
+SEQUENCE: Final = Struct("<QQB")  # sequence, time, octets of the id that follows
 
 
 class KeptSequence(NamedTuple):
@@ -39,15 +38,20 @@ class Producers(NamedTuple):
 
 def encode_producers(vhost: bytes, is_whole: bool, sequences: Iterable[KeptSequence]) -> bytes:
     """Return the payload of a PRODUCERS record."""
-    parts = [_FLAGS.pack(WHOLE if is_whole else 0), bytes((len(vhost),)), vhost]
-    pack = _SEQUENCE.pack
-    for producer_id, sequence, used_ms in sequences:
-        parts += (pack(sequence, used_ms, len(producer_id)), producer_id)
-    return b"".join(parts)
+    items = [
+        SEQUENCE.pack(sequence, used_ms, len(producer_id)) + producer_id
+        for producer_id, sequence, used_ms in sequences
+    ]
+    return b"".join((producers_head(vhost, is_whole), *items))
+
+
+def producers_head(vhost: bytes, is_whole: bool) -> bytes:
+    """Return what a payload begins with, in front of the items."""
+    return _FLAGS.pack(WHOLE if is_whole else 0) + bytes((len(vhost),)) + vhost
 
 
 def decode_producers(payload: bytes | memoryview) -> Producers:
-    """Return the virtual host and the sequences of its producers."""
+    """Return the virtual host and the sequences of its producers. Raises MalformedRecord."""
     try:
         (flags,) = _FLAGS.unpack_from(payload)
         at = 2 + payload[1]
@@ -56,8 +60,8 @@ def decode_producers(payload: bytes | memoryview) -> Producers:
         vhost = bytes(payload[2:at])
         sequences = []
         while at < len(payload):
-            sequence, used_ms, size = _SEQUENCE.unpack_from(payload, at)
-            at += SEQUENCE_SIZE
+            sequence, used_ms, size = SEQUENCE.unpack_from(payload, at)
+            at += SEQUENCE.size
             sequences.append(KeptSequence(bytes(payload[at : at + size]), sequence, used_ms))
             at += size
     except (struct.error, IndexError):

@@ -372,7 +372,7 @@ class Publishing(PublishLane):
             elif len(takers) == len(queues):
                 unkept = ""
             queues = takers
-        untaken: tuple[Enqueueing, ...] = ()
+        untaken: list[Enqueueing] = []
         for queue in queues:
             if queue.needs_admission and isinstance(queue, Queue):
                 outcome = queue.put(message)
@@ -380,7 +380,7 @@ class Publishing(PublishLane):
                 if overflow is None:
                     continue
                 if outcome != TAKEN:
-                    untaken += (queue,)
+                    untaken.append(queue)
                 if outcome == REFUSED and refusal is None:
                     refusal = overflow
                 elif overflow.stops_publishers:
@@ -391,7 +391,10 @@ class Publishing(PublishLane):
                 queue.enqueue(message)
         copies: tuple[Enqueueing, ...] = ()
         if archives or self._routing.has_archives:
-            takers = tuple([queue for queue in queues if queue not in untaken])
+            takers = queues
+            if untaken:
+                left_out = set(untaken)
+                takers = tuple([queue for queue in queues if queue not in left_out])
             copies = archive_message(message, takers, archives)
         confirms = self.confirms
         if is_mandatory:

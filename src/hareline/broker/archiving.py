@@ -41,6 +41,12 @@ def archives_of(
 
     An archive may have an archive in turn.
     """
+    for queue in takers:
+        if queue.archive is not None:
+            break
+    else:
+        if not passed:
+            return ()  # as nearly always
     found = dict.fromkeys(passed)
     pending: list[Enqueueing] = [*takers, *passed]
     for queue in pending:
@@ -48,4 +54,6 @@ def archives_of(
         if stream is not None and stream not in found:
             found[stream] = None
             pending.append(stream)
-    return tuple([stream for stream in found if stream not in takers])
+    for queue in takers:
+        found.pop(queue, None)
+    return tuple(found)

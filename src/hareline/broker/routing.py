@@ -60,7 +60,7 @@ class Routing:
         nothing; an exchange is visited once, so cycles end. In addition the archives of the
         exchanges on the way; those of the queues are for whoever gives the message to the queues.
         """
-        archives: Streams = ()
+        archives: dict[Enqueueing, None] | None = None
         found: dict[Queue, None] = {}
         visited = {exchange.name}
         pending = [exchange]
@@ -68,8 +68,9 @@ class Routing:
         for current in pending:
             is_static = is_static and current.is_static
             is_matched = False
-            if current.archive is not None and current.archive not in archives:
-                archives += (current.archive,)
+            if current.archive is not None:
+                archives = archives or {}
+                archives[current.archive] = None
             keys = routing_keys if current.matches_every_key else routing_keys[:1]
             for routing_key in keys:
                 for bound in current.match(routing_key, message):
@@ -94,7 +95,7 @@ class Routing:
                 elif alternate.name not in visited:
                     visited.add(alternate.name)
                     pending.append(alternate)
-        return tuple(found), is_static, archives
+        return tuple(found), is_static, () if archives is None else tuple(archives)
 
     def route_by_name(
         self, exchange_name: str, routing_keys: list[str], message: Message

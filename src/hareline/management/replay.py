@@ -12,7 +12,6 @@ persistent; a replay that cannot go on says where it stopped, and why.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,7 +25,6 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainValidator,
-    ValidationError,
     WithJsonSchema,
 )
 
@@ -41,11 +39,11 @@ from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError, NotFound, StoreError
 from hareline.events import Report
 from hareline.management.authentication import Authenticator
+from hareline.management.bodies import parse_body, read_body
 from hareline.management.refusals import Refusal, json_answer
 from hareline.storage.replaying.range import PROBLEMS_MAX, Replayable, ReplayRange, TooManyMatches
 from hareline.storage.replaying.source import ReplaySource, replayed
 
-BODY_MAX_BYTES: Final = 65_536
 PAUSE_S: Final = 0.05  # between two checks whether publishers may go on
 _MS_PER_S: Final = 1000
 _NAME_MAX_OCTETS: Final = 255
@@ -173,7 +171,7 @@ class ReplayService:
         """Replay messages of a queue, of a span of time, into another queue."""
         try:
             user = await self._authenticator.administrator(request)
-            wanted = _parse(await _body(request))
+            wanted = parse_body(ReplayRequest, await read_body(request))
             selector = _selector(wanted.selector)
             vhost, queue, queue_ids, source = self._find(wanted)
             if self._is_busy:
@@ -388,33 +386,6 @@ class _Run:
             await is_durable.wait()
         if self._store.failure:
             raise Refusal(503, "not_stored", f"not stored durably: {self._store.failure}")
-
-
-async def _body(request: Request) -> bytes:
-    octets = b""
-    async for piece in request.stream():
-        octets += piece
-        if len(octets) > BODY_MAX_BYTES:
-            raise Refusal(400, "bad_request", f"body: longer than {BODY_MAX_BYTES} octets")
-    return octets
-
-
-def _parse(octets: bytes) -> ReplayRequest:
-    try:
-        fields = json.loads(octets)
-    except (ValueError, RecursionError) as error:
-        raise Refusal(400, "bad_request", f"body: not JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise Refusal(400, "bad_request", "body: not a JSON object")
-    try:
-        return ReplayRequest.model_validate(fields)
-    except ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, each['loc'])) or 'body'}: "
-            f"{each['msg'].removeprefix('Value error, ')}"
-            for each in error.errors()
-        ]
-        raise Refusal(400, "bad_request", "; ".join(problems)) from None
 
 
 def _selector(text: str | None) -> Selector | None:

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hareline.management.bodies import parse_body
 from hareline.management.refusals import Refusal
-from hareline.management.replay import _parse, _selector, _shown, instant_ms
+from hareline.management.replay import ReplayRequest, _selector, _shown, instant_ms
+
+
+def _parse(octets: bytes) -> ReplayRequest:
+    return parse_body(ReplayRequest, octets)
+
 
 GOOD = '{"queue": "q", "to_queue": "t", "from": 1, "to": 2}'
 

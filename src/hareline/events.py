@@ -151,6 +151,11 @@ DEFINITION_IMPOSSIBLE: Final = Event(
 DEFINITION_NOT_DELETED: Final = Event(
     "JRN-1007", "deleted, but still on disk: {what}: {problem}", ("what", "problem", "vhost")
 )
+READERS_NOT_WRITTEN: Final = Event(
+    "JRN-1010",
+    "positions of {readers} stream readers not written, tried again: {problem}",
+    ("vhost", "readers", "problem"),
+)
 REPLAY_ENDED: Final = Event(
     "JRN-1009",
     "{messages} messages of queue '{queue}' replayed into '{to_queue}': {outcome}",

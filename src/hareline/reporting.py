@@ -35,6 +35,7 @@ _SEVERITIES: Final = {
     events.PEER_SPEAKS_OTHERWISE: "warning",
     events.QUEUE_DROPPED: "warning",
     events.QUEUE_OVERFULL: "warning",
+    events.READERS_NOT_WRITTEN: "warning",
     events.STORE_FAILED: "error",
     events.VHOST_NOT_SERVED: "warning",
 }

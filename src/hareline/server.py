@@ -292,6 +292,8 @@ class Broker:
                 await are_gone.wait()
         self.context.shares.finish()
         await self._close_management()
+        for vhost in self.context.vhosts.values():
+            vhost.readers.write()
         await self._post_dead_letters(due_s)
         self._close_storage(max(due_s - time.monotonic(), STORAGE_CLOSE_MIN_S))
 

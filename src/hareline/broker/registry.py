@@ -31,6 +31,8 @@ from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.queue import Queue
 from hareline.broker.routing import Routing
+from hareline.broker.stream_readers import StreamReaders
+from hareline.clock import Clock, Timers
 from hareline.errors import AccessRefused, NotFound, ResourceLocked, StoreError
 from hareline.events import Report
 from hareline.storage.interface import DefinitionStore
@@ -52,10 +54,18 @@ class Registry:
     """The tables of one virtual host: for others to read, and changed by the methods below.
 
     ``queue_ids`` are those of the queues in ``definitions``, ``queue_arguments`` what each queue
-    was declared with. ``archives`` says which streams others archive to.
+    was declared with. ``archives`` says which streams others archive to, ``readers``
+    how far readers of streams have come.
     """
 
-    def __init__(self, vhost_name: str, definitions: DefinitionStore, report: Report) -> None:
+    def __init__(
+        self,
+        vhost_name: str,
+        definitions: DefinitionStore,
+        report: Report,
+        clock: Clock,
+        timers: Timers,
+    ) -> None:
         self.vhost_name = vhost_name
         self._definitions = definitions
         self._report = report
@@ -66,6 +76,9 @@ class Registry:
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by owner
         self.routing = Routing(self.exchanges, self.queues)
         self.archives = Archives(vhost_name, self.queues, self.queue_arguments, self.routing)
+        self.readers = StreamReaders(
+            vhost_name, self.queue_ids, clock, timers, report, definitions.reader_store
+        )
         self.binder = Binder(
             vhost_name,
             definitions,
@@ -212,7 +225,8 @@ class Registry:
             self.end_queue(queue)
 
     def _forget_queue(self, queue: Queue) -> None:
-        self.queue_ids.pop(queue.name, None)
+        queue_id = self.queue_ids.pop(queue.name, 0)
+        self.readers.on_queue_removed(queue, queue_id)
         del self.queues[queue.name]
         self.archives.on_queue_removed(queue, self.queue_arguments.pop(queue.name))
         if queue.owner is not None:

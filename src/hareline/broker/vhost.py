@@ -44,7 +44,7 @@ class VirtualHost:
     If ``definitions`` lose the changes of a turn, what was declared, bound or unbound in it is
     undone; what was deleted stays deleted, unless the broker ends before anything else can be
     written. ``exchanges``, ``queues``, ``queue_arguments``, ``queue_ids`` (of the queues in
-    ``definitions``) and ``bindings`` are for reading.
+    ``definitions``) and ``bindings`` are for reading. ``readers``: the positions in its streams.
     """
 
     def __init__(
@@ -61,12 +61,13 @@ class VirtualHost:
     ) -> None:
         self.name = name
         self._definitions = definitions
-        registry = self._registry = Registry(name, definitions, report)
+        registry = self._registry = Registry(name, definitions, report, clock, timers)
         self.exchanges = registry.exchanges
         self.queues = registry.queues
         self.queue_arguments = registry.queue_arguments
         self.queue_ids = registry.queue_ids
         self.bindings = registry.binder.table
+        self.readers = registry.readers
         routing = self.routing = registry.routing
         # For consumers whose client says nothing: ``amqp.prefetch``.
         self.default_prefetch = 0

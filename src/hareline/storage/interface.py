@@ -27,7 +27,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from hareline.errors import StoreError
@@ -324,6 +324,33 @@ def new_incarnation() -> str:
     return secrets.token_hex(8)
 
 
+class StoredReader(NamedTuple):
+    """``offset``: the next one that the reader wants; ``put_ms``: when it said so, epoch time."""
+
+    queue_id: int
+    name: str
+    offset: int
+    is_pinned: bool
+    put_ms: int
+
+
+class ReaderStore(ABC):
+    """The positions of readers in streams. Raises StoreError."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def write_readers(
+        self,
+        changed: Mapping[tuple[int, str], StoredReader | None],
+        on_lost: Callable[[StoreError], None],
+    ) -> None:
+        """Write these, by queue id and name, as one change; None deletes.
+
+        ``on_lost`` is called if the change does not become durable.
+        """
+
+
 class DefinitionStore(ABC):
     """Durable exchanges, queues and bindings. Each change is made as a whole or not at all.
 
@@ -333,6 +360,11 @@ class DefinitionStore(ABC):
     """
 
     __slots__ = ()
+
+    @property
+    def reader_store(self) -> ReaderStore | None:
+        """Where the positions of readers are kept; None: nowhere."""
+        return None
 
     @abstractmethod
     def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:

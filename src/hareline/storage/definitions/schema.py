@@ -5,7 +5,7 @@ this version; a file of an earlier version is upgraded in one transaction; a fil
 version, of another program, or without a table or column it should have is refused and not changed.
 
 The file also holds what else is small and must survive a restart: the number of the newest segment
-of the journal, and the hosts that Qpid clients come from.
+of the journal, the hosts that Qpid clients come from, and the positions of readers in streams.
 """
 
 from __future__ import annotations
@@ -74,6 +74,14 @@ CREATE TABLE qpid_hosts (
     host NOT NULL UNIQUE,
     seen_day INTEGER NOT NULL
 );
+CREATE TABLE readers (
+    queue_id INTEGER NOT NULL,
+    name NOT NULL,
+    next_offset INTEGER NOT NULL,
+    is_pinned INTEGER NOT NULL,
+    put_ms INTEGER NOT NULL,
+    PRIMARY KEY (queue_id, name)
+) WITHOUT ROWID;
 """
 
 # From the version that is the key to the next one; never changed once a release has it.
@@ -89,6 +97,14 @@ CREATE TABLE qpid_hosts (
     2: """
 ALTER TABLE queues ADD COLUMN incarnation;
 UPDATE queues SET incarnation = lower(hex(randomblob(8)));
+CREATE TABLE readers (
+    queue_id INTEGER NOT NULL,
+    name NOT NULL,
+    next_offset INTEGER NOT NULL,
+    is_pinned INTEGER NOT NULL,
+    put_ms INTEGER NOT NULL,
+    PRIMARY KEY (queue_id, name)
+) WITHOUT ROWID;
 """,
 }
 

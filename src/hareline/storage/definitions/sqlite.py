@@ -24,6 +24,7 @@ from hareline.storage.definitions.encoding import (
     stored_name,
 )
 from hareline.storage.definitions.hosts import SqliteHosts
+from hareline.storage.definitions.readers import SqliteReaders
 from hareline.storage.definitions.schema import open_database, store_errors, transaction
 from hareline.storage.definitions.turn_transaction import Key, Removal, TurnTransaction
 from hareline.storage.interface import DefinitionStore, new_incarnation
@@ -79,6 +80,7 @@ class SqliteDefinitions(DefinitionStore):
         "_connection",
         "_highest_queue_id",
         "_path",
+        "_readers",
         "_turn",
         "_void_queue_id",
         "host_store",
@@ -95,6 +97,12 @@ class SqliteDefinitions(DefinitionStore):
         self._connection = open_database(path, may_create=may_create)
         self._turn = TurnTransaction(self._connection, path, self._void_queue_ids)
         self.host_store = SqliteHosts(self._connection, path, self._turn)
+        self._readers = SqliteReaders(self._connection, path, self._turn)
+
+    @property
+    def reader_store(self) -> SqliteReaders:
+        """The readers of streams, in the same file."""
+        return self._readers
 
     def _void_queue_ids(self) -> None:
         """Skip the ids of queues that were lost: something may know them already."""
@@ -351,6 +359,11 @@ class SqliteDefinitions(DefinitionStore):
 
 
 def _remove_queue(connection: sqlite3.Connection, key: Key) -> None:
+    connection.execute(
+        "DELETE FROM readers WHERE queue_id IN"
+        " (SELECT id FROM queues WHERE vhost = ? AND name = ?)",
+        key,
+    )
     cursor = connection.execute(
         "INSERT INTO deleted_queues (id, vhost, name)"
         " SELECT id, vhost, name FROM queues WHERE vhost = ? AND name = ?",

@@ -101,6 +101,7 @@ class VhostRecovery:
                 what = f"queue '{name}' in vhost '{self._vhost.name}'"
                 raise _impossible(what, error) from error
             queue.count_revived(self._next_offsets.get(queue_id, 0) - 1)
+            self._vhost.readers.restore(queue, self._definitions.reader_store.readers(queue_id))
             self.queues[queue_id] = queue
             if not len(self.queues) % DEFINITIONS_PER_REPORT:
                 self._progress.on_restored(DEFINITIONS_PER_REPORT)

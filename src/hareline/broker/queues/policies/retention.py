@@ -3,7 +3,8 @@
 ``queues.dispatch.reading`` calls ``drop_old`` before it shows anything to a reader, and
 ``drop_excess`` after all readers had their turn; a timer drops what gets too old in between. The
 oldest goes first, without dead letters, and readers that come later never see it. RabbitMQ drops
-whole segments, so it keeps more than this for a while.
+whole segments, so it keeps more than this for a while. What is at the lowest pin of a reader, or
+behind it, stays for twice the age, and up to twice the octets.
 
 Invariant: what makes a stream longer than its octets is dropped before the end of the turn it came
 in; the newest message stays, whatever its size, as RabbitMQ's last segment does.
@@ -14,12 +15,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hareline.broker.queues.entry import READY
-from hareline.broker.queues.policies.deadline_timer import DeadlineTimer
+from hareline.broker.queues.policies.deadline_timer import NEVER, DeadlineTimer
 
 if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.environment import QueueEnvironment
     from hareline.broker.queues.orders.log_order import LogOrder
+    from hareline.broker.queues.policies.reader_positions import ReaderPositions
     from hareline.broker.queues.ports import QueuePort
 
 DROPPED_AT_ONCE: Final = 10_000  # in one call; a timer comes back for the rest at once
@@ -28,10 +30,19 @@ DROPPED_AT_ONCE: Final = 10_000  # in one call; a timer comes back for the rest 
 class Retention:
     """``max_age_ms``: how long after their arrival messages stay.
 
-    ``max_length_bytes``: octets of bodies that stay at most. None is no limit.
+    ``max_length_bytes``: octets of bodies that stay at most. None is no limit. ``pins``: the
+    positions of readers, once there are any.
     """
 
-    __slots__ = ("_clock", "_deadline", "_log", "_max_age_ms", "_max_length_bytes", "_queue")
+    __slots__ = (
+        "_clock",
+        "_deadline",
+        "_log",
+        "_max_age_ms",
+        "_max_length_bytes",
+        "_queue",
+        "pins",
+    )
 
     def __init__(
         self,
@@ -47,7 +58,12 @@ class Retention:
         self._clock = environment.clock
         self._max_age_ms = max_age_ms
         self._max_length_bytes = max_length_bytes
-        self._deadline = DeadlineTimer(environment, self.drop_old)
+        self._deadline = DeadlineTimer(environment, self._on_time)
+        self.pins: ReaderPositions | None = None
+
+    def _on_time(self) -> None:
+        self.drop_old()
+        self.drop_excess()
 
     def drop_old(self) -> None:
         """Drop what is too old now, and set the timer for the next one."""
@@ -55,23 +71,44 @@ class Retention:
         if max_age_ms is None:
             return
         oldest_ms = self._clock.now_ms - max_age_ms
+        pinned = NEVER
         head = self._log.peek()
         if head is not None and head.message.arrival_ms <= oldest_ms:
-            head = self._drop_until(oldest_ms)
+            pinned = self._pinned_offset
+            head = self._drop_until(oldest_ms, pinned, oldest_ms - max_age_ms)
         if head is None:
             self._deadline.cancel()
             return
         due_ms = head.message.arrival_ms + max_age_ms
-        if due_ms < self._deadline.at_ms:
-            self._deadline.set(due_ms)
+        if head.offset >= pinned and due_ms <= self._clock.now_ms:
+            due_ms = self._end_of_pin(due_ms + max_age_ms)
+        self._look_again_at(due_ms)
 
-    def _drop_until(self, oldest_ms: int) -> QueueEntry | None:
-        """Drop from the head what arrived until then; returns the new head."""
+    def _look_again_at(self, at_ms: int) -> None:
+        if at_ms < self._deadline.at_ms:
+            self._deadline.set(at_ms)
+
+    @property
+    def _pinned_offset(self) -> int:
+        return NEVER if self.pins is None else self.pins.pinned_offset
+
+    def _end_of_pin(self, at_ms: int) -> int:
+        """When the lowest pin ends, or at ``at_ms`` if that is sooner."""
+        return at_ms if self.pins is None else min(at_ms, self.pins.pin_ends_ms)
+
+    def _drop_until(self, oldest_ms: int, pinned: int, oldest_pinned_ms: int) -> QueueEntry | None:
+        """Drop from the head what arrived until ``oldest_ms``; returns the new head.
+
+        From the offset ``pinned`` on only what arrived until ``oldest_pinned_ms``.
+        """
         log = self._log
         dropped = []
         index = log.head
         end = min(len(log.entries), index + DROPPED_AT_ONCE)
         while index < end and log.entries[index].message.arrival_ms <= oldest_ms:
+            if log.entries[index].offset >= pinned:
+                oldest_ms, pinned = oldest_pinned_ms, NEVER
+                continue
             dropped.append(log.entries[index])
             index += 1
         self._drop(dropped)
@@ -85,12 +122,16 @@ class Retention:
         excess = queue.ready_bytes - limit
         if excess <= 0:
             return
+        pinned = self._pinned_offset
         log = self._log
         dropped: list[QueueEntry] = []
         left = len(log)
         index = log.head
         while excess > 0 and left > 1:
             entry = log.entries[index]
+            if entry.offset >= pinned and excess <= limit:
+                self._look_again_at(self._end_of_pin(NEVER))
+                break
             index += 1
             if entry.state == READY:
                 dropped.append(entry)

@@ -69,6 +69,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "cli_journal": ("tests/server/test_journal_cli.py", "runs it as a command"),
     "management.app": ("tests/management/test_app.py", "asks it over HTTP"),
     "management.listener": ("tests/management/test_app.py", "asks it over HTTP"),
+    "management.readers": ("tests/management/test_readers.py", "asks it over HTTP"),
     "management.refusals": ("tests/unit/management/test_replay.py", "expects them"),
     "pytest_plugin": ("tests/server/test_pytest_plugin.py", "runs pytest with it"),
     "spark.pipelines.archive": ("tests/spark/pipelines/test_archive.py", "runs it in Spark"),

@@ -49,6 +49,7 @@ from hareline.turn import Turn
 
 if TYPE_CHECKING:
     from hareline.management.app import Health
+    from hareline.management.authentication import Authenticator
     from hareline.management.listener import ManagementListener
     from hareline.management.replay import ReplayService
 
@@ -226,8 +227,11 @@ class Broker:
     def _start_management(self, address: Address, sockets: Sequence[socket.socket]) -> None:
         from hareline.management.app import create_app
         from hareline.management.listener import ManagementListener
+        from hareline.management.readers import ReaderService
 
-        listener = ManagementListener(create_app(self._health, [self._replay_service().router()]))
+        readers = ReaderService(self._authenticator(), self.context.vhosts)
+        routers = [self._replay_service().router(), readers.router()]
+        listener = ManagementListener(create_app(self._health, routers))
         try:
             host, port = listener.start(sockets)
         except OSError as error:
@@ -248,15 +252,20 @@ class Broker:
             reason="; ".join(filter(None, reasons)),
         )
 
-    def _replay_service(self) -> ReplayService:
+    def _authenticator(self) -> Authenticator:
         from hareline.management.authentication import Authenticator
+
+        context = self.context
+        return Authenticator(
+            context.users, lambda: context.limits.authentication_failure_delay_s, report
+        )
+
+    def _replay_service(self) -> ReplayService:
         from hareline.management.replay import ReplayService
 
         context = self.context
         return ReplayService(
-            Authenticator(
-                context.users, lambda: context.limits.authentication_failure_delay_s, report
-            ),
+            self._authenticator(),
             context.vhosts,
             None if self._storage is None else self._storage.replays(),
             lambda: context.alarms.is_on or context.turn.is_behind,

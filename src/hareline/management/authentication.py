@@ -37,6 +37,13 @@ class Authenticator:
 
     async def administrator(self, request: Request) -> User:
         """The user of a request. Raises Refusal: 401 without a valid login, 403 without the tag."""
+        user = await self.user(request)
+        if ADMINISTRATOR not in user.tags:
+            raise Refusal(403, "access_refused", f"user '{user.name}' has no tag '{ADMINISTRATOR}'")
+        return user
+
+    async def user(self, request: Request) -> User:
+        """The user of a request. Raises Refusal: 401 without a valid login."""
         name, password = _credentials(request.headers.get("Authorization"))
         host, port = request.client or ("", 0)
         user = self._users.authenticate(name, password, _is_loopback(host))
@@ -48,8 +55,6 @@ class Authenticator:
             )
             await asyncio.sleep(self._failure_delay_s())
             raise _unauthorized("wrong user or password")
-        if ADMINISTRATOR not in user.tags:
-            raise Refusal(403, "access_refused", f"user '{name}' has no tag '{ADMINISTRATOR}'")
         return user
 
 

@@ -7,7 +7,7 @@ Raised anywhere below a route of ``management``, which alone turns it into an an
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi.responses import Response
@@ -38,7 +38,7 @@ class Refusal(Exception):
 
 
 def json_answer(
-    status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    status: int, body: Mapping[str, Any] | Sequence[Any], headers: Mapping[str, str] | None = None
 ) -> Response:
     """JSON in ASCII, because names of queues may contain surrogates for octets beyond UTF-8."""
     return Response(json.dumps(body), status, headers, media_type="application/json")

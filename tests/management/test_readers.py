@@ -1,0 +1,257 @@
+"""Readers of a stream over real HTTP: what they report, see, and are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from hareline.broker.queues.policies import reader_positions
+from hareline.broker.queues.queue import Queue
+from hareline.management.readers import ReaderReport
+from hareline.server import Broker
+from hareline.settings import Auth, Listener, Management, Permission, Settings, Storage, User
+from tests.support.messages import make_message
+
+DEADLINE_S = 20.0
+STREAM = {"x-queue-type": "stream"}
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "stream-readers.md"
+
+Answer = tuple[int, Any]
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    limited = Permission(vhost="/", configure="", write="", read="^mine")
+    made = Broker(
+        Settings(
+            data_dir=tmp_path,
+            auth=Auth(failure_delay_s=0),
+            listener=Listener(port=0),
+            management=Management(port=0),
+            storage=Storage(kind="memory"),
+            users=(
+                User.model_validate(
+                    {
+                        "name": "guest",
+                        "password": "guest",
+                        "permissions": [
+                            {"vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}
+                        ],
+                    }
+                ),
+                User.model_validate(
+                    {"name": "limited", "password": "limited", "permissions": [limited]}
+                ),
+                User.model_validate({"name": "nobody", "password": "nobody"}),
+            ),
+        )
+    )
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.stop(0)
+
+
+def stream(broker: Broker, name: str = "s", count: int = 10) -> Queue:
+    queue = broker.context.vhosts["/"].declare_queue(
+        name, is_durable=True, is_auto_delete=False, owner=None, arguments=STREAM
+    )
+    for _ in range(count):
+        queue.put(make_message(b"12345"))
+    return queue
+
+
+async def ask(
+    broker: Broker,
+    path: str,
+    method: str = "GET",
+    body: object = None,
+    *,
+    user: str | None = "guest",
+    queue: str = "s",
+    vhost: str = "/",
+) -> Answer:
+    url = f"{broker.management_url}/api/stream/{quote(vhost, safe='')}/{quote(queue, safe='')}"
+    octets = (
+        body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+    )
+    request = urllib.request.Request(url + path, octets, method=method)
+    if user is not None:
+        login = b64encode(f"{user}:{user}".encode()).decode()
+        request.add_header("Authorization", f"Basic {login}")
+
+    def fetch() -> Answer:
+        try:
+            with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+                text = answer.read()
+                return answer.status, json.loads(text) if text else None
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    return await asyncio.to_thread(fetch)
+
+
+async def put(broker: Broker, name: str = "r", **fields: object) -> Answer:
+    return await ask(broker, f"/readers/{quote(name, safe='')}", "PUT", fields)
+
+
+async def test_a_reader_reports_is_seen_and_is_forgotten(broker: Broker) -> None:
+    queue = stream(broker)
+    status, reported = await put(broker, offset=4)
+    assert status == 200
+    assert reported == {"name": "r", "offset": 4, "lag": 6, "age_s": 0, "pin": False}
+    queue.put(make_message(b"more"))
+    status, seen = await ask(broker, "/readers/r")
+    assert (status, seen["offset"], seen["lag"]) == (200, 4, 7)
+    assert seen["age_s"] >= 0
+    status, seen = await put(broker, "another", offset=11, incarnation=queue.incarnation, pin=True)
+    assert (status, seen["lag"], seen["pin"]) == (200, 0, True)
+    status, readers = await ask(broker, "/readers")
+    assert [(each["name"], each["pin"]) for each in readers] == [("another", True), ("r", False)]
+    assert await ask(broker, "/readers/r", "DELETE") == (204, None)
+    status, refused = await ask(broker, "/readers/r")
+    assert (status, refused) == (
+        404,
+        {"error": "not_found", "reason": "no reader 'r' of queue 's'"},
+    )
+    assert (await ask(broker, "/readers/r", "DELETE"))[0] == 404
+    assert (await ask(broker, "/readers"))[1][0]["name"] == "another"
+
+
+@pytest.mark.parametrize("name", ["a/b", "readers", "Grüße", "100%", "%2F", "."])
+async def test_any_name_is_one(broker: Broker, name: str) -> None:
+    stream(broker, name)
+    path = f"/readers/{quote(name, safe='')}"
+    status, answer = await ask(broker, path, "PUT", {"offset": 1}, queue=name)
+    assert (status, answer["name"]) == (200, name)
+    status, readers = await ask(broker, "/readers", queue=name)
+    assert [each["name"] for each in readers] == [name]
+    assert (await ask(broker, path, queue=name))[1]["offset"] == 1
+
+
+async def test_a_pin_keeps_what_its_reader_has_not_read(broker: Broker) -> None:
+    vhost = broker.context.vhosts["/"]
+    queue = vhost.declare_queue(
+        "s",
+        is_durable=True,
+        is_auto_delete=False,
+        owner=None,
+        arguments={**STREAM, "x-max-length-bytes": 50},
+    )
+    await put(broker, offset=0, pin=True)
+    for _ in range(15):
+        queue.put(make_message(b"12345"))
+    await ask(broker, "/readers")  # the turn ends meanwhile
+    assert queue.ready_count == 15
+    await put(broker, offset=2, pin=True)
+    await ask(broker, "/readers")  # the turn ends meanwhile
+    assert queue.ready_count == 13
+    await ask(broker, "/readers/r", "DELETE")
+    await ask(broker, "/readers")  # the turn ends meanwhile
+    assert queue.ready_count == 10
+
+
+class TestRefusals:
+    async def test_an_earlier_incarnation(self, broker: Broker) -> None:
+        old = stream(broker).incarnation
+        broker.context.vhosts["/"].delete_queue("s", None)
+        new = stream(broker).incarnation
+        assert old != new
+        status, refused = await put(broker, offset=1, incarnation=old)
+        assert (status, refused["error"], refused["incarnation"]) == (
+            409,
+            "incarnation_changed",
+            new,
+        )
+        assert (await ask(broker, "/readers"))[1] == []
+
+    async def test_what_is_beyond_the_end(self, broker: Broker) -> None:
+        stream(broker)
+        assert (await put(broker, offset=10))[0] == 200
+        status, refused = await put(broker, offset=11)
+        assert (status, refused["error"], refused["next"]) == (416, "beyond_tail", 10)
+        assert (await ask(broker, "/readers/r"))[1]["offset"] == 10
+
+    @pytest.mark.parametrize(
+        ("body", "reason"),
+        [
+            (b"", "body: not JSON"),
+            (b"5", "body: not a JSON object"),
+            (b"{}", "offset: Field required"),
+            (b'{"offset": -1}', "offset: Input should be greater than or equal to 0"),
+            (b'{"offset": true}', "offset: Input should be a valid integer"),
+            (b'{"offset": "1"}', "offset: Input should be a valid integer"),
+            (b'{"offset": 9223372036854775808}', "offset: Input should be less than or equal"),
+            (b'{"offset": 1, "pin": 1}', "pin: Input should be a valid boolean"),
+            (b'{"offset": 1, "lag": 0}', "lag: Extra inputs are not permitted"),
+        ],
+    )
+    async def test_a_bad_report(self, broker: Broker, body: bytes, reason: str) -> None:
+        stream(broker)
+        status, refused = await ask(broker, "/readers/r", "PUT", body)
+        assert (status, refused["error"]) == (400, "bad_request")
+        assert refused["reason"].startswith(reason)
+        assert (await ask(broker, "/readers"))[1] == []
+
+    async def test_a_name_that_is_too_long(self, broker: Broker) -> None:
+        stream(broker)
+        assert (await put(broker, "ü" * 127 + "x", offset=1))[0] == 200
+        status, refused = await put(broker, "ü" * 128, offset=1)
+        assert (status, refused["reason"]) == (400, "the reader's name is longer than 255 octets")
+
+    async def test_one_reader_too_many(
+        self, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reader_positions, "READERS_MAX", 1)
+        stream(broker)
+        assert (await put(broker, "a", offset=1))[0] == 200
+        status, refused = await put(broker, "b", offset=1)
+        assert (status, refused["error"]) == (409, "too_many_readers")
+        assert "delete one that is not used any more" in refused["reason"]
+
+    async def test_who_may(self, broker: Broker) -> None:
+        stream(broker)
+        stream(broker, "mine")
+        for user, queue, status, word in (
+            (None, "s", 401, "not_authorized"),
+            ("stranger", "s", 401, "not_authorized"),
+            ("nobody", "mine", 403, "access_refused"),
+            ("limited", "s", 403, "access_refused"),
+        ):
+            for method, body in (("GET", None), ("PUT", {"offset": 1}), ("DELETE", None)):
+                answer = await ask(broker, "/readers/r", method, body, user=user, queue=queue)
+                assert (answer[0], answer[1]["error"]) == (status, word)
+        assert (await ask(broker, "/readers", user="limited", queue="mine")) == (200, [])
+
+    async def test_what_is_not_there_or_is_not_a_stream(self, broker: Broker) -> None:
+        broker.context.vhosts["/"].declare_queue(
+            "classic", is_durable=True, is_auto_delete=False, owner=None, arguments={}
+        )
+        assert await ask(broker, "/readers", queue="gone") == (
+            404,
+            {"error": "not_found", "reason": "no queue 'gone' in vhost '/'"},
+        )
+        assert (await ask(broker, "/readers", vhost="none"))[1]["reason"] == "no vhost 'none'"
+        status, refused = await ask(broker, "/readers", queue="classic")
+        assert (status, refused["error"]) == (409, "not_a_stream")
+        assert "x-archive-to" in refused["reason"]
+        status, refused = await ask(broker, "/readers", "POST")
+        assert (status, refused["error"]) == (405, "method_not_allowed")
+        assert (await ask(broker, "/readers/"))[0] == 404
+
+
+def test_the_page_tells_every_field() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for field in (*ReaderReport.model_fields, "name", "lag", "age_s"):
+        assert f"| `{field}` |" in page

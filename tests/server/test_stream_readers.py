@@ -1,0 +1,114 @@
+"""Positions of readers over restarts: pika fills the stream, the daemon is stopped or killed."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.waiting import wait_for
+
+from .conftest import StartDaemon
+
+DEADLINE_S = 20.0
+STREAM = {"x-queue-type": "stream", "x-max-length-bytes": 50}
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def daemon(start_daemon: StartDaemon) -> BrokerProcess:
+    return start_daemon()
+
+
+@contextmanager
+def channel_to(daemon: BrokerProcess) -> Iterator[BlockingChannel]:
+    """With confirms, so that a publish returns when it is safe."""
+    connection = pika.BlockingConnection(pika.URLParameters(daemon.url))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    yield channel
+    connection.close()
+
+
+def ask(daemon: BrokerProcess, path: str = "", method: str = "GET", **fields: object) -> Any:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{daemon.management_port}/api/stream/%2F/s/readers{path}",
+        json.dumps(fields).encode() if fields else None,
+        {"Authorization": "Basic " + b64encode(b"guest:guest").decode()},
+        method=method,
+    )
+    with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+        text = answer.read()
+        return json.loads(text) if text else None
+
+
+def offsets(daemon: BrokerProcess) -> dict[str, int]:
+    return {each["name"]: each["offset"] for each in ask(daemon)}
+
+
+def publish(channel: BlockingChannel, count: int) -> None:
+    for _ in range(count):
+        channel.basic_publish("", "s", b"12345")
+
+
+def size(channel: BlockingChannel) -> int:
+    return int(channel.queue_declare("s", passive=True).method.message_count)
+
+
+def test_an_orderly_stop_keeps_the_last_position_and_the_pin_goes_on(
+    daemon: BrokerProcess,
+) -> None:
+    with channel_to(daemon) as channel:
+        channel.queue_declare("s", durable=True, arguments=STREAM)
+        publish(channel, 5)
+        ask(daemon, "/gone", "PUT", offset=1)
+        ask(daemon, "/gone", "DELETE")
+        ask(daemon, "/free", "PUT", offset=5)
+        ask(daemon, "/pinned", "PUT", offset=1, pin=True)
+        ask(daemon, "/pinned", "PUT", offset=2, pin=True)
+    daemon.restart()
+    assert offsets(daemon) == {"free": 5, "pinned": 2}
+    with channel_to(daemon) as channel:
+        publish(channel, 15)
+        assert size(channel) == 18  # two before the pin have gone, eight are beyond the limit
+        ask(daemon, "/pinned", "PUT", offset=2)
+        wait_for(lambda: size(channel) == 10, DEADLINE_S, "what was pinned to go")
+
+
+def test_a_crash_costs_a_second_of_reports_at_most(daemon: BrokerProcess) -> None:
+    with channel_to(daemon) as channel:
+        channel.queue_declare("s", durable=True, arguments=STREAM)
+        publish(channel, 5)
+        for offset in range(5):
+            ask(daemon, "/r", "PUT", offset=offset)
+    log = daemon.data_dir / "definitions.sqlite-wal"
+    size_before = log.stat().st_size
+
+    def is_written() -> bool:
+        ask(daemon, "/r", "PUT", offset=4)  # so that there is a write to come
+        return log.stat().st_size > size_before
+
+    wait_for(is_written, DEADLINE_S, "a write of positions")
+    daemon.kill()
+    daemon.start()
+    assert offsets(daemon) == {"r": 4}
+
+
+def test_readers_of_a_deleted_stream_are_gone_after_a_restart(daemon: BrokerProcess) -> None:
+    with channel_to(daemon) as channel:
+        channel.queue_declare("s", durable=True, arguments=STREAM)
+        ask(daemon, "/r", "PUT", offset=0)
+        channel.queue_delete("s")
+        channel.queue_declare("s", durable=True, arguments=STREAM)
+        ask(daemon, "/again", "PUT", offset=0)
+    daemon.restart()
+    assert offsets(daemon) == {"again": 0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hareline.broker.audit.recorder import AuditRecorder
 from hareline.broker.bindings import DestinationKind
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.queue import Queue
@@ -32,6 +33,7 @@ def make_vhost(
     store: MessageStore | None = None,
     definitions: DefinitionStore | None = None,
     report: Report = forget_report,
+    audit: AuditRecorder | None = None,
 ) -> VirtualHost:
     """``timers`` moves its clock; None: a clock that stands still."""
     timers = timers or ManualTimers()
@@ -43,6 +45,7 @@ def make_vhost(
         report=report,
         store=store or MemoryStore(),
         definitions=definitions or MemoryDefinitions(),
+        audit=audit,
     )
 
 

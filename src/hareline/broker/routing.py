@@ -32,12 +32,14 @@ class Routing:
     ``version`` is compared once per read by each connection, which forgets its cached routes when
     it differs. ``marks_publishers``: a consumer or binding refuses messages of its own connection,
     so addresses say who publishes to them. ``has_archives``: some queue or exchange has one.
+    ``closed_queue``: the queue that only the broker writes to, whatever leads to it, or None.
     """
 
     __slots__ = (
         "_addresses",
         "_exchanges",
         "_queues",
+        "closed_queue",
         "has_archives",
         "marks_publishers",
         "version",
@@ -50,6 +52,7 @@ class Routing:
         self.version = 0
         self.marks_publishers = False
         self.has_archives = False
+        self.closed_queue: str | None = None
 
     def route(
         self, exchange: Exchange, routing_keys: list[str], message: Message
@@ -120,9 +123,12 @@ class Routing:
         return queues, tuple([stream for stream in archives if stream is not exchange.archive])
 
     def queue_by_name(self, name: str) -> Queue | None:
-        """The queue that the default exchange leads to; never the queue of a delayed exchange."""
+        """The queue that the default exchange leads to; never one that only the broker writes to,
+        as the queue of a delayed exchange."""
         queue = self._queues.get(name)
-        return None if queue is None or isinstance(queue.owner, Exchange) else queue
+        if queue is None or isinstance(queue.owner, Exchange) or name == self.closed_queue:
+            return None
+        return queue
 
     def address(self, exchange: str, routing_key: str, octets: bytes) -> Address:
         """The one Address for these octets (short string exchange, short string routing key)."""

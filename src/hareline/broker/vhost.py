@@ -14,6 +14,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 
+from hareline.broker.audit.recorder import AUDIT_STREAM, AuditRecorder
 from hareline.broker.bindings import Binding, DestinationKind
 from hareline.broker.declarations import Declarations, ExchangeDeclaration, QueueDeclaration
 from hareline.broker.enqueueing import Enqueueing
@@ -37,6 +38,14 @@ def generated_name(prefix: str) -> str:
     return prefix + secrets.token_urlsafe(16)
 
 
+def audit_only(name: str, vhost_name: str) -> str:
+    """Why clients may not write to this queue."""
+    return (
+        f"only the broker publishes to queue '{name}' in vhost '{vhost_name}', its audit stream, "
+        "while the virtual host's option 'audit' is on"
+    )
+
+
 class VirtualHost:
     """``store`` keeps the messages of durable queues, ``definitions`` what is durable itself.
 
@@ -58,7 +67,9 @@ class VirtualHost:
         store: MessageStore,
         definitions: DefinitionStore,
         max_queues: int = 0,
+        audit: AuditRecorder | None = None,
     ) -> None:
+        """``audit``: what is told of messages; its stream is opened by ``open_audit``."""
         self.name = name
         self._definitions = definitions
         registry = self._registry = Registry(name, definitions, report, clock, timers)
@@ -83,7 +94,10 @@ class VirtualHost:
             on_admission_changed=routing.mark_changed,
             vhost_name=name,
             store=store,
+            audit=audit,
         )
+        if audit is not None:
+            routing.closed_queue = AUDIT_STREAM
         self.environment.dead_letter_scheduler.turn = turn
         store.on_refusal_changed.append(routing.mark_changed)  # routes know who keeps messages
         self._declarations = Declarations(registry, turn, self.environment, definitions)
@@ -110,6 +124,20 @@ class VirtualHost:
     def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
         """Call once if what was declared, deleted or bound in this turn does not become durable."""
         self._definitions.tell_if_lost(callback)
+
+    def open_audit(self) -> None:
+        """Begin to write the audit stream, which is made if missing; nothing without audit.
+
+        Called when all queues have got back what was in them. Raises StoreError.
+        """
+        audit = self.environment.audit
+        if audit is not None:
+            audit.open(self._declarations.audit_stream(audit.stream_arguments))
+
+    def close_audit(self) -> None:
+        """Write the last audit events, before the store is closed."""
+        if self.environment.audit is not None:
+            self.environment.audit.dispatch()
 
     # ----------------------------------------------------------- exchanges
 
@@ -251,6 +279,11 @@ class VirtualHost:
         """
         if name not in self.queues:
             return 0
+        if name == self.routing.closed_queue:
+            raise PreconditionFailed(
+                f"cannot delete queue '{name}' in vhost '{self.name}': the broker writes its audit "
+                "there; switch the virtual host's option 'audit' off first"
+            )
         queue = self.queue(name, requester)
         queue.deliver_due()
         if if_unused and queue.consumer_count:
@@ -284,6 +317,8 @@ class VirtualHost:
         exchanges); otherwise another set of arguments is a binding of its own.
         """
         registry = self._registry
+        if kind == "queue" and destination.name == self.routing.closed_queue:
+            raise AccessRefused(audit_only(destination.name, self.name))
         exchange = registry.bindable(source, destination)
         registry.binder.bind(
             exchange,
@@ -301,7 +336,10 @@ class VirtualHost:
         routing_key: str,
         arguments: Mapping[str, object],
     ) -> None:
-        """Raises NotFound, and PreconditionFailed for arguments that are no longer taken."""
+        """Raises NotFound, PreconditionFailed for arguments that are no longer taken, and
+        AccessRefused for a binding to the audit stream."""
+        if kind == "queue" and destination == self.routing.closed_queue:
+            raise AccessRefused(audit_only(destination, self.name))
         found = self.queues.get(destination) if kind == "queue" else self.exchange(destination)
         if found is None:
             raise NotFound(f"no queue '{destination}' in vhost '{self.name}'")

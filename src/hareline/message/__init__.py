@@ -22,6 +22,7 @@ from hareline.message.message import (
     Extras,
     Facts,
     Message,
+    broker_message,
     dead_letter,
     large_message,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "StoredMessage",
     "Table",
     "Timestamp",
+    "broker_message",
     "dead_letter",
     "decode_fields",
     "decode_priority",

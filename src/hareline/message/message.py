@@ -15,13 +15,14 @@ from typing import ClassVar, Final
 
 from hareline.message.address import Address
 from hareline.message.large_body import LargeBody
-from hareline.wire.encoder import header_frame
+from hareline.wire.encoder import body_frames, header_frame
 from hareline.wire.properties import (
     Properties,
     decode_header,
     decode_headers,
     decode_priority,
     decode_properties,
+    encode_properties,
     replace_headers,
     with_integer_header,
 )
@@ -337,6 +338,18 @@ def large_message(
     message = Message(address, header, len(header), large.size, 0, arrival_ms, position)
     message.extras = Facts(large=large)
     return message
+
+
+def broker_message(
+    address: Address, body: bytes, arrival_ms: int, *, content_type: str, headers: Table
+) -> Message:
+    """A persistent message of the broker's own; the body is not empty."""
+    properties = encode_properties(
+        Properties(content_type=content_type, headers=headers, delivery_mode=2)
+    )
+    header = header_frame(0, properties, len(body))
+    content = b"".join([header, *body_frames(body, 0, len(body))])
+    return Message(address, content, len(header), len(body), 0, arrival_ms, UNWRITTEN)
 
 
 def dead_letter(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from hareline.broker.audit.recorder import AUDIT_STREAM
 from hareline.broker.registry import PREDECLARED
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AccessRefused, AmqpError, PreconditionFailed, ResourceLocked
 from hareline.wire.table import Table
+from tests.support.audits import STREAM_ARGUMENTS, AuditStand
+from tests.support.stores import FakeDefinitions
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import ME, MESSAGE, bind, declare, declare_exchange, make_vhost, routed
 
@@ -212,3 +215,77 @@ def test_a_lenient_declaration_of_an_exchange_is_held_to_its_type(vhost: Virtual
     assert declare_exchange(vhost, "x", is_auto_delete=True, is_lenient=True) is exchange
     with pytest.raises(PreconditionFailed, match="inequivalent arg 'type'"):
         declare_exchange(vhost, "x", "fanout", is_lenient=True)
+
+
+class TestTheAuditStream:
+    """Made by the broker, kept when audit is off, and with the limits of the settings."""
+
+    def test_it_is_a_durable_stream_that_no_limit_of_queues_forbids(self) -> None:
+        stand = AuditStand()
+        other = AuditStand()
+        other.vhost.max_queues = 1
+        for vhost in (stand.vhost, other.vhost):
+            stream = vhost.queues[AUDIT_STREAM]
+            assert stream.is_durable
+            assert vhost.queue_arguments[AUDIT_STREAM].queue_type == "stream"
+        with pytest.raises(PreconditionFailed, match="queue limit"):
+            declare(other.vhost)
+
+    def test_a_client_may_declare_it_as_it_is(self) -> None:
+        stand = AuditStand()
+        stream = stand.vhost.queues[AUDIT_STREAM]
+        again = declare(stand.vhost, AUDIT_STREAM, is_durable=True, arguments=STREAM_ARGUMENTS)
+        assert again is stream
+
+    def test_a_restored_one_has_the_limits_of_the_settings(self) -> None:
+        stand = AuditStand()
+        stand.log.recorder.stream_arguments = {**STREAM_ARGUMENTS, "x-max-age": "1h"}
+        del stand.vhost.queues[AUDIT_STREAM]
+        kept = {**STREAM_ARGUMENTS, "x-max-age": "7D", "x-max-length-bytes": 1}
+        queue = stand.vhost.restore_queue(7, AUDIT_STREAM, is_auto_delete=False, arguments=kept)
+        arguments = stand.vhost.queue_arguments[AUDIT_STREAM]
+        assert (arguments.max_age_ms, arguments.max_length_bytes) == (3_600_000, None)
+        stand.vhost.open_audit()
+        assert stand.vhost.queues[AUDIT_STREAM] is queue
+
+    @pytest.mark.parametrize("owner", [None, "client"])
+    def test_a_queue_of_a_client_s_own_cannot_be_it(self, owner: str | None) -> None:
+        stand = AuditStand()
+        arguments = {} if owner is None else STREAM_ARGUMENTS
+        with pytest.raises(PreconditionFailed, match="it is no stream, so no audit can be written"):
+            stand.vhost.restore_queue(
+                7, AUDIT_STREAM, is_auto_delete=False, arguments=arguments, owner=owner
+            )
+
+    def test_without_audit_a_queue_of_this_name_is_like_others(self, vhost: VirtualHost) -> None:
+        queue = vhost.restore_queue(7, AUDIT_STREAM, is_auto_delete=False, arguments={})
+        bind(vhost, "amq.direct", queue)
+        assert routed(vhost, "amq.direct") == [AUDIT_STREAM]
+        assert vhost.delete_queue(AUDIT_STREAM, ME) == 0
+        assert AUDIT_STREAM not in vhost.queues
+
+    def test_a_definition_that_is_lost_takes_the_stream_along(self) -> None:
+        definitions = FakeDefinitions()
+        definitions.gathers = True
+        definitions.loss = "disk I/O error"
+        stand = AuditStand(definitions=definitions)
+        assert AUDIT_STREAM in definitions.queues
+        definitions.commit()
+        assert AUDIT_STREAM not in stand.vhost.queues
+
+    def test_nothing_leads_to_it_but_the_broker(self) -> None:
+        vhost = AuditStand().vhost
+        stream = vhost.queues[AUDIT_STREAM]
+        assert routed(vhost, "", AUDIT_STREAM) == []
+        with pytest.raises(AccessRefused, match="only the broker publishes to queue"):
+            bind(vhost, "amq.fanout", stream)
+        with pytest.raises(AccessRefused, match="only the broker publishes to queue"):
+            vhost.restore_binding("amq.fanout", "queue", AUDIT_STREAM, "", {})
+        assert routed(vhost, "amq.fanout") == []
+        with pytest.raises(PreconditionFailed, match="switch the virtual host's option 'audit'"):
+            vhost.delete_queue(AUDIT_STREAM, ME)
+
+    def test_an_exchange_of_this_name_may_be_bound(self) -> None:
+        vhost = AuditStand().vhost
+        bind(vhost, "amq.fanout", declare_exchange(vhost, AUDIT_STREAM))
+        assert vhost.bindings.has_source("amq.fanout")

@@ -11,15 +11,17 @@ from hareline.errors import MalformedFrame
 from hareline.message import (
     TRANSIENT,
     UNWRITTEN,
+    Address,
     Facts,
     Message,
+    broker_message,
     dead_letter,
     decode_fields,
     encode_fields,
     large_message,
 )
 from hareline.wire.constants import FRAME_END_OCTET
-from hareline.wire.encoder import body_frame_head, header_frame
+from hareline.wire.encoder import body_frame_head, content_frames, header_frame
 from hareline.wire.table import Table
 from tests.support.large_bodies import BodyInMemory
 from tests.support.messages import make_address, make_message
@@ -307,3 +309,19 @@ def test_a_large_dead_letter_stays_one_whatever_is_written_into_it() -> None:
         assert one.address.routing_key == "q"
         assert one.large is message.large
     assert (message.history_size, message.is_from_default) == (0, False)
+
+
+def test_a_message_of_the_broker_is_whole_for_any_channel() -> None:
+    address = Address.of("", "q")
+    message = broker_message(
+        address, b"body", 5, content_type="text/plain", headers=Table({"n": 2})
+    )
+    assert (message.address, message.body, message.size) == (address, b"body", 4)
+    assert (message.arrival_ms, message.position) == (5, UNWRITTEN)
+    properties = message.properties
+    assert (properties.content_type, properties.delivery_mode) == ("text/plain", 2)
+    assert message.headers == {"n": 2}
+    octets = b"".join(content_frames(message, 3, 4096))
+    header, body = octets[: message.header_size], octets[message.header_size :]
+    assert header[:3] == b"\x02\x00\x03"
+    assert body == b"\x03\x00\x03\x00\x00\x00\x04body\xce"

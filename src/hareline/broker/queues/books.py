@@ -207,10 +207,13 @@ class QueueBooks(QueuePort):
         if self.ledger is not None:
             self.ledger.on_acquired(entries)
 
-    def count_readings(self, count: int, *, unacked_count: int) -> None:
+    def count_readings(
+        self, count: int, *, unacked_count: int, acked: QueueEntry | None = None
+    ) -> None:
         """Count deliveries to readers, which take nothing; ``unacked_count`` of them to ack.
 
-        Of readings that were acknowledged that number is below 0.
+        Of readings that have ended that number is below 0; ``acked``: of the one that its reader
+        has acknowledged.
         """
         self.delivered_count += count
         self.unacked_count += unacked_count

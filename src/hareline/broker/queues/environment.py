@@ -18,6 +18,7 @@ from hareline.events import Report
 from hareline.storage.interface import MessageStore
 
 if TYPE_CHECKING:
+    from hareline.broker.audit.recorder import AuditRecorder
     from hareline.message import Message
 
 # exchange, routing keys, message -> the queues that it reaches, and the archives of the exchanges
@@ -33,6 +34,8 @@ class QueueEnvironment:
     publishers remember which way into a queue they take. ``store`` keeps what must survive, and
     contents that have left memory. All dead letters go by ``dead_letter_scheduler``, which each
     environment makes for itself. ``pressure`` says whether memory is short.
+    ``audit`` is told what happens to messages; None: there is no
+    audit. It is looked at when a queue, a channel or a consumer is made, and never for a message.
     """
 
     clock: Clock
@@ -44,6 +47,7 @@ class QueueEnvironment:
     store: MessageStore
     dead_letter_scheduler: DeadLetterScheduler = field(init=False, compare=False)
     pressure: MemoryPressure = field(default_factory=MemoryPressure, compare=False)
+    audit: AuditRecorder | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         scheduler = DeadLetterScheduler(self.clock, self.timers)

@@ -118,10 +118,13 @@ class QueuePort(ConsumedQueue, Enqueueing, Dispatching):
         """Settle entries handed to a consumer that does not acknowledge."""
 
     @abstractmethod
-    def count_readings(self, count: int, *, unacked_count: int) -> None:
+    def count_readings(
+        self, count: int, *, unacked_count: int, acked: QueueEntry | None = None
+    ) -> None:
         """Count deliveries to readers, which take nothing; ``unacked_count`` of them to ack.
 
-        Of readings that were acknowledged that number is below 0.
+        Of readings that have ended that number is below 0; ``acked``: of the one that its reader
+        has acknowledged.
         """
 
     # ---------------------------------------------------------- for policies and for paging

@@ -1,8 +1,9 @@
 """A queue: owns an ordering, a lane and its policies, and is what the protocol side works with.
 
 Called by publishers (enqueue, put), channels (get, settle, reject, release, purge), the virtual
-host (consumers, delete) and the turn (dispatch). It is not subclassed: what differs between queue
-types is the ordering, and what else a queue does is one small object for each thing, or None:
+host (consumers, delete) and the turn (dispatch). Its only subclass records what happens and changes
+nothing (``broker.audit.queue``): what differs between queue types is the ordering, and what else a
+queue does is one small object for each thing, or None:
 
 =================  ================================================================================
 ``expiry``         when entries expire; made for the first message that can

@@ -97,10 +97,7 @@ class DeadLetters(DeadLetterSender):
                 for entry in entries:
                     ledger.settle(entry)
             return
-        if entries[0].queue.shows_delivery_count:
-            messages = [_without_delivery_count(entry) for entry in entries]
-        else:
-            messages = [entry.message for entry in entries]
+        messages = self._messages_of(entries)
         settlements = None
         if ledger is not None:
             for entry in entries:
@@ -113,13 +110,23 @@ class DeadLetters(DeadLetterSender):
 
         For a reason for which ``wants`` is True.
         """
-        messages = map(_as_it_came, entries)
+        messages = map(self._message_of, entries)
         self._environment.dead_letter_scheduler.take(self, messages, reason)
 
     def publish_message(self, message: Message, reason: DeathReason) -> None:
         """Publish a message that never became an entry, if there is a target for these."""
         if reason in self._targets:
             self._environment.dead_letter_scheduler.take(self, [message], reason)
+
+    def _messages_of(self, entries: list[QueueEntry]) -> list[Message]:
+        """The messages of entries of one queue as the queue got them, to be sent in this order."""
+        if entries[0].queue.shows_delivery_count:
+            return [_without_delivery_count(entry) for entry in entries]
+        return [entry.message for entry in entries]
+
+    def _message_of(self, entry: QueueEntry) -> Message:
+        """As ``_messages_of``, for the next one to be sent."""
+        return _without_delivery_count(entry) if entry.queue.shows_delivery_count else entry.message
 
     def send(self, message: Message, reason: DeathReason) -> None:
         """Publish a dead message now; called by ``DeadLetterScheduler``."""
@@ -189,10 +196,6 @@ class DeadLetters(DeadLetterSender):
 
     def __repr__(self) -> str:
         return f"<DeadLetters of {self._queue_name!r}: {', '.join(sorted(self._targets))}>"
-
-
-def _as_it_came(entry: QueueEntry) -> Message:
-    return _without_delivery_count(entry) if entry.queue.shows_delivery_count else entry.message
 
 
 def _without_delivery_count(entry: QueueEntry) -> Message:

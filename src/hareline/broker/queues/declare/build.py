@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from hareline.broker.audit.policies import AuditedDeadLetters, AuditedOverflow, WatchedRoute
+from hareline.broker.audit.queue import AuditedQueue
+from hareline.broker.audit.recorder import AUDIT_STREAM
 from hareline.broker.delayed_queues import DelayedSender, Route, delay_queue_name
 from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.exchanges.filtered import SELECTOR_ARGUMENT
@@ -84,7 +87,9 @@ def make_queue(
     Raises PreconditionFailed for names of dead letter targets that no message could carry.
     """
     order = make_order(arguments)
-    queue = Queue(
+    is_audited = environment.audit is not None and name != AUDIT_STREAM
+    queue_class = AuditedQueue if is_audited else Queue
+    queue = queue_class(
         name,
         order,
         turn,
@@ -128,6 +133,8 @@ def make_delay_queue(
         owner=exchange,
         environment=environment,
     )
+    if environment.audit is not None:
+        route = WatchedRoute(environment.audit, route)
     queue.install(hold=Delay(queue, environment, DelayedSender(exchange, environment, route).send))
     queue.is_timeless = True  # a time to live begins when the message has come to its queues
     if environment.store.content_store is not None:
@@ -262,7 +269,8 @@ def _set_limits(queue: Queue, arguments: QueueArguments, environment: QueueEnvir
         return  # its limits are its retention
     if arguments.max_length is None and arguments.max_length_bytes is None:
         return
-    overflow = Overflow(
+    overflow_class = Overflow if environment.audit is None else AuditedOverflow
+    overflow = overflow_class(
         queue,
         environment,
         max_length=arguments.max_length,
@@ -301,7 +309,8 @@ def _dead_letters_of(
     if not targets:
         return None
     takes_transient = arguments.dead_letter_transient is not False
-    return DeadLetters(name, environment, targets, takes_transient=takes_transient)
+    letters_class = DeadLetters if environment.audit is None else AuditedDeadLetters
+    return letters_class(name, environment, targets, takes_transient=takes_transient)
 
 
 def _set_delivery_limit(queue: Queue, arguments: QueueArguments) -> None:

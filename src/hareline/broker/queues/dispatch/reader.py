@@ -61,12 +61,14 @@ class ReadingAccount(EntryQueue):
     def settle(self, entry: QueueEntry) -> None:
         entry.state = SETTLED
         if self.is_counted:
-            self._queue.count_readings(0, unacked_count=-1)
+            self._queue.count_readings(0, unacked_count=-1, acked=entry)
 
     def release(self, entries: list[QueueEntry], *, is_counted: bool = True) -> None:
-        """Settle them; no return is counted, as no delivery limit applies here."""
+        """End the readings; no return is counted, as no delivery limit applies here."""
         for entry in entries:
-            self.settle(entry)
+            entry.state = SETTLED
+        if self.is_counted:
+            self._queue.count_readings(0, unacked_count=-len(entries))
 
     def reject(self, entries: list[QueueEntry]) -> None:
         self.release(entries)

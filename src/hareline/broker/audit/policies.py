@@ -1,0 +1,118 @@
+"""Limits and dead letters of a queue with audit.
+
+``queues.declare.build`` gives them to an ``AuditedQueue`` in place of those that record nothing.
+
+Invariant: what is recorded here has happened; whether it happens is decided by the base classes.
+                                                                                             [hot]
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import random
+from typing import TYPE_CHECKING
+
+from hareline.broker.audit.queue import AuditedQueue
+from hareline.broker.audit.trace import QueueTrace
+from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
+from hareline.broker.queues.policies.overflow import Overflow
+
+if TYPE_CHECKING:
+    from hareline.broker.audit.recorder import AuditRecorder
+    from hareline.broker.delayed_queues import Route
+    from hareline.broker.exchanges.exchange import Exchange
+    from hareline.broker.queues.dead_letters.targets import Targets
+    from hareline.broker.queues.entry import QueueEntry
+    from hareline.broker.queues.environment import QueueEnvironment
+    from hareline.broker.queues.kinds import DeathReason
+    from hareline.broker.queues.ports import QueuePort
+    from hareline.message import Message
+
+
+class AuditedOverflow(Overflow):
+    """Records messages that a full queue keeps out."""
+
+    __slots__ = ()
+
+    def refuses(self, message: Message) -> bool:
+        is_refused = super().refuses(message)
+        if is_refused and isinstance(self._queue, AuditedQueue):
+            self._queue.trace.happened_without_entry("dropped", message, "refused")
+        return is_refused
+
+    def discards(self, message: Message) -> bool:
+        is_discarded = super().discards(message)
+        if is_discarded and isinstance(self._queue, AuditedQueue):
+            self._queue.trace.happened_without_entry("dropped", message, "maxlen")
+        return is_discarded
+
+
+class AuditedDeadLetters(DeadLetters):
+    """Records what became of each dead letter.
+
+    ``_waiting``: of each message that waits to be sent, in this order, what identified it in the
+    queue: offset, None if it never was in there, and returns.
+    """
+
+    __slots__ = ("_trace", "_waiting")
+
+    def __init__(
+        self,
+        queue_name: str,
+        environment: QueueEnvironment,
+        targets: Targets,
+        *,
+        takes_transient: bool = True,
+    ) -> None:
+        super().__init__(queue_name, environment, targets, takes_transient=takes_transient)
+        assert environment.audit is not None
+        self._trace = QueueTrace(environment.audit, queue_name)
+        self._waiting: deque[tuple[int | None, int]] = deque()
+
+    def _messages_of(self, entries: list[QueueEntry]) -> list[Message]:
+        messages = super()._messages_of(entries)
+        self._waiting += [(entry.offset, entry.returns) for entry in entries]
+        return messages
+
+    def _message_of(self, entry: QueueEntry) -> Message:
+        message = super()._message_of(entry)
+        self._waiting.append((entry.offset, entry.returns))
+        return message
+
+    def publish_message(self, message: Message, reason: DeathReason) -> None:
+        if self.wants(reason):
+            self._waiting.append((None, 0))
+        super().publish_message(message, reason)
+
+    def send(self, message: Message, reason: DeathReason) -> None:
+        offset, returns = self._waiting.popleft()
+        published_count, unroutable_count = self.published_count, self.unroutable_count
+        cycle_count = self.cycle_count
+        super().send(message, reason)
+        event, why = "dead-lettered", str(reason)
+        if self.published_count == published_count:
+            if self.unroutable_count > unroutable_count:
+                event = "unroutable"
+            elif self.cycle_count > cycle_count:
+                event, why = "dropped", "cycle"
+            else:
+                return  # transient, and this queue publishes persistent ones only
+        self._trace.happened_without_entry(event, message, why, offset=offset, returns=returns)
+
+
+class WatchedRoute:
+    """The way on for the messages of a delayed exchange; records those that reach no queue."""
+
+    __slots__ = ("_audit", "_route")
+
+    def __init__(self, audit: AuditRecorder, route: Route) -> None:
+        self._audit = audit
+        self._route = route
+
+    def __call__(
+        self, exchange: Exchange, routing_keys: list[str], message: Message
+    ) -> tuple[QueuePort, ...]:
+        queues = self._route(exchange, routing_keys, message)
+        if not queues and random() < self._audit.share:
+            self._audit.on_unroutable(message)
+        return queues

@@ -1,0 +1,167 @@
+"""A queue of a virtual host with audit: each change of an entry is recorded as well.
+
+``queues.declare.build`` makes one in place of a ``Queue`` where ``QueueEnvironment.audit`` is set,
+so a queue without audit runs the same code as if there were none. Nothing is decided here: each
+method records what it is told, and calls the one that does it.
+
+Invariant: an entry has one event ``routed``, and one that says how it left.                 [hot]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from hareline.broker.audit.trace import MASK, STEP, QueueTrace
+from hareline.broker.queues.dispatch.consumer import Consumer
+from hareline.broker.queues.entry import RankedEntry
+from hareline.broker.queues.queue import Queue
+
+if TYPE_CHECKING:
+    from hareline.broker.queues.entry import QueueEntry
+    from hareline.broker.queues.environment import QueueEnvironment
+    from hareline.broker.queues.kinds import DeathReason
+    from hareline.broker.queues.orders.order import EntryOrder
+    from hareline.message import Message
+    from hareline.turn import Turn
+
+
+class AuditedQueue(Queue):
+    """Only in an environment with ``audit``. ``trace``: what its events go to."""
+
+    __slots__ = ("_limit", "_paged_count", "_salt", "trace")
+
+    def __init__(
+        self,
+        name: str,
+        order: EntryOrder,
+        turn: Turn,
+        *,
+        is_durable: bool = False,
+        is_auto_delete: bool = False,
+        owner: object | None = None,
+        arguments: Mapping[str, object] | None = None,
+        on_unused: Callable[[Queue], None] | None = None,
+        environment: QueueEnvironment | None = None,
+    ) -> None:
+        assert environment is not None
+        assert environment.audit is not None
+        self.trace = QueueTrace(environment.audit, name)
+        self._salt = self.trace.salt
+        self._limit = self.trace.limit
+        self._paged_count = 0
+        super().__init__(
+            name,
+            order,
+            turn,
+            is_durable=is_durable,
+            is_auto_delete=is_auto_delete,
+            owner=owner,
+            arguments=arguments,
+            on_unused=on_unused,
+            environment=environment,
+        )
+
+    # --------------------------------------------------------------------------- in
+
+    def enqueue(self, message: Message) -> None:
+        offset = self.next_offset
+        if (offset * STEP + self._salt) & MASK < self._limit:  # as ``trace.takes``, called less
+            self.trace.routed(offset, message)
+        Queue.enqueue(self, message)  # super() costs three times the call
+
+    def _new_entry(self, message: Message) -> RankedEntry:
+        offset = self.next_offset
+        if self.trace.takes(offset):
+            self.trace.routed(offset, message)
+        return super()._new_entry(message)
+
+    # -------------------------------------------------------------------------- out
+
+    def get(self) -> QueueEntry | None:
+        entry = super().get()
+        if entry is not None:
+            self.trace.happened("delivered", [entry])
+        return entry
+
+    def settle(self, entry: QueueEntry) -> None:
+        if (entry.offset * STEP + self._salt) & MASK < self._limit:
+            self.trace.happened("acked", [entry], tag=_tag_of(entry))
+        Queue.settle(self, entry)
+
+    def settle_delivered(self, entries: list[QueueEntry]) -> None:
+        self.trace.happened("acked", entries, reason="automatic")
+        super().settle_delivered(entries)
+
+    def count_readings(
+        self, count: int, *, unacked_count: int, acked: QueueEntry | None = None
+    ) -> None:
+        if acked is not None:
+            self.trace.happened("acked", [acked], tag=_tag_of(acked))
+        super().count_readings(count, unacked_count=unacked_count)
+
+    def _drop_acquired(self, entries: list[QueueEntry], reason: DeathReason) -> None:
+        for tag, dropped in _by_tag(entries):
+            self._record_drop(dropped, reason, tag)
+        super()._drop_acquired(entries, reason)
+
+    def drop(self, entries: list[QueueEntry], reason: DeathReason) -> None:
+        self._record_drop(entries, reason)
+        super().drop(entries, reason)
+
+    def _record_drop(self, entries: list[QueueEntry], reason: DeathReason, tag: str = "") -> None:
+        if reason in ("rejected", "expired"):
+            self.trace.happened(reason, entries, tag=tag)
+        else:
+            self.trace.happened("dropped", entries, tag=tag, reason=reason)
+
+    def on_lost(self, entries: list[QueueEntry], *, are_in_place: bool) -> None:
+        self.trace.happened("dropped", entries, reason="unreadable")
+        super().on_lost(entries, are_in_place=are_in_place)
+
+    def on_lost_pages(self, count: int, size_bytes: int, stored_bytes: int) -> None:
+        self.trace.dropped_together("unreadable", count)
+        super().on_lost_pages(count, size_bytes, stored_bytes)
+
+    # ------------------------------------------------------------------------- back
+
+    def _count_released(self, entries: list[QueueEntry]) -> None:
+        for tag, released in _by_tag(entries):
+            self.trace.happened("requeued", released, tag=tag)
+        super()._count_released(entries)
+
+    # -------------------------------------------------------------------------- all
+
+    def _drop_pages(self) -> int:
+        dropped = super()._drop_pages()
+        self._paged_count += dropped
+        return dropped
+
+    def _take_all(self) -> list[QueueEntry]:
+        """One event for all that leave at once, those in pages too, whatever the sample."""
+        entries = super()._take_all()
+        paged_count, self._paged_count = self._paged_count, 0
+        count = paged_count + len(entries)
+        if count:
+            paged = self.order.paged
+            first = None
+            if entries and not (paged_count and paged is not None and paged.has_levels):
+                first = min([entry.offset for entry in entries])  # what is in pages comes later
+            reason = "deleted" if self.is_deleted else "purged"
+            last = self.next_offset - 1
+            self.trace.dropped_together(reason, count, first=first, last=last)
+        return entries
+
+
+def _tag_of(entry: QueueEntry) -> str:
+    """The tag of the consumer that has the entry; empty for basic.get."""
+    consumer = entry.consumer
+    return consumer.tag if isinstance(consumer, Consumer) else ""
+
+
+def _by_tag(entries: list[QueueEntry]) -> list[tuple[str, list[QueueEntry]]]:
+    """The entries of each consumer, in their order."""
+    by_tag: dict[str, list[QueueEntry]] = {}
+    for entry in entries:
+        by_tag.setdefault(_tag_of(entry), []).append(entry)
+    return list(by_tag.items())

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hareline import events
+from hareline.amqp.audited import AuditedPublishing
 from hareline.amqp.close_frames import send_channel_close
 from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.consuming import ChannelConsumers
@@ -57,7 +58,11 @@ class Channel:
         self.port = DeliveryPort(number, parts.output)
         self.settling = Settling(self.port.unacked, client.dialect)
         self.reply_to = ReplyConsumer(self.port, client.vhost, context.report, parts.transport)
-        self.publishing = Publishing(parts, self.port, self.reply_to)
+        audit = client.vhost.environment.audit
+        if audit is None:
+            self.publishing = Publishing(parts, self.port, self.reply_to)
+        else:
+            self.publishing = AuditedPublishing(parts, self.port, self.reply_to, audit)
         self.content = ContentAssembler(
             context.limits.max_message_bytes,
             context.large_bodies,

@@ -18,6 +18,7 @@ from hareline.amqp.reply_to import REPLY_TO_PREFIX
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
+from hareline.broker.vhost import audit_only
 from hareline.errors import AccessRefused, NotImplementedMethod
 from hareline.message import TRANSIENT, UNWRITTEN, Address, Message, PublisherAddress
 from hareline.wire.decoder import PublishLane
@@ -132,6 +133,8 @@ def find_route(lane: PublishLane, method_payload: bytes, message: Message, clien
         # not remembered: a vanished requester must not be kept alive by a route
         waiting = vhost.reply_queues.get(routing_key)
         return Route(address, None, () if waiting is None else (waiting,), False, False, False)
+    if exchange_name == "" and routing_key == vhost.routing.closed_queue:
+        raise AccessRefused(audit_only(routing_key, vhost.name))
     exchange = vhost.exchange(exchange_name)
     if exchange.is_internal:
         raise AccessRefused(

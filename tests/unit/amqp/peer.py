@@ -19,6 +19,7 @@ from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS, Permissions
 from hareline.auth.users import User, UserRegistry
+from hareline.broker.audit.recorder import AuditRecorder
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import ManualClock
@@ -190,7 +191,14 @@ class SteppedBroker:
         self.timers.append(timer)
         return timer
 
-    def add_vhost(self, name: str, *, max_connections: int = 0, max_queues: int = 0) -> VirtualHost:
+    def add_vhost(
+        self,
+        name: str,
+        *,
+        max_connections: int = 0,
+        max_queues: int = 0,
+        audit: AuditRecorder | None = None,
+    ) -> VirtualHost:
         vhost = VirtualHost(
             name,
             self.turn,
@@ -200,6 +208,7 @@ class SteppedBroker:
             store=self.store,
             definitions=self.definitions,
             max_queues=max_queues,
+            audit=audit,
         )
         self.context.vhosts[name] = vhost
         self.context.vhost_connection_limits[name] = max_connections

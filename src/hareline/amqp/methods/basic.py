@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hareline.amqp.audited import AuditedConsumer
 from hareline.amqp.channel import Channel
 from hareline.amqp.consumer_arguments import ConsumerArguments, read_consumer_arguments
 from hareline.amqp.consuming import ChannelConsumer
@@ -22,6 +23,7 @@ from hareline.amqp.reading_arguments import (
     read_reading_arguments,
 )
 from hareline.amqp.reply_to import REPLY_TO_NAME
+from hareline.broker.audit.queue import AuditedQueue
 from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.queues.declare.build import is_non_destructive
 from hareline.broker.queues.queue import Queue
@@ -103,7 +105,8 @@ def _new_consumer(
         acknowledges=not method.no_ack,
         is_limited=bool(prefetch_count or windows),
     )
-    consumer = ChannelConsumer(
+    consumer_class = AuditedConsumer if isinstance(queue, AuditedQueue) else ChannelConsumer
+    consumer = consumer_class(
         channel.consumers,
         tag,
         queue,

@@ -18,6 +18,7 @@ from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS
 from hareline.auth.users import User, UserRegistry
+from hareline.broker.audit.recorder import AuditRecorder
 from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
@@ -34,6 +35,7 @@ from hareline.wire.methods import Frame, commands, encode_method
 from hareline.wire.properties import Properties, encode_properties
 
 FRAME_MAX = 131_072
+AUDIT_BYTES = 1 << 20
 NO_PROPERTIES = b"\x00\x00"
 #: What a client library sends with a usual message: content-type and delivery-mode.
 USUAL_PROPERTIES = encode_properties(
@@ -124,9 +126,12 @@ class NoTimer:
 
 
 class Stand:
-    """A broker with one virtual host; ``connect`` gives open connections."""
+    """A broker with one virtual host; ``connect`` gives open connections.
 
-    def __init__(self) -> None:
+    ``audit_share``: of the messages that are audited, in a stream that keeps a MiB; 0: no audit.
+    """
+
+    def __init__(self, *, audit_share: float = 0.0) -> None:
         keep_freed_memory()  # as the server does
         self.scheduled: list[Callable[[], None]] = []
         self.turn = Turn(self.scheduled.append)
@@ -141,6 +146,16 @@ class Stand:
             limits=Limits(),
             report=_forget,
         )
+        audit = None
+        if audit_share:
+            audit = AuditRecorder(
+                self.turn,
+                clock,
+                NoTimers(),
+                share=audit_share,
+                refusal=str,
+                stream_arguments={"x-queue-type": "stream", "x-max-length-bytes": AUDIT_BYTES},
+            )
         self.vhost = self.context.vhosts["/"] = VirtualHost(
             "/",
             self.turn,
@@ -149,7 +164,9 @@ class Stand:
             report=_forget,
             store=MemoryStore(),
             definitions=MemoryDefinitions(),
+            audit=audit,
         )
+        self.vhost.open_audit()
 
     def run_turns(self) -> None:
         """Finish turns until there is nothing left to do."""

@@ -20,7 +20,7 @@ from hareline.auth.scram import PasswordKeys, ScramKeys, salt_of
 from hareline.auth.users import User
 from hareline.net.binding import Address
 from hareline.net.listener import Endpoint
-from hareline.settings import Settings
+from hareline.settings import Settings, VirtualHost
 from hareline.settings import User as UserSettings
 from hareline.storage.journal.damage import Decision
 from hareline.storage.opening import StorageOptions
@@ -94,6 +94,16 @@ def storage_options(settings: Settings) -> StorageOptions:
         retention_age_s=journal.retention_age_s,
         retention_bytes=journal.retention_bytes,
     )
+
+
+def audit_arguments(vhost: VirtualHost) -> dict[str, object]:
+    """The arguments of the audit stream of a virtual host."""
+    arguments: dict[str, object] = {"x-queue-type": "stream"}
+    if vhost.audit_max_bytes:
+        arguments["x-max-length-bytes"] = vhost.audit_max_bytes
+    if vhost.audit_max_age:
+        arguments["x-max-age"] = vhost.audit_max_age
+    return arguments
 
 
 def users(settings: Settings, started_with: Settings) -> list[User]:

@@ -25,6 +25,7 @@ from hareline import assemble, events
 from hareline.amqp.context import Context
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
+from hareline.broker.audit.recorder import AuditRecorder
 from hareline.broker.queues.paging.window import set_spooling
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
@@ -195,7 +196,7 @@ class Broker:
     ) -> VhostRecovery:
         """Make a virtual host of the settings, with what the disk has of it."""
         self.context.clock.refresh()
-        vhost = self._make_vhost(settings.name)
+        vhost = self._make_vhost(settings)
         recovery = VhostRecovery(
             vhost,
             storage.definitions,
@@ -211,6 +212,7 @@ class Broker:
         recovery.restore_queues()
         recovery.restore_bindings()
         await in_shares(recovery.restore_messages())
+        vhost.open_audit()
         return recovery
 
     def _on_memory_pressure(self, is_high: bool) -> None:
@@ -304,6 +306,8 @@ class Broker:
         for vhost in self.context.vhosts.values():
             vhost.readers.write()
         await self._post_dead_letters(due_s)
+        for vhost in self.context.vhosts.values():
+            vhost.close_audit()
         self._close_storage(max(due_s - time.monotonic(), STORAGE_CLOSE_MIN_S))
 
     async def _post_dead_letters(self, due_s: float) -> None:
@@ -376,21 +380,37 @@ class Broker:
                 if vhost.name in self._unserved:  # what is on disk is only read at the start
                     waiting.append(f"vhosts: {vhost.name}")
                     continue
-                existing = self._make_vhost(vhost.name)
+                existing = self._make_vhost(vhost)
+                existing.open_audit()
             self._set_up(existing, vhost)
         return waiting
 
-    def _make_vhost(self, name: str) -> VirtualHost:
-        vhost = self.context.vhosts[name] = VirtualHost(
-            name,
+    def _make_vhost(self, settings: VhostSettings) -> VirtualHost:
+        vhost = self.context.vhosts[settings.name] = VirtualHost(
+            settings.name,
             self.context.turn,
             clock=self.context.clock,
             timers=self._timers,
             report=report,
             store=self._store,
             definitions=self._definitions,
+            audit=self._audit_of(settings),
         )
         return vhost
+
+    def _audit_of(self, settings: VhostSettings) -> AuditRecorder | None:
+        """What records the audit of a virtual host; None: it has none."""
+        if not settings.audit_share:
+            return None
+        alarms, store = self.context.alarms, self._store
+        return AuditRecorder(
+            self.context.turn,
+            self.context.clock,
+            self._timers,
+            share=settings.audit_share,
+            refusal=lambda: alarms.reason if alarms.is_on else store.refusal,
+            stream_arguments=assemble.audit_arguments(settings),
+        )
 
     def _set_up(self, vhost: VirtualHost, settings: VhostSettings) -> None:
         vhost.max_queues = settings.max_queues

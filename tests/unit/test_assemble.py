@@ -12,7 +12,7 @@ from hareline.amqp.context import Limits
 from hareline.auth.passwords import verify_password
 from hareline.auth.permissions import Permissions
 from hareline.auth.scram import PasswordKeys, ScramKeys
-from hareline.settings import Auth, Settings
+from hareline.settings import Auth, Settings, VirtualHost
 from hareline.storage.journal.damage import Decision
 from tests.support.settings import SCRAM_KEYS, hash_of
 
@@ -154,3 +154,13 @@ def test_which_mechanisms_are_on_is_decided_by_the_settings_at_the_start(
     auth = Auth() if mechanisms is None else Auth.model_validate({"mechanisms": mechanisms})
     (user,) = assemble.users(now, now.model_copy(update={"auth": auth}))
     assert (user.scram is not None) is has_keys
+
+
+def test_the_audit_stream_has_the_limits_of_the_settings() -> None:
+    assert assemble.audit_arguments(VirtualHost(name="/")) == {
+        "x-queue-type": "stream",
+        "x-max-length-bytes": 1 << 30,
+        "x-max-age": "7D",
+    }
+    unlimited = VirtualHost(name="/", audit_max_bytes=0, audit_max_age="")
+    assert assemble.audit_arguments(unlimited) == {"x-queue-type": "stream"}

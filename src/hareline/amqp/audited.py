@@ -46,11 +46,15 @@ class AuditedPublishing(Publishing):
         Publishing.publish_plain(self, route, content, header_size, size)  # cheaper than super()
 
     def _enqueue(
-        self, message: Message, queues: tuple[Enqueueing, ...], is_mandatory: bool
+        self,
+        message: Message,
+        queues: tuple[Enqueueing, ...],
+        archives: tuple[Enqueueing, ...],
+        is_mandatory: bool,
     ) -> bool:
         if random() < self._share:
             self._audit.on_published(message.address, message.size, len(queues))
-        return super()._enqueue(message, queues, is_mandatory)
+        return super()._enqueue(message, queues, archives, is_mandatory)
 
 
 class AuditedConsumer(ChannelConsumer):

@@ -48,6 +48,11 @@ class Archives:
         ``archived``: the queue or exchange that is declared with it, for the text.
         """
         arguments = self._arguments.get(name)
+        if name == self._routing.closed_queue:
+            raise PreconditionFailed(
+                f"invalid arg '{ARCHIVE_TO}' for {archived} in vhost '{self._vhost_name}': "
+                f"the broker alone writes to queue '{name}', its audit; name another stream"
+            )
         if arguments is None:
             raise NotFound(f"no queue '{name}' in vhost '{self._vhost_name}'")
         if arguments.queue_type != "stream":

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from hareline.broker.archives import ARCHIVE_TO
-from hareline.broker.audit.recorder import AUDIT_STREAM
+from hareline.broker.audit.recorder import AUDIT_STREAM, kept_stream_arguments
 from hareline.broker.delayed_queues import PREFIX as DELAYED_PREFIX
 from hareline.broker.exchanges import erlang_terms
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
@@ -52,8 +52,6 @@ from hareline.turn import Turn
 
 # x-message-durability: which messages a durable queue keeps (Broker-J's messageDurability).
 _KEEPS: Final = {"default": KEEPS_PERSISTENT, "always": KEEPS_ALL, "never": KEEPS_NONE}
-
-_AUDIT_LIMITS: Final = ("x-max-age", "x-max-length-bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +270,7 @@ class Declarations:
             return self._add_delay_queue(exchange, queue_id)
         audit = self._environment.audit
         if audit is not None and name == AUDIT_STREAM:
-            arguments = self._checked_for_audit(arguments, audit.stream_arguments, owner)
+            arguments = kept_stream_arguments(arguments, audit.stream_arguments, owner)
         parsed = parse_queue_arguments(arguments, queue=name, vhost=self._vhost_name)
         queue_owner = None if owner is None else ClientOwner(owner)
         queue = self._make_queue(name, parsed, True, is_auto_delete, queue_owner)
@@ -290,28 +288,20 @@ class Declarations:
         queue = self._registry.queues.get(name)
         if queue is None:
             parsed = parse_queue_arguments(arguments, queue=name, vhost=vhost_name)
+            incarnation = new_incarnation()
             queue_id = self._definitions.add_queue(
-                vhost_name, name, is_auto_delete=False, arguments=arguments
+                vhost_name,
+                name,
+                is_auto_delete=False,
+                arguments=arguments,
+                incarnation=incarnation,
             )
             queue = self._make_queue(name, parsed, True, False, None)
+            queue.incarnation = incarnation
             self._keep_queue(queue, parsed, queue_id)
             self._registry.add_queue(queue, parsed)
             self._definitions.undo_if_lost(partial(self._registry.undo_queue, queue))
         return queue
-
-    def _checked_for_audit(
-        self, kept: Mapping[str, object], arguments: Mapping[str, object], owner: str | None
-    ) -> Mapping[str, object]:
-        """The arguments of the audit stream that is kept: its limits are those of the settings.
-
-        Raises PreconditionFailed for a queue that is no stream for all, which a client has made.
-        """
-        if kept.get("x-queue-type") != "stream" or owner is not None:
-            raise PreconditionFailed(
-                "it is no stream, so no audit can be written there; switch the option 'audit' of "
-                "the virtual host off, delete the queue, and switch it on again"
-            )
-        return {**arguments, **{key: kept[key] for key in kept if key not in _AUDIT_LIMITS}}
 
     def _exchange_of_queue(self, name: str) -> DelayedExchange | None:
         """The exchange whose own queue has this name, which is reserved; None for other names."""

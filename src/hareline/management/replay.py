@@ -35,7 +35,7 @@ from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.error import SelectorError
 from hareline.broker.selectors.selector import Selector, compile_selector
-from hareline.broker.vhost import VirtualHost
+from hareline.broker.vhost import VirtualHost, audit_only
 from hareline.errors import AmqpError, NotFound, StoreError
 from hareline.events import Report
 from hareline.management.authentication import Authenticator
@@ -199,6 +199,8 @@ class ReplayService:
             raise Refusal(404, "not_found", f"to_queue: {error}") from None
         except AmqpError as error:
             raise Refusal(400, "bad_request", f"to_queue: {error}") from None
+        if wanted.to_queue == vhost.routing.closed_queue:
+            raise Refusal(403, "access_refused", f"to_queue: {audit_only(queue.name, vhost.name)}")
         source = self._source
         if source is None:
             raise Refusal(409, "not_kept", "storage.kind is memory: nothing is kept for a replay")

@@ -144,15 +144,26 @@ def changed_options(old: Settings, new: Settings) -> list[str]:
 def restart_options(old: Settings, new: Settings) -> list[str]:
     """What differs and a running broker cannot take over, in words for the operator.
 
-    A virtual host that is no longer listed is one of them: removing it would drop its queues.
+    A virtual host that is no longer listed is one of them: removing it would drop its queues. So
+    are options of a virtual host that it keeps for as long as it runs.
     """
     names = [
         name
         for name, field in leaf_options()
         if reload_of(field) == "restart" and value_of(old, name) != value_of(new, name)
     ]
-    kept = {vhost.name for vhost in new.vhosts}
-    return names + [f"vhosts: {vhost.name}" for vhost in old.vhosts if vhost.name not in kept]
+    kept = {vhost.name: vhost for vhost in new.vhosts}
+    for vhost in old.vhosts:
+        if vhost.name not in kept:
+            names.append(f"vhosts: {vhost.name}")
+            continue
+        names += [
+            f"vhosts: {vhost.name}.{key}"
+            for key, field in VirtualHost.model_fields.items()
+            if reload_of(field) == "restart"
+            and getattr(vhost, key) != getattr(kept[vhost.name], key)
+        ]
+    return names
 
 
 def value_of(settings: Settings, name: str) -> object:

@@ -41,12 +41,16 @@ WATERMARK_FORMS: Final = 'a share such as 0.6 or "60%", bytes, or a size such as
 DISK_WATERMARK_FORMS: Final = (
     '"auto", a share such as 0.02 or "2%", bytes, or a size such as "1GiB"'
 )
+AUDIT_FORMS: Final = '"off", "all", or "sample:" and a share above 0, such as "sample:0.01"'
+MAX_AGE_FORMS: Final = 'a number above 0 and one of Y, M, D, h, m, s, such as "7D", or empty'
 
 _BYTE_SIZE: Final = TypeAdapter(ByteSize)
 _SIZE: Final = re.compile(
     r"\s*\d+(\.\d+)?\s*[A-Za-z]*\s*", re.ASCII
 )  # ByteSize ignores what follows
 _PERCENT: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*", re.ASCII)
+_SAMPLE: Final = re.compile(r"sample:(\d+(?:\.\d+)?)", re.ASCII)
+_MAX_AGE: Final = re.compile(r"(\d{1,18})[YMDhms]", re.ASCII)  # as x-max-age
 _LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST_NAME: Final = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*", re.ASCII)
 _SCRAM_KEYS: Final = re.compile(r"SCRAM-SHA-256\$(\d{1,8}):([^$:]+)\$([^$:]+):([^$:]+)", re.ASCII)
@@ -172,6 +176,23 @@ def _scram_keys(value: str | None) -> str | None:
     return value
 
 
+def _audit(value: str) -> str:
+    if value in ("off", "all"):
+        return value
+    match = _SAMPLE.fullmatch(value)
+    if match is None or not 0 < float(match[1]) <= 1:
+        raise PydanticCustomError("forms", "Input should be {forms}", {"forms": AUDIT_FORMS})
+    return value
+
+
+def _max_age(value: str) -> str:
+    if value:
+        match = _MAX_AGE.fullmatch(value)
+        if match is None or not int(match[1]):
+            raise PydanticCustomError("forms", "Input should be {forms}", {"forms": MAX_AGE_FORMS})
+    return value
+
+
 def _named(value: object) -> object:
     if value == "":
         raise PydanticCustomError(
@@ -212,5 +233,7 @@ QpidProduct = Annotated[EmptyOrShortString, AfterValidator(_qpid_product)]
 PermissionPattern = Annotated[str, AfterValidator(_permission_pattern)]
 ScramKeys = Annotated[str | None, AfterValidator(_scram_keys), InWords("text")]
 HomeRelativePath = Annotated[Path, BeforeValidator(_named), AfterValidator(_home_expanded)]
+Audit = Annotated[str, AfterValidator(_audit), InWords(AUDIT_FORMS)]
+MaxAge = Annotated[str, AfterValidator(_max_age), InWords(MAX_AGE_FORMS)]
 Mechanisms = Annotated[tuple[MechanismName, ...], AfterValidator(_some_without_repetition)]
 Port = Annotated[int, Field(ge=0, le=65535)]

@@ -10,7 +10,7 @@ from pydantic_core import InitErrorDetails
 
 from hareline.settings.problems import known_in, problem, refuse
 from hareline.settings.section import Section, option
-from hareline.settings.values import ShortString
+from hareline.settings.values import Audit, MaxAge, Octets, ShortString
 
 
 class VirtualHost(Section):
@@ -67,6 +67,28 @@ class VirtualHost(Section):
         reload="live",
         ge=1,
     )
+
+    audit: Audit = option(
+        "off",
+        "Which messages have each event of their life written to the stream `hareline.audit` of "
+        "this virtual host: none, all, or a random share of them. The stream stays when this is "
+        "switched off.",
+    )
+    audit_max_bytes: Octets = option(
+        1 << 30,
+        "Octets that the audit stream keeps at most, the oldest events go first; 0 means no limit.",
+        ge=0,
+    )
+    audit_max_age: MaxAge = option(
+        "7D", "How long the audit stream keeps events; empty means for as long as there is room."
+    )
+
+    @property
+    def audit_share(self) -> float:
+        """The share of messages that are audited: 0.0 none, 1.0 all."""
+        if self.audit == "off":
+            return 0.0
+        return 1.0 if self.audit == "all" else float(self.audit.removeprefix("sample:"))
 
     @model_validator(mode="after")
     def _has_one_default_prefetch(self) -> Self:

@@ -112,6 +112,13 @@ def test_a_virtual_host_is_added_live_and_removed_by_a_restart() -> None:
     assert restart_options(two, one) == ["vhosts: b"]
 
 
+def test_options_of_a_virtual_host_that_wait_for_a_restart_are_named() -> None:
+    old = Settings(vhosts=(VirtualHost(name="a"), VirtualHost(name="b")))
+    audited = VirtualHost(name="b", audit="all", audit_max_age="1D", max_queues=7)
+    new = Settings(vhosts=(VirtualHost(name="a", max_queues=7), audited))
+    assert restart_options(old, new) == ["vhosts: b.audit", "vhosts: b.audit_max_age"]
+
+
 def test_a_value_is_found_by_its_name() -> None:
     assert value_of(Settings(), "listener.port") == 5672
     assert value_of(Settings(), "vhosts") == Settings().vhosts

@@ -20,6 +20,7 @@ from hareline.broker.queues.policies.overflow import Overflow
 if TYPE_CHECKING:
     from hareline.broker.audit.recorder import AuditRecorder
     from hareline.broker.delayed_queues import Route
+    from hareline.broker.enqueueing import Enqueueing
     from hareline.broker.exchanges.exchange import Exchange
     from hareline.broker.queues.dead_letters.targets import Targets
     from hareline.broker.queues.entry import QueueEntry
@@ -111,8 +112,8 @@ class WatchedRoute:
 
     def __call__(
         self, exchange: Exchange, routing_keys: list[str], message: Message
-    ) -> tuple[QueuePort, ...]:
-        queues = self._route(exchange, routing_keys, message)
+    ) -> tuple[tuple[QueuePort, ...], tuple[Enqueueing, ...]]:
+        queues, archives = self._route(exchange, routing_keys, message)
         if not queues and random() < self._audit.share:
             self._audit.on_unroutable(message)
-        return queues
+        return queues, archives

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from hareline.errors import PreconditionFailed
 from hareline.message import Address, Table, broker_message
 from hareline.turn import Dispatching, Turn
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from hareline.message import Message
 
 AUDIT_STREAM: Final = "hareline.audit"
+_LIMITS: Final = ("x-max-age", "x-max-length-bytes")
 CONTENT_TYPE: Final = "application/x-ndjson"
 COUNT_HEADER: Final = "x-event-count"
 MESSAGE_BYTES_MAX: Final = 65_536  # of a message; a single event is at most some 8 KiB
@@ -209,3 +211,18 @@ _ADDRESS: Final = Address.of("", AUDIT_STREAM)
 
 def _wall_us() -> int:
     return time.time_ns() // 1000
+
+
+def kept_stream_arguments(
+    kept: Mapping[str, object], wanted: Mapping[str, object], owner: str | None
+) -> Mapping[str, object]:
+    """The arguments of the audit stream that is kept: its limits are those of the settings.
+
+    Raises PreconditionFailed for a queue that is no stream for all, which a client has made.
+    """
+    if kept.get("x-queue-type") != "stream" or owner is not None:
+        raise PreconditionFailed(
+            "it is no stream, so no audit can be written there; switch the option 'audit' of "
+            "the virtual host off, delete the queue, and switch it on again"
+        )
+    return {**wanted, **{key: kept[key] for key in kept if key not in _LIMITS}}

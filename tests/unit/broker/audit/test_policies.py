@@ -10,6 +10,7 @@ from hareline.broker.audit.policies import AuditedDeadLetters, AuditedOverflow
 from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue
+from hareline.errors import PreconditionFailed
 from tests.support.audits import AuditStand, Event
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
@@ -149,9 +150,14 @@ def test_a_delayed_message_without_a_queue_in_the_end_is_unroutable(stand: Audit
         stand.vhost, "later", "x-delayed-message", arguments={"x-delayed-type": "fanout"}
     )
     message = make_message(b"1", exchange="later", routing_key="k", headers={"x-delay": 5})
-    (delay_queue,), _ = stand.vhost.routing.route(exchange, ["k"], message)
+    (delay_queue,), _, _ = stand.vhost.routing.route(exchange, ["k"], message)
     delay_queue.put(message)
     assert stand.events() == []
     stand.timers.advance(5)
     place = {"exchange": "later", "routing_key": "k"}
     assert stand.events() == [{"event": "unroutable", **place, "size": 1}]
+
+
+def test_nothing_is_archived_to_the_audit_stream(stand: AuditStand) -> None:
+    with pytest.raises(PreconditionFailed, match=r"the broker alone writes to queue 'hareline\."):
+        declare(stand.vhost, arguments={"x-archive-to": "hareline.audit"})

@@ -19,10 +19,11 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from hareline.settings import Settings
 from tests.support.broker_process import BrokerProcess
 from tests.support.waiting import wait_for
 
-from .conftest import StartDaemon
+from .conftest import StartBroker, StartDaemon
 
 STREAM = "hareline.audit"
 AUDITED = '[[vhosts]]\nname = "/"\naudit = "all"\n'
@@ -322,6 +323,26 @@ def test_while_the_disk_is_short_events_are_counted_and_nothing_waits(
     }
     assert told[-1]["since_us"] > 0
     assert [event["event"] for event in told].count("acked") == 0
+
+
+def test_while_the_store_refuses_events_are_counted(start_broker: StartBroker) -> None:
+    settings = Settings.model_validate({"vhosts": [{"name": "/", "audit": "all"}]})
+    broker = start_broker(settings)
+    host, port = broker.address
+    connection = pika.BlockingConnection(pika.ConnectionParameters(host, port))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("q")
+    channel.basic_publish("", "q", b"1")
+    broker.ask(lambda each: each._store.refuse("no space left on device"))
+    channel.basic_publish("", "q", b"22")  # transient, so it is taken
+    assert channel.basic_get("q", auto_ack=True)[0] is not None
+    broker.ask(lambda each: each._store.refuse(""))
+    told = Reader(channel).until("lost")
+    connection.close()
+    del told[-1]["since_us"]
+    assert told[:2] == [published("q", 1), entry("routed", "q", 0, 1)]
+    assert told[2:] == [{"event": "lost", "count": 4, "reason": "no space left on device"}]
 
 
 def has_alarm(daemon: BrokerProcess, *, is_on: bool) -> None:

@@ -97,7 +97,7 @@ class AuditedDeadLetters(DeadLetters):
             elif self.cycle_count > cycle_count:
                 event, why = "dropped", "cycle"
             else:
-                return  # transient, and this queue publishes persistent ones only
+                return  # not wanted, as it is transient, or its only queue is being deleted
         self._trace.happened_without_entry(event, message, why, offset=offset, returns=returns)
 
 

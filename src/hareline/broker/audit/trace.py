@@ -41,7 +41,7 @@ class QueueTrace:
         self._audit = audit
         self._queue_part = f',"queue":{json.dumps(queue_name)}'
         self.salt = crc32(queue_name.encode("utf-8", "surrogateescape"))
-        self.limit = round(audit.share * (MASK + 1))
+        self.limit = max(1, round(audit.share * (MASK + 1)))
 
     def takes(self, offset: int) -> bool:
         """True if this message is recorded, which is so for all of its life."""

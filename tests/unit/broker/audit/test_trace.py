@@ -59,6 +59,10 @@ def test_a_larger_sample_has_the_smaller_one_in_it() -> None:
     assert set(few) < set(sample(AuditStand(share=TENTH), "q", 5_000))
 
 
+def test_a_share_too_small_to_count_takes_a_message_now_and_then() -> None:
+    assert QueueTrace(AuditStand(share=1e-12).log.recorder, "q").limit == 1
+
+
 def test_many_that_leave_at_once_are_told_whatever_the_sample() -> None:
     stand = AuditStand(share=0.000001)
     queue = stand.queue()

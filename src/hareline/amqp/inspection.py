@@ -11,7 +11,7 @@ Invariant: octets that are remembered were checked in full.                     
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from hareline.amqp.client import Client
 from hareline.amqp.publish_number import publish_number
@@ -21,6 +21,7 @@ from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.clock import Clock
 from hareline.errors import PreconditionFailed
 from hareline.message import TRANSIENT, UNWRITTEN, BlindAddress, Message
+from hareline.wire.constants import FLAG_HEADERS
 from hareline.wire.plain_properties import PRODUCER_MARK, are_plain, plain_expiration
 from hareline.wire.properties import decode_delivery_mode, replace_headers, replace_reply_to
 from hareline.wire.table import Table, kind_of, type_name
@@ -38,12 +39,8 @@ _ASKS_FOR_MORE: Final = -1
 _REPLY_TO_OCTETS: Final = REPLY_TO_NAME.encode()
 
 
-class Inspected(NamedTuple):
-    """A checked publish. ``extra_keys``: of CC and BCC. ``number``: None if it is not numbered."""
-
-    message: Message
-    extra_keys: list[str]
-    number: PublishNumber | None = None
+#: The message to enqueue, the keys of CC and BCC, and its number if it has one.
+Inspected = tuple[Message, list[str], PublishNumber | None]
 
 
 class Inspection:
@@ -78,23 +75,23 @@ class Inspection:
         return number
 
     def inspect(self, message: Message, flags: int) -> Inspected:
-        """Check what the properties ask for; returns the message to enqueue, and what it asks for.
+        """Check what the properties ask for; see ``Inspected`` for what is returned.
 
         Raises MalformedFrame for octets that are no properties, PreconditionFailed for values that
         are refused.
         """
         if not flags and message.header_size == HEADER_SIZE_BARE:
-            return Inspected(message, [])
+            return message, [], None
         expiration_ms = self._expiration_ms(message.property_octets)
         if expiration_ms != _ASKS_FOR_MORE:
             now_ms = self._clock.now_ms
-            return Inspected(message.expiring_at(expires_at_ms(expiration_ms, now_ms)), [])
+            return message.expiring_at(expires_at_ms(expiration_ms, now_ms)), [], None
         number = None
         octets = message.property_octets
-        if PRODUCER_MARK in octets:
+        if flags & FLAG_HEADERS and PRODUCER_MARK in octets:
             number = publish_number(octets)
             if number is not None and are_plain(octets, _REPLY_TO_OCTETS, may_be_numbered=True):
-                return Inspected(message, [], number)
+                return message, [], number
         properties = message.properties
         is_plain = properties.user_id is None
         if properties.user_id is not None:
@@ -120,11 +117,11 @@ class Inspection:
         if is_plain:
             if number is None:
                 self._remember_plain(octets, message.position)
-            return Inspected(message, extra_keys, number)
+            return message, extra_keys, number
         changed = message.replace(properties=octets, address=address)
         if expiration_ms != _ASKS_FOR_MORE:
             changed = changed.expiring_at(expires_at_ms(expiration_ms, self._clock.now_ms))
-        return Inspected(changed, extra_keys, number)
+        return changed, extra_keys, number
 
     def _expiration_ms(self, octets: bytes) -> int:
         """The expiration of properties that ask for nothing else, or _ASKS_FOR_MORE.

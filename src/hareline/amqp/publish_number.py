@@ -14,7 +14,7 @@ from typing import Final
 from hareline.broker.producers import PublishNumber
 from hareline.errors import PreconditionFailed
 from hareline.wire.constants import FLAG_CONTENT_ENCODING, FLAG_CONTENT_TYPE, FLAG_HEADERS
-from hareline.wire.properties import decode_header
+from hareline.wire.properties import decode_header, decode_headers
 from hareline.wire.table import Timestamp, kind_of, type_name
 
 PRODUCER_ID: Final = "x-producer-id"
@@ -59,14 +59,17 @@ def publish_number(octets: bytes) -> PublishNumber | None:
         pass
     producer_id = decode_header(octets, PRODUCER_ID)
     number = decode_header(octets, PRODUCER_SEQUENCE)
-    if producer_id is None and number is None:
-        return None
+    if producer_id is None or number is None:
+        headers = decode_headers(octets)
+        if PRODUCER_ID not in headers and PRODUCER_SEQUENCE not in headers:
+            return None
+        for name, other in ((PRODUCER_ID, PRODUCER_SEQUENCE), (PRODUCER_SEQUENCE, PRODUCER_ID)):
+            if name not in headers:
+                raise PreconditionFailed(f"header '{other}' needs '{name}' beside it")
     return PublishNumber(_checked_id(producer_id), _checked_sequence(number))
 
 
 def _checked_id(value: object) -> bytes:
-    if value is None:
-        raise PreconditionFailed(f"header '{PRODUCER_SEQUENCE}' needs '{PRODUCER_ID}' beside it")
     if not isinstance(value, str):
         raise PreconditionFailed(
             f"header '{PRODUCER_ID}' must be text, not of type {type_name(kind_of(value))}"
@@ -83,8 +86,6 @@ def _checked_id(value: object) -> bytes:
 
 
 def _checked_sequence(value: object) -> int:
-    if value is None:
-        raise PreconditionFailed(f"header '{PRODUCER_ID}' needs '{PRODUCER_SEQUENCE}' beside it")
     if not isinstance(value, int) or isinstance(value, bool | Timestamp):
         raise PreconditionFailed(
             f"header '{PRODUCER_SEQUENCE}' must be an integer, not of type "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hareline.amqp.publish_number import publish_number
@@ -68,6 +70,11 @@ def test_neither_header_is_no_number() -> None:
     [
         ({"seq": 1}, "header 'x-producer-seq' needs 'x-producer-id' beside it"),
         ({"id": "a"}, "header 'x-producer-id' needs 'x-producer-seq' beside it"),
+        (
+            {"id": None, "seq": None},
+            "header 'x-producer-id' must be text, not of type void",
+        ),
+        ({"id": "a", "seq": None}, "header 'x-producer-seq' must be an integer, not of type void"),
         ({"id": 5, "seq": 1}, "header 'x-producer-id' must be text, not of type long"),
         ({"id": b"a", "seq": 1}, "header 'x-producer-id' must be text, not of type binary"),
         ({"id": "", "seq": 1}, "header 'x-producer-id' must not be empty"),
@@ -97,6 +104,24 @@ def test_what_is_no_number_is_refused_by_name(values: dict[str, object], text: s
     with pytest.raises(PreconditionFailed) as raised:
         publish_number(octets(**values))
     assert raised.value.explanation == text
+
+
+@pytest.mark.parametrize("before", [{}, {"content_type": "a/b"}, {"content_encoding": "gzip"}])
+@pytest.mark.parametrize("is_id_first", [True, False])
+def test_a_number_is_found_wherever_it_stands(before: dict[str, Any], is_id_first: bool) -> None:
+    for more in ({}, {"z": 1}):
+        headers = Table({ID: "a", SEQUENCE: 5, **more})
+        if not is_id_first:
+            headers = Table(reversed(headers.items()))
+        found = publish_number(encode_properties(Properties(headers=headers, **before)))
+        assert found == PublishNumber(b"a", 5)
+
+
+def test_of_several_headers_of_one_name_the_first_counts() -> None:
+    first = encode_properties(Properties(headers=Table({ID: "a", SEQUENCE: 5})))
+    fields = first[6:]
+    octets = first[:2] + (2 * len(fields)).to_bytes(4, "big") + fields + fields.replace(b"a", b"b")
+    assert publish_number(octets) == PublishNumber(b"a", 5)
 
 
 def test_octets_that_are_no_table_are_malformed() -> None:

@@ -6,25 +6,36 @@ may leave memory is decided by what is durable, by the mark of the broker's memo
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from array import array
+from typing import Any, ClassVar, cast
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from hareline.broker.queues.books import QueueBooks
+from hareline.broker.queues.dispatch.credit import CreditWindow
+from hareline.broker.queues.dispatch.reading import OFFSET_HEADER
 from hareline.broker.queues.entry import SETTLED
-from hareline.broker.queues.orders import fifo
-from hareline.broker.queues.paging import pages, read_back
+from hareline.broker.queues.orders import fifo, log_order
+from hareline.broker.queues.orders.log_order import LogOrder
+from hareline.broker.queues.paging import log_columns, log_pages, pages, read_back
 from hareline.broker.queues.paging import window as paging
 from hareline.broker.queues.paging.window import set_spooling
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.restoring import end_paged, restore_paged
 from hareline.broker.queues.wiring import Wires
 from hareline.message import TRANSIENT, UNWRITTEN, ContentSource, Message, StoredMessage
 from hareline.storage.interface import MessageStore
-from tests.support.content_stores import PagedQueue, PagingStore
+from tests.support.content_stores import PagedLedger, PagedQueue, PagingStore
 from tests.support.examples import examples
 from tests.support.turns import ManualTurn
 
@@ -43,6 +54,13 @@ SMALL: dict[str, int] = {
     "STEP_SPOOLED_BYTES": 200,
 }
 
+SMALL_LOG: dict[str, int] = {
+    "LOG_PAGE_ENTRIES": 5,
+    "FILLED_AT_ONCE": 2,
+    "PEEKED": 2,
+    "LOOKED_AT": 3,
+}
+
 CONNECT = QueueBooks._connect
 
 
@@ -52,7 +70,12 @@ def make_small(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(paging, name, value)
     patch.setattr(read_back, "RECENT_BYTES", 100)
     patch.setattr(fifo, "DEAD_ALLOWED", 2)
-    for module in (pages, fifo, paging):
+    for name, value in SMALL_LOG.items():
+        patch.setattr(log_pages, name, value)
+    patch.setattr(log_columns, "LOG_PAGE_ENTRIES", 5)
+    patch.setattr(log_columns, "RECENT_BYTES", 4000)
+    patch.setattr(log_order, "POSITIONS_AT_ONCE", 7)
+    for module in (pages, fifo, log_order, paging):
         patch.setattr(module, "PAGE_ENTRIES", 3)
     for module in (pages, paging):
         patch.setattr(module, "PAGE_BYTES", 200)
@@ -249,20 +272,76 @@ class PagedReadingModel(ReadingModel):
     """Readers and browsers; what they come to is read for them, or is in memory."""
 
     is_kept: bool
+    store: PagingStore
 
     def make_store(self) -> MessageStore:
         make_small(self.patch)
-        self.store = PagingStore(keeps_all=True)
-        self.turn.write_pending = self.store.write_pending
-        return self.store
+        store = PagingStore(keeps_all=True)
+        self.turn.write_pending = store.write_pending
+        self.sent: dict[int, bytes] = {}
+        return store
 
     def prepare(self, message: Message) -> None:
         self.queue.environment.pressure.is_high = not self.is_kept  # type: ignore[union-attr]
         message.position = UNWRITTEN if self.is_kept else TRANSIENT
+        assert self.queue.next_offset not in self.sent, "an offset is never given again"
+        self.sent[self.queue.next_offset] = message.body
 
     @rule()
     def disk_has_written(self) -> None:
         self.store.sync()
+
+    @precondition(lambda self: self.is_kept and isinstance(self.queue.order, LogOrder))
+    @rule()
+    def restart(self) -> None:
+        """What is durable comes back as numbers, and readers come again."""
+        self.turn.run()
+        self.store.sync()
+        self.turn.run()
+        entries = self.queue.lane.ready_entries()
+        living = cast("PagedLedger", self.queue.ledger).living
+        assert list(living) == [entry.offset for entry in entries]
+        next_offset, self.queue, self.readers = self.queue.next_offset, self.declare(), []
+        self.shared = CreditWindow()
+        self.queue.count_revived(next_offset - 1)
+        cast("PagedLedger", self.queue.ledger).living = living
+        sizes = array("I", [entry.message.size for entry in entries])
+        restore_paged(
+            self.queue,
+            array("Q", living),
+            array("Q", living.values()),
+            sum(sizes),
+            sizes=sizes,
+        )
+        end_paged(self.queue)
+        self.turn.run()
+
+    @invariant()
+    def every_entry_is_what_was_published(self) -> None:
+        for entry in self.queue.lane.ready_entries() if hasattr(self, "queue") else ():
+            assert entry.message.body == self.sent[entry.offset]
+            if not self.is_browsed:
+                assert entry.message.header(OFFSET_HEADER) == entry.offset
+
+    @invariant()
+    def a_log_says_where_everything_is(self) -> None:
+        log = self.queue.order if hasattr(self, "queue") else None
+        if not isinstance(log, LogOrder):
+            return
+        entries = self.queue.lane.ready_entries()
+        offsets = [entry.offset for entry in entries]
+        assert log.first_offset == min(offsets, default=None)
+        assert log.last_offset == max(offsets, default=None)
+        found: dict[int, int] = {}
+        start = 3
+        while (columns := log.positions(start, self.queue.next_offset - 1))[0]:
+            found.update(zip(*columns, strict=True))
+            start = columns[0][-1] + 1
+        assert found == {
+            entry.offset: max(0, entry.message.position)
+            for entry in entries
+            if 3 <= entry.offset < self.queue.next_offset - 1
+        }
 
 
 @pytest.mark.hypothesis

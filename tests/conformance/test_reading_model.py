@@ -81,15 +81,20 @@ class ReadingModel(RuleBasedStateMachine):
         for name, value in PATCHES.items():
             self.patch.setattr(readers, name, value)
         self.turn = ManualTurn()
-        self.queue: Queue = make_vhost(self.turn, store=self.make_store()).declare_queue(
-            "q", is_durable=True, is_auto_delete=False, owner=None, arguments=self.arguments
-        )
+        self.store = self.make_store()
+        self.queue = self.declare()
         self.is_browsed = "x-max-priority" in self.arguments and len(self.arguments) == 1
         self.shared = CreditWindow()
         self.readers: list[Expectation] = []
 
     def make_store(self) -> MessageStore:
         return MemoryStore()
+
+    def declare(self) -> Queue:
+        """The queue, empty, of a broker that has just started."""
+        return make_vhost(self.turn, store=self.store).declare_queue(
+            "q", is_durable=True, is_auto_delete=False, owner=None, arguments=self.arguments
+        )
 
     def prepare(self, message: Message) -> None:
         """Called with each message before it is published."""

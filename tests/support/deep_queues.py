@@ -6,11 +6,13 @@ from typing import Any, Final
 
 import pytest
 
+from hareline.broker.queues.dispatch.reading import ReadingLane
 from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.orders import fifo
+from hareline.broker.queues.orders import fifo, log_order
 from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.orders.log_order import LogOrder
 from hareline.broker.queues.orders.order import EntryOrder
-from hareline.broker.queues.paging import pages, window
+from hareline.broker.queues.paging import log_columns, log_pages, pages, window
 from hareline.message import UNWRITTEN, StoredMessage
 from tests.support.content_stores import PagedQueue
 from tests.support.messages import make_message
@@ -23,8 +25,11 @@ def make_windows_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """``WINDOW`` entries are a window, ``PAGE`` a page, and more than one window is deep."""
     monkeypatch.setattr(window, "WINDOW_ENTRIES", WINDOW)
     monkeypatch.setattr(window, "DEEP_FROM", 1)
-    for module in (pages, fifo, window):
+    for module in (pages, fifo, log_order, window):
         monkeypatch.setattr(module, "PAGE_ENTRIES", PAGE)
+    monkeypatch.setattr(log_columns, "LOG_PAGE_ENTRIES", PAGE)
+    for name in ("LOG_PAGE_ENTRIES", "FILLED_AT_ONCE", "LOOKED_AT", "PEEKED"):
+        monkeypatch.setattr(log_pages, name, PAGE)
 
 
 def durable(order: EntryOrder | None = None) -> PagedQueue:
@@ -67,6 +72,16 @@ def deep(count: int = 50, order: EntryOrder | None = None, **properties: Any) ->
     publish(paged, count, **properties)
     paged.settle_down()
     return paged
+
+
+def deep_log(count: int = 50, **properties: Any) -> tuple[PagedQueue, LogOrder]:
+    """The same, of a queue that is only read."""
+    order = LogOrder()
+    paged = durable(order)
+    paged.queue.install(lane=ReadingLane(paged.queue, order))
+    publish(paged, count, **properties)
+    paged.settle_down()
+    return paged, order
 
 
 def paged_count(paged: PagedQueue) -> int:

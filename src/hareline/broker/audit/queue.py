@@ -119,9 +119,10 @@ class AuditedQueue(Queue):
         self.trace.happened("dropped", entries, reason="unreadable")
         super().on_lost(entries, are_in_place=are_in_place)
 
-    def on_lost_pages(self, count: int, size_bytes: int, stored_bytes: int) -> None:
-        self.trace.dropped_together("unreadable", count)
-        super().on_lost_pages(count, size_bytes, stored_bytes)
+    def on_pages_left(self, count: int, size_bytes: int, stored_bytes: int, *, reason: str) -> None:
+        if count:
+            self.trace.dropped_together(reason, count)
+        super().on_pages_left(count, size_bytes, stored_bytes, reason=reason)
 
     # ------------------------------------------------------------------------- back
 

@@ -276,8 +276,11 @@ class QueueBooks(QueuePort):
             for entry in entries:
                 self._on_left(entry)
 
-    def on_lost_pages(self, count: int, size_bytes: int, stored_bytes: int) -> None:
-        """Entries that stood in pages cannot be read; ``stored_bytes`` as limits count them."""
+    def on_pages_left(self, count: int, size_bytes: int, stored_bytes: int, *, reason: str) -> None:
+        """Numbers have left their pages, unread: "retention", or "unreadable".
+
+        ``stored_bytes``: as limits count them.
+        """
         self.settled_count += count
         self.ready_bytes -= min(size_bytes, self.ready_bytes)
         if self.overflow is not None:

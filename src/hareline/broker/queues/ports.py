@@ -19,7 +19,7 @@ from hareline.broker.queues.dispatch.consumer import ConsumedQueue
 from hareline.broker.queues.dispatch.lane import MainLane
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.kinds import DeathReason
-from hareline.broker.queues.paging.pages import Pager
+from hareline.broker.queues.paging.pages import Page, Pager
 from hareline.turn import Dispatching
 
 
@@ -42,6 +42,10 @@ class PagingPort(Pager):
 
         ``are_in_place``: they stand in the ordering, or are parked.
         """
+
+    @abstractmethod
+    def drop_numbers(self, page: Page) -> None:
+        """Settle numbers that have left the pages of a log, without reading them."""
 
 
 class OverflowPort(ABC):
@@ -152,8 +156,11 @@ class QueuePort(ConsumedQueue, Enqueueing, Dispatching):
         """
 
     @abstractmethod
-    def on_lost_pages(self, count: int, size_bytes: int, stored_bytes: int) -> None:
-        """Entries that stood in pages cannot be read; ``stored_bytes`` as limits count them."""
+    def on_pages_left(self, count: int, size_bytes: int, stored_bytes: int, *, reason: str) -> None:
+        """Numbers have left their pages, unread: "retention", or "unreadable".
+
+        ``stored_bytes``: as limits count them.
+        """
 
 
 def with_content(

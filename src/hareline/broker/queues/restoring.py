@@ -54,13 +54,15 @@ def restore_paged(
     *,
     kept: Iterable[Found] = (),
     level: int = 0,
+    sizes: array[int] | None = None,
 ) -> None:
     """Give a queue entries whose contents stay on disk, behind all of their level.
 
     ``offsets`` and ``positions`` are ``array("Q")`` of the same length, of entries that become
     numbers; ``ready_bytes``: the octets of their bodies; ``delivery_counts`` has those above 0.
     ``kept``: entries that stay objects, since they expire or show how often they came back.
-    ``level``: of priority; 0 in queues without. Only if ``takes_pages``; ``end_paged`` is to follow
+    ``level``: of priority; 0 in queues without. ``sizes``: octets of each body, which only a log
+    asks for. Only if ``takes_pages``; ``end_paged`` is to follow
     when all are there.
     """
     assert takes_pages(queue), queue
@@ -69,7 +71,13 @@ def restore_paged(
     kept_bytes = sum([entry.message.size for entry in objects])
     queue.count_revived(offsets[-1] if offsets else -1, ready_bytes + kept_bytes)
     queue.paging.restore(
-        offsets, positions, ready_bytes + kept_bytes, delivery_counts or {}, list(objects), level
+        offsets,
+        positions,
+        ready_bytes + kept_bytes,
+        delivery_counts or {},
+        list(objects),
+        level,
+        sizes,
     )
 
 

@@ -110,9 +110,7 @@ def wire(
         on_departed,
         entry_class,
         needs_admission=needs_admission,
-        has_entries_to_itself=(
-            browsers is None and last_values is None and not lane.wants_new_entries
-        ),
+        has_entries_to_itself=(browsers is None and last_values is None and not lane.keeps_entries),
     )
 
 

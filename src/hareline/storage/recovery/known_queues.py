@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from hareline.broker.queues.declare.arguments import parse_queue_arguments
 from hareline.broker.queues.declare.build import level_reader, make_order
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.orders.priority import PriorityOrder
 from hareline.errors import AmqpError
 from hareline.storage.definitions.sqlite import QueueDefinition, SqliteDefinitions
 from hareline.storage.recovery.queue_contents import KnownQueue
@@ -33,7 +31,8 @@ def _known(queue: QueueDefinition, vhost: str) -> KnownQueue:
     except AmqpError:
         return KnownQueue(name)  # ``recovery.restore`` reports what is wrong with it
     is_loaded = (
-        type(make_order(arguments)) not in (FifoOrder, PriorityOrder)
+        make_order(arguments).paged is None
+        or arguments.last_value_key is not None
         or arguments.message_ttl_ms is not None
         or arguments.message_group_type is not None
         or bool(arguments.hold_on_publish)

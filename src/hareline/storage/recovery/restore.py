@@ -164,6 +164,7 @@ class VhostRecovery:
                     found.delivery_counts,
                     kept=self._read(found, share.kept),
                     level=share.level,
+                    sizes=share.sizes,
                 )
                 self._progress.on_loaded(len(share.kept))
             yield
@@ -190,8 +191,8 @@ def _impossible(what: str, error: AmqpError) -> StoreError:
 class _Share(NamedTuple):
     """Entries of one level that are restored at once.
 
-    ``offsets``, ``positions``, ``size_bytes``: of those that become numbers. ``kept``: indices of
-    those that become objects.
+    ``offsets``, ``positions``, ``size_bytes``, ``sizes``: of those that become numbers; ``sizes``
+    is None in queues with levels. ``kept``: indices of those that become objects.
     """
 
     level: int
@@ -199,6 +200,7 @@ class _Share(NamedTuple):
     positions: array[int]
     size_bytes: int
     kept: Sequence[int]
+    sizes: array[int] | None
 
 
 def _shares(queue: Queue, found: QueueContents, start: int, stop: int) -> Iterator[_Share]:
@@ -221,16 +223,19 @@ def _share(queue: Queue, found: QueueContents, indices: Sequence[int], level: in
     elif kept:
         is_kept = set(kept)
         indices = [index for index in indices if index not in is_kept]
+    offsets, positions, sizes = found.offsets, found.positions, found.sizes
     if isinstance(indices, range):
         run = slice(indices.start, indices.stop)
-        return _Share(level, found.offsets[run], found.positions[run], sum(found.sizes[run]), kept)
-    offsets, positions, sizes = found.offsets, found.positions, found.sizes
+        some = None if found.has_levels else sizes[run]
+        return _Share(level, offsets[run], positions[run], sum(sizes[run]), kept, some)
+    some = array(sizes.typecode, [sizes[index] & SIZE_MASK for index in indices])
     return _Share(
         level,
         array("Q", [offsets[index] for index in indices]),
         array("Q", [positions[index] for index in indices]),
-        sum([sizes[index] & SIZE_MASK for index in indices]),
+        sum(some),
         kept,
+        None if found.has_levels else some,
     )
 
 

@@ -181,7 +181,7 @@ def test_messages_that_cannot_be_read_are_dropped(stand: AuditStand) -> None:
     entry = queue.order.peek()
     assert entry is not None
     queue.on_lost([entry], are_in_place=True)
-    queue.on_lost_pages(7, 0, 0)
+    queue.on_pages_left(7, 0, 0, reason="unreadable")
     assert stand.events()[1:] == [
         event("dropped", 0, reason="unreadable"),
         {"event": "dropped", "queue": "q", "reason": "unreadable", "count": 7},

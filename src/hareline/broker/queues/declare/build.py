@@ -156,7 +156,7 @@ def make_order(arguments: QueueArguments) -> EntryOrder:
             numeric=arguments.sort_type == "number",
         )
     if is_non_destructive(arguments):
-        return LogOrder()
+        return LogOrder(is_paged=arguments.last_value_key is None)
     if arguments.last_value_key is not None:
         return LastValueOrder(arguments.last_value_key)
     return FifoOrder()

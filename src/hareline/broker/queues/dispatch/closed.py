@@ -32,6 +32,7 @@ class ClosedLane(MainLane):
         self.is_to_look_again = False
         self.wants_departures = False
         self.wants_new_entries = False
+        self.keeps_entries = False
 
     def add(self, consumer: Consumer) -> None:
         raise AssertionError(f"{consumer} comes to a deleted queue")

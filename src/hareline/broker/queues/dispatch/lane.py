@@ -65,12 +65,20 @@ class MainLane(Lane):
 
     ``parking``: ready entries that are not in the ordering. ``wants_new_entries`` and
     ``wants_departures`` ask the queue for calls of ``on_ready`` and ``on_departed``.
+    ``keeps_entries``: it refers to ready entries that are not parked, so they stay objects.
     ``is_to_look_again``: the next ``run`` looks again at entries that no consumer could have.
     """
 
-    __slots__ = ("is_to_look_again", "parking", "wants_departures", "wants_new_entries")
+    __slots__ = (
+        "is_to_look_again",
+        "keeps_entries",
+        "parking",
+        "wants_departures",
+        "wants_new_entries",
+    )
 
     is_to_look_again: bool
+    keeps_entries: bool
     parking: Parking
     wants_departures: bool
     wants_new_entries: bool

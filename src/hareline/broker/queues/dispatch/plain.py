@@ -54,6 +54,7 @@ class PlainLane(MainLane):
         self.is_to_look_again = False
         self.wants_departures = False
         self.wants_new_entries = False
+        self.keeps_entries = False
 
     # ------------------------------------------------------------------- consumers
 

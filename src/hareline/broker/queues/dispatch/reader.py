@@ -78,7 +78,8 @@ class Reader:
     """The place of one consumer.
 
     ``from_offset``: entries before this are not for it. ``next_offset``: in a log, what it sees
-    next; ``index``: where that stands in this ``version`` of the log. ``shelf``: the entries that
+    next; ``index``: where that stands in this ``version`` of the log,
+    ``cut_count`` included. ``shelf``: the entries that
     were there at its start, the next one last. ``heap``: by rank, what came since in places that it
     has passed or may pass. ``is_selective``: not every entry that it comes to is for it.
     """
@@ -154,17 +155,18 @@ class Getter:
         return None
 
     def _first_of_log(self, log: LogOrder, since_ms: int) -> QueueEntry | None:
-        entries = log.entries
-        begin = max(log.head, log.index_of(self._offset))
+        offset = self._offset
         if since_ms:
-            begin = max(begin, log.index_since(since_ms))
-        for index in range(begin, len(entries)):
-            entry = entries[index]
-            if entry.state != SETTLED and self._is_true_of(entry):
+            since = log.offset_since(since_ms)
+            if since is None:
+                return None
+            offset = max(offset, since)
+        for entry in log.entries_from(offset):
+            if self._is_true_of(entry):
                 self._offset = entry.offset
                 return entry
-        if begin < len(entries):
-            self._offset = entries[-1].offset + 1
+            offset = entry.offset + 1
+        self._offset = offset
         return None
 
     def _is_true_of(self, entry: QueueEntry) -> bool:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hareline.broker.queues.dispatch.start_position import StartPosition
     from hareline.broker.queues.orders.log_order import LogOrder
     from hareline.broker.queues.orders.order import EntryOrder
+    from hareline.broker.queues.paging.log_pages import LogPages
     from hareline.broker.queues.ports import QueuePort
     from hareline.message import Message
 
@@ -148,15 +149,12 @@ class Readers:
             return 0
         if start.kind == "offset":
             return min(start.value, end)
-        entries = log.entries
+        offset = None
         if start.kind == "time":
-            index = log.index_since(start.value)
-            return entries[index].offset if index < len(entries) else end
-        if start.kind == "last":
-            for entry in reversed(entries):
-                if entry.state != SETTLED:
-                    return entry.offset
-        return end
+            offset = log.offset_since(start.value)
+        elif start.kind == "last":
+            offset = log.last_offset
+        return end if offset is None else offset
 
     def _offset_among(self, entries: list[QueueEntry], start: StartPosition) -> int:
         """The same, where the entries are in an order of their own."""
@@ -234,9 +232,9 @@ class Readers:
 
     def mark_all_shown(self) -> None:
         """Every reader that can receive has seen all that is in the log."""
-        log = self._log
-        if log is not None and log.entries:
-            self._passed_offset = log.entries[-1].offset + 1
+        last = None if self._log is None else self._log.last_offset
+        if last is not None:
+            self._passed_offset = last + 1
 
     def _serve_all(self) -> bool:
         budget = LOOKS_PER_TURN
@@ -307,33 +305,41 @@ class Readers:
         log = self._log
         if log is None:
             return True
+        if log.pages is not None and reader.next_offset < log.pages.end:
+            return False
         return self._index(log, reader) >= len(log.entries)
 
     def _index(self, log: LogOrder, reader: Reader) -> int:
         """Where in the log the reader's next entry stands."""
         if reader.version != log.version:
             reader.version = log.version
-            reader.index = log.index_of(reader.next_offset)
-        return reader.index if reader.index > log.head else log.head
+            index = log.index_of(reader.next_offset)
+            reader.index = index + log.cut_count
+            return index
+        index = reader.index - log.cut_count
+        return index if index > log.head else log.head
 
     def _from_log(self, reader: Reader, limit: int) -> list[QueueEntry]:
         """The next entries of the log that are for this reader."""
         log = self._log
         if log is None:
             return []
+        pages = log.pages
+        if pages is not None and reader.next_offset < pages.end:
+            return self._from_pages(pages, reader, limit)
         consumer = reader.consumer
         entries = log.entries
         index = self._index(log, reader)
+        is_picking = reader.is_selective or bool(consumer.windows)
         paging = self._queue.paging
         if paging is not None and paging.has_stored:
             # looked at before: what cannot be read is settled now, which may replace the list
-            is_picking = reader.is_selective or bool(consumer.windows)
             looked_at = BATCH_ENTRIES if is_picking else limit
             shown = entries[index : index + looked_at]
             while len(with_content(self._queue, shown, are_in_place=True)) < len(shown):
                 index = self._index(log, reader)
                 shown = entries[index : index + looked_at]
-        if not reader.is_selective and not consumer.windows:
+        if not is_picking:
             found = entries[index : index + limit]
             index += len(found)
             self._looks = len(found)
@@ -341,22 +347,48 @@ class Readers:
                 found = [entry for entry in found if entry.state != SETTLED]
         else:
             end = min(len(entries), index + BATCH_ENTRIES)
-            found = []
-            while index < end and len(found) < limit:
-                entry = entries[index]
-                if is_wanted(consumer, entry):
-                    if consumer.windows and not self._is_admitted(consumer, entry):
-                        break
-                    found.append(entry)
-                index += 1
-                self._looks += 1
-                if reader.is_selective and perf_counter() > self._ends_at:
-                    self._is_late = True
-                    break
-        reader.index = index
+            found, index = self._pick(reader, entries, index, end, limit)
+        reader.index = index + log.cut_count
         if index:
             reader.next_offset = max(reader.next_offset, entries[index - 1].offset + 1)
         return found
+
+    def _from_pages(self, pages: LogPages, reader: Reader, limit: int) -> list[QueueEntry]:
+        """The same for a reader that is so far behind that its next entries are on disk."""
+        is_picking = reader.is_selective or bool(reader.consumer.windows)
+        looked_at = self._hand_over_limit() if is_picking else limit
+        shown, next_offset = pages.read(reader.next_offset, looked_at)
+        shown = with_content(self._queue, shown, are_in_place=True)
+        if not is_picking:
+            found = shown
+            self._looks = len(shown)
+        else:
+            found, index = self._pick(reader, shown, 0, len(shown), limit)
+            if index < len(shown):
+                next_offset = shown[index].offset
+        reader.next_offset = next_offset
+        if perf_counter() > self._ends_at:
+            self._is_late = True
+        return found
+
+    def _pick(
+        self, reader: Reader, entries: list[QueueEntry], index: int, end: int, limit: int
+    ) -> tuple[list[QueueEntry], int]:
+        """Those that are for this reader, one by one; also the index at which to go on."""
+        consumer = reader.consumer
+        found: list[QueueEntry] = []
+        while index < end and len(found) < limit:
+            entry = entries[index]
+            if is_wanted(consumer, entry):
+                if consumer.windows and not self._is_admitted(consumer, entry):
+                    break
+                found.append(entry)
+            index += 1
+            self._looks += 1
+            if reader.is_selective and perf_counter() > self._ends_at:
+                self._is_late = True
+                break
+        return found, index
 
     def _from_own(self, reader: Reader, limit: int) -> list[QueueEntry]:
         """The next entries of those kept for this reader only."""

@@ -49,6 +49,7 @@ class ReadingLane(MainLane):
         self.is_to_look_again = False
         self.wants_departures = False
         self.wants_new_entries = True
+        self.keeps_entries = log is None  # readers of a log go by its offsets
         self.retention: Retention | None = None
         self.getter: Getter | None = None
         self.watchers: list[Callable[[], None]] = []

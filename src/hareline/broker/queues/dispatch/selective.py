@@ -63,6 +63,7 @@ class SelectiveLane(MainLane):
         self.is_to_look_again = False
         self.wants_departures = groups is not None
         self.wants_new_entries = False
+        self.keeps_entries = False
         self._placing = Placing(queue, order, groups, self._classes, self.parking, self._ready)
         self._get_bit = EVERYTHING
         if get_selector is not None:

@@ -3,10 +3,14 @@
 The queue adds, drops and purges as with any other ordering; ``queues.dispatch.readers`` walks over
 ``entries`` by index. Entries that were settled stay where they are and are passed over, until they
 are the majority and are removed, so a reader's index is valid for one ``version`` only; its offset
-is always valid.                                                                             [hot]
+is always valid.
 
-Invariant: ``entries`` is sorted by offset from ``head`` on; what is before it is settled, or stands
-for an entry that was taken. ``dead_count`` counts these, and the settled ones behind ``head``.
+Only the newest entries of a deep log are in ``entries``. Those before them are numbers in ``pages``
+(``paging.log_pages``), which readers walk by offset.                                        [hot]
+
+Invariant: ``entries`` is sorted by offset from ``head`` on, and behind ``pages.end``; what is
+before ``head`` is settled, or stands for an entry that was taken. ``dead_count`` counts these, and
+the settled ones behind ``head``.
 """
 
 from __future__ import annotations
@@ -14,19 +18,21 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, cast
 
 from hareline.broker.queues.entry import SETTLED, EntryQueue, QueueEntry
-from hareline.broker.queues.orders.order import EntryOrder
-from hareline.storage.interface import SPOOLED
+from hareline.broker.queues.orders.order import PagedOrder
+from hareline.broker.queues.paging.log_pages import LogPages, journal_position
+from hareline.broker.queues.paging.pages import PAGE_ENTRIES, Page, Pager
 
 if TYPE_CHECKING:
     from hareline.message import Message
 
 DEAD_ALLOWED: Final = 64  # settled entries left standing, beyond as many as are live
 INSERTED_MAX: Final = 64  # entries put in one by one; for more the whole log is rebuilt
+POSITIONS_AT_ONCE: Final = 65_536
 
 _TAKEN: Final = QueueEntry(cast("EntryQueue", None), cast("Message", None), -1)
 _TAKEN.state = SETTLED
@@ -34,16 +40,24 @@ _offset_of: Final = attrgetter("offset")
 _arrival_of: Final = attrgetter("message.arrival_ms")
 
 
-class LogOrder(EntryOrder):
-    """``entries`` is always the same list; ``version`` changes when others than the last move."""
+class LogOrder(PagedOrder):
+    """``entries`` is always the same list; ``version`` changes when others than the last move.
 
-    __slots__ = ("dead_count", "entries", "head", "version")
+    Cutting settled or paged entries off the left end is no such change: ``cut_count`` counts those
+    that were, so ``index + cut_count`` stays the same. ``pages``: None until something was paged
+    out. ``is_paged``: its entries may become numbers.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_is_paged", "cut_count", "dead_count", "entries", "head", "pages", "version")
+
+    def __init__(self, *, is_paged: bool = True) -> None:
         self.entries: list[QueueEntry] = []
         self.head = 0
+        self.cut_count = 0
         self.dead_count = 0
         self.version = 0
+        self.pages: LogPages | None = None
+        self._is_paged = is_paged
 
     # ------------------------------------------------------------------ the contract
 
@@ -52,6 +66,10 @@ class LogOrder(EntryOrder):
         return self.entries.append
 
     def peek(self) -> QueueEntry | None:
+        if self.pages is not None and self.pages.count:
+            first = self.pages.first()
+            if first is not None:
+                return first
         entries = self.entries
         head, end = self.head, len(entries)
         while head < end and entries[head].state == SETTLED:
@@ -60,9 +78,16 @@ class LogOrder(EntryOrder):
         return entries[head] if head < end else None
 
     def take(self, count: int) -> list[QueueEntry]:
+        if self.pages is None or not self.pages.count:
+            return self._take_loaded(count)
+        taken = self.pages.take(count)
+        return taken + self._take_loaded(count - len(taken))
+
+    def _take_loaded(self, count: int) -> list[QueueEntry]:
+        """Take entries that stand in no page, when there are no pages before them."""
         if count <= 0:
             return []
-        if count >= len(self):
+        if count >= self._loaded_count:
             taken = self._live()
             self._replace([])
             return taken
@@ -82,8 +107,12 @@ class LogOrder(EntryOrder):
         return taken
 
     def restore(self, entries: Iterable[QueueEntry]) -> None:
-        known = self.entries
+        known, pages = self.entries, self.pages
         back = sorted(entries, key=_offset_of)
+        if pages is not None and back and back[0].offset < pages.end:
+            count = bisect_left(back, pages.end, key=_offset_of)
+            pages.insert(back[:count])
+            del back[:count]
         if not back:
             return
         if not known or back[0].offset > known[-1].offset:
@@ -93,12 +122,16 @@ class LogOrder(EntryOrder):
             self._cut_head_off()
             for entry in back:
                 insort(known, entry, key=_offset_of)
+            self.version += 1
             return
         self._replace(sorted(self._live() + back, key=_offset_of))
 
     def discard(self, entry: QueueEntry) -> None:
+        if self.pages is not None and entry.offset < self.pages.end:
+            self.pages.discard(entry)
+            return
         self.dead_count += 1
-        if self.dead_count > len(self) + DEAD_ALLOWED:
+        if self.dead_count > self._loaded_count + DEAD_ALLOWED:
             self._replace(self._live())
 
     def least(self) -> QueueEntry | None:
@@ -107,20 +140,72 @@ class LogOrder(EntryOrder):
     def rank(self, entry: QueueEntry) -> int:
         return entry.offset
 
+    @property
+    def _loaded_count(self) -> int:
+        """How many entries stand in no page."""
+        return len(self.entries) - self.dead_count
+
     def _live(self) -> list[QueueEntry]:
         return [entry for entry in self.entries[self.head :] if entry.state != SETTLED]
 
     def _cut_head_off(self) -> None:
         del self.entries[: self.head]
         self.dead_count -= self.head
+        self.cut_count += self.head
         self.head = 0
-        self.version += 1
 
     def _replace(self, live: list[QueueEntry]) -> None:
         self.entries[:] = live  # kept as it is: ``add`` is a method of this very list
         self.head = 0
         self.dead_count = 0
         self.version += 1
+
+    # ------------------------------------------------------------------------- paging
+
+    @property
+    def paged(self) -> PagedOrder | None:
+        return self if self._is_paged else None
+
+    @property
+    def has_levels(self) -> bool:
+        return False
+
+    @property
+    def paged_count(self) -> int:
+        return 0 if self.pages is None else self.pages.count
+
+    def kept_entries(self) -> list[QueueEntry]:
+        return [] if self.pages is None else self.pages.kept()
+
+    def page_out(self, pager: Pager, keep: int, limit: int) -> int:
+        """The newest ``keep`` stay: readers that keep up never touch the disk."""
+        head = self.head
+        excess = len(self.entries) - head - keep
+        if excess < max(1, min(keep >> 3, PAGE_ENTRIES)):  # not for every message
+            return 0
+        if self.pages is None:
+            self.pages = LogPages(pager)
+        taken, dead = self.pages.fill(self.entries[head : head + min(excess, limit)])
+        self.dead_count -= dead
+        self.dead_count += taken  # what is before the head counts as settled
+        self.head = head + taken
+        self._cut_head_off()
+        return taken
+
+    def add_page(self, pager: Pager, page: Page, _level: int) -> None:
+        # before any entry is added otherwise
+        assert not self.entries, self
+        if self.pages is None:
+            self.pages = LogPages(pager)
+        self.pages.append(page)
+
+    def drop_pages(self, on_dropped: Callable[[Page], None]) -> int:
+        if self.pages is None:
+            return 0
+        kept, count = self.pages.drop(on_dropped)
+        if kept:
+            self._replace(kept + self._live())
+        return count
 
     # ----------------------------------------------------------------- for its readers
 
@@ -136,45 +221,91 @@ class LogOrder(EntryOrder):
         """
         return bisect_left(self.entries, arrival_ms, lo=self.head, key=_arrival_of)
 
-    # ---------------------------------------------------------- for reads of ranges
+    def entries_from(self, offset: int) -> Iterator[QueueEntry]:
+        """The entries from this offset on, in order, left where they are.
+
+        Those of pages are new objects, and the log must not change in between.
+        """
+        if self.pages is not None:
+            yield from self.pages.entries_from(offset)
+        rest = islice(self.entries, self.index_of(offset), None)
+        yield from (entry for entry in rest if entry.state != SETTLED)
+
+    def entries_between(self, start: int, end: int) -> list[QueueEntry]:
+        """The entries from offset ``start`` to before ``end``, as ``entries_from``."""
+        return list(takewhile(lambda entry: entry.offset < end, self.entries_from(start)))
+
+    # ------------------------------------------------------------------ for bulk reads
 
     @property
     def first_offset(self) -> int | None:
-        """The lowest offset that is there; None if nothing is."""
-        entry = self.peek()
-        return None if entry is None else entry.offset
+        """The lowest offset that is there; None in an empty log."""
+        if self.pages is not None and self.pages.count:
+            return self.pages.first_offset
+        first = self.peek()
+        return None if first is None else first.offset
 
-    def positions(self, start: int, end: int) -> tuple[array[int], array[int]]:
-        """Offsets and journal positions of the entries from offset ``start`` to before ``end``.
-
-        Position 0: not in the journal. For some 100,000 entries at most, which are all looked at.
-        """
-        offsets, positions = array("Q"), array("Q")
-        for entry in islice(self.entries, self.index_of(start), self.index_of(end)):
+    @property
+    def last_offset(self) -> int | None:
+        """The highest offset that is there; None in an empty log."""
+        for entry in reversed(self.entries):
             if entry.state != SETTLED:
-                offsets.append(entry.offset)
-                position = entry.message.position
-                positions.append(position if 0 < position < SPOOLED else 0)
-        return offsets, positions
+                return entry.offset
+        if self.pages is not None and self.pages.count:
+            return self.pages.last_offset
+        return None
 
-    def entries_between(self, start: int, end: int) -> list[QueueEntry]:
-        """The entries from offset ``start`` to before ``end``."""
-        some = islice(self.entries, self.index_of(start), self.index_of(end))
-        return [entry for entry in some if entry.state != SETTLED]
+    @property
+    def first_arrival_ms(self) -> int | None:
+        """When the first entry arrived, in epoch milliseconds; None in an empty log."""
+        if self.pages is not None and self.pages.count:
+            first_ms = self.pages.first_ms
+            if self.pages.count:
+                return first_ms
+        first = self.peek()
+        return None if first is None else first.message.arrival_ms
 
     def offset_since(self, arrival_ms: int) -> int | None:
-        """The offset of the first entry that arrived then or later; None if none did.
+        """Offset of the first entry that arrived then or later; None if none did.
 
-        ``arrival_ms``: epoch milliseconds, see ``index_since``.
+        Where the wall clock was set back: see ``index_since``.
         """
+        if self.pages is not None and self.pages.count:
+            offset = self.pages.offset_since(arrival_ms)
+            if offset is not None:
+                return offset
         for entry in islice(self.entries, self.index_since(arrival_ms), None):
             if entry.state != SETTLED:
                 return entry.offset
         return None
 
+    def positions(self, start: int, end: int) -> tuple[array[int], array[int]]:
+        """Offsets and journal positions of what is there with start <= offset < end, in order.
+
+        About POSITIONS_AT_ONCE at most, so the caller goes on behind the last offset. Position 0:
+        not in the journal. Nothing is read.
+        """
+        offsets, positions = array("Q"), array("Q")
+        if self.pages is not None and start < self.pages.end:
+            offsets, positions = self.pages.positions(start, end, POSITIONS_AT_ONCE)
+        room = POSITIONS_AT_ONCE - len(offsets)
+        if room > 0:
+            rest = islice(self.entries, self.index_of(start), None)
+            live = (entry for entry in rest if entry.state != SETTLED)
+            for entry in islice(live, room):
+                if entry.offset >= end:
+                    break
+                offsets.append(entry.offset)
+                positions.append(journal_position(entry.message.position))
+        return offsets, positions
+
     def __len__(self) -> int:
-        return len(self.entries) - self.dead_count
+        count = len(self.entries) - self.dead_count
+        return count if self.pages is None else count + self.pages.count
 
     def __iter__(self) -> Iterator[QueueEntry]:
+        # numbers as new objects, with their contents: not for a log that may be deep
+        if self.pages is not None:
+            yield from self.pages.entries_from(0)
         rest = islice(self.entries, self.head, None)
-        return (entry for entry in rest if entry.state != SETTLED)
+        yield from (entry for entry in rest if entry.state != SETTLED)

@@ -114,8 +114,8 @@ class PagedOrder(EntryOrder):
     __slots__ = ()
 
     @property
-    def paged(self) -> PagedOrder:
-        """This ordering."""
+    def paged(self) -> PagedOrder | None:
+        """This ordering; None for one that was made to keep its entries as objects."""
         return self
 
     @property

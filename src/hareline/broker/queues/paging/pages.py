@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hareline.broker.queues.entry import SETTLED
@@ -34,7 +34,8 @@ class Page:
 
     ``counts``: delivery counts by offset, of those numbers that have one above 0. ``is_spooled``:
     some of the numbers stand in the spool.
-    ``size_bytes``: octets of the bodies of them all. ``stored_bytes``: what the numbers count
+    ``size_bytes``: octets of the bodies of them all; ``sizes``: of each number, where it is known
+    and is to be kept (logs). ``stored_bytes``: what the numbers count
     against limits by Qpid's names; 0 where there are none.
     """
 
@@ -45,6 +46,7 @@ class Page:
         "offsets",
         "positions",
         "size_bytes",
+        "sizes",
         "stored_bytes",
     )
 
@@ -55,6 +57,7 @@ class Page:
         self.counts: dict[int, int] | None = None
         self.is_spooled = False
         self.size_bytes = 0
+        self.sizes: array[int] | None = None
         self.stored_bytes = 0
 
     @property
@@ -97,6 +100,24 @@ class Pager(ABC):
     @abstractmethod
     def unfold(self, page: Page) -> None:
         """Make all entries of a page kept ones, so that they can be looked at where they are."""
+
+    @abstractmethod
+    def entries_at(
+        self,
+        offsets: Sequence[int],
+        positions: array[int],
+        sizes: array[int],
+        stored_each: int,
+    ) -> list[QueueEntry]:
+        """Numbers that stay in their page, as objects with whole messages, in order.
+
+        Without those that cannot be read, which have left the queue; each of them counted for
+        ``stored_each`` against limits by Qpid's names.
+        """
+
+    @abstractmethod
+    def drop_spooled(self, positions: array[int]) -> None:
+        """Free what is spooled at these positions: the numbers have left, or are objects now."""
 
 
 class Pages:

@@ -10,6 +10,8 @@ reported; the store keeps what it has of it, for a repair of the journal.       
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -197,7 +199,40 @@ class ReadBack:
             if page.stored_bytes:
                 stored -= stored_bytes(message)
         lost_count = len(page.offsets) - len(entries)
-        queue.on_lost_pages(lost_count, max(lost_bytes, 0), stored)
+        queue.on_pages_left(lost_count, max(lost_bytes, 0), stored, reason="unreadable")
+        self._report(queue, lost_count, reason)
+        return entries
+
+    def entries_at(
+        self,
+        offsets: Sequence[int],
+        positions: array[int],
+        sizes: array[int],
+        stored_each: int,
+    ) -> list[QueueEntry]:
+        """Numbers of a log that can be read, in order, as objects; they stay numbers."""
+        queue = self._queue
+        assert queue is not None
+        entry_class = queue.entry_class
+        try:
+            messages = self._content_store.read_run(positions)
+            return list(map(entry_class, repeat(queue), messages, offsets))
+        except StoreError:
+            pass  # which of them it is shows below
+        entries: list[QueueEntry] = []
+        reason = ""
+        lost_bytes = 0
+        for offset, position, size in zip(offsets, positions, sizes, strict=True):
+            try:
+                message = self._content_store.read(position)
+            except StoreError as error:
+                reason = reason or str(error)
+                lost_bytes += size
+            else:
+                entries.append(entry_class(queue, message, offset))
+        lost_count = len(offsets) - len(entries)
+        stored = stored_each * lost_count
+        queue.on_pages_left(lost_count, lost_bytes, stored, reason="unreadable")
         self._report(queue, lost_count, reason)
         return entries
 

@@ -359,6 +359,18 @@ class Paging(PagingPort):
         page.stored_bytes = 0
         page.kept = sorted(page.kept + entries, key=offset_of)
 
+    def entries_at(
+        self,
+        offsets: Sequence[int],
+        positions: array[int],
+        sizes: array[int],
+        stored_each: int,
+    ) -> list[QueueEntry]:
+        return self._read_back.entries_at(offsets, positions, sizes, stored_each)
+
+    def drop_spooled(self, positions: array[int]) -> None:
+        self._content_store.drop_spooled(positions)
+
     # ------------------------------------------------------------------------ the way out
 
     def readable(
@@ -397,6 +409,12 @@ class Paging(PagingPort):
         if page.stored_bytes and queue.overflow is not None:
             queue.overflow.on_pages_dropped(page.stored_bytes)
 
+    def drop_numbers(self, page: Page) -> None:
+        queue = self._queue
+        assert queue is not None, page
+        self._drop_page(page)
+        queue.on_pages_left(len(page.offsets), page.size_bytes, 0, reason="retention")
+
     def leave_content(self, entry: QueueEntry) -> None:
         """Take the content from an entry of an earlier life, whose message the store keeps."""
         queue = self._queue
@@ -412,10 +430,11 @@ class Paging(PagingPort):
         delivery_counts: Mapping[int, int],
         kept: list[QueueEntry],
         level: int,
+        sizes: array[int] | None,
     ) -> None:
         """Entries of an earlier life, numbers and kept ones, behind all that are of this level.
 
-        ``size_bytes``: the octets of all their bodies.
+        ``size_bytes``: the octets of all their bodies; ``sizes``: those of each number.
         """
         order = self._paged_order
         assert order is not None, self
@@ -436,6 +455,7 @@ class Paging(PagingPort):
             page = Page()
             page.offsets = offsets[start:end]
             page.positions = positions[start:end]
+            page.sizes = None if sizes is None else sizes[start:end]
             page.kept = kept[kept_start:kept_end]
             page.size_bytes = len(page) * average_bytes
             if delivery_counts:

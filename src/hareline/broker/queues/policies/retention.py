@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.environment import QueueEnvironment
     from hareline.broker.queues.orders.log_order import LogOrder
+    from hareline.broker.queues.paging.log_pages import LogPages
     from hareline.broker.queues.policies.reader_positions import ReaderPositions
     from hareline.broker.queues.ports import QueuePort
 
@@ -72,15 +73,17 @@ class Retention:
             return
         oldest_ms = self._clock.now_ms - max_age_ms
         pinned = NEVER
-        head = self._log.peek()
-        if head is not None and head.message.arrival_ms <= oldest_ms:
+        first_ms = self._log.first_arrival_ms
+        if first_ms is not None and first_ms <= oldest_ms:
             pinned = self._pinned_offset
-            head = self._drop_until(oldest_ms, pinned, oldest_ms - max_age_ms)
-        if head is None:
+            self._drop_until(oldest_ms, pinned, oldest_ms - max_age_ms)
+            first_ms = self._log.first_arrival_ms
+        first_offset = self._log.first_offset
+        if first_ms is None or first_offset is None:
             self._deadline.cancel()
             return
-        due_ms = head.message.arrival_ms + max_age_ms
-        if head.offset >= pinned and due_ms <= self._clock.now_ms:
+        due_ms = first_ms + max_age_ms
+        if first_offset >= pinned and due_ms <= self._clock.now_ms:
             due_ms = self._end_of_pin(due_ms + max_age_ms)
         self._look_again_at(due_ms)
 
@@ -96,12 +99,20 @@ class Retention:
         """When the lowest pin ends, or at ``at_ms`` if that is sooner."""
         return at_ms if self.pins is None else min(at_ms, self.pins.pin_ends_ms)
 
-    def _drop_until(self, oldest_ms: int, pinned: int, oldest_pinned_ms: int) -> QueueEntry | None:
-        """Drop from the head what arrived until ``oldest_ms``; returns the new head.
+    def _drop_until(self, oldest_ms: int, pinned: int, oldest_pinned_ms: int) -> None:
+        """Drop from the head what arrived until ``oldest_ms``.
 
         From the offset ``pinned`` on only what arrived until ``oldest_pinned_ms``.
         """
         log = self._log
+        pages = log.pages
+        if pages is not None and pages.count:
+            end = pages.offset_of_younger(oldest_ms, DROPPED_AT_ONCE)
+            if end > pinned:
+                end = max(pinned, pages.offset_of_younger(oldest_pinned_ms, DROPPED_AT_ONCE))
+            self._drop_paged(pages, end)
+            if pages.count:
+                return
         dropped = []
         index = log.head
         end = min(len(log.entries), index + DROPPED_AT_ONCE)
@@ -112,7 +123,6 @@ class Retention:
             dropped.append(log.entries[index])
             index += 1
         self._drop(dropped)
-        return log.peek()
 
     def drop_excess(self) -> None:
         """Drop the oldest while there are too many octets, but never the newest."""
@@ -123,11 +133,22 @@ class Retention:
         if excess <= 0:
             return
         pinned = self._pinned_offset
-        log = self._log
+        log, pages = self._log, self._log.pages
+        if pages is not None and pages.count:
+            end = pages.offset_after(excess, len(log) - 1)
+            if end > pinned:
+                over = excess - limit  # above the octets that a pin may keep
+                end = max(pinned, pages.offset_after(over, len(log) - 1) if over > 0 else 0)
+            self._drop_paged(pages, end)
+            excess = queue.ready_bytes - limit
+            if pages.count:
+                if excess > 0 and len(log) > 1:
+                    self._look_again_at(self._end_of_pin(NEVER))
+                return
         dropped: list[QueueEntry] = []
         left = len(log)
         index = log.head
-        while excess > 0 and left > 1:
+        while excess > 0 and left > 1 and index < len(log.entries):
             entry = log.entries[index]
             if entry.offset >= pinned and excess <= limit:
                 self._look_again_at(self._end_of_pin(NEVER))
@@ -138,6 +159,13 @@ class Retention:
                 excess -= entry.message.size
                 left -= 1
         self._drop(dropped)
+
+    def _drop_paged(self, pages: LogPages, end: int) -> None:
+        """Drop what stands in pages before this offset; numbers without reading them."""
+        self._drop(pages.kept_before(end))
+        paging = None if self._queue is None else self._queue.paging
+        if paging is not None:
+            pages.cut(end, paging.drop_numbers)
 
     def _drop(self, entries: list[QueueEntry]) -> None:
         ready = [entry for entry in entries if entry.state == READY]

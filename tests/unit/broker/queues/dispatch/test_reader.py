@@ -9,7 +9,9 @@ import pytest
 from hareline.broker.queues.dispatch.lane import BATCH_ENTRIES
 from hareline.broker.queues.dispatch.reader import Getter
 from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.selectors.selector import compile_selector
 from hareline.wire.table import Table
+from tests.support.deep_queues import deep_log, make_windows_small, publish
 from tests.support.reading_queue import NON_DESTRUCTIVE, ReadingQueue, numbers
 
 PRIORITIES = {**NON_DESTRUCTIVE, "x-max-priority": 9}
@@ -234,3 +236,22 @@ def test_readings_outlive_their_queue(log: ReadingQueue) -> None:
     reader.release()
     log.turn.run()
     assert reader.bodies == numbers(0, 3)
+
+
+def test_a_get_goes_on_from_pages_into_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_windows_small(monkeypatch)
+    paged, log = deep_log(40)
+    assert log.paged_count == 32
+    wanted = "0029"
+    selector = compile_selector(f"JMSCorrelationID = '{wanted}'")
+    getter = Getter(selector, [], paged.timers.clock)
+    assert getter.first(log) is None
+    looked_at = sum(paged.content_store.runs)
+    assert looked_at == 32
+    publish(paged, 1, correlation_id=wanted)
+    paged.settle_down()
+    for _ in range(2):
+        entry = getter.first(log)
+        assert entry is not None
+        assert entry.offset == 40
+    assert sum(paged.content_store.runs) == looked_at, "looked at again"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hareline.broker.queues.entry import SETTLED, QueueEntry
+from hareline.broker.queues.orders import log_order
 from hareline.broker.queues.orders.log_order import DEAD_ALLOWED, INSERTED_MAX, LogOrder
 from hareline.broker.queues.queue import Queue
 from hareline.message import UNWRITTEN
-from hareline.storage.interface import SPOOLED
+from tests.support.deep_queues import WINDOW, deep_log, make_windows_small, publish
 from tests.support.messages import ARRIVAL_MS, make_message
 
 
@@ -108,14 +109,14 @@ def test_taking_some_at_a_time_moves_the_rest_only_as_often_as_it_has_halved(
     settle(log, entries[3::10])
     expected = [entry for entry in entries if entry.state != SETTLED]
     taken: list[QueueEntry] = []
-    moved, version = 0, log.version
+    moved, cut_count = 0, log.cut_count
     while some := log.take(10):
         taken += some
         assert len(log) == len(expected) - len(taken)
         assert log.peek() is (expected[len(taken)] if len(log) else None)
         assert not set(map(id, some)) & set(map(id, log.entries))  # they can be freed
-        if log.version != version:
-            moved, version = moved + len(log.entries), log.version
+        if log.cut_count != cut_count:
+            moved, cut_count = moved + len(log.entries), log.cut_count
     assert taken == expected
     assert moved <= len(entries)
 
@@ -145,40 +146,63 @@ def test_the_least_is_the_oldest_that_lives(log: LogOrder, queue: Queue) -> None
     assert log.least() is entries[3]
 
 
-# ------------------------------------------------------------------- reads of ranges
+# ------------------------------------------------------------------ what bulk reads go by
 
 
-def test_a_range_has_offsets_and_positions_of_what_is_there(log: LogOrder, queue: Queue) -> None:
+def test_an_empty_log_has_no_offsets(log: LogOrder) -> None:
+    assert log.first_offset is log.last_offset is log.first_arrival_ms is None
+    assert log.offset_since(0) is None
+    assert [list(column) for column in log.positions(0, 100)] == [[], []]
+
+
+def test_offsets_positions_and_instants_of_what_lives(log: LogOrder, queue: Queue) -> None:
     entries = fill(log, queue, 10)
-    for entry in entries:
+    for entry in entries[:8]:
         entry.message.position = 1000 + entry.offset
-    entries[3].message.position = UNWRITTEN
-    entries[4].message.position = SPOOLED + 7
-    settle(log, [entries[0], entries[6]])
-    offsets, positions = log.positions(2, 8)
-    assert (offsets.typecode, positions.typecode) == ("Q", "Q")
-    assert list(offsets) == [2, 3, 4, 5, 7]
-    assert list(positions) == [1002, 0, 0, 1005, 1007]
-    assert [entry.offset for entry in log.entries_between(5, 9)] == [5, 7, 8]
-    assert [list(column) for column in log.positions(8, 8)] == [[], []]
-    assert list(log.positions(0, 100)[0]) == [1, 2, 3, 4, 5, 7, 8, 9]
-    assert list(log.positions(50, 100)[0]) == []
+    entries[8].message.position = UNWRITTEN
+    settle(log, [entries[0], entries[3], entries[9]])
+    assert (log.first_offset, log.last_offset) == (1, 8)
+    assert log.first_arrival_ms == ARRIVAL_MS + 1000
+    assert [list(column) for column in log.positions(2, 100)] == [
+        [2, 4, 5, 6, 7, 8],
+        [1002, 1004, 1005, 1006, 1007, 0],
+    ]
+    assert list(log.positions(0, 5)[0]) == [1, 2, 4]
+    assert log.offset_since(ARRIVAL_MS + 2001) == 4
+    assert log.offset_since(ARRIVAL_MS + 8001) is None
 
 
-def test_its_first_offset_is_that_of_the_first_live_entry(log: LogOrder, queue: Queue) -> None:
-    firsts = [log.first_offset]
-    entries = fill(log, queue, 3)
-    firsts.append(log.first_offset)
-    settle(log, entries[:2])
-    firsts.append(log.first_offset)
-    settle(log, entries[2:])
-    firsts.append(log.first_offset)
-    assert firsts == [None, 0, 2, None]
+def test_positions_come_in_shares(
+    log: LogOrder, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_order, "POSITIONS_AT_ONCE", 4)
+    fill(log, queue, 10)
+    assert list(log.positions(1, 9)[0]) == [1, 2, 3, 4]
+    assert list(log.positions(5, 9)[0]) == [5, 6, 7, 8]
 
 
-def test_an_instant_is_that_of_a_live_entry(log: LogOrder, queue: Queue) -> None:
-    entries = fill(log, queue, 10)
-    settle(log, entries[4:6])
-    assert log.offset_since(ARRIVAL_MS + 3001) == 6
-    assert log.offset_since(ARRIVAL_MS) == 0
-    assert log.offset_since(ARRIVAL_MS + 9001) is None
+def test_pages_and_the_window_are_one_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_windows_small(monkeypatch)
+    paged, log = deep_log(40)
+    assert paged.ledger is not None
+    assert len(log.entries) == WINDOW
+    offsets, positions = log.positions(0, 100)
+    assert dict(zip(offsets, positions, strict=True)) == paged.ledger.living
+    assert (log.first_offset, log.last_offset, len(log)) == (0, 39, 40)
+    assert [entry.offset for entry in log.entries_from(25)] == list(range(25, 40))
+    assert [entry.offset for entry in log.take(35)] == list(range(35))
+    assert log.first_offset == 35
+
+
+def test_paging_out_keeps_the_places_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_windows_small(monkeypatch)
+    paged, log = deep_log(20)
+    version, place = log.version, log.index_of(15) + log.cut_count
+    publish(paged, 2)
+    paged.settle_down()
+    assert log.version == version
+    assert log.entries[place - log.cut_count].offset == 15
+
+
+def test_a_log_that_keeps_its_entries_has_no_pages() -> None:
+    assert LogOrder(is_paged=False).paged is None

@@ -25,7 +25,9 @@ def test_entries_are_ranked_unless_the_ordering_says_otherwise() -> None:
     assert LogOrder.entry_class is SortedOrder.entry_class is RankedEntry
 
 
-@pytest.mark.parametrize("order", [LogOrder(), SortedOrder("k")], ids=["log", "sorted"])
+@pytest.mark.parametrize(
+    "order", [LogOrder(is_paged=False), SortedOrder("k")], ids=["log", "sorted"]
+)
 def test_entries_stay_objects_unless_the_ordering_says_otherwise(order: EntryOrder) -> None:
     assert order.paged is None
 

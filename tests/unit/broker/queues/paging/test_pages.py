@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
+from collections.abc import Sequence
 
 import pytest
 
@@ -51,6 +53,18 @@ class PlainPager(Pager):
     def unfold(self, page: Page) -> None:
         page.kept = self.entries_of(page)
         del page.offsets[:], page.positions[:]
+
+    def entries_at(
+        self,
+        offsets: Sequence[int],
+        positions: array[int],
+        sizes: array[int],
+        stored_each: int,
+    ) -> list[QueueEntry]:
+        return [new_entry(offset) for offset in offsets if offset not in self.lost]
+
+    def drop_spooled(self, positions: array[int]) -> None:
+        raise AssertionError("nothing is spooled here")
 
 
 def new_entry(offset: int) -> QueueEntry:

@@ -244,7 +244,7 @@ class TestDurable:
         paged.queue.install(lane=ReadingLane(paged.queue, order))
         publish(paged, 40)
         paged.settle_down()
-        assert [entry.offset for entry in stored(paged)] == list(range(40 - WINDOW))
+        assert paged_count(paged) == len(order) - len(order.entries) == 40 - WINDOW
         readers = [RecordingConsumer(paged.queue) for _ in range(3)]
         for reader in readers:
             paged.queue.add_consumer(reader)

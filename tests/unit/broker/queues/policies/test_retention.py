@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from hareline.broker.queues.dispatch.reading import ReadingLane
 from hareline.broker.queues.dispatch.start_position import NEXT
+from hareline.broker.queues.orders.log_order import LogOrder
 from hareline.broker.queues.policies import retention
+from hareline.broker.queues.policies.overflow import Overflow
+from hareline.broker.queues.policies.retention import Retention
+from hareline.broker.queues.restoring import end_paged
+from hareline.message import UNWRITTEN
+from tests.support.content_stores import PagedQueue
+from tests.support.deep_queues import bodies, deep_log, make_windows_small, publish, read
+from tests.support.messages import make_message
 from tests.support.reading_queue import ReadingQueue, numbers
 
 
@@ -228,3 +237,132 @@ class TestPins:
         self.pin(queue, 0)
         queue.publish(b"x" * 100)
         assert queue.queue.ready_count == 1
+
+
+# ------------------------------------------------------------------ where most of it is on disk
+
+
+class DeepStream:
+    """40 messages, the first 32 of which are numbers; one arrives each second."""
+
+    def __init__(self, ttl_ms: int = 0, **limits: int | None) -> None:
+        self.paged, self.log = deep_log(0)
+        self.limits = {"max_age_ms": None, "max_length_bytes": None, **limits}
+        for number in range(40):
+            self.publish(ttl_ms * (number % 2))
+            self.paged.timers.advance(1000)
+        self.paged.settle_down()
+        self.start_ms = self.paged.timers.clock.now_ms - 40_000
+        retain(self.paged, self.log, self.limits)
+        self.paged.content_store.runs.clear()
+
+    def publish(self, ttl_ms: int = 0) -> None:
+        message = make_message(b"%04d" % self.paged.queue.next_offset)
+        message.position = UNWRITTEN
+        message.arrival_ms = self.paged.timers.clock.now_ms
+        if ttl_ms:
+            message = message.expiring_at(message.arrival_ms + ttl_ms)
+        assert self.paged.queue.put(message)
+
+    @property
+    def offsets(self) -> list[int]:
+        return list(self.log.positions(0, 1000)[0])
+
+
+def retain(paged: PagedQueue, log: LogOrder, limits: dict[str, int | None]) -> None:
+    lane = paged.queue.lane
+    assert isinstance(lane, ReadingLane)
+    lane.retention = Retention(
+        paged.queue,
+        log,
+        paged.environment,
+        max_age_ms=limits["max_age_ms"],
+        max_length_bytes=limits["max_length_bytes"],
+    )
+    paged.queue.mark()
+    paged.turn.run()
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_windows_small(monkeypatch)
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_octets_on_disk_are_dropped_without_reading_them() -> None:
+    stream = DeepStream(max_length_bytes=4 * 23)
+    assert stream.offsets == list(range(17, 40))
+    assert stream.paged.content_store.runs == []
+    stream.publish()
+    stream.paged.turn.run()
+    assert stream.offsets == list(range(18, 41))
+    assert stream.paged.ledger is not None
+    stream.paged.store.sync()
+    assert list(stream.paged.ledger.living) == stream.offsets
+    assert stream.paged.queue.ready_bytes == 4 * 23
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("kept", [1, 3, 8, 9, 31])
+def test_octets_are_dropped_across_pages_and_the_window(kept: int) -> None:
+    assert DeepStream(max_length_bytes=4 * kept).offsets == list(range(40 - kept, 40))
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_the_newest_stays_where_all_is_on_disk() -> None:
+    stream = DeepStream()
+    stream.log.page_out(stream.paged.paging, 0, 100)
+    assert stream.log.entries == []
+    retain(stream.paged, stream.log, {"max_age_ms": None, "max_length_bytes": 0})
+    assert stream.offsets == [39]
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_pages_get_too_old_and_only_the_one_with_the_limit_is_read() -> None:
+    stream = DeepStream(max_age_ms=60_000)
+    assert stream.offsets == list(range(40))
+    stream.paged.timers.advance(20_000 + 9_000 - 1)
+    assert stream.offsets == list(range(9, 40))
+    assert sum(stream.paged.content_store.runs) < 40
+    stream.paged.timers.advance(1)
+    assert stream.offsets == list(range(10, 40))
+    stream.paged.timers.advance(29_000)
+    assert stream.offsets == [39]
+    stream.paged.timers.advance(1000)
+    assert stream.offsets == []
+    assert stream.paged.timers.pending == []
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_whole_pages_are_dropped_in_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "DROPPED_AT_ONCE", 5)
+    stream = DeepStream(max_age_ms=50_000)
+    stream.paged.timers.advance(45_000)
+    assert stream.offsets == list(range(36, 40))
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_what_expires_is_dropped_with_the_numbers_around_it() -> None:
+    stream = DeepStream(ttl_ms=1_000_000, max_length_bytes=4 * 20)
+    assert len(stream.log.kept_entries()) == 6
+    assert stream.offsets == list(range(20, 40))
+    assert stream.paged.queue.ready_bytes == 80
+    assert read(list(stream.log)) == bodies(20, 40)
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_a_full_queue_of_readers_drops_its_head_from_disk() -> None:
+    paged, log = deep_log(40)
+    overflow = Overflow(
+        paged.queue,
+        paged.environment,
+        max_length=25,
+        max_length_bytes=None,
+        policy="drop-head",
+    )
+    paged.queue.install(overflow=overflow)
+    end_paged(paged.queue)
+    assert list(log.positions(0, 99)[0]) == list(range(15, 40))
+    publish(paged, 3)
+    assert read(list(log)) == bodies(18, 43)
+    assert paged.queue.ready_bytes == 100

@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from hareline.broker.queues.orders import fifo
-from hareline.broker.queues.paging import pages
+from hareline.broker.queues.orders import fifo, log_order
+from hareline.broker.queues.paging import log_columns, log_pages, pages
 from hareline.broker.queues.paging import window as paging
 from hareline.storage.recovery import restore
 
@@ -24,8 +24,10 @@ ENTRIES_PER_STEP: Final = 7
 
 def use_small_windows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(paging, "WINDOW_ENTRIES", WINDOW_ENTRIES)
-    for module in (fifo, pages, paging):
+    for module in (fifo, log_order, pages, paging):
         patch.setattr(module, "PAGE_ENTRIES", PAGE_ENTRIES)
+    for module in (log_columns, log_pages):
+        patch.setattr(module, "LOG_PAGE_ENTRIES", PAGE_ENTRIES)
     patch.setattr(restore, "ENTRIES_PER_STEP", ENTRIES_PER_STEP)
 
 

@@ -81,6 +81,8 @@ class LogOrder(PagedOrder):
         if self.pages is None or not self.pages.count:
             return self._take_loaded(count)
         taken = self.pages.take(count)
+        if not self.pages.count:
+            self.pages = None
         return taken + self._take_loaded(count - len(taken))
 
     def _take_loaded(self, count: int) -> list[QueueEntry]:
@@ -203,6 +205,7 @@ class LogOrder(PagedOrder):
         if self.pages is None:
             return 0
         kept, count = self.pages.drop(on_dropped)
+        self.pages = None
         if kept:
             self._replace(kept + self._live())
         return count

@@ -45,6 +45,7 @@ LOOKED_AT: Final = 256  # likewise, where many are
 
 _offset_of: Final = attrgetter("offset")
 _low_of: Final = attrgetter("low")
+_GONE: Final = LogPage(0)  # stands for pages that have left, so that these are freed
 
 
 class LogPages:
@@ -392,6 +393,7 @@ class LogPages:
             page.remove(index)
         else:
             page.dead_count += 1
+            page.first_ms = UNKNOWN_MS
             if 2 * page.dead_count > len(page.kept):
                 self._sweep(page)
         self.count -= 1
@@ -416,6 +418,7 @@ class LogPages:
 
     def _pass_head(self) -> None:
         """Let go of the first page."""
+        self._pages[self._head] = _GONE
         self._head += 1
         if 2 * self._head > len(self._pages):  # so the rest is moved only as often as it has halved
             del self._pages[: self._head]

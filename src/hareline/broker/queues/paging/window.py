@@ -6,8 +6,10 @@ A queue that is *deep*, beyond two windows, keeps one window near its head as it
 FIFO and every level of priority    entries become numbers in pages (``pages``); those that the
 (``EntryOrder.paged``)              ordering shares with another part of the queue stay objects
                                     there, and lose the content of their message
-all other entries: sorted, in a     they stay, and lose the content of their message
-log, held, parked
+logs, but those of last values      the same (``log_pages``), except that the window is the newest
+                                    part, and readers leave numbers where they are
+all other entries: sorted, held,    they stay, and lose the content of their message
+parked
 ==================================  ===========================================================
 
 What the store keeps is there already and leaves memory as soon as it is durable. The rest has to be

@@ -330,3 +330,18 @@ class TestLeaving:
         paged, log = deep_log(WINDOW)
         assert log.page_out(paged.paging, WINDOW, 100) == 0
         assert log.pages is None
+
+    def test_the_age_of_an_object_that_has_left_counts_no_more(self) -> None:
+        paged, log = deep_log(0)
+        publish(paged, 40, ttl_ms=50_000)
+        paged.settle_down()
+        assert log.first_arrival_ms is not None
+        pages_of(log)._pages[0].first_ms = 5
+        paged.queue.drop([log.kept_entries()[0]], "expired")
+        assert log.first_arrival_ms != 5
+
+    def test_a_settled_prefix_costs_nothing(self) -> None:
+        paged, log = deep_log(40)
+        pages_of(log).cut(3 * PAGE, paged.paging.drop_numbers)
+        behind = pages_of(log)
+        assert sum(len(page.positions) for page in behind._pages) == 32 - 3 * PAGE

@@ -366,3 +366,15 @@ def test_a_full_queue_of_readers_drops_its_head_from_disk() -> None:
     publish(paged, 3)
     assert read(list(log)) == bodies(18, 43)
     assert paged.queue.ready_bytes == 100
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_the_age_of_what_has_left_counts_no_more() -> None:
+    """Else a timer that is due at once would follow the other."""
+    stream = DeepStream(max_age_ms=60_000)
+    stream.paged.timers.advance(10_000)
+    first = stream.log.peek()
+    assert first is not None
+    assert stream.log.first_arrival_ms == stream.start_ms
+    stream.paged.queue.drop([first], "expired")
+    assert stream.log.first_arrival_ms == stream.start_ms + 1000

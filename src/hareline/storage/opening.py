@@ -18,6 +18,7 @@ from typing import Final
 from hareline.clock import Clock
 from hareline.errors import StoreError
 from hareline.storage.contents.large import LargeBodies
+from hareline.storage.contents.pinned import PinnedPlaces
 from hareline.storage.definitions.schema import DefinitionsMissing
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.directory import DataDirectory
@@ -242,6 +243,10 @@ class DiskStorage:
         return ReplaySource(
             self._files, self.directory.journal, self.definitions, self.store, self.bodies
         )
+
+    def ranges(self) -> PinnedPlaces:
+        """Return where a process beside the broker can read records."""
+        return self.store.pinned_places(self.directory.journal, self.directory.large)
 
     def unserved(self, names: set[str]) -> dict[str, int]:
         """Return stored virtual hosts not among ``names``, with the number of their queues."""

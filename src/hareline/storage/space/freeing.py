@@ -5,6 +5,8 @@ segment without live entries may still hold the only records which say that entr
 segment are settled, or came back. These are *forwarded*: written again at the tail, in the same
 batch as the FREE record.
 
+Segments that are read from outside are *pinned* and stay until that has ended.
+
 Invariant: a segment is freed only with all that it says of live segments forwarded, and none while
 a segment stays whose records have been moved (``Liveness.emptied``).
 """
@@ -55,8 +57,12 @@ class Freeing:
         """Return the segments to free with this batch; those that cost too much wait."""
         if not self.is_due:
             return []
-        emptied = self._liveness.emptied
+        emptied, pinned = self._liveness.emptied, self._liveness.pinned
         dead = [books for books in self._liveness.sealed() if not books.live]
+        if pinned:
+            # none may go before one whose records were moved
+            is_blocked = not emptied.isdisjoint(pinned)
+            dead = [] if is_blocked else [books for books in dead if books.number not in pinned]
         dead.sort(key=lambda books: books.number not in emptied)
         count_max = max(FREED_MAX, len(emptied))
         is_more = len(dead) > count_max

@@ -121,9 +121,10 @@ class Liveness:
     ``emptied``: those whose live records a compaction has moved. Each still has copies of entries
     that count elsewhere: it must not outlive the records that settle those, so it is freed before,
     or with, any other.
+    ``pinned``: segments that are read from outside; none of them is freed.
     """
 
-    __slots__ = ("emptied", "has_dead", "live_bytes", "moves", "sealed_bytes", "segments")
+    __slots__ = ("emptied", "has_dead", "live_bytes", "moves", "pinned", "sealed_bytes", "segments")
 
     def __init__(self) -> None:
         self.segments: dict[int, SegmentBooks] = {}
@@ -132,6 +133,7 @@ class Liveness:
         self.live_bytes = 0
         self.has_dead = False
         self.emptied: set[int] = set()
+        self.pinned: dict[int, int] = {}  # number to how many reads from outside use it
 
     def restore(self, state: RecoveredState) -> None:
         """Take over what recovery found; nothing was here before."""
@@ -216,6 +218,23 @@ class Liveness:
         if moves is not None and not moves.live:
             del self.moves[number]
         return books
+
+    def pin(self, numbers: Iterable[int]) -> None:
+        """Keep these segments from being freed until ``unpin``."""
+        for number in numbers:
+            self.pinned[number] = self.pinned.get(number, 0) + 1
+
+    def unpin(self, numbers: Iterable[int]) -> bool:
+        """Undo one ``pin`` of each; True if there may be something to free now."""
+        for number in numbers:
+            count = self.pinned.pop(number) - 1
+            if count:
+                self.pinned[number] = count
+                continue
+            books = self.segments.get(number)
+            if books is not None and books.end and not books.live:
+                self.has_dead = True
+        return self.has_dead
 
     def sealed(self) -> list[SegmentBooks]:
         """Return all but the tail, ascending."""

@@ -30,6 +30,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
+from hareline.storage.contents.pinned import PinnedPlaces
 from hareline.storage.contents.spool import Spool
 from hareline.storage.contents.store import JournalContentStore
 from hareline.storage.interface import MessageStore
@@ -313,6 +314,11 @@ class DurableStore(MessageStore):
     def readable_position(self) -> int:
         """All of the journal before it is as durable as what ``durable_ticket`` says."""
         return self._writer.readable_position
+
+    def pinned_places(self, directory: str, large_directory: str) -> PinnedPlaces:
+        """Where a process beside the broker can read records; see ``contents.pinned``."""
+        writer, liveness = self._writer, self._liveness
+        return PinnedPlaces(directory, large_directory, writer, liveness, self._next_batch)
 
     # ------------------------------------------------------------------ counters
 

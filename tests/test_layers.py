@@ -45,6 +45,12 @@ OURS: dict[str, tuple[str, ...]] = {
     "management": (
         *("management", "broker", "auth", "settings", "errors", "events", "logs"),
         *("storage.replaying.range", "storage.replaying.source"),
+        *("message", "ranges.messages", "storage.contents.pinned"),
+        *("wire.property_parts", "wire.stream_chunks"),
+    ),
+    "ranges": (
+        *("ranges", "wire.property_parts", "wire.stream_chunks", "errors"),
+        *("storage.contents.large", "storage.journal"),
     ),
     "spark": ("spark", "wire", "errors"),
     "assemble": (

@@ -161,6 +161,9 @@ REPLAY_ENDED: Final = Event(
     "{messages} messages of queue '{queue}' replayed into '{to_queue}': {outcome}",
     ("queue", "to_queue", "vhost", "user", "messages", "outcome"),
 )
+RANGE_READER_LOST: Final = Event(
+    "RNG-1001", "the process that reads ranges of streams has ended: {reason}", ("reason",)
+)
 VHOST_NOT_SERVED: Final = Event(
     "VHT-1001",
     "virtual host '{vhost}' is not in the settings: its data is kept but not served",

@@ -7,10 +7,17 @@ expiration.                                                                     
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hareline.errors import MalformedFrame
 from hareline.wire import constants
+
+_LONG: Final = ord("l")
+_INTEGER_SIZE: Final = 9  # the letter of its type, and 64 bits
+# of the first of the two octets of flags
+_CONTENT_TYPE: Final = constants.FLAG_CONTENT_TYPE >> 8
+_CONTENT_ENCODING: Final = constants.FLAG_CONTENT_ENCODING >> 8
+_HEADERS: Final = constants.FLAG_HEADERS >> 8
 
 
 class PropertyParts(NamedTuple):
@@ -38,6 +45,39 @@ class PropertyParts(NamedTuple):
             fields,
             self.behind,
         )
+
+
+def without_last_header(octets: bytes, name: bytes) -> bytes:
+    """The properties without a 64-bit integer of this name that is the last header.
+
+    Takes back what ``wire.properties.with_integer_header`` appended; other headers of the name
+    stay. A table that has no other header goes as a whole.                                [hot]
+    """
+    end = octets.rfind(name) + len(name) + _INTEGER_SIZE
+    if end < len(name) + _INTEGER_SIZE or octets[1:2] == b"":
+        return octets
+    first = octets[0]
+    size_at = 2
+    if first & _CONTENT_TYPE:
+        size_at += 1 + octets[size_at]
+    if first & _CONTENT_ENCODING:
+        size_at += 1 + octets[size_at]
+    fields = size_at + 4
+    size = int.from_bytes(octets[size_at:fields], "big")
+    start = end - _INTEGER_SIZE - len(name) - 1  # of the field: its name's length comes first
+    if (
+        not first & _HEADERS
+        or end != fields + size
+        or start < fields
+        or octets[start] != len(name)
+        or octets[end - _INTEGER_SIZE] != _LONG
+    ):
+        return octets
+    if start == fields:
+        return bytes((first & ~_HEADERS,)) + octets[1:size_at] + octets[end:]
+    return (
+        octets[:size_at] + (start - fields).to_bytes(4, "big") + octets[fields:start] + octets[end:]
+    )
 
 
 def take_apart(octets: bytes) -> PropertyParts:

@@ -112,8 +112,21 @@ def encode_chunk(
     checksum = 0
     for column in columns:
         checksum = crc32(column, checksum)
-    front = _FRONT.pack(_MAGIC, count, first_offset, len(columns[3]), len(columns[4]), checksum)
-    return [front + _CHECKSUM.pack(crc32(front)), *columns]
+    header = ChunkHeader(first_offset, count, len(columns[3]), len(columns[4]), checksum)
+    return [encode_header(header), *columns]
+
+
+def encode_header(header: ChunkHeader) -> bytes:
+    """The first ``HEADER_SIZE`` octets of a chunk, for one whose columns are written in pieces."""
+    front = _FRONT.pack(
+        _MAGIC,
+        header.count,
+        header.first_offset,
+        header.metas_size,
+        header.bodies_size,
+        header.checksum,
+    )
+    return front + _CHECKSUM.pack(crc32(front))
 
 
 def encode_error(error: str, reason: str, offset: int | None = None) -> bytes:

@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hareline.errors import MalformedFrame
-from hareline.wire.properties import Properties, decode_properties, encode_properties
-from hareline.wire.property_parts import take_apart
+from hareline.wire.properties import (
+    Properties,
+    decode_properties,
+    encode_properties,
+    with_integer_header,
+)
+from hareline.wire.property_parts import take_apart, without_last_header
 from hareline.wire.table import Table, Timestamp, decode_table_body, encode_table
 
 TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -99,3 +104,46 @@ def test_surrogates_and_octets_beyond_utf_8_stay() -> None:
     parts = take_apart(encode_properties(Properties(expiration=any_text, app_id=any_text)))
     assert parts.expiration == any_text
     assert parts.with_fields(b"") == encode_properties(Properties(headers=Table(), app_id=any_text))
+
+
+# ------------------------------------------------------- what the broker appended to the headers
+
+
+@given(PROPERTIES)
+def test_an_appended_header_is_taken_out_again(properties: Properties) -> None:
+    octets = encode_properties(properties)
+    found = without_last_header(with_integer_header(octets, b"x-number", 7), b"x-number")
+    if properties.headers == {}:  # a table without fields is none
+        octets = encode_properties(replace(properties, headers=None))
+    assert found == octets
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        None,
+        {},
+        {"a": 1},
+        {"x-number": "text"},
+        {"x-number": 7, "a": 1},
+        {"a": "x-number"},
+        {"t": Table({"x-number": "text"})},
+        {"xx-number": 2**40},
+    ],
+)
+@pytest.mark.parametrize("content_type", [None, "x-number"])
+def test_what_is_no_appended_header_stays(
+    headers: dict[str, object] | None, content_type: str | None
+) -> None:
+    table = None if headers is None else Table(headers)
+    octets = encode_properties(
+        Properties(headers=table, content_type=content_type, message_id="x-number-l1234567")
+    )
+    assert without_last_header(octets, b"x-number") == octets
+
+
+def test_only_the_last_of_two_headers_is_taken_out() -> None:
+    nested = Table({"a": Table({"x-number": 2**40})})
+    octets = encode_properties(Properties(headers=nested))
+    longer = encode_properties(Properties(headers=Table({**nested, "x-number": 2**40})))
+    assert without_last_header(longer, b"x-number") == octets

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from array import array
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,6 +21,7 @@ from hareline.wire.stream_chunks import (
     decode_header,
     encode_chunk,
     encode_error,
+    encode_header,
     error_size,
 )
 
@@ -103,3 +106,20 @@ def test_an_error_ends_an_answer() -> None:
 def test_json_that_is_no_error_is_refused(octets: bytes) -> None:
     with pytest.raises(MalformedChunk):
         decode_error(octets)
+
+
+def test_the_page_shows_a_chunk_octet_for_octet() -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "streams-over-http.md"
+    (shown,) = re.findall(r"```\n(48 53 43 31.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    chunk = encode_chunk(
+        7,
+        array("Q", [0x6_0000_0000_0000, 0x6_0000_0000_03E8]),
+        [b"\0\1q\0\0", b"\0\1q\x80\0\3a/b"],
+        [b"one", b"three"],
+    )
+    assert bytes.fromhex(shown) == b"".join(chunk)
+
+
+def test_a_header_by_itself_is_that_of_the_chunk() -> None:
+    octets = b"".join(encode_chunk(3, array("Q", [1]), [b"meta"], [b"body"]))
+    assert encode_header(decode_header(octets)) == octets[:HEADER_SIZE]

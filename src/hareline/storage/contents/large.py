@@ -34,7 +34,7 @@ WRITE_BYTES: Final = 262_144
 
 _TRAILER: Final = Struct("<8sQQ")  # magic, id, size
 _CHECKSUM: Final = Struct("<I")  # of the body and of what stands before this
-_TRAILER_SIZE: Final = _TRAILER.size + _CHECKSUM.size
+TRAILER_SIZE: Final = _TRAILER.size + _CHECKSUM.size
 _MAGIC: Final = b"HLBODY\x00\x01"  # the last octet is the version
 _NAME: Final = re.compile(r"[0-9a-f]{16}")
 _IDS_PER_MS_BITS: Final = 16
@@ -98,13 +98,13 @@ class LargeBodies(BodyStore):
             fd = self._files.open_to_read(path)
             try:
                 length = self._files.size(fd)
-                trailer = self._files.read(fd, _TRAILER_SIZE, size)
+                trailer = self._files.read(fd, TRAILER_SIZE, size)
             finally:
                 self._files.close(fd)
         except OSError as error:
             return f"{path}: {error.strerror or error}"
-        if length != size + _TRAILER_SIZE:
-            return f"{path}: {length} octets instead of {size + _TRAILER_SIZE}"
+        if length != size + TRAILER_SIZE:
+            return f"{path}: {length} octets instead of {size + TRAILER_SIZE}"
         if not trailer.startswith(_TRAILER.pack(_MAGIC, large_id, size)):
             return f"{path}: does not end as a body of {size} octets"
         return ""
@@ -161,7 +161,7 @@ class LargeBodies(BodyStore):
         ]
 
     def path_of(self, large_id: int) -> str:
-        return f"{self._directory}/{large_id:016x}"
+        return large_path(self._directory, large_id)
 
     # ----------------------------------------------------------- for drafts and bodies
 
@@ -238,7 +238,7 @@ class _Reader(BodyReader):
     def read(self, size: int) -> bytes:
         size = min(size, self._size - self._position)
         is_last = self._position + size == self._size
-        wanted = size + _TRAILER_SIZE if is_last else size
+        wanted = size + TRAILER_SIZE if is_last else size
         try:
             octets = self._read(wanted)
         except OSError as error:
@@ -250,7 +250,7 @@ class _Reader(BodyReader):
             self._checksum = crc32(octets, self._checksum)
             return octets
         body, trailer = octets[:size], octets[size:]
-        if trailer != _trailer(self._large_id, self._size, crc32(body, self._checksum)):
+        if trailer != trailer_of(self._large_id, self._size, crc32(body, self._checksum)):
             raise StoreError(f"{self._path}: the body is not what was written, by its checksum")
         return body
 
@@ -303,7 +303,7 @@ class _Draft(BodyDraft):
     def finish(self) -> LargeBody:
         received = self._written_bytes + self._gathered_bytes
         assert received == self._size, f"{received} octets of a body of {self._size}"
-        self._gathered.append(_trailer(self._large_id, self._size, self._checksum))
+        self._gathered.append(trailer_of(self._large_id, self._size, self._checksum))
         self._write()
         self._has_file = False  # it is the body's from here
         return self._bodies._made(self._large_id, self._size, is_synced=False)
@@ -352,6 +352,12 @@ class _Removal(Work):
         self._leaving.discard(self._large_id)
 
 
-def _trailer(large_id: int, size: int, checksum: int) -> bytes:
+def trailer_of(large_id: int, size: int, checksum: int) -> bytes:
+    """What stands behind a body in its file; ``checksum``: CRC-32 of the body."""
     fields = _TRAILER.pack(_MAGIC, large_id, size)
     return fields + _CHECKSUM.pack(crc32(fields, checksum))
+
+
+def large_path(directory: str, large_id: int) -> str:
+    """The file of a body."""
+    return f"{directory}/{large_id:016x}"

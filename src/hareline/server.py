@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from hareline.management.authentication import Authenticator
     from hareline.management.listener import ManagementListener
     from hareline.management.replay import ReplayService
+    from hareline.management.stream_access import StreamAccess
+    from hareline.management.streams import StreamService
 
 # How long the disk has to end in order, even if connections have used up the deadline.
 STORAGE_CLOSE_MIN_S: Final = 2.0
@@ -99,6 +101,7 @@ class Broker:
         )
         self._disk_watch: DiskWatch | None = None
         self._management: ManagementListener | None = None
+        self._streams: StreamService | None = None
         self.has_started = False
         self.is_stopping = False
         self.urls: list[str] = []
@@ -230,9 +233,12 @@ class Broker:
         from hareline.management.app import create_app
         from hareline.management.listener import ManagementListener
         from hareline.management.readers import ReaderService
+        from hareline.management.stream_access import StreamAccess
 
-        readers = ReaderService(self._authenticator(), self.context.vhosts)
-        routers = [self._replay_service().router(), readers.router()]
+        access = StreamAccess(self._authenticator(), self.context.vhosts)
+        streams = self._streams = self._stream_service(access)
+        readers = ReaderService(access)
+        routers = [self._replay_service().router(), streams.router(), readers.router()]
         listener = ManagementListener(create_app(self._health, routers))
         try:
             host, port = listener.start(sockets)
@@ -262,6 +268,16 @@ class Broker:
             context.users, lambda: context.limits.authentication_failure_delay_s, report
         )
 
+    def _stream_service(self, access: StreamAccess) -> StreamService:
+        from hareline.management.reader_process import ReaderProcess
+        from hareline.management.streams import StreamService
+
+        places = reader = None
+        if self._storage is not None:
+            places = self._storage.ranges()
+            reader = ReaderProcess(places.directory, places.large_directory, report)
+        return StreamService(access, places, reader)
+
     def _replay_service(self) -> ReplayService:
         from hareline.management.replay import ReplayService
 
@@ -275,6 +291,9 @@ class Broker:
         )
 
     async def _close_management(self) -> None:
+        if self._streams is not None:
+            await self._streams.stop()
+            self._streams = None
         if self._management is not None:
             await self._management.stop()
             self._management = None

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from hareline import __version__
 from hareline.management.refusals import Refusal
+from hareline.management.stream_access import RawStreamPaths
 
 
 class Health(BaseModel):
@@ -43,6 +44,7 @@ def create_app(read_health: Callable[[], Health], routers: Sequence[APIRouter] =
 
     for router in routers:
         app.include_router(router)
+    app.add_middleware(RawStreamPaths)
     app.add_exception_handler(404, _not_found)
     app.add_exception_handler(405, _not_allowed)
     return app

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 class _EmbeddedServer(uvicorn.Server):
@@ -19,11 +21,28 @@ class _EmbeddedServer(uvicorn.Server):
         yield
 
 
+#: Where a request has its transport: ``request.scope["state"][TRANSPORT]``.
+TRANSPORT: Final = "transport"
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's protocol; each request has the transport it came by."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, TRANSPORT: transport}
+
+
 class ManagementListener:
     def __init__(self, app: FastAPI) -> None:
         self._server = _EmbeddedServer(
             uvicorn.Config(
-                app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+                app,
+                http=_Protocol,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=1,
             )
         )
         self._task: asyncio.Task[None] | None = None

@@ -1,0 +1,114 @@
+"""Which stream a request is about, and whether its user may read it.
+
+The routes below ``/api/stream`` begin here. Names in their paths are percent-encoded, ``/`` as
+``%2F``, so they are matched by the path as it came (``RawStreamPaths``).
+
+Invariant: a user finds no stream that AMQP would not let it read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+from fastapi import Request
+from fastapi.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hareline.auth.permissions import AccessChecker
+from hareline.broker.queues.stream import Stream, stream_of
+from hareline.broker.vhost import VirtualHost
+from hareline.errors import AmqpError
+from hareline.management.authentication import Authenticator
+from hareline.management.refusals import Refusal
+
+_PREFIX: Final = b"/api/stream/"
+
+Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class RawStreamPaths:
+    """Has the paths of these routes matched as they came, before ``%2F`` becomes a slash."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        raw_path: bytes = scope.get("raw_path") or b""
+        if raw_path.startswith(_PREFIX):
+            scope["path"] = raw_path.decode("latin-1")
+        await self._app(scope, receive, send)
+
+
+def name_in_path(encoded: str) -> str:
+    """The name of a virtual host or queue; octets that are not UTF-8 are surrogates."""
+    return unquote(encoded, errors="surrogateescape")
+
+
+class StreamAccess:
+    """Finds virtual hosts and streams for the user of a request."""
+
+    def __init__(self, authenticator: Authenticator, vhosts: Mapping[str, VirtualHost]) -> None:
+        self._authenticator = authenticator
+        self._vhosts = vhosts
+
+    async def vhost(self, request: Request) -> tuple[VirtualHost, AccessChecker]:
+        """The virtual host in the path, which the user may enter. Raises Refusal."""
+        user = await self._authenticator.user(request)
+        name = name_in_path(request.path_params["vhost"])
+        vhost = self._vhosts.get(name)
+        if vhost is None:
+            raise Refusal(404, "not_found", f"no vhost '{name}'")
+        try:
+            return vhost, AccessChecker(user, name)
+        except AmqpError as error:
+            raise Refusal(403, "access_refused", error.explanation) from None
+
+    async def stream(self, request: Request) -> tuple[VirtualHost, Stream]:
+        """The stream in the path, which the user may read. Raises Refusal."""
+        vhost, access = await self.vhost(request)
+        return vhost, find_stream(vhost, access, request)
+
+
+def find_stream(vhost: VirtualHost, access: AccessChecker, request: Request) -> Stream:
+    """The stream in the path, which the user may read. Raises Refusal."""
+    name = name_in_path(request.path_params["queue"])
+    try:
+        access.require("read", "queue", name)
+    except AmqpError as error:
+        raise Refusal(403, "access_refused", error.explanation) from None
+    queue = vhost.queues.get(name)
+    if queue is None:
+        raise Refusal(404, "not_found", f"no queue '{name}' in vhost '{vhost.name}'")
+    stream = stream_of(queue)
+    if stream is None:
+        raise Refusal(
+            409,
+            "not_a_stream",
+            f"queue '{name}' in vhost '{vhost.name}' is no stream, so it cannot be read again: "
+            "declare it with x-queue-type = stream, or archive it to one with x-archive-to",
+        )
+    return stream
+
+
+def may_read(access: AccessChecker, name: str) -> bool:
+    """Whether AMQP would let the user read a queue of this name."""
+    try:
+        access.require("read", "queue", name)
+    except AmqpError:
+        return False
+    return True
+
+
+def refusing(endpoint: Endpoint) -> Endpoint:
+    """The endpoint, whose refusals become answers."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except Refusal as refusal:
+            return refusal.answer()
+
+    return answer

@@ -4,9 +4,8 @@ A turn calls ``write_pending``: if the disk is idle, everything that has gathere
 which a thread writes and syncs, while the next one gathers. When the thread reports back, the
 callbacks that wait for the ticket are called, and the next turn hands over the next batch: group
 commit, with one write and one sync at a time. Settlements for which no callback waits are given
-some time to be joined by more: a client that takes and acknowledges one message after the other
-would otherwise cost a write and a sync for each. What is written is decided by ``writing.batch``;
-which segments go and which are compacted by ``space.freeing`` and ``space.compaction``.     [hot]
+some time to be joined by more, since a client may acknowledge one message after the other.
+``writing.batch`` decides what is written, ``space`` which segments go or are compacted.     [hot]
 
 ========================  =======================================================================
 what goes wrong           what follows

@@ -66,6 +66,15 @@ class Publisher:
         self._tag = 0  # the last confirmed
         self._buffer = bytearray()
 
+    @property
+    def confirmed(self) -> int:
+        """How many messages have been confirmed."""
+        return self._tag
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
     def run(self, seconds: float, rate: float | None) -> tuple[float, list[float]]:
         """Confirmed messages a second, and the time of each in seconds, ascending."""
         sock, sent = self._client.sock, self._sent
@@ -79,14 +88,14 @@ class Publisher:
                 sock.sendall(self._octets * due)
                 sent.extend([now] * due)
                 count += due
-            self._confirmed(times, 0.0005 if rate else 0.01)
+            self._take_confirms(times, 0.0005 if rate else 0.01)
         elapsed = time.monotonic() - start
         confirmed = len(times)
         while sent:
-            self._confirmed(times, 1.0)
+            self._take_confirms(times, 1.0)
         return confirmed / elapsed, sorted(times)
 
-    def _confirmed(self, times: list[float], timeout_s: float) -> None:
+    def _take_confirms(self, times: list[float], timeout_s: float) -> None:
         sock = self._client.sock
         if not select.select([sock], [], [], timeout_s)[0]:
             return
@@ -153,9 +162,9 @@ def fill(url: str, count: int) -> None:
     with Client(url) as client:
         client.declare_queue(STREAM, {"x-queue-type": "stream"}, is_durable=True)
         client.declare_queue(QUEUE, {"x-max-length": 1000}, is_durable=True)
-    publisher = Publisher(url, STREAM)
-    while publisher._tag < count:
-        publisher.run(1.0, None)
+    with contextlib.closing(Publisher(url, STREAM)) as publisher:
+        while publisher.confirmed < count:
+            publisher.run(0.2, None)
 
 
 def measure(port: int, url: str, rows: int, windows: int, seconds: float) -> dict[str, Any]:
@@ -204,6 +213,9 @@ def measure(port: int, url: str, rows: int, windows: int, seconds: float) -> dic
     }
     ours.send("end")
     reader.join(10)
+    for end in (ours, theirs):
+        end.close()
+    publisher.close()
     found["load_average"] = os.getloadavg()[0]
     return found
 

@@ -31,6 +31,7 @@ _SEVERITIES: Final = {
     events.HEARTBEAT_MISSED: "warning",
     events.JOURNAL_DAMAGED: "error",
     events.JOURNAL_TROUBLE: "warning",
+    events.RANGE_READER_LOST: "warning",
     events.MEMORY_ALARM_SET: "warning",
     events.PEER_SPEAKS_OTHERWISE: "warning",
     events.QUEUE_DROPPED: "warning",

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from typing import Final
 
 from hareline.storage.journal.format.positions import OFFSET_BITS, OFFSET_MASK
 from hareline.storage.journal.writer import JournalWriter
 from hareline.storage.space.liveness import Liveness
+
+_NEIGHBOURS_MAX: Final = 8
 
 
 class Pinned:
@@ -52,13 +55,20 @@ class PinnedPlaces:
         self._ask_for_turn = ask_for_turn
 
     def pin(self, positions: array[int]) -> Pinned:
-        """Where the records at these positions stand, all of them written; until ``release``."""
+        """Where the records at these positions stand, until ``release``.
+
+        There is at least one, and all are written.
+        """
         liveness = self._liveness
         places = positions
         if liveness.moves:
             end = self._writer.readable_position
             places = array("Q", [self._place(position, end) for position in positions])
-        numbers = {place >> OFFSET_BITS for place in places}
+        first, last = min(places) >> OFFSET_BITS, max(places) >> OFFSET_BITS
+        if last - first < _NEIGHBOURS_MAX:  # some of these may have none of the places
+            numbers = set(range(first, last + 1))
+        else:
+            numbers = {place >> OFFSET_BITS for place in places}
         liveness.pin(numbers)
         return Pinned(places, numbers)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import subprocess
@@ -124,6 +125,7 @@ class ReaderProcess:
         self._report = report
         self._idle_s = idle_s
         self._starting = asyncio.Lock()
+        self._is_stopped = False
         self._popen: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._outbox: deque[tuple[bytes, int]] = deque()  # octets, and a descriptor or -1
@@ -148,6 +150,8 @@ class ReaderProcess:
     async def begin(self, descriptor: int) -> Answer:
         """A new answer, to the client at the other end of this socket. Raises OSError."""
         async with self._starting:
+            if self._is_stopped:
+                raise OSError(errno.ESHUTDOWN, "the broker is stopping")
             if self._control is None:
                 await self._start()
         if self._idle_timer is not None:
@@ -161,8 +165,10 @@ class ReaderProcess:
         return answer
 
     async def stop(self) -> None:
-        """End the process; answers that are under way end with it."""
-        self._end()
+        """End the process for good; answers that are under way end with it."""
+        self._is_stopped = True
+        async with self._starting:  # one that is just being started must not be left
+            self._end()
         while self._ending:
             await asyncio.wait(set(self._ending))
 

@@ -125,6 +125,21 @@ async def test_a_stop_ends_what_is_under_way(process: ReaderProcess) -> None:
         await process.stop()
         with pytest.raises(ReaderGone):
             await waiting
+        with pytest.raises(OSError, match="the broker is stopping"):
+            await process.begin(ours.fileno())
+
+
+async def test_a_stop_while_it_is_started_leaves_no_process(process: ReaderProcess) -> None:
+    client, ours = socket.socketpair()
+    with client, ours:
+        beginning = asyncio.create_task(process.begin(ours.fileno()))
+        await asyncio.sleep(0)
+        assert process._starting.locked()
+        await process.stop()
+        answer = await beginning
+        with pytest.raises(ReaderGone):
+            await answer.sent()
+    assert process.pid is None
 
 
 async def test_a_process_that_cannot_be_started_is_an_error(

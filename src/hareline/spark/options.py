@@ -151,6 +151,8 @@ class OptionReader:
         value = self._or_environment(name)
         if name == "passwordFile" and value is not None:
             return _first_line(value), None
+        if name == "token" and value is not None and not (value.isascii() and value.isprintable()):
+            raise InvalidOption("token must be printable ASCII on one line")
         return (None, value) if name == "token" else (value, None)
 
     def _or_environment(self, name: str) -> str | None:

@@ -99,6 +99,7 @@ def test_the_management_url_can_be_given() -> None:
         ({**URL, "httpUrl": "h:15672"}, "httpUrl must be http://"),
         ({**URL, "user": "joe"}, "no password for user 'joe'.*HARELINE_PASSWORD"),
         ({**URL, "password": "s3cret", "token": "s3cret"}, "password and token contradict"),
+        ({**URL, "token": "s3cret\n"}, "token must be printable ASCII"),
         ({**URL, "passwordFile": "/does/not/exist"}, "/does/not/exist: No such file"),
     ],
 )

@@ -42,7 +42,7 @@ class AmqpReader(DataSourceReader):
         self._options = options
         self._schema = arrow_schema(schema)
         # What filters leave of the streams: names, and bounds of offsets and of arrival.
-        self._only: frozenset[str] | None = None
+        self._only: frozenset[object] | None = None
         self._from = 0
         self._to: int | None = None
         self._since_ms: int | None = None
@@ -100,6 +100,7 @@ class FilteringAmqpReader(AmqpReader):
         return False
 
     def _push_queue(self, each: Filter) -> bool:
+        names: frozenset[object]
         if isinstance(each, EqualTo):
             names = frozenset((each.value,))
         elif isinstance(each, In):
@@ -114,7 +115,9 @@ class FilteringAmqpReader(AmqpReader):
             each, EqualTo | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual
         ):
             return False
-        value: int = each.value
+        value = each.value
+        if not isinstance(value, int):
+            return False
         if isinstance(each, EqualTo | GreaterThan | GreaterThanOrEqual):
             least = value + 1 if isinstance(each, GreaterThan) else value
             self._from = max(self._from, least)

@@ -91,6 +91,9 @@ def read_options(
         raise InvalidOption("nothing to read: give the option queue, queues or queuePattern")
     start_from = given.only_one(("startingOffsets", "startingTimestamp"))
     end_at = given.only_one(("endingOffsets", "endingTimestamp"))
+    start_ms, end_ms = _timestamp(given, start_from), _timestamp(given, end_at)
+    if start_ms is not None and end_ms is not None and start_ms > end_ms:
+        raise InvalidOption(f"startingTimestamp {start_ms} is after endingTimestamp {end_ms}")
     pins = given.flag("pinRetention", False)
     if pins and given.text("readerName") is None:
         raise InvalidOption("pinRetention needs a readerName, which says whose pin it is")
@@ -100,8 +103,8 @@ def read_options(
         pattern=_pattern(given) if named == "queuePattern" else None,
         start=_place(given, "startingOffsets", LATEST if is_stream else EARLIEST),
         end=_place(given, "endingOffsets", LATEST),
-        start_timestamp_ms=_timestamp(given, start_from),
-        end_timestamp_ms=_timestamp(given, end_at),
+        start_timestamp_ms=start_ms,
+        end_timestamp_ms=end_ms,
         starts_at_end_without_match=(
             given.choice("startingTimestampStrategy", ("error", "latest")) == "latest"
         ),

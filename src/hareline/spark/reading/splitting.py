@@ -71,16 +71,16 @@ def split(
 ) -> list[Range]:
     """The same messages in ranges of at most ``max_rows``, and in ``min_parts`` ranges or more.
 
-    Where there are fewer messages than that, each is a range. If ``min_parts`` is None,
-    ``default_parts`` is aimed at, but not with pieces of fewer than `SMALL_RANGE_ROWS`.
+    A range that ends before it begins has none. Where there are fewer messages than that, each is
+    a range. If ``min_parts`` is None, ``default_parts`` is aimed at, but not with pieces of fewer
+    than `SMALL_RANGE_ROWS`.
     """
-    total = sum(each.rows for each in ranges)
+    whole = [each for each in ranges if each.rows > 0]
+    total = sum(each.rows for each in whole)
     if min_parts is None:
         min_parts = max(1, min(default_parts, total // SMALL_RANGE_ROWS))
     pieces = []
-    for each in ranges:
-        if each.rows <= 0:
-            continue
+    for each in whole:
         count = max(-(-each.rows // max_rows), -(-each.rows * min_parts // total))
         count = min(count, each.rows)
         bounds = [each.start + each.rows * number // count for number in range(count + 1)]

@@ -160,3 +160,10 @@ def test_a_time_narrows_the_range_and_spark_looks_again(server: StreamServer) ->
 def test_other_filters_are_left_to_spark(server: StreamServer, each: Filter) -> None:
     server.fill("q", 10)
     assert pushed(server, each, IsNotNull(("offset",))) == ([("q", 0, 10)], [each])
+
+
+def test_a_read_that_ends_by_time_before_it_begins_has_no_rows(server: StreamServer) -> None:
+    server.fill("q", 10)
+    server.fill("r", 10)
+    both = {"queues": "q,r", "startingOffsets": '{"q": 8}', "endingTimestamp": "5000"}
+    assert planned(reader(server, **both)) == [("r", 0, 4)]

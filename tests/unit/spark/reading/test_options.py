@@ -58,6 +58,7 @@ def test_other_offsets_are_refused(text: str) -> None:
         ({"queuePattern": "("}, r"queuePattern '\(' is not a valid regular expression"),
         ({"startingOffsets": "latest", "startingTimestamp": "5"}, "contradict each other"),
         ({"endingOffsets": "latest", "endingTimestamp": "5"}, "contradict each other"),
+        ({"startingTimestamp": "5", "endingTimestamp": "4"}, "5 is after endingTimestamp 4"),
         ({"startingTimestamp": "noon"}, "startingTimestamp must be a whole number"),
         ({"startingTimestampStrategy": "x"}, "must be error or latest"),
         ({"onIncarnationChange": "x"}, "must be fail or restart"),

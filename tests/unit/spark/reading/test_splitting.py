@@ -15,7 +15,8 @@ from hareline.spark.reading.splitting import (
 
 ranges = st.lists(
     st.tuples(st.integers(0, 10_000), st.integers(0, 5_000)).map(
-        lambda pair: Range("q", "i", pair[0], pair[0] + pair[1])
+        # some end before they begin
+        lambda pair: Range("q", "i", pair[0], pair[0] + pair[1] - 500)
     ),
     max_size=6,
 )
@@ -35,7 +36,7 @@ def test_pieces_cover_the_ranges_in_order(
         at for each in wanted for at in range(each.start, each.end)
     ]
     assert all(0 < each.rows <= max_rows for each in pieces)
-    assert len(pieces) >= min(min_parts, sum(each.rows for each in wanted))
+    assert len(pieces) >= min(min_parts, sum(max(0, each.rows) for each in wanted))
 
 
 @given(rows=st.integers(1, 100_000), parts=st.integers(1, 64))

@@ -93,6 +93,12 @@ class MessageTooLarge(SparkSideError):
     code = "MESSAGE_TOO_LARGE"
 
 
+class InvalidRows(SparkSideError):
+    """Columns that the sink does not know or cannot do without, or a value no message can have."""
+
+    code = "INVALID_ROWS"
+
+
 class PublishRefused(SparkSideError):
     """The broker returned, or did not confirm, messages that were written."""
 

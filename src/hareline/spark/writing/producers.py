@@ -1,0 +1,96 @@
+"""Producer ids and sequences: by what the broker tells that it has a message already.
+
+The broker keeps the highest sequence of each producer id, and confirms a message that is not above
+it without putting it anywhere. So that a task that is done again, or a batch that is replayed,
+loses nothing and repeats nothing, each row has the same pair every time, and no pair is skipped:
+if row 10 of a producer was refused and row 11 accepted, row 10 could never be published again.
+Many messages are in flight at once, so the rows of a partition take turns among *lanes*, each a
+producer id of its own. The publisher never has more messages in flight than there are lanes, hence
+at most one of a lane, and the next one of a lane is published only once the one before is accepted.
+
+``task`` numbers the rows; ``rows`` puts the fields into the headers. docs/spark-sink.md has the
+reasoning at length. Invariant: a pair depends on nothing but the prefix, the number of lanes, the
+batch and the row's number in its partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2s
+from struct import Struct
+from typing import Final
+
+PRODUCER_ID: Final = "x-producer-id"
+PRODUCER_SEQUENCE: Final = "x-producer-seq"
+#: Producer ids are short strings at the broker.
+PRODUCER_ID_MAX: Final = 255
+
+#: Rows that one lane may have in one batch.
+_BATCH_STEP: Final = 1 << 32
+_SIZE: Final = Struct(">I")
+_SEQUENCE: Final = Struct(">q")
+_ID_NAME: Final = bytes((len(PRODUCER_ID),)) + PRODUCER_ID.encode() + b"S"
+_SEQUENCE_NAME: Final = bytes((len(PRODUCER_SEQUENCE),)) + PRODUCER_SEQUENCE.encode() + b"l"
+
+#: Settings of Spark that decide into how many partitions a batch is cut, as far as tasks see them.
+_CUTTING: Final = (
+    "spark.master",
+    "spark.default.parallelism",
+    "spark.sql.shuffle.partitions",
+    "spark.executor.instances",
+    "spark.executor.cores",
+    "spark.cores.max",
+)
+
+
+def producer_fields(producer: bytes, sequence: int) -> bytes:
+    """The two fields of a headers table."""
+    return b"".join(
+        (
+            _ID_NAME,
+            _SIZE.pack(len(producer)),
+            producer,
+            _SEQUENCE_NAME,
+            _SEQUENCE.pack(sequence),
+        )
+    )
+
+
+class Lanes:
+    """The producers of one partition of one batch."""
+
+    def __init__(self, prefix: str, count: int, batch: int = 0) -> None:
+        """``count``: how many messages may be in flight. ``batch`` grows from batch to batch."""
+        self._count = count
+        self._base = batch * _BATCH_STEP
+        # The number of lanes is part of the name: with another one, rows have other lanes.
+        names = [f"{prefix}/{count}/{lane}".encode() for lane in range(count)]
+        self._heads = [
+            b"".join((_ID_NAME, _SIZE.pack(len(name)), name, _SEQUENCE_NAME)) for name in names
+        ]
+
+    def fields(self, first: int, count: int) -> list[bytes]:
+        """The fields of ``count`` rows, from row ``first`` of the partition on."""
+        lanes, heads, base, pack = self._count, self._heads, self._base, _SEQUENCE.pack
+        return [
+            heads[row % lanes] + pack(base + row // lanes) for row in range(first, first + count)
+        ]
+
+
+def stream_prefix(query: str, partition: int, processors: int, settings: Mapping[str, str]) -> str:
+    """What the producers of one partition of a streaming query begin with.
+
+    It is the same in all batches of the query, so the broker has few producers to remember. A
+    batch that is replayed after Spark was started with other settings may be cut differently, and
+    then row 5 of partition 0 is another row; so what decides how a batch is cut is in the name.
+    The replayed batch is then published twice instead of being lost. ``settings`` are those of
+    Spark, ``processors`` those of the driver's machine.
+    """
+    cut = [f"{name}={settings.get(name)}" for name in _CUTTING]
+    digest = blake2s(f"{processors}|{'|'.join(cut)}".encode(), digest_size=4).hexdigest()
+    return f"spark/{query}/{digest}/{partition}"
+
+
+def batch_prefix(write: str, partition: int) -> str:
+    """What the producers of one partition of a batch write begin with; ``write`` is its id."""
+    return f"spark/{write}/{partition}"

@@ -80,6 +80,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "broker.queues.declare.arguments": ("pydantic",),
     "management": ("fastapi", "starlette", "uvicorn", "pydantic", "prometheus_client"),
     "spark": ("pyspark", "pyarrow"),
+    "spark.writing.publisher": ("pika",),
     "server": ("uvloop",),
     "cli": ("typer", "rich"),
     "cli_journal": ("typer", "rich"),

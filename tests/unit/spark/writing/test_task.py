@@ -1,0 +1,132 @@
+"""A task against a broker process: all rows arrive, and a task done again repeats its pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hareline.spark.errors import InvalidOption, PublishRefused
+from hareline.spark.writing.publisher import Publisher
+from hareline.spark.writing.write_options import read_write_options
+from tests.support.broker_process import BrokerProcess
+from tests.support.sink_broker import bodies_in, declare, options_for, take_all
+
+pa = pytest.importorskip("pyarrow", reason="the extra spark is not installed")
+
+from hareline.spark.writing import task as task_module  # noqa: E402
+from hareline.spark.writing.task import (  # noqa: E402
+    PartitionPlace,
+    WrittenCount,
+    pieces_of,
+    write_partition,
+)
+
+COLUMNS = ["body", "routing_key"]
+
+
+def batches_of(queue: str, *sizes: int) -> list[Any]:
+    made, first = [], 0
+    for size in sizes:
+        bodies = [b"%d" % number for number in range(first, first + size)]
+        made.append(pa.RecordBatch.from_pydict({"body": bodies, "routing_key": [queue] * size}))
+        first += size
+    return made
+
+
+def write(broker: BrokerProcess, batches: Any, place: PartitionPlace, **options: str) -> Any:
+    checked = read_write_options(options_for(broker, **options), {})
+    return write_partition(batches, COLUMNS, checked, place)
+
+
+PLACE = PartitionPlace(0, "spark/test/0", settings={"spark.master": "local[2]"})
+
+
+def test_rows_of_all_batches_arrive_in_order(broker: BrokerProcess) -> None:
+    declare(broker, "rows")
+    batches = batches_of("rows", 0, 5000, 1, 0, 700)
+    assert write(broker, batches, PLACE) == WrittenCount(published=5701)
+    assert bodies_in(broker, "rows") == [b"%d" % number for number in range(5701)]
+
+
+def test_a_partition_without_rows_needs_no_broker() -> None:
+    nowhere = BrokerProcess.__new__(BrokerProcess)
+    nowhere.host, nowhere.port, nowhere.username = "127.0.0.1", 1, "guest"
+    assert write(nowhere, batches_of("none", 0), PLACE) == WrittenCount()
+
+
+def test_a_task_that_fails_and_is_done_again_repeats_its_pairs(broker: BrokerProcess) -> None:
+    """What a broker without dedup has then is each row of the first attempt twice."""
+    declare(broker, "again")
+    batches = batches_of("again", 300, 300)
+
+    def failing() -> Iterator[Any]:
+        yield batches[0]
+        raise OSError("the executor was lost")
+
+    with pytest.raises(OSError, match="lost"):
+        write(broker, failing(), PLACE, maxInFlight="8")
+    first = take_all(broker, "again")
+    assert 292 <= len(first) <= 300  # what was in flight may be lost with the connection
+    write(broker, batches, PLACE, maxInFlight="8")
+    second = take_all(broker, "again")
+    assert len(second) == 600
+    for (_, before, body), (_, after, same_body) in zip(first, second, strict=False):
+        assert body == same_body
+        assert before.headers == after.headers
+        assert after.headers["x-producer-id"].startswith("spark/test/0/8/")
+    pairs = {
+        (each.headers["x-producer-id"], each.headers["x-producer-seq"]) for _, each, _ in second
+    }
+    assert len(pairs) == 600
+
+
+def test_unroutable_rows_fail_the_task_or_are_counted(broker: BrokerProcess) -> None:
+    batches = batches_of("nowhere", 10)
+    with pytest.raises(PublishRefused, match=r"returned 10 messages: 312 .*'nowhere'"):
+        write(broker, batches, PLACE)
+    dropped = write(broker, batches, PLACE, onUnroutable="drop")
+    assert dropped == WrittenCount(published=0, dropped=10)
+
+
+def test_the_rate_is_kept(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All waits are counted instead of waited for: a clock that only they move."""
+    declare(broker, "paced")
+    now = 0.0
+    waits: list[float] = []
+
+    def wait(_: object, seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        waits.append(seconds)
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            return now
+
+    monkeypatch.setattr(task_module, "time", Clock)
+    monkeypatch.setattr(Publisher, "wait", wait)
+    write(broker, batches_of("paced", 1000), PLACE, maxRate="1000")
+    assert now == pytest.approx(2.0)  # half of the rate, since two tasks share it
+    assert len(waits) == 40
+    assert len(bodies_in(broker, "paced")) == 1000
+
+
+def test_speculation_is_refused_before_anything_is_published(broker: BrokerProcess) -> None:
+    declare(broker, "speculated")
+    place = PartitionPlace(0, "p", settings={"spark.speculation": "true"})
+    with pytest.raises(InvalidOption, match=r"spark\.speculation=false"):
+        write(broker, batches_of("speculated", 1), place)
+    assert bodies_in(broker, "speculated") == []
+
+
+def test_a_batch_is_cut_by_rows_and_by_octets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_module, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(task_module, "_OCTETS_AT_ONCE", 1000)
+    small = pa.RecordBatch.from_pydict({"body": [b""] * 10})
+    assert [piece.num_rows for piece in pieces_of(small)] == [4, 4, 2]
+    large = pa.RecordBatch.from_pydict({"body": [bytes(2000)] * 3})
+    assert [piece.num_rows for piece in pieces_of(large)] == [1, 1, 1]
+    assert list(pieces_of(small.slice(0, 0))) == []

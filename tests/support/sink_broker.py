@@ -51,10 +51,15 @@ def declare(
 
 def take_all(broker: BrokerProcess, queue: str) -> list[tuple[Any, Any, bytes]]:
     """All messages of a queue with the method and the properties they came with."""
-    taken = []
+    taken: list[tuple[Any, Any, bytes]] = []
     with channel_of(broker) as channel:
-        while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
-            taken.append(got)
+        count = channel.queue_declare(queue, passive=True).method.message_count
+        if count:
+            for got in channel.consume(queue, auto_ack=True):
+                taken.append(got)
+                if len(taken) == count:
+                    break
+            channel.cancel()
     return taken
 
 

@@ -209,9 +209,9 @@ class RowEncoder:
         if producer is not None:
             if fields is None:
                 fields = list(producer)
-            else:
+            else:  # in front, where the broker finds them quickest
                 fields = [
-                    _without_producer(each) + own if each else own
+                    own + _without_producer(each) if each else own
                     for each, own in zip(fields, producer, strict=True)
                 ]
         if fields is None:

@@ -77,6 +77,11 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "pytest_plugin": ("tests/server/test_pytest_plugin.py", "runs pytest with it"),
     "spark.pipelines.archive": ("tests/spark/pipelines/test_archive.py", "runs it in Spark"),
     "spark.pipelines.layout": ("tests/spark/pipelines/test_archive.py", "writes and reads with it"),
+    "spark.pipelines.replay": ("tests/spark/pipelines/test_replay.py", "replays archives in Spark"),
+    "spark.pipelines.replay_target": (
+        "tests/spark/pipelines/test_replay.py",
+        "replays by it, and changes headers",
+    ),
     "spark.writing.sink": ("tests/spark/writing/test_sink.py", "writes with it in Spark"),
     "spark.pipelines.places": ("tests/spark/pipelines/test_places.py", "asks Hadoop by Spark"),
     "testing": ("tests/server/test_embedding.py", "starts brokers with it"),

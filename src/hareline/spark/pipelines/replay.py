@@ -1,0 +1,333 @@
+"""Replay: the messages of an archive, or a span of it, published again in their order.
+
+The command line calls `replay`, and so may any program with a Spark session. The archive is cut
+into slices of time; a slice is published and confirmed whole before the next one begins, so a
+replay needs no room for the archive, says how far it is, and can go on where it failed. In a slice
+all messages of a queue are in one partition, sorted by offset.
+
+Invariant: messages of one queue are published in the order of their offsets, one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation calls it
+
+from hareline.spark.errors import InvalidOption, SparkSideError
+from hareline.spark.failures import error_of
+from hareline.spark.pipelines import layout
+from hareline.spark.pipelines.replay_target import FORMAT, HEADERS, SLICE, ReplayTarget, Slice
+from hareline.spark.pipelines.slices import BucketCount, Span, spans_of
+from hareline.spark.writing.write_options import read_write_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+#: What is taken from messages unless it is named in ``keep``.
+KEEPABLE: Final = ("expiration", "user_id", *HEADERS)
+
+#: How finely time is looked at, and how many messages a slice has at least, if there are as many.
+_BUCKETS: Final = 200
+_SLICE_MESSAGES: Final = 250_000
+#: Producer ids at the broker for all partitions of a replay; it remembers some 10,000.
+_PRODUCERS: Final = 4096
+_IN_FLIGHT_MIN, _IN_FLIGHT_MAX = 32, 512
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_US: Final = timedelta(microseconds=1)
+
+_PROPERTIES: Final = (
+    *("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id"),
+    *("reply_to", "message_id", "app_timestamp", "type", "app_id"),
+)
+
+
+@dataclass(frozen=True)
+class ReplayCount:
+    """Messages of one queue that were published to one exchange."""
+
+    queue: str
+    exchange: str
+    messages: int
+    octets: int
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True)
+class ReplayProgress:
+    """How far a replay is: all messages that arrived before ``until`` are confirmed."""
+
+    published: int
+    dropped: int
+    total: int
+    until: datetime
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """What was chosen from the archive, and what became of it; a dry run publishes nothing."""
+
+    counts: tuple[ReplayCount, ...]
+    published: int = 0
+    #: Returned by the broker as unroutable, with onUnroutable=drop.
+    dropped: int = 0
+
+    @property
+    def total(self) -> int:
+        """How many messages were chosen."""
+        return sum(each.messages for each in self.counts)
+
+
+def replay(
+    session: SparkSession,
+    archive: str,
+    broker: Mapping[str, str],
+    *,
+    queues: Sequence[str] = (),
+    start: datetime | str | None = None,
+    end: datetime | str | None = None,
+    exchanges: Sequence[str] = (),
+    routing_keys: Sequence[str] = (),
+    where: str | None = None,
+    to_exchange: str | None = None,
+    to_routing_key: str | None = None,
+    max_rate: int | None = None,
+    keep: Collection[str] = (),
+    mark: bool = True,
+    dry_run: bool = False,
+    on_progress: Callable[[ReplayProgress], None] | None = None,
+) -> ReplayResult:
+    """Publish messages of an archive again, and return how many; a dry run only counts them.
+
+    ``broker``: options of the sink (docs/spark-sink.md). ``queues`` ... ``where`` choose messages;
+    empty means all. ``start`` and ``end`` are times of arrival, ISO 8601 if text, UTC if without a
+    zone; ``end`` is exclusive. ``where`` is an expression of SQL on the columns of the archive.
+    ``to_exchange`` and ``to_routing_key`` replace those of the messages. ``max_rate``: messages a
+    second. ``keep``: words of `KEEPABLE`. ``mark``: whether messages get a header x-replayed-from.
+    ``on_progress`` is called after each slice. Raises the errors of ``hareline.spark.errors``.
+    """
+    unknown = sorted(set(keep) - set(KEEPABLE))
+    if unknown:
+        raise InvalidOption(f"keep has {unknown[0]!r}; it may have {', '.join(KEEPABLE)}")
+    frame = layout.read_archive(session, archive)
+    chosen = _choose(frame, queues, _moment("start", start), _moment("end", end))
+    for column, values in (("exchange", exchanges), ("routing_key", routing_keys)):
+        if values:
+            chosen = chosen.where(F.col(column).isin(list(values)))
+    if where is not None:
+        try:
+            chosen = chosen.where(where)
+        except (AnalysisException, ParseException) as problem:
+            raise InvalidOption(f"where: {error_of(problem).args[0]}") from None
+    buckets, counts = _count(chosen)
+    if dry_run or not counts:
+        return ReplayResult(counts)
+    partitions = len({each.queue for each in counts})
+    options = _options_of(session, broker, partitions, max_rate)
+    outgoing = _outgoing(
+        chosen, read_write_options(options).connection.user, keep, to_exchange, to_routing_key
+    )
+    session.dataSource.register(ReplayTarget)
+    total = sum(each.messages for each in counts)
+    order = _incarnations_in_order(buckets)
+    published = dropped = 0
+    replay_id = str(uuid4())
+    with tempfile.TemporaryDirectory(prefix="hareline-replay-") as folder:
+        for number, span in enumerate(spans_of(buckets, _SLICE_MESSAGES)):
+            report = Path(folder) / f"{number}.json"
+            part = Slice(replay_id, number, sorted(set(keep) & set(HEADERS)), mark, str(report))
+            rows = (
+                outgoing.where(_within(span))
+                .repartition(partitions, "queue")
+                .sortWithinPartitions("queue", *order, "offset")
+                .drop("offset", "incarnation", "timestamp")
+            )
+            try:
+                _write(rows, options, part)
+            except Exception as raised:
+                raise _interrupted(error_of(raised), published, total, span) from None
+            for each in json.loads(report.read_text(encoding="utf-8")):
+                published += each["published"]
+                dropped += each["dropped"]
+            if on_progress is not None:
+                on_progress(ReplayProgress(published, dropped, total, _time_of(span.end)))
+    return ReplayResult(counts, published, dropped)
+
+
+def _choose(
+    frame: DataFrame, queues: Sequence[str], start: datetime | None, end: datetime | None
+) -> DataFrame:
+    """The messages of queues and of a span; days and queues that do not matter are not read."""
+    if queues:
+        frame = frame.where(F.col("queue").isin(list(queues)))
+    if start is not None:
+        frame = frame.where(F.col("date") >= F.lit(start.date()))
+        frame = frame.where(F.col("timestamp") >= _literal(_us_of(start)))
+    if end is not None:
+        frame = frame.where(F.col("date") <= F.lit(end.date()))
+        frame = frame.where(F.col("timestamp") < _literal(_us_of(end)))
+    return frame
+
+
+def _count(chosen: DataFrame) -> tuple[list[BucketCount], tuple[ReplayCount, ...]]:
+    """How many messages there are, by buckets of time, and by queue and exchange."""
+    arrival = F.unix_micros("timestamp")
+    try:
+        first, last = chosen.agg(F.min(arrival), F.max(arrival)).collect()[0]
+        if first is None:
+            return [], ()
+        width = max(1, (last - first) // _BUCKETS + 1)
+        rows = (
+            chosen.groupBy(
+                "queue",
+                "incarnation",
+                "exchange",
+                F.expr(f"(unix_micros(timestamp) - {first}) div {width}").alias("bucket"),
+            )
+            .agg(
+                F.count("*").alias("messages"),
+                F.coalesce(F.sum("size"), F.lit(0)).alias("octets"),
+                F.min("offset").alias("first_offset"),
+                F.max("offset").alias("last_offset"),
+                F.min(arrival).alias("first"),
+                F.max(arrival).alias("last"),
+            )
+            .collect()
+        )
+    except Exception as raised:
+        raise error_of(raised) from None
+    buckets = [
+        BucketCount(
+            span=Span(first + row["bucket"] * width, first + (row["bucket"] + 1) * width),
+            log=(row["queue"], row["incarnation"]),
+            messages=row["messages"],
+            first_offset=row["first_offset"],
+            last_offset=row["last_offset"],
+            first_us=row["first"],
+        )
+        for row in rows
+    ]
+    return buckets, _by_queue_and_exchange(rows)
+
+
+def _by_queue_and_exchange(rows: Iterable[Any]) -> tuple[ReplayCount, ...]:
+    found: dict[tuple[str, str], list[Any]] = {}
+    for row in rows:
+        found.setdefault((row["queue"], row["exchange"] or ""), []).append(row)
+    return tuple(
+        ReplayCount(
+            queue,
+            exchange,
+            messages=sum(row["messages"] for row in group),
+            octets=sum(row["octets"] for row in group),
+            first=_time_of(min(row["first"] for row in group)),
+            last=_time_of(max(row["last"] for row in group)),
+        )
+        for (queue, exchange), group in sorted(found.items())
+    )
+
+
+def _options_of(
+    session: SparkSession, broker: Mapping[str, str], partitions: int, max_rate: int | None
+) -> dict[str, str]:
+    """Options of the sink: what the caller gave, and what is better for few partitions."""
+    given = {name.lower() for name in broker}
+    options = dict(broker)
+    if "maxinflight" not in given:
+        room = _PRODUCERS // partitions
+        options["maxInFlight"] = str(min(_IN_FLIGHT_MAX, max(_IN_FLIGHT_MIN, room)))
+    if max_rate is not None:
+        options["maxRate"] = str(max_rate)
+        tasks = min(partitions, session.sparkContext.defaultParallelism)
+        options["maxRateTasks"] = str(tasks)
+    return options
+
+
+def _outgoing(
+    chosen: DataFrame,
+    login: str,
+    keep: Collection[str],
+    to_exchange: str | None,
+    to_routing_key: str | None,
+) -> DataFrame:
+    """The columns of the sink, and those by which rows are cut and sorted."""
+    user = F.col("user_id")
+    columns: list[Column] = [
+        *(F.col(name) for name in ("queue", "incarnation", "offset", "timestamp", "body")),
+        *(F.col(name) for name in _PROPERTIES),
+        F.col("headers_raw"),
+        F.col("exchange") if to_exchange is None else F.lit(to_exchange).alias("exchange"),
+        F.col("routing_key")
+        if to_routing_key is None
+        else F.lit(to_routing_key).alias("routing_key"),
+        user if "user_id" in keep else F.when(user == F.lit(login), user).alias("user_id"),
+    ]
+    if "expiration" in keep:
+        columns.append(F.col("expiration"))
+    return chosen.select(*columns)
+
+
+def _incarnations_in_order(buckets: Iterable[BucketCount]) -> list[Column]:
+    """What to sort by before the offset, which begins again in a queue that is declared again."""
+    first: dict[str, int] = {}
+    for each in buckets:
+        incarnation = each.log[1]
+        first[incarnation] = min(each.first_us, first.get(incarnation, each.first_us))
+    ranked = sorted(first, key=first.__getitem__)
+    if len(ranked) == 1:
+        return []
+    pairs = [F.lit(each) for rank, name in enumerate(ranked) for each in (name, rank)]
+    return [F.create_map(*pairs)[F.col("incarnation")]]
+
+
+def _write(rows: DataFrame, options: Mapping[str, str], part: Slice) -> None:
+    writer = rows.write.format(FORMAT).options(**options)
+    writer.option(SLICE, json.dumps(asdict(part))).mode("append").save()
+
+
+def _interrupted(problem: SparkSideError, published: int, total: int, span: Span) -> SparkSideError:
+    """The error with how far the replay came, and from where it can go on."""
+    start = _time_of(span.start).isoformat()
+    return type(problem)(
+        f"{problem.args[0]}; {published} of {total} messages were published, and some of those "
+        f"that arrived since {start} may be: go on with start={start}"
+    )
+
+
+def _within(span: Span) -> Column:
+    arrived = F.col("timestamp")
+    return (arrived >= _literal(span.start)) & (arrived < _literal(span.end))
+
+
+def _literal(microseconds: int) -> Column:
+    """A constant timestamp, whatever the time zone of the session."""
+    return F.timestamp_micros(F.lit(microseconds))
+
+
+def _moment(name: str, given: datetime | str | None) -> datetime | None:
+    if given is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError:
+        raise InvalidOption(
+            f"{name} must be a time like 2026-01-31T08:00:00+00:00, not {given!r}"
+        ) from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _us_of(moment: datetime) -> int:
+    return (moment - _EPOCH) // _US
+
+
+def _time_of(microseconds: int) -> datetime:
+    return _EPOCH + microseconds * _US

@@ -76,6 +76,10 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "management.refusals": ("tests/unit/management/test_replay.py", "expects them"),
     "pytest_plugin": ("tests/server/test_pytest_plugin.py", "runs pytest with it"),
     "spark.pipelines.archive": ("tests/spark/pipelines/test_archive.py", "runs it in Spark"),
+    "spark.pipelines.audit_events": (
+        "tests/spark/pipelines/test_report.py",
+        "works out made-up events in Spark and in plain Python",
+    ),
     "spark.pipelines.layout": ("tests/spark/pipelines/test_archive.py", "writes and reads with it"),
     "spark.pipelines.replay": ("tests/spark/pipelines/test_replay.py", "replays archives in Spark"),
     "spark.pipelines.replay_target": (
@@ -84,6 +88,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     ),
     "spark.writing.sink": ("tests/spark/writing/test_sink.py", "writes with it in Spark"),
     "spark.pipelines.places": ("tests/spark/pipelines/test_places.py", "asks Hadoop by Spark"),
+    "spark.pipelines.report": ("tests/spark/pipelines/test_report.py", "makes reports in Spark"),
     "testing": ("tests/server/test_embedding.py", "starts brokers with it"),
     "wire.constants": ("tests/unit/wire/test_decoder.py", "numbers; decodes by them"),
 }

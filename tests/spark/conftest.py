@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 #: Two tasks at a time, and four attempts for each: retries are part of what is tested.
 MASTER = "local[2,4]"
+#: Also on a machine that has much else to do; Spark takes seconds for what is small.
+SECONDS_MAX = 600
 
 
 def _what_is_missing() -> str | None:
@@ -52,10 +54,12 @@ def pytest_pycollect_makemodule(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests of this folder."""
+    """Mark all tests of this folder, and give those more time that do not say how much."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(SECONDS_MAX))
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +69,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made = session(
         "hareline-tests",
         master=MASTER,
+        is_short=True,
         settings={
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),

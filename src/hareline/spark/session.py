@@ -36,6 +36,7 @@ _LOOPBACK: Final = "127.0.0.1"
 _JAVA_SECONDS_MAX: Final = 30
 _JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _INSTALL_EXTRA: Final = "install it with: pip install 'hareline[spark]'"
+_SHORT_JAVA_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
 
@@ -45,10 +46,13 @@ def session(
     master: str | None = None,
     driver_memory: str = "1g",
     log_level: str = "ERROR",
+    is_short: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A session on this machine's cores, or on ``master`` (``spark://...``, ``k8s://...``).
 
+    ``is_short``: for a job of a minute or two on this machine, which then needs half the processor
+    time; Java compiles it quickly and not well, so a long one would take longer.
     ``settings`` are Spark's own (``spark.executor.memory``) and override those made here. A
     session that this process has already is returned as it is, with the settings that can change.
     Under spark-submit the master is the one given there. Raises EnvironmentMissing.
@@ -68,7 +72,9 @@ def session(
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
-    made = default_settings(driver_memory, is_local=is_local) | dict(settings or {})
+    made = default_settings(driver_memory, is_local=is_local, is_short=is_short) | dict(
+        settings or {}
+    )
     for key, value in made.items():
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()
@@ -77,7 +83,9 @@ def session(
     return spark
 
 
-def default_settings(driver_memory: str, *, is_local: bool) -> dict[str, str]:
+def default_settings(
+    driver_memory: str, *, is_local: bool, is_short: bool = False
+) -> dict[str, str]:
     """Spark's settings for a session: what the source and the pipelines rely on, and quiet."""
     made = {
         "spark.driver.memory": driver_memory,
@@ -92,9 +100,10 @@ def default_settings(driver_memory: str, *, is_local: bool) -> dict[str, str]:
     if is_local:
         made["spark.driver.bindAddress"] = _LOOPBACK
         made["spark.driver.host"] = _LOOPBACK
-        made["spark.driver.extraJavaOptions"] = (
-            f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
-        )
+        java_options = [f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"]
+        if is_short:
+            java_options += _SHORT_JAVA_OPTIONS
+        made["spark.driver.extraJavaOptions"] = " ".join(java_options)
     return made
 
 

@@ -149,6 +149,12 @@ def test_only_a_local_session_is_bound_to_the_loopback_interface() -> None:
     assert not {key for key in remote if key.startswith("spark.driver.")} - {"spark.driver.memory"}
 
 
+def test_java_compiles_quickly_for_a_short_job_only() -> None:
+    for is_short in (False, True):
+        made = session.default_settings("1g", is_local=True, is_short=is_short)
+        assert ("TieredStopAtLevel" in made["spark.driver.extraJavaOptions"]) is is_short
+
+
 def test_the_log_settings_are_beside_the_module() -> None:
     options = session.default_settings("1g", is_local=True)["spark.driver.extraJavaOptions"]
     _, _, file = options.partition("file://")

@@ -57,11 +57,13 @@ def archive(
     run goes on where the last one ended. Continuously, a batch is made each ``trigger_s`` seconds.
     Returns what this run wrote. Raises SparkSideError.
     """
-    frame = (
-        session.readStream.format("amqp")
-        .options(**{"startingOffsets": "earliest", **options, "columns": "all"})
-        .load()
-    )
+    given = {name.lower(): value for name, value in options.items()}
+    start = {} if "startingtimestamp" in given else {"startingoffsets": "earliest"}
+    try:
+        reader = session.readStream.format("amqp").options(**start | given | {"columns": "all"})
+        frame = reader.load()
+    except PySparkException as raised:
+        raise error_of(raised) from raised
     return archive_stream(
         frame,
         path,

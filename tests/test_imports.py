@@ -33,6 +33,7 @@ BROKER = {
 }
 SETTINGS = {"hareline.settings", "pydantic", "pydantic_core"}
 HELP = {"rich.console", "rich.markdown"}
+SPARK = {"pyspark", "pyarrow", "py4j"}
 
 
 def modules_after(code: str, *arguments: str) -> set[str]:
@@ -64,10 +65,14 @@ def test_the_version_is_printed_without_settings(argument: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--help",), ("version", "--help"), ("journal", "--help"), ("replay", "--help")]
+    "arguments",
+    [
+        *(("--help",), ("version", "--help"), ("journal", "--help"), ("replay", "--help")),
+        *(("spark", "--help"), ("spark", "archive", "--help"), ("spark", "report", "--help")),
+    ],
 )
-def test_help_is_printed_without_the_broker(arguments: tuple[str, ...]) -> None:
-    assert not modules_of_command(*arguments) & BROKER
+def test_help_is_printed_without_the_broker_and_spark(arguments: tuple[str, ...]) -> None:
+    assert not modules_of_command(*arguments) & (BROKER | SPARK)
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("version", "--help")])

@@ -67,6 +67,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "cli": EVERYTHING,
     "cli_journal": ("storage.journal", "settings", "errors"),
     "cli_replay": ("errors",),
+    "cli_spark": ("spark",),
     "testing": EVERYTHING,
     "pytest_plugin": ("testing",),
     "__main__": ("cli",),
@@ -85,6 +86,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "cli": ("typer", "rich"),
     "cli_journal": ("typer", "rich"),
     "cli_replay": ("typer", "rich"),
+    "cli_spark": ("typer", "rich", "pyspark"),
     "pytest_plugin": ("pytest",),
 }
 

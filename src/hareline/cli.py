@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, Self, TextIO
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from hareline import __version__, cli_journal, cli_replay
+from hareline import __version__, cli_journal, cli_replay, cli_spark
 from hareline.choices import HashingAlgorithm, LogLevel
 from hareline.errors import ConfigurationError, ListenError, StoreError
 
@@ -211,6 +211,7 @@ def version() -> None:
 
 app.command()(cli_replay.replay)
 app.add_typer(cli_journal.app)
+app.add_typer(cli_spark.app)
 
 
 def _print_version_and_exit(is_asked: bool) -> None:

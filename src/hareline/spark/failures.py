@@ -27,6 +27,8 @@ _CAUSE: Final = re.compile(
 _QUERY: Final = re.compile(r"^Query \[id = [^]]*\] terminated with exception: ")
 #: Spark's own class of an error, and its number in the SQL standard.
 _SPARK_CLASS: Final = re.compile(r"^\[[A-Z_.0-9]+\] ")
+#: Classes of errors that only wrap another one, which stands further down.
+_WRAPPER: Final = re.compile(r"^\[(STREAM_FAILED|FOREACH_BATCH|PYTHON_|FAILED_|TASK_WRITE)")
 _SQL_STATE: Final = re.compile(r"( SQLSTATE: \w{5})+$")
 _TEXT_MAX: Final = 500
 
@@ -42,7 +44,9 @@ def error_of(raised: BaseException) -> SparkSideError:
             return _CLASSES[code](_SQL_STATE.sub("", sentence))
     causes = _CAUSE.findall(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    sentence = causes[-1] if causes else (lines or [type(raised).__name__])[0]
+    first = (lines or [type(raised).__name__])[0]
+    is_cause = _SPARK_CLASS.match(first) and not _WRAPPER.match(first)
+    sentence = first if is_cause or not causes else causes[-1]
     for superfluous in (_SPARK_CLASS, _QUERY, _SPARK_CLASS, _SQL_STATE):
         sentence = superfluous.sub("", sentence)
     return SparkSideError(sentence[:_TEXT_MAX])

@@ -57,6 +57,11 @@ def test_an_error_of_ours_is_returned_as_it_is() -> None:
             "[STREAM_FAILED] Query [id = a, runId = b] terminated with exception: no space left",
             "no space left",
         ),
+        (
+            "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: amqp. SQLSTATE: 42K02\n\n"
+            "JVM stacktrace:\norg.apache.X\nCaused by: java.lang.ClassNotFoundException: amqp.D\n",
+            "Failed to find the data source: amqp.",
+        ),
         ("Caused by: java.io.IOException: No space left on device", "No space left on device"),
         ("", "RuntimeError"),
         ("hareline.spark.errors.New: [OF_ANOTHER_VERSION] why", "[OF_ANOTHER_VERSION] why"),

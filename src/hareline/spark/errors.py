@@ -65,12 +65,12 @@ class IncarnationChanged(SparkSideError):
 class OffsetGone(SparkSideError):
     """Messages that were to be read have been dropped by the stream's retention.
 
-    ``first``: offset of the oldest message that is still there; 0 where it is not known.
+    ``first``: offset of the oldest message that is still there; None if it is not known.
     """
 
     code = "OFFSET_GONE"
 
-    def __init__(self, text: str, first: int = 0) -> None:
+    def __init__(self, text: str, first: int | None = None) -> None:
         super().__init__(text)
         self.first = first
 

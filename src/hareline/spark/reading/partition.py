@@ -46,9 +46,10 @@ def read_partition(options: ReadOptions, schema: Any, partition: InputPartition)
                 yield from builder.batches(chunk)
                 at = chunk.header.first_offset + chunk.header.count
         except OffsetGone as problem:
-            if options.fails_on_data_loss or problem.first <= at:
+            first = problem.first
+            if options.fails_on_data_loss or first is None or first <= at:
                 raise
-            gone = min(problem.first, wanted.end) - at
+            gone = min(first, wanted.end) - at
             _log.warning("skipped %d rows of stream %r: %s", gone, wanted.queue, problem)
             at += gone
         except (QueueGone, IncarnationChanged) as problem:

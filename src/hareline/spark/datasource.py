@@ -1,0 +1,60 @@
+"""`AmqpDataSource`: what ``format("amqp")`` is to Spark.
+
+Spark finds it through ``pyspark_amqp``, makes one for each read or write with the options as text,
+and asks it for the schema and for readers and writers, each in a process of its own. Options are
+checked when a reader or writer is made. Importing this needs pyspark, but not pyarrow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+
+from hareline.spark.reading.columns import chosen, ddl
+from hareline.spark.reading.options import read_options
+
+
+class AmqpDataSource(DataSource):
+    """Streams of a Hareline broker to read, exchanges to write to."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What users call it."""
+        return "amqp"
+
+    def schema(self) -> str:
+        """The columns of a read for which the user gives no schema. Raises InvalidOption."""
+        return ddl(chosen(read_options(self.options).columns))
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        """A batch read. Raises InvalidOption."""
+        from hareline.spark.reading.batch import AmqpReader, FilteringAmqpReader
+
+        options = read_options(self.options, is_stream=False)
+        kind = FilteringAmqpReader if options.pushes_filters else AmqpReader
+        return kind(options, schema)
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+        """A streaming read. Raises InvalidOption."""
+        from hareline.spark.reading.stream import AmqpStreamReader
+
+        return AmqpStreamReader(read_options(self.options, is_stream=True), schema)
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
+        """A batch write. Raises InvalidOption."""
+        from hareline.spark.writing.sink import make_writer
+
+        return make_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """A streaming write. Raises InvalidOption."""
+        from hareline.spark.writing.sink import make_stream_writer
+
+        return make_stream_writer(self.options, schema, overwrite)

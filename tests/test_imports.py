@@ -68,7 +68,7 @@ def test_the_version_is_printed_without_settings(argument: str) -> None:
     "arguments",
     [
         *(("--help",), ("version", "--help"), ("journal", "--help"), ("replay", "--help")),
-        *(("spark", "--help"), ("spark", "archive", "--help"), ("spark", "report", "--help")),
+        *(("spark", "--help"), ("spark", "archive", "--help"), ("spark", "replay", "--help")),
     ],
 )
 def test_help_is_printed_without_the_broker_and_spark(arguments: tuple[str, ...]) -> None:

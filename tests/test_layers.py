@@ -67,7 +67,8 @@ OURS: dict[str, tuple[str, ...]] = {
     "cli": EVERYTHING,
     "cli_journal": ("storage.journal", "settings", "errors"),
     "cli_replay": ("errors",),
-    "cli_spark": ("spark",),
+    "cli_progress": (),
+    "cli_spark": ("cli_progress", "spark"),
     "testing": EVERYTHING,
     "pytest_plugin": ("testing",),
     "__main__": ("cli",),
@@ -86,7 +87,8 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "cli": ("typer", "rich"),
     "cli_journal": ("typer", "rich"),
     "cli_replay": ("typer", "rich"),
-    "cli_spark": ("typer", "rich", "pyspark"),
+    "cli_progress": ("rich",),
+    "cli_spark": ("typer", "pyspark"),
     "pytest_plugin": ("pytest",),
 }
 

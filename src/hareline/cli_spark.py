@@ -1,4 +1,4 @@
-"""``hareline spark``: archive streams, and report on them, by Spark on this machine or a cluster.
+"""``hareline spark``: archive streams, replay archives, and report, by Spark here or on a cluster.
 
 Invariant: pyspark is imported only when a command runs, so help and errors in arguments need
 neither Spark nor Java. Whatever goes wrong is a sentence on standard error and exit status 1 (2 for
@@ -14,31 +14,28 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from hareline.cli_progress import Display, complain, console
 from hareline.spark.errors import EnvironmentMissing, SparkSideError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from rich.console import Console
-
-    from hareline.spark.pipelines.archive import ArchiveProgress
 
 EXIT_FAILURE: Final = 1
 PASSWORD_VARIABLE: Final = "HARELINE_PASSWORD"
 #: Stand in for a password, and are read by the source and the sink themselves.
 _OTHER_SECRETS: Final = {"passwordfile": "HARELINE_PASSWORD_FILE", "token": "HARELINE_TOKEN"}
 _DEFAULT_USER: Final = "guest"
-_LINE_EVERY_S: Final = 5.0
+_DEFAULT_URL: Final = "amqp://127.0.0.1:5672"
 
 app = typer.Typer(
     name="spark",
-    help="Archive streams and report on a broker, by Spark.\n\n"
+    help="Archive streams, replay them, and report, by Spark.\n\n"
     "Needs Java 17 or newer and the extra: pip install 'hareline[spark]'. The password of --user "
     "comes from the variable HARELINE_PASSWORD, or is asked for on a terminal.",
     no_args_is_help=True,
@@ -76,6 +73,16 @@ def _instant_us(text: str | None) -> int | None:
     return since // datetime.timedelta(microseconds=1)
 
 
+_From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        help="From this instant on: ISO 8601 with a zone (2026-01-05T10:00:00Z), or epoch "
+        "milliseconds.",
+    ),
+]
+_To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Before this instant.")]
 _Url = Annotated[
     str,
     typer.Option(
@@ -152,7 +159,7 @@ def archive(
             metavar="SECONDS", min=0.1, help="With --continuous: seconds from batch to batch."
         ),
     ] = 60,
-    url: _Url = "amqp://127.0.0.1:5672",
+    url: _Url = _DEFAULT_URL,
     http_url: _HttpUrl = None,
     user: _User = _DEFAULT_USER,
     option: _Option = [],  # noqa: B006
@@ -176,21 +183,111 @@ def archive(
     with _spark("hareline archive", master, driver_memory, conf, log_level) as session:
         from hareline.spark.pipelines import archive as pipeline
 
-        with _Display("archiving") as display, _stop_signal() as is_told_to_stop:
+        with Display("archiving") as display, _stop_signal() as is_told_to_stop:
             done = pipeline.archive(
                 session,
                 path,
                 options,
                 is_continuous=continuous,
                 trigger_s=trigger,
-                on_progress=display.show_messages,
+                on_progress=lambda each: display.show_count(
+                    each.messages, each.messages + each.remaining
+                ),
                 should_stop=is_told_to_stop,
             )
             is_cut_short = is_told_to_stop() and not continuous
         batches = "batch" if done.batches == 1 else "batches"
-        _console().print(f"archived {done.messages} messages in {done.batches} {batches}: {path}")
+        console().print(f"archived {done.messages} messages in {done.batches} {batches}: {path}")
         if is_cut_short:
             _fail("stopped before the end; run it again to go on")
+
+
+@app.command()
+def replay(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder that `archive` wrote to.")],
+    queue: Annotated[
+        list[str],
+        typer.Option("--queue", metavar="NAME", help="Only messages of it; may be given again."),
+    ] = [],  # noqa: B006
+    from_instant: _From = None,
+    to_instant: _To = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="SQL", help="Only messages for which it holds: priority > 5."),
+    ] = None,
+    to_exchange: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Exchange that gets all; by default where they were."),
+    ] = None,
+    to_routing_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Routing key of all; by default the one they had."),
+    ] = None,
+    max_rate: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="At most so many messages a second.")
+    ] = None,
+    keep: Annotated[
+        list[str],
+        typer.Option(
+            metavar="WORD",
+            help="What is taken out otherwise: expiration, user_id, x-death, CC or BCC; may be "
+            "given again.",
+        ),
+    ] = [],  # noqa: B006
+    mark: Annotated[
+        bool, typer.Option("--mark/--no-mark", help="Add the header x-replayed-from.")
+    ] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the messages, and publish nothing.")
+    ] = False,
+    url: _Url = _DEFAULT_URL,
+    user: _User = _DEFAULT_USER,
+    option: _Option = [],  # noqa: B006
+    master: _Master = None,
+    driver_memory: _Memory = "1g",
+    conf: _Conf = [],  # noqa: B006
+    log_level: _LogLevel = "off",
+) -> None:
+    """Publish messages of an archive again, in their order.
+
+    Bodies and headers are the same octets. What is taken out of messages, and what happens when
+    something fails, is in docs/spark-replay.md.
+    """
+    start, end = (_datetime(_instant_us(each)) for each in (from_instant, to_instant))
+    broker = {} if dry_run else _broker(url, None, user, option)
+    with _spark("hareline replay", master, driver_memory, conf, log_level) as session:
+        from hareline.spark.pipelines import replay as pipeline
+
+        with Display("replaying") as display:
+            done = pipeline.replay(
+                session,
+                path,
+                broker,
+                queues=queue,
+                start=start,
+                end=end,
+                where=where,
+                to_exchange=to_exchange,
+                to_routing_key=to_routing_key,
+                max_rate=max_rate,
+                keep=keep,
+                mark=mark,
+                dry_run=dry_run,
+                on_progress=lambda each: display.show_count(
+                    each.published + each.dropped, each.total
+                ),
+            )
+        for each in done.counts:
+            console().print(
+                f"'{each.queue}': {each.messages} messages, {each.octets} octets, exchange "
+                f"'{each.exchange if to_exchange is None else to_exchange}', "
+                f"{each.first.isoformat()} to {each.last.isoformat()}"
+            )
+        if dry_run:
+            console().print(f"would replay {done.total} messages")
+            return
+        dropped = f"; {done.dropped} were unroutable" if done.dropped else ""
+        console().print(f"replayed {done.published} of {done.total} messages{dropped}")
 
 
 @app.command()
@@ -213,17 +310,8 @@ def report(
     without_audit: Annotated[
         bool, typer.Option("--without-audit", help="With --messages: report on that archive alone.")
     ] = False,
-    from_instant: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="TIME",
-            help="First event: ISO 8601 with a zone (2026-01-05T10:00:00Z), or epoch milliseconds.",
-        ),
-    ] = None,
-    to_instant: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Events before this instant.")
-    ] = None,
+    from_instant: _From = None,
+    to_instant: _To = None,
     sample: Annotated[
         float,
         typer.Option(
@@ -234,7 +322,7 @@ def report(
     audit_queue: Annotated[
         str, typer.Option(metavar="NAME", help="The audit stream.")
     ] = "hareline.audit",
-    url: _Url = "amqp://127.0.0.1:5672",
+    url: _Url = _DEFAULT_URL,
     http_url: _HttpUrl = None,
     user: _User = _DEFAULT_USER,
     option: _Option = [],  # noqa: B006
@@ -256,7 +344,7 @@ def report(
     with _spark("hareline report", master, driver_memory, conf, log_level) as session:
         from hareline.spark.pipelines import report as pipeline
 
-        with _Display("reporting") as display:
+        with Display("reporting") as display:
             made = pipeline.report(
                 session,
                 out,
@@ -269,7 +357,14 @@ def report(
                 until_us=until_us,
                 on_step=display.show_step,
             )
-        _console().print(f"reported {made.events} events: {out.rstrip('/')}/{pipeline.PAGE}")
+        console().print(f"reported {made.events} events: {out.rstrip('/')}/{pipeline.PAGE}")
+
+
+def _datetime(us: int | None) -> datetime.datetime | None:
+    if us is None:
+        return None
+    epoch = datetime.datetime.fromtimestamp(0, datetime.UTC)
+    return epoch + datetime.timedelta(microseconds=us)
 
 
 def _broker(url: str, http_url: str | None, user: str, option: list[str]) -> dict[str, str]:
@@ -319,7 +414,7 @@ def _spark(
         from hareline.spark.session import check_environment, session
 
         check_environment()
-        _complain("starting Spark, which takes some seconds", style=None)
+        complain("starting Spark, which takes some seconds", style=None)
         made = session(
             name, master=master, driver_memory=driver_memory, log_level=level, settings=settings
         )
@@ -362,70 +457,6 @@ def _stop_signal() -> Iterator[Any]:
             signal.signal(number, handler)
 
 
-class _Display:
-    """Progress on standard error: a bar on a terminal, otherwise a line every few seconds."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._bar: Any = None
-        self._task: Any = None
-        self._next_line_s = 0.0
-
-    def __enter__(self) -> Self:
-        if sys.stderr.isatty():
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                TextColumn("{task.fields[done]}", markup=False),
-                TimeElapsedColumn(),
-                console=_console(is_for_errors=True),
-                transient=True,
-            )
-            self._task = self._bar.add_task(self._what, total=None, done="")
-            self._bar.start()
-        else:
-            _complain(self._what, style=None)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def show_messages(self, progress: ArchiveProgress) -> None:
-        """Show how many messages are done, and how many are known to be left."""
-        text = f"{progress.messages:,} messages"
-        if self._bar is not None:
-            total = progress.messages + progress.remaining
-            self._bar.update(self._task, completed=progress.messages, total=total, done=text)
-            return
-        now_s = time.monotonic()
-        if now_s >= self._next_line_s or progress.is_done:
-            self._next_line_s = now_s + _LINE_EVERY_S
-            left = f", {progress.remaining:,} to come" if progress.remaining else ""
-            _complain(f"{self._what}: {text}{left}", style=None)
-
-    def show_step(self, done: int, steps: int, what: str) -> None:
-        """Show which step begins."""
-        if self._bar is not None:
-            fields: dict[str, Any] = {"description": what, "done": f"{done}/{steps}"}
-            self._bar.update(self._task, completed=done, total=steps, **fields)
-        else:
-            _complain(f"{done}/{steps} {what}", style=None)
-
-
-def _console(*, is_for_errors: bool = False) -> Console:
-    from rich.console import Console
-
-    # No markup: a queue may be called "[red]".
-    return Console(stderr=is_for_errors, highlight=False, markup=False, emoji=False, soft_wrap=True)
-
-
-def _complain(problem: str, *, style: str | None = "red") -> None:
-    _console(is_for_errors=True).print(f"hareline: {problem}", style=style)
-
-
 def _fail(problem: str) -> NoReturn:
-    _complain(problem)
+    complain(problem)
     raise typer.Exit(EXIT_FAILURE)

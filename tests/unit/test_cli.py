@@ -185,7 +185,7 @@ def test_who_gives_no_password_on_a_terminal_is_not_asked_for_ever(
 COMMANDS = [
     *("serve", "check-config", "config-sample", "hash-password", "version", "replay"),
     *("journal", "journal dump", "journal verify", "journal repair"),
-    *("spark", "spark archive", "spark report"),
+    *("spark", "spark archive", "spark replay", "spark report"),
 ]
 
 

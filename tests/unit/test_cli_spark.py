@@ -6,6 +6,7 @@ arguments. tests/spark/test_commands.py runs the commands for real.
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import subprocess
@@ -44,6 +45,17 @@ class Stage:
         given["on_progress"](PROGRESS)
         return PROGRESS
 
+    def replay(self, session: Any, path: str, broker: Any, **given: Any) -> Any:
+        self.given = {"path": path, "options": broker, **given}
+        self.act()
+        moment = datetime.datetime(2026, 1, 5, tzinfo=datetime.UTC)
+        count = SimpleNamespace(
+            queue="q", exchange="e", messages=5, octets=50, first=moment, last=moment
+        )
+        given["on_progress"](SimpleNamespace(published=3, dropped=1, total=5))
+        published = 0 if given["dry_run"] else 4
+        return SimpleNamespace(counts=(count,), total=5, published=published, dropped=1)
+
     def report(self, session: Any, out: str, options: Any, **given: Any) -> Any:
         self.given = {"out": out, "options": options, **given}
         self.act()
@@ -56,7 +68,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     made = Stage()
     monkeypatch.setattr(hareline.spark.session, "check_environment", lambda: None)
     monkeypatch.setattr(hareline.spark.session, "session", made.make_session)
-    for name in ("archive", "report"):
+    for name in ("archive", "replay", "report"):
         module: Any = ModuleType(f"hareline.spark.pipelines.{name}")
         setattr(module, name, getattr(made, name))
         module.PAGE = "report.html"
@@ -225,6 +237,58 @@ def test_on_a_terminal_the_password_is_asked_for(
     assert archive("--user", "ann").exit_code == 0
     assert stage.given["options"]["password"] == "typed"
     assert asked == ["Password of ann: "]
+
+
+# -------------------------------------------------------------------------------------- replay
+
+
+def test_a_replay(stage: Stage) -> None:
+    result = run("replay", "/a", "--option", "mandatory=false", HARELINE_PASSWORD="x")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "'q': 5 messages, 50 octets, exchange 'e', 2026-01-05T00:00:00+00:00 to "
+        "2026-01-05T00:00:00+00:00",
+        "replayed 4 of 5 messages; 1 were unroutable",
+    ]
+    assert "hareline: replaying: 4 messages, 1 to come" in result.stderr
+    assert stage.given["options"] == {
+        "url": "amqp://127.0.0.1:5672",
+        "user": "guest",
+        "password": "x",
+        "mandatory": "false",
+    }
+    assert (stage.given["queues"], stage.given["keep"], stage.given["mark"]) == ([], [], True)
+    assert (stage.given["start"], stage.given["end"], stage.given["dry_run"]) == (None, None, False)
+
+
+def test_all_that_a_replay_may_be_told(stage: Stage) -> None:
+    result = run(
+        *("replay", "/a", "--queue", "q", "--queue", "r", "--from", "2026-01-05T01:00:00.25+01:00"),
+        *("--to", "1767571200001", "--where", "priority > 5", "--to-exchange", "x"),
+        *("--to-routing-key", "k", "--max-rate", "9", "--keep", "CC", "--no-mark"),
+    )
+    assert result.exit_code == 0
+    assert "exchange 'x'" in result.stdout
+    day = datetime.datetime(2026, 1, 5, tzinfo=datetime.UTC)
+    wanted = {
+        "queues": ["q", "r"],
+        "start": day + datetime.timedelta(milliseconds=250),
+        "end": day + datetime.timedelta(milliseconds=1),
+        "where": "priority > 5",
+        "to_exchange": "x",
+        "to_routing_key": "k",
+        "max_rate": 9,
+        "keep": ["CC"],
+        "mark": False,
+    }
+    assert {name: stage.given[name] for name in wanted} == wanted
+
+
+def test_a_dry_run_needs_no_broker(stage: Stage) -> None:
+    result = run("replay", "/a", "--dry-run", "--user", "ann")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "would replay 5 messages"
+    assert stage.given["options"] == {}
 
 
 # -------------------------------------------------------------------------------------- report

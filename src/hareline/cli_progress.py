@@ -1,0 +1,78 @@
+"""What a command that takes long says meanwhile: a bar on a terminal, lines elsewhere.
+
+Used by ``cli_spark``. Invariant: all of it goes to standard error; rich is imported when needed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_LINE_EVERY_S: Final = 5.0
+
+
+class Display:
+    """Progress on standard error: a bar on a terminal, otherwise a line every few seconds."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._bar: Any = None
+        self._task: Any = None
+        self._next_line_s = 0.0
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TextColumn("{task.fields[done]}", markup=False),
+                TimeElapsedColumn(),
+                console=console(is_for_errors=True),
+                transient=True,
+            )
+            self._task = self._bar.add_task(self._what, total=None, done="")
+            self._bar.start()
+        else:
+            complain(self._what, style=None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show_count(self, done: int, total: int) -> None:
+        """Show how many messages are done, of how many that are known of."""
+        text = f"{done:,} messages"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total, done=text)
+            return
+        now_s = time.monotonic()
+        if now_s >= self._next_line_s or done == total:
+            self._next_line_s = now_s + _LINE_EVERY_S
+            left = f", {total - done:,} to come" if done < total else ""
+            complain(f"{self._what}: {text}{left}", style=None)
+
+    def show_step(self, done: int, steps: int, what: str) -> None:
+        """Show which step begins."""
+        if self._bar is not None:
+            fields: dict[str, Any] = {"description": what, "done": f"{done}/{steps}"}
+            self._bar.update(self._task, completed=done, total=steps, **fields)
+        else:
+            complain(f"{done}/{steps} {what}", style=None)
+
+
+def console(*, is_for_errors: bool = False) -> Console:
+    from rich.console import Console
+
+    # No markup: a queue may be called "[red]".
+    return Console(stderr=is_for_errors, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def complain(problem: str, *, style: str | None = "red") -> None:
+    console(is_for_errors=True).print(f"hareline: {problem}", style=style)

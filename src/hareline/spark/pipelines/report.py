@@ -41,7 +41,8 @@ _Row = TypeVar("_Row")
 
 #: How many rows of a table the page and the JSON have; Parquet has all of them.
 ROWS_MAX: Final = 500
-_STEPS: Final = 9
+#: Of a report on audit events; an archive of messages is one more, and so is writing the page.
+_AUDIT_STEPS: Final = 7
 
 PAGE: Final = "report.html"
 DATA: Final = "report.json"
@@ -75,7 +76,9 @@ def report(
         raise InvalidOption(f"the share of audited messages must be above 0 and at most 1: {share}")
     if since_us is not None and until_us is not None and since_us >= until_us:
         raise InvalidOption("the span ends before it begins")
-    run = _Run(session, out, since_us, until_us, share, on_step or _ignore)
+    has_events = options is not None or audit_path is not None
+    steps = has_events * _AUDIT_STEPS + (messages_path is not None) + 1
+    run = _Run(session, out, since_us, until_us, share, on_step or _ignore, steps)
     try:
         if options is not None:
             run.read_stream(options, audit_queue)
@@ -89,7 +92,7 @@ def report(
         raise error_of(raised) from raised
     finally:
         run.forget()
-    run.step("done")
+    run.end()
     return made
 
 
@@ -104,6 +107,7 @@ class _Run:
         until_us: int | None,
         share: float,
         on_step: Callable[[int, int, str], None],
+        steps: int,
     ) -> None:
         self._session = session
         self._out = out
@@ -111,7 +115,8 @@ class _Run:
         self._until_us = until_us
         self._share = share
         self._on_step = on_step
-        self._steps = 0
+        self._steps = steps
+        self._steps_done = 0
         self._kept: list[DataFrame] = []
         self._events: DataFrame | None = None
         self._counts: dict[str, int] = {}
@@ -120,8 +125,12 @@ class _Run:
 
     def step(self, what: str) -> None:
         """Say what comes next."""
-        self._on_step(min(self._steps, _STEPS), _STEPS, what)
-        self._steps += 1
+        self._on_step(self._steps_done, self._steps, what)
+        self._steps_done += 1
+
+    def end(self) -> None:
+        """Say that nothing more comes, also if there was less to do than expected."""
+        self._on_step(self._steps, self._steps, "done")
 
     def read_stream(self, options: Mapping[str, str], queue: str) -> None:
         """Take the events from the broker, as far as the stream goes now."""

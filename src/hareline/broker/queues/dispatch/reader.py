@@ -78,10 +78,10 @@ class Reader:
     """The place of one consumer.
 
     ``from_offset``: entries before this are not for it. ``next_offset``: in a log, what it sees
-    next; ``index``: where that stands in this ``version`` of the log,
-    ``cut_count`` included. ``shelf``: the entries that
-    were there at its start, the next one last. ``heap``: by rank, what came since in places that it
-    has passed or may pass. ``is_selective``: not every entry that it comes to is for it.
+    next; ``index``: where that stands in this ``version`` of the log, ``cut_count`` included.
+    ``shelf``: the entries that were there at its start, the next one last. ``heap``: by rank, what
+    came since in places that it has passed or may pass. ``is_selective``: not every entry that it
+    comes to is for it.
     """
 
     __slots__ = (

@@ -107,9 +107,12 @@ class Retention:
         log = self._log
         pages = log.pages
         if pages is not None and pages.count:
-            end = pages.offset_of_younger(oldest_ms, DROPPED_AT_ONCE)
-            if end > pinned:
-                end = max(pinned, pages.offset_of_younger(oldest_pinned_ms, DROPPED_AT_ONCE))
+            is_pinned = pages.first_offset >= pinned
+            end = 0 if is_pinned else pages.offset_of_younger(oldest_ms, DROPPED_AT_ONCE)
+            if is_pinned or end > pinned:
+                end = pinned
+                if pages.first_ms <= oldest_pinned_ms:
+                    end = max(end, pages.offset_of_younger(oldest_pinned_ms, DROPPED_AT_ONCE))
             self._drop_paged(pages, end)
             if pages.count:
                 return
@@ -135,8 +138,10 @@ class Retention:
         pinned = self._pinned_offset
         log, pages = self._log, self._log.pages
         if pages is not None and pages.count:
-            end = pages.offset_after(excess, len(log) - 1)
-            if end > pinned:
+            # what a pin keeps may be much, and it is not looked through again in each turn
+            is_pinned = pages.first_offset >= pinned
+            end = 0 if is_pinned else pages.offset_after(excess, len(log) - 1)
+            if is_pinned or end > pinned:
                 over = excess - limit  # above the octets that a pin may keep
                 end = max(pinned, pages.offset_after(over, len(log) - 1) if over > 0 else 0)
             self._drop_paged(pages, end)

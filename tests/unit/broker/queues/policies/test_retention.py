@@ -7,8 +7,10 @@ import pytest
 from hareline.broker.queues.dispatch.reading import ReadingLane
 from hareline.broker.queues.dispatch.start_position import NEXT
 from hareline.broker.queues.orders.log_order import LogOrder
+from hareline.broker.queues.paging.log_pages import LogPages
 from hareline.broker.queues.policies import retention
 from hareline.broker.queues.policies.overflow import Overflow
+from hareline.broker.queues.policies.reader_positions import ReaderPosition, ReaderPositions
 from hareline.broker.queues.policies.retention import Retention
 from hareline.broker.queues.restoring import end_paged
 from hareline.message import UNWRITTEN
@@ -269,7 +271,12 @@ class DeepStream:
         return list(self.log.positions(0, 1000)[0])
 
 
-def retain(paged: PagedQueue, log: LogOrder, limits: dict[str, int | None]) -> None:
+def retain(
+    paged: PagedQueue,
+    log: LogOrder,
+    limits: dict[str, int | None],
+    pins: ReaderPositions | None = None,
+) -> None:
     lane = paged.queue.lane
     assert isinstance(lane, ReadingLane)
     lane.retention = Retention(
@@ -279,6 +286,7 @@ def retain(paged: PagedQueue, log: LogOrder, limits: dict[str, int | None]) -> N
         max_age_ms=limits["max_age_ms"],
         max_length_bytes=limits["max_length_bytes"],
     )
+    lane.retention.pins = pins
     paged.queue.mark()
     paged.turn.run()
 
@@ -378,3 +386,105 @@ def test_the_age_of_what_has_left_counts_no_more() -> None:
     assert stream.log.first_arrival_ms == stream.start_ms
     stream.paged.queue.drop([first], "expired")
     assert stream.log.first_arrival_ms == stream.start_ms + 1000
+
+
+# ------------------------------------------------------------- pins where most of it is on disk
+
+
+class PinnedStream(DeepStream):
+    """A DeepStream with one pin."""
+
+    def __init__(self, pin: int, ttl_ms: int = 0, **limits: int | None) -> None:
+        super().__init__(ttl_ms)
+        assert self.log.pages is not None
+        assert self.log.pages.end == 32
+        clock = self.paged.timers.clock
+        self.pins = ReaderPositions(clock)
+        self.pins.put("r", ReaderPosition(pin, is_pinned=True, put_ms=clock.now_ms))
+        limits = {"max_age_ms": None, "max_length_bytes": None, **limits}
+        retain(self.paged, self.log, limits, self.pins)
+
+    @property
+    def first(self) -> int:
+        """The lowest offset; all that follow are there, and their octets are counted."""
+        offsets = self.offsets
+        assert offsets == list(range(offsets[0], 40))
+        assert self.paged.queue.ready_bytes == 4 * len(offsets)
+        return offsets[0]
+
+
+PINS = [
+    # pin, kept without it, first offset that is kept with it
+    (0, 30, 0),  # before all: nothing is above twice what is kept
+    (0, 15, 10),
+    (5, 30, 5),  # in a page
+    (5, 15, 10),
+    (9, 15, 10),
+    (12, 15, 12),  # where a page begins
+    (16, 4, 32),  # twice as much is less than what is pinned: all pages go
+    (32, 4, 32),  # behind the pages
+    (35, 4, 35),
+    (35, 2, 36),
+    (38, 4, 36),  # behind what is kept without it
+    (40, 4, 36),
+]
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("ttl_ms", [0, 1_000_000])
+@pytest.mark.parametrize(("pin", "kept", "first"), PINS)
+def test_a_pin_keeps_octets_that_stand_in_pages(
+    pin: int, kept: int, first: int, ttl_ms: int
+) -> None:
+    stream = PinnedStream(pin, ttl_ms, max_length_bytes=4 * kept)
+    assert stream.first == first
+    stream.pins.remove("r")
+    stream.paged.queue.mark()
+    stream.paged.turn.run()
+    assert stream.first == 40 - kept
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("at_once", [3, 10_000])
+@pytest.mark.parametrize("ttl_ms", [0, 1_000_000])
+@pytest.mark.parametrize(("pin", "kept", "first"), PINS)
+def test_a_pin_keeps_what_is_old_in_pages(
+    monkeypatch: pytest.MonkeyPatch, pin: int, kept: int, first: int, ttl_ms: int, at_once: int
+) -> None:
+    monkeypatch.setattr(retention, "DROPPED_AT_ONCE", at_once)
+    stream = PinnedStream(pin, ttl_ms, max_age_ms=1000 * kept + 500)
+    stream.paged.timers.advance(499)  # first ones of the kind
+    assert stream.first == first
+    stream.pins.remove("r")
+    stream.paged.queue.mark()
+    stream.paged.turn.run()
+    stream.paged.timers.advance(0)
+    assert stream.first == 40 - kept
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("limits", [{"max_length_bytes": 4 * 30}, {"max_age_ms": 30_000}])
+def test_what_a_pin_keeps_is_not_looked_through_in_each_turn(
+    monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
+) -> None:
+    stream = PinnedStream(0, **limits)
+    looked_at: list[object] = []
+
+    def count(name: str) -> None:
+        method = getattr(LogPages, name)
+
+        def counting(pages: LogPages, *arguments: int) -> int:
+            looked_at.append((name, arguments))
+            offset = method(pages, *arguments)
+            assert isinstance(offset, int)
+            return offset
+
+        monkeypatch.setattr(LogPages, name, counting)
+
+    count("offset_after")
+    count("offset_of_younger")
+    for _ in range(3):
+        stream.publish()
+        stream.paged.turn.run()
+    assert stream.offsets == list(range(43))
+    assert looked_at == []

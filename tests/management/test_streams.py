@@ -704,6 +704,34 @@ async def test_a_reader_that_cannot_be_started_is_told(
     assert "cannot be started: Resource temporarily" in answer.json["reason"]
 
 
+async def test_a_head_that_its_client_does_not_take_is_looked_after_ever_more_rarely(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+
+    class Transport(asyncio.Transport):
+        def get_write_buffer_size(self) -> int:
+            return 1 if sum(pauses) < 60 else 0
+
+    class Read:
+        has_begun = False
+
+        async def run(self) -> None:
+            self.has_begun = True
+
+    monkeypatch.setattr("hareline.management.range_answers.asyncio.sleep", sleep)
+    begun = Read()
+    response = range_answers.RangeResponse(begun, Transport())  # type: ignore[arg-type]
+    await response._work()
+    assert begun.has_begun
+    assert pauses[0] < 0.01
+    assert max(pauses) < 0.5
+    assert len(pauses) < 1000
+
+
 async def test_chunks_are_smaller_when_there_are_many_answers(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ MEMORY_COUNT: Final = 256
 _OFFSET_HEADER: Final = b"x-stream-offset"
 _US_PER_MS: Final = 1000
 _FLUSH_S: Final = 0.001
+_FLUSH_MAX_S: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -173,8 +174,10 @@ class RangeResponse(Response):
             self._read.cancel()
 
     async def _work(self) -> None:
-        while self._transport.get_write_buffer_size():  # noqa: ASYNC110 - no event tells of it
-            await asyncio.sleep(_FLUSH_S)  # the head goes first
+        pause_s = _FLUSH_S
+        while self._transport.get_write_buffer_size():  # no event tells of it
+            await asyncio.sleep(pause_s)  # the head goes first, if its client ever takes it
+            pause_s = min(2 * pause_s, _FLUSH_MAX_S)
         await self._read.run()
 
 

@@ -364,3 +364,26 @@ def test_a_message_of_a_divided_batch_may_be_in_several_queues(
     assert stand.kinds(MESSAGE)
     again = after_crash(stand)
     assert again.bodies(1) == again.bodies(2) == []
+
+
+def test_a_batch_that_is_divided_is_above_the_durable_end_until_its_sequences_are_durable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand = StoreStand(is_automatic=False)
+    stand.entries(1, 2)
+    stand.turn()
+    fill_several_batches(monkeypatch, stand)
+    both = persistent(b"both")
+    stand.entry(2, both)
+    stand.entry(1, both)
+    ends = []
+    stand.store.write_pending()
+    while stand.syncer.submitted:
+        ends.append((stand.queue(1).durable_end(33), stand.queue(2).durable_end(31)))
+        stand.syncer.step()
+        if len(ends) == 1:
+            publish(stand, b"a", 31)  # while the parts are written
+        stand.store.write_pending()
+    assert len(ends) > 2
+    assert ends == [(2, 0)] * len(ends)
+    assert (stand.queue(1).durable_end(34), stand.queue(2).durable_end(31)) == (34, 31)

@@ -225,6 +225,31 @@ def test_the_stream_goes_on_after_a_restart(daemon: BrokerProcess, is_crash: boo
     assert reader.offsets == list(range(len(reader.offsets)))
 
 
+@pytest.mark.parametrize("is_crash", [False, True], ids=["stop", "kill"])
+def test_no_offset_comes_again_after_a_restart(daemon: BrokerProcess, is_crash: bool) -> None:
+    """Nothing on disk tells of the transient one, nor of one that is gone at once."""
+    told: list[Event] = []
+    for life in range(2):
+        with channel_to(daemon) as channel:
+            channel.queue_declare("q", durable=True)
+            stream = channel.queue_declare("s", durable=True, arguments={"x-queue-type": "stream"})
+            assert stream.method.message_count == 2 * life
+            channel.basic_consume("q", lambda *_: None, auto_ack=True)
+            for mode in (1, 2):
+                channel.basic_publish("", "q", b"1", pika.BasicProperties(delivery_mode=mode))
+                channel.basic_publish("", "s", b"1", pika.BasicProperties(delivery_mode=mode))
+            with reading(daemon) as reader:
+                told = reader.until("routed", queue="s", offset=2 * life + 1)
+        if is_crash:
+            daemon.kill()
+            daemon.start()
+        else:
+            daemon.restart()
+    routed = [(event["queue"], event["offset"]) for event in told if event["event"] == "routed"]
+    assert len(set(routed)) == len(routed) == 8
+    assert [offset for queue, offset in routed if queue == "s"] == [0, 1, 2, 3]
+
+
 def test_what_an_orderly_stop_causes_is_in_the_stream(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         channel.queue_declare("q", durable=True)

@@ -276,6 +276,10 @@ class Declarations:
         queue = self._make_queue(name, parsed, True, is_auto_delete, queue_owner)
         queue.incarnation = incarnation
         self._keep_queue(queue, parsed, queue_id)
+        if audit is not None and parsed.queue_type != "stream":
+            # offsets of messages that were never on disk must not come again in the audit; in
+            # microseconds, since no queue takes a million messages a second
+            queue.count_revived(audit.now_us() - 1)
         self._registry.add_queue(queue, parsed)
         return queue
 

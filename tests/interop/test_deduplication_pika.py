@@ -141,6 +141,32 @@ def test_what_was_returned_or_refused_may_come_again(open_channel: Open) -> None
     assert numbers_in(channel, "later") == [1]
 
 
+@pytest.mark.parametrize("in_transaction", [False, True], ids=["confirms", "tx"])
+def test_what_only_an_archive_takes_is_there_once(
+    inside: BrokerThread, open_channel: Open, in_transaction: bool
+) -> None:
+    channel = open_channel()
+    channel.queue_declare("history", durable=True, arguments={"x-queue-type": "stream"})
+    channel.exchange_declare("x", "fanout", arguments={"x-archive-to": "history"})
+    for numbers in (range(5), range(3, 8)):
+        channel = open_channel()
+        if in_transaction:
+            channel.tx_select()
+        else:
+            channel.confirm_delivery()
+        for number in numbers:
+            headers: dict[str, Any] = {"x-producer-id": "importer", "x-producer-seq": number}
+            channel.basic_publish("x", "", b"%d" % number, pika.BasicProperties(headers=headers))
+        if in_transaction:
+            channel.tx_commit()
+
+    def archived(broker: Any) -> list[bytes]:
+        stream = broker.context.vhosts["/"].queues["history"]
+        return [entry.message.body for entry in stream.order]
+
+    assert inside.ask(archived) == [b"%d" % number for number in range(8)]
+
+
 def test_a_number_without_a_producer_closes_the_channel(open_channel: Open) -> None:
     channel = open_channel()
     channel.confirm_delivery()

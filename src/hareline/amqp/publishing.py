@@ -343,9 +343,11 @@ class Publishing(PublishLane):
                 self._return_untaken(message, _NO_CONSUMERS, "NO_CONSUMERS")
             queues = takers
         is_accepted = self._enqueue(message, queues, archives, is_mandatory)
-        if number is not None and is_accepted and queues:
-            targets = queues + self._archives_of(queues, archives)
-            self._producers.accept(number, is_kept=are_kept(targets, message.position))
+        if number is not None and is_accepted:
+            may_return = is_mandatory or route.is_immediate
+            if queues or (archives and not may_return):
+                targets = queues + self._archives_of(queues, archives)
+                self._producers.accept(number, is_kept=are_kept(targets, message.position))
         return is_accepted
 
     def _enqueue(

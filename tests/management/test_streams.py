@@ -732,6 +732,52 @@ async def test_a_head_that_its_client_does_not_take_is_looked_after_ever_more_ra
     assert len(pauses) < 1000
 
 
+class SlowStart(ReaderProcess):
+    """A reader process that is this test, and is not there before it says so."""
+
+    def __init__(self) -> None:
+        super().__init__("journal", "large", lambda *_, **__: None)
+        self.may_start = asyncio.Event()
+        self.there, self.here = socket.socketpair()
+
+    async def _start(self) -> None:
+        await self.may_start.wait()
+        self.there.setblocking(False)
+        self._control = self.there
+
+
+async def test_a_client_that_goes_while_the_reader_starts_is_not_taken_for_the_next_one() -> None:
+    process = SlowStart()
+    ours, theirs = socket.socketpair()
+    inode = os.fstat(ours.fileno()).st_ino
+    begun = asyncio.create_task(process.begin(ours.fileno()))
+    await asyncio.sleep(0)
+    number = ours.detach()
+    next_ours, next_theirs = socket.socketpair()
+    os.dup2(next_ours.fileno(), number)  # as the system does for a client that comes next
+    process.may_start.set()
+    await begun
+    _, handed_over, _, _ = socket.recv_fds(process.here, 100, 2)
+    assert [os.fstat(each).st_ino for each in handed_over] == [inode]
+    for each in (number, *handed_over):
+        os.close(each)
+    for sock in (theirs, next_ours, next_theirs, process.here):
+        sock.close()
+    await process.stop()
+
+
+async def test_a_client_that_has_gone_before_leaves_no_answer() -> None:
+    process = SlowStart()
+    process.may_start.set()
+    with pytest.raises(OSError, match="descriptor"):
+        await process.begin(-1)
+    assert process.answers == 0
+    assert process.is_idle.is_set()
+    process.here.close()
+    process.there.close()
+    await process.stop()
+
+
 async def test_chunks_are_smaller_when_there_are_many_answers(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

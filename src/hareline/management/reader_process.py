@@ -149,19 +149,23 @@ class ReaderProcess:
 
     async def begin(self, descriptor: int) -> Answer:
         """A new answer, to the client at the other end of this socket. Raises OSError."""
-        async with self._starting:
-            if self._is_stopped:
-                raise OSError(errno.ESHUTDOWN, "the broker is stopping")
-            if self._control is None:
-                await self._start()
+        own = os.dup(descriptor)  # now: once this has waited, the number may be another client's
+        try:
+            async with self._starting:
+                if self._is_stopped:
+                    raise OSError(errno.ESHUTDOWN, "the broker is stopping")
+                if self._control is None:
+                    await self._start()
+        except BaseException:
+            os.close(own)
+            raise
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
         self.is_idle.clear()
         self._count += 1
         answer = self._answers[self._count] = Answer(self._count, self)
-        # it goes out later perhaps, when the client's own may have become another's
-        self.send(encode(BEGIN, answer.number), os.dup(descriptor))
+        self.send(encode(BEGIN, answer.number), own)
         return answer
 
     async def stop(self) -> None:

@@ -39,7 +39,9 @@ CHUNK_BYTES_MIN: Final = 256 << 10
 CHUNKS_BYTES: Final = 64 << 20
 STOP_S: Final = 0.5  # for answers that are under way to come to the end of a chunk
 _NUMBER_MAX: Final = (1 << 63) - 1
-_PAUSE_S: Final = 0.005  # after a batch without the end of a large transaction
+#: After a batch without the end of a large transaction; doubled for those that wait for more.
+_PAUSE_S: Final = 0.005
+_PAUSE_MAX_S: Final = 0.1
 _QUEUES_PER_SHARE: Final = 1_000
 
 
@@ -208,13 +210,15 @@ class StreamService:
         loop = asyncio.get_running_loop()
         due_s = loop.time() + wait_s
         gone = asyncio.create_task(disconnected(request.receive))
+        pause_s = _PAUSE_S
         try:
             while not (self._is_stopping or stream.queue.is_deleted or gone.done()):
                 left_s = due_s - loop.time()
                 if stream.next > after or left_s <= 0:
                     return
                 if await self._has_moved(stream, gone, left_s) and stream.next <= after:
-                    await asyncio.sleep(_PAUSE_S)
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, _PAUSE_MAX_S)
         finally:
             gone.cancel()
             await asyncio.wait((gone,))

@@ -19,7 +19,7 @@ SOAK_SECONDS ?= 3600
 CRASH_ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-broker run check test bench bench-jms lint format reference fuzz soak crash clean
+.PHONY: help install install-broker run check test bench bench-jms bench-spark lint format reference fuzz soak crash clean
 
 help:                 ## Print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -52,6 +52,9 @@ bench: install        ## Measure against RabbitMQ and write docs/benchmarks.md
 
 bench-jms: install    ## Measure both JMS clients and write docs/benchmarks-jms.md
 	$(VENV_PYTHON) -m benchmarks.jms $(ARGS)
+
+bench-spark: install  ## Measure Spark against the broker and write docs/benchmarks-spark.md
+	$(VENV_PYTHON) -m benchmarks.spark $(ARGS)
 
 lint: install         ## Check style and types
 	$(VENV)/bin/ruff check

@@ -39,6 +39,7 @@ RABBITMQ_SERVER: Final = (
 POLICY_RC_D: Final = Path("/usr/sbin/policy-rc.d")  # Debian policy manual, section 9.3.3
 
 _URL_IN_OUTPUT: Final = re.compile(r"amqp://([\w.\-\[\]:]+?):(\d+)")
+_MANAGEMENT_URL_IN_OUTPUT: Final = re.compile(r"http://[\w.\-\[\]:]+?:\d+")
 _POLL_S: Final = 0.05
 
 
@@ -112,6 +113,11 @@ class Broker(ABC):
     def data_dir(self) -> Path | None:
         """Where it keeps its messages; None if that is not known."""
         return None
+
+    @property
+    def management_url(self) -> str:
+        """The address of its HTTP API. :raises BenchmarkError: it is not known."""
+        raise BenchmarkError(f"the HTTP address of {self.name} is not known")
 
     def is_alive(self) -> bool:
         return True
@@ -297,6 +303,13 @@ class Hareline(OwnBroker):
     @property
     def data_dir(self) -> Path | None:
         return Path(self._directory.name) / "data" if self._directory else None
+
+    @property
+    def management_url(self) -> str:
+        found = _MANAGEMENT_URL_IN_OUTPUT.search(self.output())
+        if found is None:
+            raise self.failure("printed no http:// address")
+        return found[0]
 
     def launch(self, directory: Path) -> None:
         data = directory / "data"

@@ -30,7 +30,8 @@ RESULTS: Final = PROJECT_ROOT / "benchmarks" / "results"
 class Program:
     """One of the command lines.
 
-    A complete run writes `page`, and a file into benchmarks/results whose name ends in `suffix`.
+    A complete run writes `page`, and a file into benchmarks/results whose name ends in `suffix`;
+    where there is a peer, it is complete with the peer only.
     """
 
     page: Path
@@ -40,6 +41,7 @@ class Program:
     quick_rounds: int
     quick_seconds: float
     quick_effect: str
+    has_peer: bool = True
 
     def rounds_of(self, options: argparse.Namespace) -> int:
         return int(options.rounds or (self.quick_rounds if options.quick else self.rounds))
@@ -214,7 +216,7 @@ def _bench(
         json_file = _result_file(found, program.suffix)
     if json_file:
         whole.save(json_file)
-    writes_page = earlier is not None or (is_complete and found.peer)
+    writes_page = earlier is not None or (is_complete and (found.peer or not program.has_peer))
     page = options.report or (program.page if writes_page else None)
     if page:
         _write_page(whole, page)

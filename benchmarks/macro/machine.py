@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import resource
@@ -79,6 +80,30 @@ def processor_seconds(pid: int) -> float:
     """User and system time a process has used so far. :raises OSError: it is gone."""
     after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / _TICKS_PER_SECOND
+
+
+def family_seconds(pid: int) -> float:
+    """The same of a process and all that it has started, as far as they live or were waited for.
+
+    :raises OSError: it is gone.
+    """
+    children: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+            # its own, and of children that have ended: utime, stime, cutime, cstime
+            ticks[int(entry.name)] = sum(map(int, fields[11:15]))
+    if pid not in ticks:
+        raise ProcessLookupError(f"process {pid} is gone")
+    total, pending = 0, [pid]
+    for each in pending:
+        total += ticks.get(each, 0)
+        pending += children.get(each, [])
+    return total / _TICKS_PER_SECOND
 
 
 def busy_seconds() -> float:

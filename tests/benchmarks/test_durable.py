@@ -230,6 +230,21 @@ class TestBesideRabbitMQ:
                 15.0,
                 Better.LOWER,
             ),
+            ("persistent_deep_stream_10000000_200B", "RSS of the broker"): (
+                Of.VALUE,
+                300.0,
+                Better.LOWER,
+            ),
+            ("persistent_deep_stream_10000000_200B", "find an offset, p99"): (
+                Of.VALUE,
+                50.0,
+                Better.LOWER,
+            ),
+            ("persistent_deep_stream_10000000_200B", "find a time, p99"): (
+                Of.VALUE,
+                50.0,
+                Better.LOWER,
+            ),
             ("persistent_deep_queue_10000000_1KiB", "peak RSS"): (
                 Of.VALUE,
                 1_000.0,

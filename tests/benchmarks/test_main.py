@@ -60,7 +60,7 @@ def test_durable_scenarios_are_chosen_apart_and_with_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     names = listed(capsys, "--durable")
-    assert len(names) == 12
+    assert len(names) == 13
     assert all(name.startswith(("persistent_", "recovery_", "journal_")) for name in names)
     assert listed(capsys, "--durable", "--queue-types") == [
         *listed(capsys, "--queue-types"),

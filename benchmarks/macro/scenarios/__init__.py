@@ -9,6 +9,7 @@ from __future__ import annotations
 from benchmarks.macro.scenario import Scenario
 from benchmarks.macro.scenarios import (
     deep_queue,
+    deep_stream,
     durable_store,
     fanout_flood,
     idle_connections,
@@ -65,4 +66,5 @@ def _all(
         *queue_backlog.scenarios(depth),
         *persistent.scenarios(),
         *durable_store.scenarios(recovered, durable_depth, segments),
+        deep_stream.DeepStream(durable_depth),
     ]

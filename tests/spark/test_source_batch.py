@@ -75,6 +75,7 @@ def test_every_property_and_header_arrives(spark: SparkSession, server: StreamSe
     assert first.asDict() == {
         "vhost": "/",
         "queue": "q",
+        "incarnation": server.streams["q"].incarnation,
         "offset": 0,
         "timestamp": _local(1_700_000_000_123_456),
         "exchange": "ex",

@@ -38,13 +38,14 @@ _ZERO: Final = pa.array([0], pa.int32())
 class BatchBuilder:
     """Builds the batches of one stream for one schema."""
 
-    def __init__(self, vhost: str, queue: str, schema: Any) -> None:
+    def __init__(self, vhost: str, queue: str, incarnation: str, schema: Any) -> None:
         """``schema``: an Arrow schema of ``columns.arrow_schema``."""
         self._queue = queue
         self._schema = schema
+        known = {"vhost": vhost, "queue": queue, "incarnation": incarnation}
         self._constants = {
             name: pa.repeat(pa.scalar(value, pa.string()), ROWS_MAX)
-            for name, value in (("vhost", vhost), ("queue", queue))
+            for name, value in known.items()
             if name in schema.names
         }
         self._meta_columns = IN_METAS & set(schema.names)

@@ -24,6 +24,7 @@ class Column(NamedTuple):
 COLUMNS: Final = (
     Column("vhost", "string", True),
     Column("queue", "string", True),
+    Column("incarnation", "string", True),
     Column("offset", "bigint", True),
     Column("timestamp", "timestamp", True),
     Column("exchange", "string", True),

@@ -38,7 +38,7 @@ def read_partition(options: ReadOptions, schema: Any, partition: InputPartition)
         return
     wanted = partition.wanted
     client = client_of(options)
-    builder = BatchBuilder(options.connection.vhost, wanted.queue, schema)
+    builder = BatchBuilder(options.connection.vhost, wanted.queue, wanted.incarnation, schema)
     at = wanted.start
     while at < wanted.end:
         try:

@@ -61,9 +61,13 @@ def chunk(*rows: tuple[bytes, bytes], first: int = 5) -> Chunk:
     return Chunk(decode_header(octets), bytearray(octets[HEADER_SIZE:]))
 
 
+def builder(*names: str) -> BatchBuilder:
+    return BatchBuilder("/", "q", "00000000000000aa", schema(*names))
+
+
 def read(made: Chunk, *names: str) -> list[dict[str, Any]]:
     rows = []
-    for batch in BatchBuilder("/", "q", schema(*names)).batches(made):
+    for batch in builder(*names).batches(made):
         batch.validate(full=True)
         rows += batch.to_pylist()
     return rows
@@ -75,6 +79,7 @@ def test_every_column_has_its_value() -> None:
     assert row == {
         "vhost": "/",
         "queue": "q",
+        "incarnation": "00000000000000aa",
         "offset": 5,
         "timestamp": epoch,
         "exchange": "ex",
@@ -117,17 +122,14 @@ def test_each_column_can_be_read_alone(name: str) -> None:
 
 
 def test_columns_come_in_the_order_of_the_schema() -> None:
-    [batch] = BatchBuilder("/", "q", schema("body", "offset")).batches(chunk((b"\0\0", b"x")))
+    [batch] = builder("body", "offset").batches(chunk((b"\0\0", b"x")))
     assert batch.schema.names == ["body", "offset"]
 
 
 def test_batches_are_bounded_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "ROWS_MAX", 3)
     made = chunk(*((b"\0\0", b"%d" % number) for number in range(7)))
-    sizes = [
-        each.num_rows
-        for each in BatchBuilder("/", "q", schema("queue", "headers", "offset")).batches(made)
-    ]
+    sizes = [each.num_rows for each in builder("queue", "headers", "offset").batches(made)]
     assert sizes == [3, 3, 1]
     assert [row["offset"] for row in read(made, *ALL)] == [*range(5, 12)]
     assert [row["body"] for row in read(made, "body")] == [b"%d" % each for each in range(7)]
@@ -137,10 +139,7 @@ def test_batches_are_bounded_by_octets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "OCTETS_MAX", 100)
     bodies = [b"x" * size for size in (30, 30, 30, 300, 0, 0, 99)]
     made = chunk(*((b"\0\0", body) for body in bodies))
-    got = [
-        [len(body.as_py()) for body in batch["body"]]
-        for batch in BatchBuilder("/", "q", schema("body")).batches(made)
-    ]
+    got = [[len(body.as_py()) for body in batch["body"]] for batch in builder("body").batches(made)]
     assert got == [[30, 30], [30], [300], [0, 0], [99]]
 
 
@@ -156,6 +155,6 @@ def test_a_message_that_cannot_be_decoded_is_named() -> None:
 
 def test_bodies_are_not_copied() -> None:
     made = chunk((b"\0\0", b"before"), (b"\0\0", b"body"))
-    [batch] = BatchBuilder("/", "q", schema("body")).batches(made)
+    [batch] = builder("body").batches(made)
     made.columns[-4:] = b"BODY"
     assert batch["body"][1].as_py() == b"BODY"

@@ -22,7 +22,7 @@ def arrow(*fields: Any) -> Any:
 
 def test_columns_are_chosen_by_word_or_name() -> None:
     assert chosen("narrow") == NARROW
-    assert len(chosen("ALL")) == len(COLUMNS) == 22
+    assert len(chosen("ALL")) == len(COLUMNS) == 23
     assert chosen(" body, offset") == ("body", "offset")
     assert ddl(("headers", "offset")) == "headers map<string,string>, offset bigint"
 

@@ -188,6 +188,12 @@ class BrokerProcess(BrokerUnderTest):
         self.stop()
         self.start()
 
+    def restart_by_kill(self) -> None:
+        """`kill`, and start it again on its data and its ports."""
+        self._management_port = self.management_port or 0
+        self.kill()
+        self.start()
+
     def reload(self, config_toml: str) -> None:
         """Replace the configuration file and have the daemon read it again (SIGHUP)."""
         assert self.process is not None

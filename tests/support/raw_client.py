@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -33,7 +34,13 @@ ALL_CAPABILITIES: Final[common.FieldTable] = {
 
 _FRAME_HEAD_SIZE: Final = 7
 _FRAME_OVERHEAD: Final = 8
+_HEADER_FRAME: Final = 2
 _BODY_FRAME: Final = 3
+_FRAME_END: Final = b"\xce"
+_FRAME_HEAD: Final = struct.Struct(">BHI")
+#: Class, weight, and size of the body; flags and properties follow.
+_CONTENT_HEAD: Final = struct.Struct(">HHQ")
+_CLASS_BASIC: Final = 60
 
 
 class RawClient:
@@ -105,13 +112,19 @@ class RawClient:
         octets = [self.publish_octets(routing_key, body, **options) for body in bodies]
         self.send_octets(b"".join(octets))
 
-    def publish_octets(self, routing_key: str, body: bytes, **options: object) -> bytes:
+    def publish_octets(
+        self, routing_key: str, body: bytes, *, properties: bytes = b"\0\0", **options: object
+    ) -> bytes:
+        """The frames of a publish; ``properties`` are octets, so that any can be sent."""
         publish = commands.Basic.Publish(routing_key=routing_key)
         for name, value in options.items():
             setattr(publish, name, value)
         parts = [
             frame.marshal(publish, 1),
-            frame.marshal(header.ContentHeader(body_size=len(body)), 1),
+            _FRAME_HEAD.pack(_HEADER_FRAME, 1, _CONTENT_HEAD.size + len(properties))
+            + _CONTENT_HEAD.pack(_CLASS_BASIC, 0, len(body))
+            + properties
+            + _FRAME_END,
         ]
         chunk = self.frame_max - _FRAME_OVERHEAD
         parts += [

@@ -1,4 +1,4 @@
-"""What the tests of the sink say to a broker: where it is in the words of the sink, and by pika
+"""What the tests of Spark say to a broker: where it is in the words of source and sink, and by pika
 what is in its queues."""
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ from tests.support.broker_process import BrokerProcess
 def options_for(broker: BrokerProcess, **options: str) -> dict[str, str]:
     """Options of a write to this broker, as a user of Spark gives them."""
     return {"url": f"amqp://{broker.host}:{broker.port}", "user": broker.username, **options}
+
+
+def source_options_for(broker: BrokerProcess, **options: str) -> dict[str, str]:
+    """Options of a read from this broker."""
+    management = {"httpUrl": f"http://{broker.host}:{broker.management_port}"}
+    return {**options_for(broker), **management, **options}
 
 
 def connection_to(broker: BrokerProcess, **options: str) -> Connection:

@@ -113,7 +113,7 @@ class RawClient:
         self.send_octets(b"".join(octets))
 
     def publish_octets(
-        self, routing_key: str, body: bytes, *, properties: bytes = b"\0\0", **options: object
+        self, routing_key: str, body: bytes, properties: bytes = b"\0\0", /, **options: object
     ) -> bytes:
         """The frames of a publish; ``properties`` are octets, so that any can be sent."""
         publish = commands.Basic.Publish(routing_key=routing_key)

@@ -123,10 +123,7 @@ def publish_raw(broker: BrokerProcess, queue: str, messages: Sequence[Content]) 
         for start in range(0, len(messages), 500):
             part = messages[start : start + 500]
             client.send_octets(
-                b"".join(
-                    client.publish_octets(queue, each.body, properties=each.properties)
-                    for each in part
-                )
+                b"".join(client.publish_octets(queue, each.body, each.properties) for each in part)
             )
             client.read_confirms(start + len(part))
 

@@ -343,3 +343,25 @@ def test_what_happens_to_a_real_stream_while_its_query_is_stopped(
     with pytest.raises(Exception, match=r"\[INCARNATION_CHANGED\].*declared again"):
         query.run("short", failOnDataLoss="false")
     assert query.run("short", onIncarnationChange="restart") == [*range(1000, 1060)]
+
+
+def test_both_lives_of_a_stream_are_archived_and_replayed_in_their_order(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "archive")
+    options = source_options_for(broker, queue="twice", onIncarnationChange="restart")
+    lives = ([b"first %d" % at for at in range(20)], [b"second %d" % at for at in range(10)])
+    for bodies in lives:
+        declare(broker, "twice", STREAM, durable=True)
+        publish_raw(broker, "twice", [Content(b"\0\0", body) for body in bodies])
+        assert archive(spark, path, options).messages == len(bodies)
+        with channel_of(broker) as channel:
+            channel.queue_delete("twice")
+    by_life = layout.read_archive(spark, path).groupBy("incarnation").count().collect()
+    assert sorted(row["count"] for row in by_life) == [10, 20]
+    assert None not in {row["incarnation"] for row in by_life}
+
+    declare(broker, "whole", STREAM, durable=True)
+    target = options_for(broker)
+    assert replay(spark, path, target, to_exchange="", to_routing_key="whole").published == 30
+    assert [each.body for each in contents_of(broker, "whole")] == [*lives[0], *lives[1]]

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -142,7 +142,8 @@ class Driver:
         process, self._process = self._process, None
         if process is not None:
             is_alive = process.poll() is None
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it had ended, and Java with it
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             assert is_alive, f"the driver had ended\n{self._log.read_text()[-4000:]}"
 

@@ -59,9 +59,9 @@ class Http:
         finally:
             if connection is not None:
                 # An answer is closed once it is read to its end.
-                if response is not None and response.isclosed() and not response.will_close:
-                    _kept[key] = connection
-                else:
+                is_whole = response is not None and response.isclosed() and not response.will_close
+                # One is kept; another thread may have made a second one meanwhile.
+                if not is_whole or _kept.setdefault(key, connection) is not connection:
                     connection.close()
 
     def _ask_again(

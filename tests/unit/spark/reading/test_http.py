@@ -53,6 +53,20 @@ def test_an_answer_that_is_not_read_closes_its_connection(server: StreamServer) 
     assert ask(client(server), "/q/tail")[0] == 200
 
 
+def test_of_two_connections_at_a_time_one_is_kept_and_the_other_closed(
+    server: StreamServer,
+) -> None:
+    asking = client(server)
+    with asking.request("GET", "", None, 5) as response:
+        assert ask(asking) == (200, b"[]")
+        [kept] = http._kept.values()
+        assert response.read() == b"[]"
+    assert [*http._kept.values()] == [kept]
+    assert server.seen.connections == 2
+    assert ask(asking) == (200, b"[]")
+    assert server.seen.connections == 2
+
+
 def test_a_forked_process_does_not_use_its_parent_s_connection(
     server: StreamServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

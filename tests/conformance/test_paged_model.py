@@ -31,7 +31,7 @@ from hareline.broker.queues.paging import window as paging
 from hareline.broker.queues.paging.window import set_spooling
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.restoring import end_paged, restore_paged
+from hareline.broker.queues.restoring import end_paged, restore_paged, takes_pages
 from hareline.broker.queues.wiring import Wires
 from hareline.message import TRANSIENT, UNWRITTEN, ContentSource, Message, StoredMessage
 from hareline.storage.interface import MessageStore
@@ -291,7 +291,11 @@ class PagedReadingModel(ReadingModel):
     def disk_has_written(self) -> None:
         self.store.sync()
 
-    @precondition(lambda self: self.is_kept and isinstance(self.queue.order, LogOrder))
+    @precondition(
+        lambda self: (
+            self.is_kept and isinstance(self.queue.order, LogOrder) and takes_pages(self.queue)
+        )
+    )
     @rule()
     def restart(self) -> None:
         """What is durable comes back as numbers, and readers come again."""

@@ -6,6 +6,8 @@ imported, so a module may import pyspark and pyarrow at its top.
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +60,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
+            # py4j leaves sockets to the collector, which finds them in whatever test it runs
+            item.add_marker(
+                pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+            )
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(SECONDS_MAX))
 
@@ -80,3 +87,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield made
     finally:
         made.stop()
+        with warnings.catch_warnings():  # sockets that Spark leaves open are not later tests'
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()

@@ -32,7 +32,7 @@ def test_the_schema_has_the_chosen_columns() -> None:
     assert AmqpDataSource.name() == "amqp"
     assert source().schema().startswith("queue string, offset bigint, timestamp timestamp")
     assert source(columns="offset,body").schema() == "offset bigint, body binary"
-    assert source(columns="all").schema().count(",") == 22
+    assert source(columns="all").schema().count(",") == 23
 
 
 def test_readers_are_made_by_kind() -> None:

@@ -99,23 +99,24 @@ class AccessChecker:
         self.user_name = user.name
         self.vhost_name = vhost_name
         self._permissions = permissions
-        self._granted: set[tuple[Right, str]] = set()
+        self._granted: set[tuple[Right, str]] | None = None  # an idle connection decides nothing
 
     def require(self, right: Right, resource: Resource, name: str) -> None:
         """Raise AccessRefused (403) unless the user has this right on the resource."""
         if not name and resource == "exchange":
             name = DEFAULT_EXCHANGE_NAME
         decision = (right, name)
-        if decision in self._granted:
+        granted = self._granted
+        if granted is not None and decision in granted:
             return
         if not self._permissions.allow(right, name):
             raise AccessRefused(
                 f"{right} access to {resource} '{name}' in vhost '{self.vhost_name}'"
                 f" refused for user '{self.user_name}'"
             )
-        if len(self._granted) >= DECISIONS_MAX:
-            self._granted.clear()
-        self._granted.add(decision)
+        if granted is None or len(granted) >= DECISIONS_MAX:
+            granted = self._granted = set()
+        granted.add(decision)
 
     def __repr__(self) -> str:
         return f"<AccessChecker of {self.user_name!r} in {self.vhost_name!r}>"

@@ -3,7 +3,8 @@
 ``python -m benchmarks.stream_ranges``: starts a broker with a data directory, fills a stream, and
 publishes to a durable queue of the same broker, at a steady rate and as fast as it goes, in windows
 that are alternately without and with a client that reads ranges of the stream without a pause.
-Publisher and reader are processes of their own. Prints one JSON object; medians over the windows.
+Publisher and reader are processes of their own; the reader runs only where the processor is idle,
+as if it had a machine of its own. Prints one JSON object; medians over the windows.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from pamqp import commands, frame, header
 
 from benchmarks.macro.client import Client
 from benchmarks.macro.percentile import percentile
+from hareline.ranges.process import give_way
 
 BODY: Final = bytes(200)
 STREAM: Final = "ranges"
@@ -115,6 +117,7 @@ def read_ranges(port: int, count: int, commands_from: Connection) -> None:
     rows = octets = 0
     offset = 0
     is_on = False
+    give_way()
     connection = http.client.HTTPConnection("127.0.0.1", port)
     while True:
         while not is_on or commands_from.poll():

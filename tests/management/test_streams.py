@@ -26,6 +26,7 @@ from hareline.management.streams import StreamService
 from hareline.message import UNWRITTEN, large_message
 from hareline.server import Broker
 from hareline.settings import Auth, Journal, Listener, Management, Settings, Storage, User
+from hareline.storage.contents.pinned import Pinned, PinnedPlaces
 from hareline.wire.stream_chunks import (
     ERROR_HEAD_SIZE,
     HEADER_SIZE,
@@ -573,6 +574,29 @@ async def test_what_goes_during_a_read_ends_it_with_an_error(
         assert error.offset == 7000
     reason = {"purge": "begins at 8000", "delete": "was deleted", "damage": "journal"}[how]
     assert reason in error.reason
+
+
+async def test_what_was_looked_up_before_a_purge_still_comes(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(range_answers, "LOOKUP_COUNT", 10)
+    stream = declare(broker)
+    await fill(broker, stream, 100, BODY)
+    pin = PinnedPlaces.pin
+    pinned: list[Pinned] = []
+
+    def pin_and_purge(self: PinnedPlaces, positions: array[int]) -> Pinned:
+        pinned.append(pin(self, positions))
+        if len(pinned) == 3:
+            stream.purge()
+        return pinned[-1]
+
+    monkeypatch.setattr(PinnedPlaces, "pin", pin_and_purge)
+    rows, error = (await read(broker, 0, 100)).messages()
+    assert [row[0] for row in rows] == list(range(30))
+    assert error is not None
+    assert (error.error, error.offset) == ("truncated", 30)
+    assert not broker._store._liveness.pinned  # type: ignore[attr-defined]
 
 
 def _dechunked(raw: bytes) -> bytes:

@@ -27,7 +27,6 @@ from hareline.ranges.messages import (
     encode,
     encode_build,
 )
-from hareline.ranges.process import NICENESS
 
 TIMEOUT_S = 20.0
 
@@ -136,12 +135,12 @@ def test_a_client_that_takes_nothing_makes_no_other_one_wait(reader: Reader) -> 
     assert reader.hear()[:2] == (SENT, 1)
 
 
-def test_it_is_nice_and_leaves_signals_to_the_broker(reader: Reader) -> None:
+def test_it_gives_way_to_others_and_leaves_signals_to_the_broker(reader: Reader) -> None:
     client = reader.begin(1)
     reader.say(END, 1)
     assert reader.hear().kind == SENT  # it has begun
     assert client.recv(1) == b""
-    assert os.getpriority(os.PRIO_PROCESS, reader.popen.pid) >= NICENESS
+    assert os.sched_getscheduler(reader.popen.pid) == os.SCHED_IDLE
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         reader.popen.send_signal(number)
     client = reader.begin(2)

@@ -36,7 +36,7 @@ from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.context import Context
 from hareline.amqp.ending import Ending
 from hareline.amqp.flow_control import ConnectionFlow
-from hareline.amqp.handshake import Handshake, WrongHeader
+from hareline.amqp.handshake import Handshake, WrongHeader, note_product
 from hareline.amqp.heartbeat import Heartbeat, check_heartbeat_frame
 from hareline.amqp.input_gate import ALARM, BACKLOG, OUTPUT, SHARE, InputGate
 from hareline.amqp.output import Output
@@ -50,14 +50,12 @@ from hareline.errors import (
     NotAllowed,
     StoreError,
     UnexpectedFrame,
-    UnknownFrameType,
 )
 from hareline.turn import WORK_PER_TURN, Draining, Receiving
 from hareline.wire.constants import (
     BASIC_PUBLISH,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
-    FRAME_OVERHEAD,
     PROTOCOL_HEADER,
 )
 from hareline.wire.decoder import Decoder, frame_text
@@ -98,23 +96,21 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         self.context = context
         self.transport = transport
         self.state = "header"
-        self.client = Client()
+        self.client = client = Client()
         self.connected_ms = context.clock.now_ms
         self._turn = turn = context.turn
         self._decoder = decoder = Decoder(self)
         self._gate = gate = InputGate(decoder, transport, turn, context.alarms, self)
         self.output = output = Output(transport, turn, gate, self)
         self._flow = ConnectionFlow(
-            self.client, gate, output, context.alarms, context.report, transport, self
+            client, gate, output, context.alarms, context.report, transport, self
         )
         self._backlogs = Backlogs(gate, output, context.clock, self)
         self.channels = Channels(
-            ConnectionParts(
-                context, transport, self.client, gate, output, self._flow, self._backlogs
-            )
+            ConnectionParts(context, transport, client, gate, output, self._flow, self._backlogs)
         )
-        self._ending = Ending(context.report, transport)
-        self._handshake = Handshake(context, transport, self.client, output, self._ending)
+        self._ending = ending = Ending(context.report, transport)
+        self._handshake: Handshake | None = Handshake(context, transport, client, output, ending)
         self._is_close_due = False  # the client's connection.close waits for the backlogs
         self._has_defined = False
         context.connections[self] = None
@@ -171,9 +167,11 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         self.close(InternalError("internal error", class_id=0, method_id=0))
 
     def _receive_header(self, data: bytes) -> None:
+        handshake = self._handshake
+        assert handshake is not None
         self.context.clock.refresh()
         try:
-            rest = self._handshake.on_header(data)
+            rest = handshake.on_header(data)
         except WrongHeader:
             # AMQP 0-9-1 section 2.2.4: answer with the version that is spoken here, and close
             self.output.write(PROTOCOL_HEADER)
@@ -240,8 +238,8 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         elif self.state == "closing":
             if index == _CLOSE_OK:
                 self._close_now()
-        elif self.state == "handshake":
-            self._on_handshake_method(payload)
+        elif self._handshake is not None:
+            self._on_handshake_method(self._handshake, payload)
         elif self.state == "running":
             method = decode_method(payload)
             if isinstance(method, commands.Connection.UpdateSecret):
@@ -253,23 +251,26 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
 
     # --------------------------------------------------------------- the handshake
 
-    def _on_handshake_method(self, payload: bytes) -> None:
-        outcome = self._handshake.on_method(payload)
+    def _on_handshake_method(self, handshake: Handshake, payload: bytes) -> None:
+        outcome = handshake.on_method(payload)
         if outcome == "tuned":
-            self._on_tuned()
+            self._on_tuned(handshake)
         elif outcome == "open":
+            self._end_handshake()
             self.state = "running"
             self.output.set_store(self.client.vhost.environment.store)
 
-    def _on_tuned(self) -> None:
-        handshake, decoder = self._handshake, self._decoder
+    def _end_handshake(self) -> None:
+        """Stop its timer, and free it: an idle connection has nothing that it does not need."""
+        handshake, self._handshake = self._handshake, None
+        if handshake is not None:
+            handshake.stop()
+
+    def _on_tuned(self, handshake: Handshake) -> None:
+        decoder = self._decoder
         self.channels.channel_max = handshake.channel_max
         self.output.frame_max = decoder.frame_max = handshake.frame_max
-        limits = self.context.limits
-        lane_body_max = min(handshake.frame_max - FRAME_OVERHEAD, limits.max_message_bytes)
-        if self.context.large_bodies is not None:
-            lane_body_max = min(lane_body_max, limits.large_message_bytes)
-        decoder.lane_body_max = lane_body_max
+        decoder.lane_body_max = self.context.lane_body_max(handshake.frame_max)
         if handshake.heartbeat_s:
             self._heartbeat = Heartbeat(
                 handshake.heartbeat_s, self.transport, self._on_heartbeat_missed
@@ -411,7 +412,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
     def close(self, error: AmqpError) -> bool:
         """Send connection.close for ``error`` and wait for close-ok; False when out of step.
 
-        A peer that may not speak AMQP at all is not sent anything (RabbitMQ, up to tune-ok).
+        A peer that may not speak AMQP at all is not sent anything.
         """
         if self.state in ("closing", "closed"):
             return self.state == "closing"
@@ -422,14 +423,10 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
             self._on_close()
             return False
         self._release_everything()
-        self._handshake.stop()
-        if self.state == "header" or (
-            self.state == "handshake"
-            and isinstance(error, UnknownFrameType)
-            and not self._handshake.is_tuned
-        ):
+        if self._handshake is not None and not self._handshake.takes_close(error):
             self._close_now()
             return False
+        self._end_handshake()
         self.state = "closing"
         self._gate.wait_for_close_ok()
         send_connection_close(self.output, error)
@@ -458,7 +455,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         """Everything is said: write it and close the socket."""
         self.state = "closed"
         self._decoder.discard()
-        self._handshake.is_over = True
+        self._end_handshake()
         if self._heartbeat is not None:
             self._heartbeat.stop()
         self.output.stop_holding()  # the client looks at no delivery any more
@@ -478,14 +475,14 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
             self._heartbeat.stop()
         self.context.forget(self)
         self._decoder.close()
-        self._handshake.close()
+        self._end_handshake()
         self._gate.close()
         self.output.close()
         self._flow.close()
         self._backlogs.close()
 
     def _release_everything(self) -> None:
-        """End all channels and delete the exclusive queues."""
+        """End all channels, delete the exclusive queues, note that the client is going."""
         self._flow.stop_telling()
         self.channels.end_all()
         self.output.drop_waiting()
@@ -493,6 +490,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         self._is_close_due = False
         if self.state == "running":
             self.client.vhost.delete_queues_of(self.client)
+            note_product(self.context, self.client, self.transport)
 
     def __repr__(self) -> str:
         return f"<Connection {self.transport.peer}, {self.state}>"

@@ -19,6 +19,7 @@ from hareline.clock import Clock
 from hareline.events import Report
 from hareline.storage.interface import BodyStore
 from hareline.turn import Turn
+from hareline.wire.constants import FRAME_OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,13 @@ class Context:
         self.plain_properties: dict[bytes, int] = {}  # see ``amqp.inspection``
         self.commit_definitions: Callable[[], None] = _nothing_to_commit
         self.on_last_connection_gone: Callable[[], None] | None = None
+
+    def lane_body_max(self, frame_max: int) -> int:
+        """The largest body that may take a publish lane: one frame, allowed, kept in memory."""
+        body_max = min(frame_max - FRAME_OVERHEAD, self.limits.max_message_bytes)
+        if self.large_bodies is not None:
+            body_max = min(body_max, self.limits.large_message_bytes)
+        return body_max
 
     def count_entries(self) -> int:
         """Entries in all queues, ready and unacked."""

@@ -3,6 +3,7 @@
 ==============  =========  ==================================================================
 state           expects    then
 ==============  =========  ==================================================================
+WAIT_HEADER     header     the right 8 octets: send start -> WAIT_START_OK
 WAIT_START_OK   start-ok   credentials checked; send tune -> WAIT_TUNE_OK. With a mechanism of
                            several steps: send secure -> WAIT_SECURE_OK
 WAIT_SECURE_OK  secure-ok  the next step: send secure, or after the last one tune -> WAIT_TUNE_OK
@@ -14,8 +15,9 @@ REFUSED         nothing    the socket is dropped after a delay, or after close-o
 Anything not in the table is a 504 and ends the connection; before tune-ok a frame of an unknown
 type ends it without a close frame. Texts are RabbitMQ's.
 
-Called by ``amqp.connection``, which acts on the ``Outcome`` of each method. Invariant: what the
-client has proved and been granted is written to ``Client`` here and nowhere else.
+Called by ``amqp.connection``, which acts on the ``Outcome`` of each method, and drops the
+``Handshake`` when it is over: an idle connection has none. Invariant: what the client has proved
+and been granted is written to ``Client`` here and nowhere else.
 """
 
 from __future__ import annotations
@@ -34,7 +36,13 @@ from hareline.amqp.product import QPID_PROPERTIES, is_qpid
 from hareline.auth.permissions import AccessChecker
 from hareline.auth.scram import ScramExchange, ScramRefused
 from hareline.auth.users import User
-from hareline.errors import AccessRefused, ChannelError, NotAllowed
+from hareline.errors import (
+    AccessRefused,
+    AmqpError,
+    ChannelError,
+    NotAllowed,
+    UnknownFrameType,
+)
 from hareline.wire.constants import FRAME_MIN_SIZE, PROTOCOL_HEADER, PROTOCOL_HEADER_0_9
 from hareline.wire.methods import Frame, commands, decode_method
 from hareline.wire.table import Table, text_octets
@@ -42,6 +50,7 @@ from hareline.wire.table import Table, text_octets
 #: What the connection has to do after a method: nothing, take over the limits, or begin to run.
 Outcome = Literal["", "tuned", "open"]
 
+WAIT_HEADER: Final = "header"
 WAIT_START_OK: Final = "starting"  # the names are RabbitMQ's; they appear in reply texts
 WAIT_SECURE_OK: Final = "securing"
 WAIT_TUNE_OK: Final = "tuning"
@@ -68,8 +77,8 @@ class WrongHeader(Exception):
 class Handshake:
     """Runs once per connection: ``on_header``, then ``on_method`` until it returns "open".
 
-    ``frame_max``, ``channel_max`` and ``heartbeat_s`` are those of tune-ok, once it has come.
-    ``is_over``: the connection runs, or has come to its end.
+    ``stop`` must be called when it is over. ``frame_max``, ``channel_max`` and ``heartbeat_s`` are
+    those of tune-ok, once it has come.
     """
 
     def __init__(
@@ -88,12 +97,10 @@ class Handshake:
         self._header = b""
         self._mechanism = ""
         self._exchange: ScramExchange | None = None
-        self.state = WAIT_START_OK
+        self.state = WAIT_HEADER
         self.frame_max = 0
         self.channel_max = 0
         self.heartbeat_s = 0
-        self.is_over = False
-        self._was_opened = False
         timeout_s = context.limits.handshake_timeout_s
         self._deadline = transport.call_later(timeout_s, self._on_timeout)
 
@@ -115,20 +122,12 @@ class Handshake:
         return None
 
     def _on_timeout(self) -> None:
-        if not self.is_over:
-            self._ending.report(events.HANDSHAKE_TIMED_OUT)
-            self._transport.abort()
+        self._ending.report(events.HANDSHAKE_TIMED_OUT)
+        self._transport.abort()
 
     def stop(self) -> None:
-        """Stop the timer: the connection is about to end."""
-        self.is_over = True
+        """Stop the timer: the connection runs, or has come to its end."""
         self._deadline.cancel()
-
-    def close(self) -> None:
-        """The socket is gone."""
-        self.stop()
-        if self._was_opened:
-            self._note_product()
 
     def _start(self) -> None:
         """Send connection.start."""
@@ -156,11 +155,16 @@ class Handshake:
             mechanisms=context.mechanisms.offered(is_scram_for_all=context.users.is_scram_for_all),
             locales="en_US",
         )
+        self.state = WAIT_START_OK
 
-    @property
-    def is_tuned(self) -> bool:
-        """Whether the peer has proved to speak AMQP: everything up to tune-ok was in order."""
-        return self.state == WAIT_OPEN
+    def takes_close(self, error: AmqpError) -> bool:
+        """Whether the peer is sent connection.close for ``error``: not if it may not speak AMQP.
+
+        That it does is proved by tune-ok (as RabbitMQ has it).
+        """
+        if self.state == WAIT_HEADER:
+            return False
+        return self.state == WAIT_OPEN or not isinstance(error, UnknownFrameType)
 
     def on_method(self, payload: bytes) -> Outcome:
         """Take the next step; returns what the connection has to do then."""
@@ -277,11 +281,8 @@ class Handshake:
         self._client.vhost = vhost
         self._client.access = access
         self._output.send(0, commands.Connection.OpenOk)
-        self.is_over = True
-        self._deadline.cancel()
         self._report_open(vhost.name, user.name)
-        self._was_opened = True
-        self._note_product()
+        note_product(self._context, self._client, self._transport)
         return "open"
 
     def _report_open(self, vhost_name: str, user_name: str) -> None:
@@ -294,11 +295,6 @@ class Handshake:
             client=properties.get("product"),
             name=properties.get("connection_name"),
         )
-
-    def _note_product(self) -> None:
-        """Remember where Qpid clients come from, as long as they do."""
-        if self._client.dialect is QPID:
-            self._context.products.on_client(self._transport.host)
 
     def _check_limits(self, vhost_name: str, user_name: str) -> None:
         context = self._context
@@ -314,6 +310,12 @@ class Handshake:
         limit = context.limits.max_connections
         if limit and sum(other.is_running for other in context.connections) >= limit:
             raise NotAllowed(f"connection refused: node connection limit ({limit}) is reached")
+
+
+def note_product(context: Context, client: Client, transport: Transport) -> None:
+    """Remember where Qpid clients come from; called when one is let in, and when it ends."""
+    if client.dialect is QPID:
+        context.products.on_client(transport.host)
 
 
 def _negotiated(name: str, chosen: int, maximum: int, minimum: int) -> int:

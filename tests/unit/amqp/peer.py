@@ -71,6 +71,10 @@ class Refusal(NamedTuple):
     method_id: int
 
 
+def _cancelled() -> None:
+    raise AssertionError("a timer runs that was cancelled")
+
+
 @dataclass(eq=False)
 class ManualTimer:
     due_s: float
@@ -78,7 +82,9 @@ class ManualTimer:
     is_done: bool = False
 
     def cancel(self) -> None:
+        """As asyncio's: it refers to nothing any more."""
         self.is_done = True
+        self.callback = _cancelled
 
 
 class RecordingTransport(Transport):

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from hareline.amqp.context import Limits
+
+from .large import LargeBroker
 from .peer import Peer, SteppedBroker
 
 
@@ -34,3 +41,20 @@ def test_entries_are_counted_ready_or_not_in_every_vhost(broker: SteppedBroker, 
     assert broker.context.count_entries() == 4
     peer.ack(1)
     assert broker.context.count_entries() == 3
+
+
+@pytest.mark.parametrize(
+    ("limits", "has_large_bodies", "expected"),
+    [
+        (Limits(), False, 131_064),
+        (Limits(max_message_bytes=1000), False, 1000),
+        (Limits(large_message_bytes=2000), False, 131_064),
+        (Limits(large_message_bytes=2000), True, 2000),
+    ],
+    ids=["one frame", "all that may be sent", "no store of large ones", "a store of large ones"],
+)
+def test_a_body_takes_the_lane_if_it_is_one_frame_and_not_large(
+    tmp_path: Path, limits: Limits, has_large_bodies: bool, expected: int
+) -> None:
+    broker = LargeBroker(tmp_path, limits=limits) if has_large_bodies else SteppedBroker(limits)
+    assert broker.context.lane_body_max(131_072) == expected

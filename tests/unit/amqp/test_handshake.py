@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -9,12 +10,13 @@ import pytest
 from hareline import events
 from hareline.amqp.context import Limits
 from hareline.amqp.handshake import CAPABILITIES as SERVER_CAPABILITIES
+from hareline.amqp.handshake import Handshake
 from hareline.auth.permissions import Permissions
 from hareline.wire.constants import PROTOCOL_HEADER
 from hareline.wire.methods import Frame, commands
 from hareline.wire.table import encode_table
 
-from .peer import CAPABILITIES, Peer, Refusal, SteppedBroker, frame, ids
+from .peer import CAPABILITIES, ManualTimer, Peer, Refusal, SteppedBroker, frame, ids
 
 START_OK, TUNE_OK, OPEN = (
     commands.Connection.StartOk,
@@ -484,6 +486,38 @@ def test_an_open_connection_has_no_handshake_timeout(broker: SteppedBroker, peer
     broker.advance(3600)
     assert peer.transport.state == "open"
     assert broker.reported(events.HANDSHAKE_TIMED_OUT) == []
+
+
+@pytest.mark.parametrize("end", ["opened", "refused", "not AMQP", "left"])
+def test_a_handshake_that_is_over_leaves_nothing_behind(broker: SteppedBroker, end: str) -> None:
+    """An idle connection is small: neither the handshake nor its timer is kept."""
+    peer = broker.accept()
+    (timer,) = broker.timers
+    handshake = weakref.ref(handshake_of(timer))
+    if end == "not AMQP":
+        peer.send_octets(b"GET / HTTP/1.1\r\n")
+    elif end == "opened":
+        peer.start("guest", "guest")
+        peer.expect(commands.Connection.Tune)
+        peer.send(0, TUNE_OK, frame_max=131_072, channel_max=1)
+        peer.call(0, OPEN, virtual_host="/")
+        assert peer.connection.is_running
+    else:
+        peer.send_octets(PROTOCOL_HEADER)
+        if end == "refused":
+            peer.start_ok("PLAIN", "\0guest\0wrong")
+        else:
+            peer.send(0, commands.Connection.Close, reply_code=200, reply_text="")
+    assert timer.is_done
+    del timer
+    broker.advance(0)  # forgets the timers that are done
+    assert handshake() is None
+
+
+def handshake_of(timer: ManualTimer) -> Handshake:
+    handshake = getattr(timer.callback, "__self__", None)
+    assert isinstance(handshake, Handshake)
+    return handshake
 
 
 def test_a_lost_socket_ends_the_timeout(broker: SteppedBroker, newcomer: Peer) -> None:

@@ -338,12 +338,20 @@ def test_a_login_of_another_client_does_not(broker: SteppedBroker) -> None:
     assert product_told(broker)["product"] == USUAL
 
 
-def test_a_connection_that_breaks_after_weeks_renews_the_month(broker: SteppedBroker) -> None:
+@pytest.mark.parametrize("end", ["breaks", "is closed", "is closed by the broker"])
+def test_a_connection_that_ends_after_weeks_renews_the_month(
+    broker: SteppedBroker, end: str
+) -> None:
     """Its client fails over, and does not probe again."""
     probe(broker)
     peer = log_in(broker, "qpid")
     broker.advance((HOST_VALID_DAYS - 1) * DAY_MS / 1000)
-    peer.lose("reset by peer")
+    if end == "is closed":
+        peer.call(0, commands.Connection.Close, reply_code=200, reply_text="")
+    elif end == "is closed by the broker":
+        peer.connection.force_close("CONNECTION_FORCED - shutdown")
+    else:
+        peer.lose("reset by peer")
     broker.advance((HOST_VALID_DAYS - 1) * DAY_MS / 1000)
     assert product_told(broker)["product"] == QPIDS
 

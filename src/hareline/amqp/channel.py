@@ -47,6 +47,24 @@ class Channel:
     ``redelivery`` is None until the client has recovered without requeue.
     """
 
+    __slots__ = (
+        "client",
+        "connection",
+        "consumers",
+        "content",
+        "dialect",
+        "last_queue_name",
+        "number",
+        "parts",
+        "port",
+        "prefetch",
+        "publishing",
+        "redelivery",
+        "reply_to",
+        "settling",
+        "vhost",
+    )
+
     def __init__(self, connection: ConnectionPort, parts: ConnectionParts, number: int) -> None:
         self.connection = connection
         self.parts = parts

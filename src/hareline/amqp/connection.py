@@ -141,7 +141,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
     def receive(self, data: bytes) -> None:
         """What the socket gave, in pieces of any size."""
         if self._heartbeat is not None:
-            self._heartbeat.note_octets()
+            self._heartbeat.has_received = True
         if self.state == "header":
             self._receive_header(data)
             return
@@ -272,9 +272,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         self.output.frame_max = decoder.frame_max = handshake.frame_max
         decoder.lane_body_max = self.context.lane_body_max(handshake.frame_max)
         if handshake.heartbeat_s:
-            self._heartbeat = Heartbeat(
-                handshake.heartbeat_s, self.transport, self._on_heartbeat_missed
-            )
+            self._heartbeat = Heartbeat(handshake.heartbeat_s, self.transport, self._ending)
 
     # ----------------------------------------------------------------------- rights
 
@@ -320,7 +318,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         elif self.state == "closing":
             send_connection_close(self.output, error)
 
-    # ------------------------------------------------------------- alarms, heartbeats
+    # ------------------------------------------------------------------------- alarms
 
     def on_alarm(self) -> None:
         self._gate.close_all_publish_lanes()
@@ -328,10 +326,6 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
     def on_alarm_cleared(self) -> None:
         self.channels.reopen_all_lanes()
         self._flow.on_alarm_cleared()
-
-    def _on_heartbeat_missed(self, interval_s: int) -> None:
-        self._ending.report(events.HEARTBEAT_MISSED, interval_s=interval_s)
-        self.transport.abort()
 
     # -------------------------------------------------------------- the turn's end
 

@@ -1,6 +1,7 @@
 """Why a connection ends, for the log: reported once, however many errors follow from it.
 
-Called by ``amqp.connection`` and ``amqp.handshake``. Invariant: one connection, one such message.
+Called by ``amqp.connection``, ``amqp.handshake`` and ``amqp.heartbeat``. Invariant: one connection,
+one such message.
 """
 
 from __future__ import annotations

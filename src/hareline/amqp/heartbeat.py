@@ -1,7 +1,7 @@
 """How often to send a heartbeat, and when to give the peer up.
 
-``HeartbeatMonitor`` counts half intervals and has no clock; ``Heartbeat`` calls it by a timer of
-the transport, and sends a heartbeat each time while the peer is alive, also where other octets were
+``HeartbeatMonitor`` counts half intervals and has no clock; ``Heartbeat`` adds a timer of the
+transport, and sends a heartbeat each time while the peer is alive, also where other octets were
 sent meanwhile: left out after those, the next one could come a whole interval after them, and
 RabbitMQ's Java client over Netty drops a connection on which nothing came for one interval.
 
@@ -12,9 +12,10 @@ and 2.5 intervals).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
+from hareline import events
+from hareline.amqp.ending import Ending
 from hareline.amqp.ports import Transport
 from hareline.errors import UnexpectedFrame
 from hareline.wire.constants import FRAME_HEARTBEAT, HEARTBEAT_FRAME
@@ -24,7 +25,10 @@ _SILENT_TICKS_MAX: Final = 4  # half intervals
 
 
 class HeartbeatMonitor:
-    """``interval_s`` is the negotiated one, above 0."""
+    """``interval_s`` is the negotiated one, above 0.
+
+    ``has_received``: the peer has sent something since the last tick.
+    """
 
     __slots__ = ("_silent_ticks", "has_received", "interval_s")
 
@@ -50,36 +54,27 @@ class HeartbeatMonitor:
         return self._silent_ticks <= _SILENT_TICKS_MAX
 
 
-class Heartbeat:
-    """The monitor of one connection with its timer; ``on_dead`` is called when the peer is dead."""
+class Heartbeat(HeartbeatMonitor):
+    """The monitor of one connection, with its timer: drops the socket of a peer that is dead."""
 
-    __slots__ = ("_monitor", "_on_dead", "_timer", "_transport")
+    __slots__ = ("_ending", "_timer", "_transport")
 
-    def __init__(
-        self, interval_s: int, transport: Transport, on_dead: Callable[[int], None]
-    ) -> None:
-        self._monitor = HeartbeatMonitor(interval_s)
+    def __init__(self, interval_s: int, transport: Transport, ending: Ending) -> None:
+        super().__init__(interval_s)
         self._transport = transport
-        self._on_dead: Callable[[int], None] | None = on_dead  # until ``stop``
-        self._timer = transport.call_later(self._monitor.tick_s, self._on_tick)
-
-    def note_octets(self) -> None:
-        """The peer has sent something."""
-        self._monitor.has_received = True
+        self._ending = ending
+        self._timer = transport.call_later(self.tick_s, self._on_tick)
 
     def _on_tick(self) -> None:
-        on_dead = self._on_dead
-        if on_dead is None:
-            return
-        if not self._monitor.tick(is_reading=self._transport.is_reading):
-            on_dead(self._monitor.interval_s)
-            return
-        self._transport.write(HEARTBEAT_FRAME)
-        self._timer = self._transport.call_later(self._monitor.tick_s, self._on_tick)
+        if self.tick(is_reading=self._transport.is_reading):
+            self._transport.write(HEARTBEAT_FRAME)
+            self._timer = self._transport.call_later(self.tick_s, self._on_tick)
+        else:
+            self._ending.report(events.HEARTBEAT_MISSED, interval_s=self.interval_s)
+            self._transport.abort()
 
     def stop(self) -> None:
         """No more ticks."""
-        self._on_dead = None
         self._timer.cancel()
 
 

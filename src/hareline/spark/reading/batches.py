@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from hareline.errors import MalformedFrame
 from hareline.spark.errors import MessagesMissing
-from hareline.spark.reading.client import Chunk
+from hareline.spark.reading.access import Chunk
 from hareline.spark.reading.metas import (
     ADDRESS,
     HEADERS,

@@ -9,10 +9,9 @@ was asked for, in order, each with a right checksum, or raises an error that nam
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException, HTTPResponse
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import quote, urlencode
 
 from hareline.spark.errors import (
@@ -28,7 +27,19 @@ from hareline.spark.errors import (
     TailRegressed,
 )
 from hareline.spark.options import Connection
-from hareline.spark.reading.http import Http, Patience
+from hareline.spark.reading.access import (
+    MESSAGE_MAX,
+    Chunk,
+    StreamAccess,
+    StreamState,
+    gone_text,
+    lost_text,
+    no_right_text,
+    not_a_stream_text,
+    too_large_text,
+)
+from hareline.spark.reading.http import Http
+from hareline.spark.reading.patience import Patience
 from hareline.wire.stream_chunks import (
     ERROR_HEAD_SIZE,
     HEADER_SIZE,
@@ -40,45 +51,17 @@ from hareline.wire.stream_chunks import (
     error_size,
 )
 
-#: Octets of a body that Spark takes as one row without ending the whole session.
-MESSAGE_MAX: Final = 256 << 20
 #: Octets of bodies in a chunk: Arrow counts them in 31 bits.
 _CHUNK_MAX: Final = (1 << 31) - 1
 #: Another attempt may help: the broker is starting, stopping, or asked for less.
 _PASSING: Final = frozenset((408, 429, 500, 502, 503, 504))
 
 
-@dataclass(frozen=True)
-class StreamState:
-    """A stream as the broker describes it."""
-
-    queue: str
-    incarnation: str
-    #: Offset of the oldest message that is kept; ``next`` if there is none.
-    first: int
-    #: One past the last message that survives a crash of the broker.
-    next: int
-    #: Octets of the bodies that are kept.
-    octets: int
-
-    def octets_of(self, rows: int) -> int:
-        """About how many octets the bodies of that many messages have."""
-        kept = self.next - self.first
-        return self.octets * rows // kept if kept > 0 else 0
-
-
-class Chunk(NamedTuple):
-    """Messages that follow each other; ``columns`` are as in ``wire.stream_chunks``."""
-
-    header: ChunkHeader
-    columns: bytearray
-
-
 class _Stopping(Exception):
     """The broker ended an answer since it stops."""
 
 
-class StreamClient:
+class StreamClient(StreamAccess):
     """Asks for the streams of one virtual host. Holds no socket, so it can be sent to tasks."""
 
     def __init__(self, connection: Connection, timeout_s: float, retries: int) -> None:
@@ -93,6 +76,14 @@ class StreamClient:
         if not isinstance(fields, list):
             raise self._strange("the streams")
         return sorted((self._state(each) for each in fields), key=lambda each: each.queue)
+
+    def described(self, queues: Sequence[str]) -> dict[str, StreamState]:
+        """Each of these streams as it is now. Raises the refusal of one that is not there."""
+        if len(queues) == 1:
+            return {queue: self.tail(queue) for queue in queues}
+        listed = {each.queue: each for each in self.streams()}
+        # Asking for one that is not in the list says why it is not.
+        return {queue: listed.get(queue) or self.tail(queue) for queue in queues}
 
     def tail(self, queue: str, after: int | None = None, wait_ms: int = 0) -> StreamState:
         """The stream now, or as soon as its ``next`` is above ``after``, or after ``wait_ms``."""
@@ -141,6 +132,9 @@ class StreamClient:
                         f"{at} to {end - 1}, and no reason"
                     )
 
+    def close(self) -> None:
+        """Keep the connection: ``http`` has one for the whole process."""
+
     def _answer(self, queue: str, start: int, end: int, incarnation: str) -> Iterator[Chunk]:
         """The chunks of one answer, which may end before ``end``."""
         wanted: dict[str, object] = {"start": start, "end": end, "incarnation": incarnation}
@@ -175,10 +169,7 @@ class StreamClient:
         largest = max(body_sizes, default=0)
         if largest > MESSAGE_MAX:
             at = header.first_offset + body_sizes.tolist().index(largest)
-            raise MessageTooLarge(
-                f"stream {queue!r}, message {at}: its body has {largest} octets and a row may "
-                f"have {MESSAGE_MAX}; read around it with startingOffsets and endingOffsets"
-            )
+            raise MessageTooLarge(too_large_text(queue, at, largest, MESSAGE_MAX))
         if max(header.bodies_size, header.metas_size) > _CHUNK_MAX:
             raise MalformedChunk("has more octets in a column than Arrow can count")
         meta_sizes = memoryview(sizes)[header.count * 8 : header.count * 12].cast("I")
@@ -234,15 +225,12 @@ class StreamClient:
                     "user and password (guest may log in only from the broker's machine)"
                 )
             case 403, _:
-                return LoginRefused(
-                    f"user {self._connection.user!r} may not read {queue!r} in virtual host "
-                    f"{vhost!r}: {reason}; give the user the read right on it"
-                )
+                return LoginRefused(no_right_text(self._connection.user, queue, vhost, reason))
             case 404, "not_found":
                 what = f"stream {queue!r} in virtual host {vhost!r}" if queue else f"{vhost!r}"
                 return QueueGone(f"there is no {what}: {reason}")
             case 409, "not_a_stream":
-                return NotAStream(f"queue {queue!r} cannot be read again: {_archive_hint(reason)}")
+                return NotAStream(not_a_stream_text(queue, reason))
             case 409, "incarnation_changed":
                 return IncarnationChanged(
                     f"stream {queue!r} was deleted and declared again, so its messages {start} to "
@@ -252,11 +240,7 @@ class StreamClient:
             case 410, _ if isinstance(first := fields.get("first"), int):
                 return OffsetGone(gone_text(queue, start, first), first=first)
             case 416, _:
-                return TailRegressed(
-                    f"stream {queue!r}: messages up to {end - 1} were promised, and now it ends "
-                    f"before {fields.get('next')}: the broker lost them; compare the journal with "
-                    "its backup, or begin again with a new checkpointLocation"
-                )
+                return TailRegressed(lost_text(queue, end, fields.get("next")))
         return BrokerRefused(
             f"{self._connection.http_url} answers {status} about {queue or vhost!r}: {reason}"
         )
@@ -284,16 +268,7 @@ class StreamClient:
         return f"{path}?{urlencode(arguments)}" if arguments else path
 
     def _patience(self) -> Patience:
-        return Patience(self._connection.http_url, self._timeout_s, self._retries)
-
-
-def gone_text(queue: str, wanted: int, first: int) -> str:
-    """What to say of messages that retention dropped before they were read."""
-    return (
-        f"stream {queue!r}: messages {wanted} to {first - 1} were dropped by its retention before "
-        f"they were read, it begins at {first} now; set failOnDataLoss=false to go on from there, "
-        "and pinRetention=true or more retention to prevent it"
-    )
+        return Patience(self._connection.http_url, "url or httpUrl", self._timeout_s, self._retries)
 
 
 def _check_place(queue: str, header: ChunkHeader, at: int, end: int) -> None:
@@ -344,9 +319,3 @@ def _fields_of(answer: bytes) -> dict[str, int | str]:
 
 def _reason_of(answer: bytes, status: int) -> str:
     return str(_fields_of(answer).get("reason") or f"status {status}")
-
-
-def _archive_hint(reason: str) -> str:
-    if "x-archive-to" in reason:
-        return reason
-    return f"{reason}; declare it with the argument x-archive-to, and read the stream it names"

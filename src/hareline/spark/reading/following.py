@@ -21,7 +21,8 @@ from hareline.spark.errors import (
     SparkSideError,
     TailRegressed,
 )
-from hareline.spark.reading.client import StreamClient, gone_text
+from hareline.spark.reading.access import gone_text
+from hareline.spark.reading.client import StreamClient
 from hareline.spark.reading.offsets import Position
 from hareline.spark.reading.options import ReadOptions, default_partitions
 from hareline.spark.reading.places import Streams, client_of, starts, streams_of

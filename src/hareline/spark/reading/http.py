@@ -1,4 +1,4 @@
-"""HTTP to the management port: one kept connection per process, and how often to try again.
+"""HTTP to the management port, on one kept connection per process.
 
 Called by ``reading.client``. Spark asks for the tail of a stream dozens of times a second and
 sends tasks to processes that live on, so connections are kept for the next request, by process,
@@ -8,20 +8,13 @@ address and login. Invariant: a connection is kept only once its answer was read
 from __future__ import annotations
 
 import os
-import random
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
-from typing import Final
 from urllib.parse import quote, urlsplit
 
-from hareline.spark.errors import BrokerUnreachable
 from hareline.spark.options import Connection
-
-_PAUSE_MIN_S: Final = 0.1
-_PAUSE_MAX_S: Final = 2.0
 
 _Key = tuple[int, str, str]
 _kept: dict[_Key, HTTPConnection] = {}
@@ -100,40 +93,3 @@ class Http:
         if self._is_token:
             return f"Bearer {self._login}"
         return f"Basic {b64encode(self._login.encode()).decode()}"
-
-
-class Patience:
-    """How long a request that fails is repeated: ``retries`` times ``timeout_s`` on end."""
-
-    def __init__(self, url: str, timeout_s: float, retries: int) -> None:
-        self._url = url
-        self._limit_s = timeout_s * retries
-        self._retries = retries
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin to count again, since something was answered."""
-        self._failing_since: float | None = None
-        self._failures = 0
-        self._pause_s = _PAUSE_MIN_S
-
-    def interrupted(self, problem: Exception) -> None:
-        """Pause before the next attempt. Raises BrokerUnreachable if the time is over."""
-        now = time.monotonic()
-        if self._failing_since is None:
-            self._failing_since = now
-        self._failures += 1
-        left_s = self._failing_since + self._limit_s - now
-        if left_s <= 0:
-            why = str(problem) or type(problem).__name__
-            raise BrokerUnreachable(
-                f"{self._url} did not answer in {self._failures} attempts: {why}; check that the "
-                "broker runs and that url or httpUrl is right, or raise retries"
-            ) from None
-        time.sleep(min(left_s, self._pause_s * random.uniform(0.5, 1)))
-        self._pause_s = min(_PAUSE_MAX_S, 2 * self._pause_s)
-
-    def may_repeat(self) -> bool:
-        """Count an answer that is of no use; False once there were more than ``retries``."""
-        self._failures += 1
-        return self._failures <= self._retries

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from hareline.spark.errors import InvalidOption, OffsetGone, QueueGone
-from hareline.spark.reading.client import StreamClient, StreamState, gone_text
+from hareline.spark.reading.access import StreamAccess, StreamState, gone_text
+from hareline.spark.reading.client import StreamClient
 from hareline.spark.reading.options import EARLIEST, LATEST, Place, ReadOptions
 
 _log: Final = logging.getLogger(__name__)
@@ -21,24 +22,21 @@ _log: Final = logging.getLogger(__name__)
 Streams = dict[str, StreamState]
 
 
-def client_of(options: ReadOptions) -> StreamClient:
-    """A client that is as patient as the options say."""
+def client_of(options: ReadOptions) -> StreamAccess:
+    """What asks the broker, and is as patient as the options say."""
     return StreamClient(options.connection, options.request_timeout_s, options.retries)
 
 
-def streams_of(options: ReadOptions, client: StreamClient) -> Streams:
+def streams_of(options: ReadOptions, client: StreamAccess) -> Streams:
     """The streams to read, as they are now, by name. Raises the refusal of one that is not there.
 
     For a pattern these may be none.
     """
     if options.pattern is not None:
         matches = re.compile(options.pattern).fullmatch
+        assert isinstance(client, StreamClient)  # it alone lists streams
         return {each.queue: each for each in client.streams() if matches(each.queue)}
-    if len(options.queues) == 1:
-        return {queue: client.tail(queue) for queue in options.queues}
-    listed = {each.queue: each for each in client.streams()}
-    # Asking for one that is not in the list says why it is not.
-    return {queue: listed.get(queue) or client.tail(queue) for queue in options.queues}
+    return client.described(options.queues)
 
 
 def needs_one(options: ReadOptions, streams: Streams) -> None:
@@ -50,7 +48,7 @@ def needs_one(options: ReadOptions, streams: Streams) -> None:
         )
 
 
-def starts(options: ReadOptions, client: StreamClient, streams: Streams) -> dict[str, int]:
+def starts(options: ReadOptions, client: StreamAccess, streams: Streams) -> dict[str, int]:
     """The offset of the first message to read of each stream. Raises InvalidOption, OffsetGone."""
     if options.start_timestamp_ms is not None:
         return {queue: _start_by_time(options, client, state) for queue, state in streams.items()}
@@ -73,7 +71,7 @@ def starts(options: ReadOptions, client: StreamClient, streams: Streams) -> dict
     return found
 
 
-def ends(options: ReadOptions, client: StreamClient, streams: Streams) -> dict[str, int]:
+def ends(options: ReadOptions, client: StreamAccess, streams: Streams) -> dict[str, int]:
     """One past the last message to read of each stream. Raises InvalidOption."""
     if options.end_timestamp_ms is not None:
         # What arrives meanwhile is later than all there was, so never beyond the known end.
@@ -95,7 +93,7 @@ def ends(options: ReadOptions, client: StreamClient, streams: Streams) -> dict[s
     return found
 
 
-def _start_by_time(options: ReadOptions, client: StreamClient, state: StreamState) -> int:
+def _start_by_time(options: ReadOptions, client: StreamAccess, state: StreamState) -> int:
     assert options.start_timestamp_ms is not None
     offset = client.offset_at(state.queue, options.start_timestamp_ms)
     if offset >= state.next and not options.starts_at_end_without_match:

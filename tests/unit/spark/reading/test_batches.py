@@ -13,8 +13,8 @@ pa = pytest.importorskip("pyarrow")
 
 from hareline.spark.errors import MessagesMissing  # noqa: E402
 from hareline.spark.reading import batches  # noqa: E402
+from hareline.spark.reading.access import Chunk  # noqa: E402
 from hareline.spark.reading.batches import BatchBuilder  # noqa: E402
-from hareline.spark.reading.client import Chunk  # noqa: E402
 from hareline.spark.reading.columns import COLUMNS, arrow_schema  # noqa: E402
 from hareline.wire.properties import Properties, encode_properties  # noqa: E402
 from hareline.wire.stream_chunks import HEADER_SIZE, decode_header, encode_chunk  # noqa: E402

@@ -23,7 +23,8 @@ from hareline.spark.errors import (
 )
 from hareline.spark.options import Connection
 from hareline.spark.reading import client as client_module
-from hareline.spark.reading.client import StreamClient, StreamState
+from hareline.spark.reading.access import StreamState
+from hareline.spark.reading.client import StreamClient
 from hareline.wire.stream_chunks import HEADER_SIZE, encode_chunk
 from tests.support import stream_server
 from tests.support.stream_server import StreamServer

@@ -1,16 +1,14 @@
-"""One connection serves many requests, is replaced when it is gone, and patience has an end."""
+"""One connection serves many requests, and is replaced when it is gone."""
 
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
 
-from hareline.spark.errors import BrokerUnreachable
 from hareline.spark.options import Connection
 from hareline.spark.reading import http
-from hareline.spark.reading.http import Http, Patience
+from hareline.spark.reading.http import Http
 from tests.support.stream_server import StreamServer
 
 
@@ -96,68 +94,3 @@ def test_a_slow_answer_is_a_timeout(server: StreamServer) -> None:
 def test_a_proxy_may_have_a_path_of_its_own(server: StreamServer) -> None:
     ask(client(server, path="/broker/"))
     assert server.seen.paths == ["GET /broker/api/stream/%2F"]
-
-
-class Clock:
-    """Time that passes when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.pauses: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += seconds
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(time, "monotonic", clock.monotonic)
-    monkeypatch.setattr(time, "sleep", clock.sleep)
-    return clock
-
-
-def fail_often(patience: Patience) -> None:
-    while True:
-        patience.interrupted(ConnectionRefusedError("refused"))
-
-
-def exhaust(patience: Patience) -> str:
-    with pytest.raises(BrokerUnreachable) as given_up:
-        fail_often(patience)
-    return str(given_up.value)
-
-
-def test_patience_lasts_for_the_retries_with_growing_pauses(clock: Clock) -> None:
-    text = exhaust(Patience("http://h", 10, 3))
-    assert clock.now == pytest.approx(130)
-    assert clock.pauses[0] <= 0.1
-    assert max(clock.pauses) <= 2
-    assert "http://h did not answer" in text
-    assert "refused" in text
-
-
-def test_without_retries_the_first_failure_is_the_last(clock: Clock) -> None:
-    exhaust(Patience("http://h", 10, 0))
-    assert clock.pauses == []
-
-
-def test_an_answer_renews_patience(clock: Clock) -> None:
-    patience = Patience("http://h", 10, 1)
-    for _ in range(3):
-        clock.now += 9
-        patience.interrupted(TimeoutError())
-        patience.reset()
-    patience.interrupted(TimeoutError())
-    clock.now += 20
-    with pytest.raises(BrokerUnreachable, match="in 2 attempts: TimeoutError"):
-        patience.interrupted(TimeoutError())
-
-
-def test_useless_answers_are_counted(clock: Clock) -> None:
-    patience = Patience("http://h", 10, 2)
-    assert [patience.may_repeat() for _ in range(3)] == [True, True, False]

@@ -1,0 +1,117 @@
+"""`StreamAccess`: what a read asks of the broker, whichever way it asks.
+
+``places``, ``following``, ``batch`` and ``partition`` call it; ``client`` asks the management port.
+What is said to a user about a stream, however it was asked for, is worded here.
+Invariant: `StreamAccess.chunks` gives the messages it was asked for, in order, or raises an error
+that names what is missing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+from hareline.wire.stream_chunks import ChunkHeader
+
+#: Octets of a body that Spark takes as one row without ending the whole session.
+MESSAGE_MAX: Final = 256 << 20
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """A stream as the broker describes it."""
+
+    queue: str
+    incarnation: str
+    #: Offset of the oldest message that is kept; ``next`` if there is none.
+    first: int
+    #: One past the last message that may be read.
+    next: int
+    #: Octets of the bodies that are kept.
+    octets: int
+
+    def octets_of(self, rows: int) -> int:
+        """About how many octets the bodies of that many messages have."""
+        kept = self.next - self.first
+        return self.octets * rows // kept if kept > 0 else 0
+
+
+class Chunk(NamedTuple):
+    """Messages that follow each other; ``columns`` are as in ``wire.stream_chunks``."""
+
+    header: ChunkHeader
+    columns: bytearray
+
+
+class StreamAccess(ABC):
+    """Streams of one virtual host. Can be sent to tasks; is a context manager, to be closed."""
+
+    @abstractmethod
+    def described(self, queues: Sequence[str]) -> dict[str, StreamState]:
+        """Each of these streams as it is now. Raises the refusal of one that is not there."""
+
+    @abstractmethod
+    def tail(self, queue: str, after: int | None = None, wait_ms: int = 0) -> StreamState:
+        """The stream now, or as soon as its ``next`` is above ``after``, or after ``wait_ms``."""
+
+    @abstractmethod
+    def offset_at(self, queue: str, timestamp_ms: int) -> int:
+        """The offset of the first message that arrived then or later; its ``next`` if none."""
+
+    @abstractmethod
+    def chunks(self, queue: str, start: int, end: int, incarnation: str) -> Iterator[Chunk]:
+        """The messages ``start`` to ``end`` - 1. Raises what is wrong; never ends early."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what only this one uses; the next call opens it again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def gone_text(queue: str, wanted: int, first: int) -> str:
+    """What to say of messages that retention dropped before they were read."""
+    return (
+        f"stream {queue!r}: messages {wanted} to {first - 1} were dropped by its retention before "
+        f"they were read, it begins at {first} now; set failOnDataLoss=false to go on from there; "
+        "more retention prevents it, or pinRetention=true"
+    )
+
+
+def lost_text(queue: str, end: int, next_: object) -> str:
+    """What to say of a stream that ends before what is to be read of it."""
+    return (
+        f"stream {queue!r}: messages up to {end - 1} were promised, and now it ends "
+        f"before {next_}: the broker lost them; compare the journal with "
+        "its backup, or begin again with a new checkpointLocation"
+    )
+
+
+def too_large_text(queue: str, at: int, size: int, size_max: int) -> str:
+    """What to say of a message whose body does not fit into a row."""
+    return (
+        f"stream {queue!r}, message {at}: its body has {size} octets and a row may "
+        f"have {size_max}; read around it with startingOffsets and endingOffsets"
+    )
+
+
+def not_a_stream_text(queue: str, reason: str) -> str:
+    """What to say of a queue that is not a stream, with what to do."""
+    hint = "; declare it with the argument x-archive-to, and read the stream it names"
+    return (
+        f"queue {queue!r} cannot be read again: {reason}{'' if 'x-archive-to' in reason else hint}"
+    )
+
+
+def no_right_text(user: str, queue: str, vhost: str, reason: str) -> str:
+    """What to say of a stream that the user may not read."""
+    return (
+        f"user {user!r} may not read {queue!r} in virtual host "
+        f"{vhost!r}: {reason}; give the user the read right on it"
+    )

@@ -82,9 +82,16 @@ class TailRegressed(SparkSideError):
 
 
 class MessagesMissing(SparkSideError):
-    """A range that the broker answered has gaps, or cannot be read from its disk."""
+    """A range that the broker answered has gaps, or cannot be read from its disk.
+
+    ``first``: offset of the next message that can be read; None if it is not known.
+    """
 
     code = "MESSAGES_MISSING"
+
+    def __init__(self, text: str, first: int | None = None) -> None:
+        super().__init__(text)
+        self.first = first
 
 
 class MessageTooLarge(SparkSideError):

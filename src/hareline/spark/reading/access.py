@@ -1,7 +1,7 @@
 """`StreamAccess`: what a read asks of the broker, whichever way it asks.
 
-``places``, ``following``, ``batch`` and ``partition`` call it; ``client`` asks the management port.
-What is said to a user about a stream, however it was asked for, is worded here.
+``places``, ``following``, ``batch`` and ``partition`` call it. There are two: ``client`` asks the
+management port, ``amqp_client`` consumes over AMQP. What both say to a user is worded here.
 Invariant: `StreamAccess.chunks` gives the messages it was asked for, in order, or raises an error
 that names what is missing.
 """
@@ -24,6 +24,7 @@ class StreamState:
     """A stream as the broker describes it."""
 
     queue: str
+    #: Empty if the broker is asked over AMQP, which does not tell it.
     incarnation: str
     #: Offset of the oldest message that is kept; ``next`` if there is none.
     first: int
@@ -31,6 +32,8 @@ class StreamState:
     next: int
     #: Octets of the bodies that are kept.
     octets: int
+    #: False if the stream is empty and it is not known which offset comes next.
+    is_end_known: bool = True
 
     def octets_of(self, rows: int) -> int:
         """About how many octets the bodies of that many messages have."""
@@ -80,7 +83,7 @@ def gone_text(queue: str, wanted: int, first: int) -> str:
     return (
         f"stream {queue!r}: messages {wanted} to {first - 1} were dropped by its retention before "
         f"they were read, it begins at {first} now; set failOnDataLoss=false to go on from there; "
-        "more retention prevents it, or pinRetention=true"
+        "more retention prevents it, or pinRetention=true with transport=http"
     )
 
 

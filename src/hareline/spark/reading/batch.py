@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
 )
 
 from hareline.spark.errors import InvalidOption
+from hareline.spark.reading.access import StreamAccess
 from hareline.spark.reading.columns import COLUMNS, arrow_schema
 from hareline.spark.reading.options import ReadOptions, default_partitions
 from hareline.spark.reading.partition import RangePartition, read_partition
@@ -40,7 +41,7 @@ class AmqpReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: Any) -> None:
         """``schema``: Spark's. Raises InvalidOption."""
         self._options = options
-        self._schema = arrow_schema(schema)
+        self._schema = arrow_schema(schema, options.untold)
         # What filters leave of the streams: names, and bounds of offsets and of arrival.
         self._only: frozenset[object] | None = None
         self._from = 0
@@ -49,7 +50,17 @@ class AmqpReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The ranges of the tasks. Raises what is wrong with the streams or the options."""
-        options, client = self._options, client_of(self._options)
+        with client_of(self._options) as client:
+            whole = self._whole(client)
+        options = self._options
+        pieces = split(
+            whole, options.max_partition_rows, options.min_partitions, default_partitions()
+        )
+        return [RangePartition(each) for each in pieces]
+
+    def _whole(self, client: StreamAccess) -> list[Range]:
+        """What is to be read of each stream."""
+        options = self._options
         streams = streams_of(options, client)
         needs_one(options, streams)
         begin, end = starts(options, client, streams), ends(options, client, streams)
@@ -67,10 +78,7 @@ class AmqpReader(DataSourceReader):
             if self._since_ms is not None and first < last:
                 first = max(first, client.offset_at(queue, self._since_ms))
             whole.append(Range(queue, state.incarnation, first, last))
-        pieces = split(
-            whole, options.max_partition_rows, options.min_partitions, default_partitions()
-        )
-        return [RangePartition(each) for each in pieces]
+        return whole
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The record batches of a partition."""
@@ -90,12 +98,12 @@ class FilteringAmqpReader(AmqpReader):
         """True if all rows that are read now fulfil the filter."""
         name = each.attribute[0] if hasattr(each, "attribute") else None
         if isinstance(each, IsNotNull):
-            return name in _ALWAYS_THERE
+            return name in _ALWAYS_THERE - self._options.untold
         if name == "queue":
             return self._push_queue(each)
         if name == "offset":
             return self._push_offset(each)
-        if name == "timestamp":
+        if name == "timestamp" and name not in self._options.untold:
             self._push_timestamp(each)
         return False
 

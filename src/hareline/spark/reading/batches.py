@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -38,10 +38,22 @@ _ZERO: Final = pa.array([0], pa.int32())
 class BatchBuilder:
     """Builds the batches of one stream for one schema."""
 
-    def __init__(self, vhost: str, queue: str, incarnation: str, schema: Any) -> None:
-        """``schema``: an Arrow schema of ``columns.arrow_schema``."""
+    def __init__(
+        self,
+        vhost: str,
+        queue: str,
+        incarnation: str,
+        schema: Any,
+        untold: Collection[str] = frozenset(),
+    ) -> None:
+        """``schema``: an Arrow schema of ``columns.arrow_schema``; ``untold``: columns of nulls."""
         self._queue = queue
         self._schema = schema
+        self._untold = {
+            name: pa.nulls(ROWS_MAX, schema.field(name).type)
+            for name in untold
+            if name in schema.names
+        }
         known = {"vhost": vhost, "queue": queue, "incarnation": incarnation}
         self._constants = {
             name: pa.repeat(pa.scalar(value, pa.string()), ROWS_MAX)
@@ -72,6 +84,7 @@ class BatchBuilder:
             if "offset" in self._schema.names:
                 numbers = pa.py_buffer(array("q", range(first, first + rows)))
                 columns["offset"] = pa.Array.from_buffers(pa.int64(), rows, [None, numbers])
+            columns |= {name: each.slice(0, rows) for name, each in self._untold.items()}
             if self._meta_columns:
                 columns |= self._decoded(metas.slice(start, rows), first)
             yield pa.RecordBatch.from_arrays(

@@ -7,7 +7,7 @@ schema equals what Spark computes from its own, else Spark refuses the batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 from hareline.spark.errors import InvalidOption
@@ -74,10 +74,11 @@ def ddl(names: Sequence[str]) -> str:
     return ", ".join(f"{name} {_BY_NAME[name].ddl}" for name in names)
 
 
-def arrow_schema(schema: Any) -> Any:
+def arrow_schema(schema: Any, untold: Collection[str] = frozenset()) -> Any:
     """The Arrow schema of rows of a Spark schema, which a user may have given.
 
-    Raises InvalidOption for a column that there is not, or is not of that type.
+    ``untold``: columns that are null with this transport. Raises InvalidOption for a column that
+    there is not, or is not of that type.
     """
     import pyarrow as pa
 
@@ -105,6 +106,11 @@ def arrow_schema(schema: Any) -> Any:
         if not (field.nullable or column.is_always_there):
             raise InvalidOption(
                 f"schema: column {field.name} is null where a message does not have it: "
+                "leave out NOT NULL"
+            )
+        if not field.nullable and field.name in untold:
+            raise InvalidOption(
+                f"schema: column {field.name} is null with transport=amqp, which does not tell it: "
                 "leave out NOT NULL"
             )
         fields.append(pa.field(field.name, types[column.ddl], nullable=field.nullable))

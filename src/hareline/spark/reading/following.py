@@ -21,7 +21,7 @@ from hareline.spark.errors import (
     SparkSideError,
     TailRegressed,
 )
-from hareline.spark.reading.access import gone_text
+from hareline.spark.reading.access import StreamState, gone_text
 from hareline.spark.reading.client import StreamClient
 from hareline.spark.reading.offsets import Position
 from hareline.spark.reading.options import ReadOptions, default_partitions
@@ -75,7 +75,9 @@ class StreamFollower:
         backlogs: dict[str, Backlog] = {}
         for queue, state in streams.items():
             at = start.get(queue)
-            if at is None:
+            if not state.is_end_known:
+                end.setdefault(queue, Position(state.incarnation, state.first))
+            elif at is None:
                 end[queue] = Position(state.incarnation, state.first)
             elif at.incarnation != state.incarnation:
                 end[queue] = self._declared_again(queue, at, state.incarnation, state.first)
@@ -128,6 +130,10 @@ class StreamFollower:
                 return
             self._reported[queue] = at
 
+    def close(self) -> None:
+        """Let go of the broker; the next call asks it again."""
+        self._client.close()
+
     def _look(self, start: Positions) -> Streams:
         """The streams as soon as one has news, at the latest after the time of the long poll."""
         options, client = self._options, self._client
@@ -138,7 +144,7 @@ class StreamFollower:
             return {queue: client.tail(queue, after, wait_ms)}
         streams = streams_of(options, client)
         if wait_ms == 0 or any(
-            queue not in start or (state.incarnation, state.next) != start[queue]
+            queue not in start or _has_moved(state, start[queue])
             for queue, state in streams.items()
         ):
             return streams
@@ -180,3 +186,8 @@ class StreamFollower:
             )
         _log.warning("%s; reading the new one from its first message", text)
         return Position(incarnation, first)
+
+
+def _has_moved(state: StreamState, at: Position) -> bool:
+    """True if a stream does not end at this position."""
+    return state.is_end_known and (state.incarnation, state.next) != at

@@ -27,9 +27,18 @@ _STREAM_ONLY: Final = (
     "readerName",
     "pinRetention",
 )
+#: What only the management port offers.
+_HTTP_ONLY: Final = {
+    "httpUrl": "it is the address of the management port",
+    "token": "log in with user and password",
+    "queuePattern": "AMQP does not list streams, name them with queues",
+    "onIncarnationChange": "AMQP does not tell that a stream was declared again",
+    "readerName": "AMQP does not take positions of readers",
+    "pinRetention": "AMQP does not take positions of readers",
+}
 READ_OPTIONS: Final = (
     *CONNECTION_OPTIONS,
-    *("queue", "queues", "queuePattern"),
+    *("transport", "queue", "queues", "queuePattern"),
     *("startingOffsets", "startingTimestamp", "startingTimestampStrategy"),
     *("minPartitions", "maxRecordsPerPartition", "columns"),
     *("failOnDataLoss", "onIncarnationChange", "requestTimeoutMs", "retries"),
@@ -46,6 +55,8 @@ class ReadOptions:
     """All there is to know about a read but what the broker says."""
 
     connection: Connection
+    #: Consume from the streams instead of asking the management port for ranges.
+    is_over_amqp: bool
     #: Names of streams; empty if there is a pattern.
     queues: tuple[str, ...]
     #: A regular expression for whole names of streams.
@@ -72,6 +83,11 @@ class ReadOptions:
     request_timeout_s: float
     retries: int
 
+    @property
+    def untold(self) -> frozenset[str]:
+        """The columns that are null in all rows, since the broker does not tell them."""
+        return frozenset(("incarnation", "timestamp")) if self.is_over_amqp else frozenset()
+
 
 def read_options(
     options: Mapping[str, str],
@@ -86,6 +102,9 @@ def read_options(
     given = OptionReader(options, READ_OPTIONS, environment)
     if is_stream is not None:
         _refuse_other_kind(given, is_stream)
+    is_over_amqp = given.choice("transport", ("http", "amqp")) == "amqp"
+    if is_over_amqp:
+        _refuse_what_is_for_http(given)
     named = given.only_one(("queue", "queues", "queuePattern"))
     if named is None:
         raise InvalidOption("nothing to read: give the option queue, queues or queuePattern")
@@ -97,8 +116,17 @@ def read_options(
     pins = given.flag("pinRetention", False)
     if pins and given.text("readerName") is None:
         raise InvalidOption("pinRetention needs a readerName, which says whose pin it is")
+    connection = given.connection()
+    if is_over_amqp:
+        if connection.token is not None:
+            raise InvalidOption(
+                "HARELINE_TOKEN is set, which is for transport=http: with transport=amqp, log in "
+                "with user and password"
+            )
+        _check_whole_seconds(startingTimestamp=start_ms, endingTimestamp=end_ms)
     return ReadOptions(
-        connection=given.connection(),
+        connection=connection,
+        is_over_amqp=is_over_amqp,
         queues=_queues(given, named),
         pattern=_pattern(given) if named == "queuePattern" else None,
         start=_place(given, "startingOffsets", LATEST if is_stream else EARLIEST),
@@ -136,6 +164,21 @@ def _refuse_other_kind(given: OptionReader, is_stream: bool) -> None:
         if given.text(name) is not None:
             kind, right = ("stream", "read") if is_stream else ("batch", "readStream")
             raise InvalidOption(f"{name} means nothing for a {kind} read; it is for {right}")
+
+
+def _refuse_what_is_for_http(given: OptionReader) -> None:
+    for name, why in _HTTP_ONLY.items():
+        if given.text(name) is not None:
+            raise InvalidOption(f"{name} means nothing with transport=amqp: {why}")
+
+
+def _check_whole_seconds(**times_ms: int | None) -> None:
+    for name, time_ms in times_ms.items():
+        if time_ms is not None and time_ms % 1000:
+            raise InvalidOption(
+                f"{name} must be a multiple of 1000 with transport=amqp, not {time_ms}: "
+                "AMQP asks for whole seconds"
+            )
 
 
 def _queues(given: OptionReader, named: str) -> tuple[str, ...]:

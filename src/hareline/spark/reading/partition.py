@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import InputPartition
 
-from hareline.spark.errors import IncarnationChanged, OffsetGone, QueueGone
+from hareline.spark.errors import IncarnationChanged, MessagesMissing, OffsetGone, QueueGone
+from hareline.spark.reading.access import StreamAccess
 from hareline.spark.reading.batches import BatchBuilder
 from hareline.spark.reading.options import ReadOptions
 from hareline.spark.reading.places import client_of
@@ -37,15 +38,24 @@ def read_partition(options: ReadOptions, schema: Any, partition: InputPartition)
     if not isinstance(partition, RangePartition):
         return
     wanted = partition.wanted
-    client = client_of(options)
-    builder = BatchBuilder(options.connection.vhost, wanted.queue, wanted.incarnation, schema)
+    builder = BatchBuilder(
+        options.connection.vhost, wanted.queue, wanted.incarnation, schema, options.untold
+    )
+    with client_of(options) as client:
+        yield from _read(options, client, builder, wanted)
+
+
+def _read(
+    options: ReadOptions, client: StreamAccess, builder: BatchBuilder, wanted: Range
+) -> Iterator[Any]:
     at = wanted.start
     while at < wanted.end:
         try:
             for chunk in client.chunks(wanted.queue, at, wanted.end, wanted.incarnation):
                 yield from builder.batches(chunk)
                 at = chunk.header.first_offset + chunk.header.count
-        except OffsetGone as problem:
+            return
+        except (OffsetGone, MessagesMissing) as problem:
             first = problem.first
             if options.fails_on_data_loss or first is None or first <= at:
                 raise

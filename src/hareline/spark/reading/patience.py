@@ -1,6 +1,6 @@
 """How often a request that fails is repeated, and for how long.
 
-``client`` makes one for each thing it asks.
+Both ways to ask the broker, ``client`` and ``amqp_client``, make one for each thing they ask.
 Invariant: pauses grow up to `_PAUSE_MAX_S`, and the time without an answer is limited.
 """
 

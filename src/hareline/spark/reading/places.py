@@ -14,6 +14,7 @@ from typing import Final
 
 from hareline.spark.errors import InvalidOption, OffsetGone, QueueGone
 from hareline.spark.reading.access import StreamAccess, StreamState, gone_text
+from hareline.spark.reading.amqp_client import AmqpStreamClient
 from hareline.spark.reading.client import StreamClient
 from hareline.spark.reading.options import EARLIEST, LATEST, Place, ReadOptions
 
@@ -23,8 +24,9 @@ Streams = dict[str, StreamState]
 
 
 def client_of(options: ReadOptions) -> StreamAccess:
-    """What asks the broker, and is as patient as the options say."""
-    return StreamClient(options.connection, options.request_timeout_s, options.retries)
+    """What asks the broker in the way that the options say, and is as patient."""
+    kind = AmqpStreamClient if options.is_over_amqp else StreamClient
+    return kind(options.connection, options.request_timeout_s, options.retries)
 
 
 def streams_of(options: ReadOptions, client: StreamAccess) -> Streams:
@@ -34,7 +36,7 @@ def streams_of(options: ReadOptions, client: StreamAccess) -> Streams:
     """
     if options.pattern is not None:
         matches = re.compile(options.pattern).fullmatch
-        assert isinstance(client, StreamClient)  # it alone lists streams
+        assert isinstance(client, StreamClient)  # with AMQP the options refuse a pattern
         return {each.queue: each for each in client.streams() if matches(each.queue)}
     return client.described(options.queues)
 

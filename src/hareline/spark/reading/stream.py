@@ -19,9 +19,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from hareline.spark.errors import InvalidOption
 from hareline.spark.reading.columns import arrow_schema
 from hareline.spark.reading.following import StreamFollower
-from hareline.spark.reading.offsets import from_json, to_json
+from hareline.spark.reading.offsets import Position, from_json, to_json
 from hareline.spark.reading.options import ReadOptions
 from hareline.spark.reading.partition import RangePartition, read_partition
 
@@ -33,7 +34,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """``schema``: Spark's. Raises InvalidOption."""
         self._options = options
         self._vhost = options.connection.vhost
-        self._schema = arrow_schema(schema)
+        self._schema = arrow_schema(schema, options.untold)
         self._follower = StreamFollower(options)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -58,7 +59,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             max_rows = limit.max_rows
         elif isinstance(limit, ReadMaxBytes):
             max_octets = limit.max_bytes
-        positions = from_json(self._vhost, start)
+        positions = self._positions(start)
         return to_json(self._vhost, self._follower.latest(positions, max_rows, max_octets))
 
     def reportLatestOffset(self) -> dict[str, object]:  # noqa: N802
@@ -67,7 +68,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The ranges between two offsets, the same whenever Spark asks."""
-        ranges = self._follower.ranges(from_json(self._vhost, start), from_json(self._vhost, end))
+        ranges = self._follower.ranges(self._positions(start), self._positions(end))
         return [RangePartition(each) for each in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -76,4 +77,21 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Report the position to the broker under ``readerName``, if there is one."""
-        self._follower.report(from_json(self._vhost, end))
+        self._follower.report(self._positions(end))
+
+    def stop(self) -> None:
+        """Let go of the broker; Spark mostly ends the process instead."""
+        self._follower.close()
+
+    def _positions(self, offset: dict[str, Any]) -> dict[str, Position]:
+        """The positions in an offset. Raises InvalidOption for one of the other transport."""
+        positions = from_json(self._vhost, offset)
+        is_over_amqp = self._options.is_over_amqp
+        for queue, at in positions.items():
+            if is_over_amqp == bool(at.incarnation):
+                wrote = "http" if is_over_amqp else "amqp"
+                raise InvalidOption(
+                    f"the checkpoint is of a query with transport={wrote}, which knows stream "
+                    f"{queue!r} otherwise: set transport={wrote}, or use another checkpointLocation"
+                )
+        return positions

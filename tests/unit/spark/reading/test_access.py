@@ -11,6 +11,7 @@ from hareline.spark.reading.access import StreamState
 def test_octets_are_estimated_by_the_mean() -> None:
     assert StreamState("q", "i", 10, 20, 500).octets_of(3) == 150
     assert StreamState("q", "i", 10, 10, 0).octets_of(3) == 0
+    assert StreamState("q", "", 0, 0, 0, is_end_known=False).octets_of(3) == 0
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from pyspark.sql.datasource import (
 from hareline.spark.errors import InvalidOption, NotAStream, QueueGone
 from hareline.spark.reading.batch import AmqpReader, FilteringAmqpReader
 from hareline.spark.reading.options import read_options
+from tests.support.consumer_server import ConsumerServer, Scripted, consumer_server
 from tests.support.stream_server import StreamServer
 
 
@@ -40,7 +41,7 @@ def field(name: str, ddl: str) -> Any:
 SCHEMA = SimpleNamespace(fields=[field("queue", "string"), field("offset", "bigint")])
 
 
-def reader(server: StreamServer, kind: Any = AmqpReader, **more: str) -> Any:
+def reader(server: StreamServer | ConsumerServer, kind: Any = AmqpReader, **more: str) -> Any:
     given = {**server.options, "retries": "1", "minPartitions": "1", **more}
     if not {"queue", "queues", "queuePattern"} & more.keys():
         given["queue"] = "q"
@@ -51,7 +52,9 @@ def planned(made: Any) -> list[tuple[str, int, int]]:
     return [(each.wanted.queue, each.wanted.start, each.wanted.end) for each in made.partitions()]
 
 
-def pushed(server: StreamServer, *filters: Filter, **more: str) -> tuple[Any, list[Filter]]:
+def pushed(
+    server: StreamServer | ConsumerServer, *filters: Filter, **more: str
+) -> tuple[Any, list[Filter]]:
     """What is planned with these filters, and those that came back."""
     made = reader(server, FilteringAmqpReader, **more)
     back = [*made.pushFilters([*filters])]
@@ -167,3 +170,17 @@ def test_a_read_that_ends_by_time_before_it_begins_has_no_rows(server: StreamSer
     server.fill("r", 10)
     both = {"queues": "q,r", "startingOffsets": '{"q": 8}', "endingTimestamp": "5000"}
     assert planned(reader(server, **both)) == [("r", 0, 4)]
+
+
+def test_filters_over_amqp_do_not_trust_what_is_not_told() -> None:
+    with consumer_server("hareline") as server:
+        server.streams["q"] = Scripted(by_time={4: 8}).fill(0, 10)
+        at = datetime.datetime.fromtimestamp(5, datetime.UTC)
+        left: list[Filter] = [
+            IsNotNull(("timestamp",)),
+            IsNotNull(("incarnation",)),
+            GreaterThan(("timestamp",), at),
+        ]
+        narrowing = GreaterThan(("offset",), 2)
+        found = pushed(server, *left, narrowing, IsNotNull(("body",)), transport="amqp")
+        assert found == ([("q", 3, 10)], left)

@@ -158,3 +158,14 @@ def test_bodies_are_not_copied() -> None:
     [batch] = builder("body").batches(made)
     made.columns[-4:] = b"BODY"
     assert batch["body"][1].as_py() == b"BODY"
+
+
+def test_columns_that_are_not_told_are_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "OCTETS_MAX", 1)
+    names = ("timestamp", "body", "incarnation")
+    made = BatchBuilder("/", "q", "", schema(*names), {"timestamp", "incarnation"})
+    found = [*made.batches(chunk((b"\0\0", b"a"), (b"\0\0", b"b")))]
+    assert [each.num_rows for each in found] == [1, 1]
+    for each, body in zip(found, (b"a", b"b"), strict=True):
+        each.validate(full=True)
+        assert each.to_pylist() == [{"timestamp": None, "body": body, "incarnation": None}]

@@ -55,3 +55,11 @@ def test_a_schema_of_other_columns_is_refused(fields: list[Any], why: str) -> No
     pytest.importorskip("pyarrow")
     with pytest.raises(InvalidOption, match=why):
         arrow(*fields)
+
+
+def test_a_column_that_is_not_told_may_be_null() -> None:
+    pytest.importorskip("pyarrow")
+    kept = field("timestamp", "timestamp", nullable=False)
+    assert not arrow(kept).field("timestamp").nullable
+    with pytest.raises(InvalidOption, match=r"timestamp is null with transport=amqp.*NOT NULL"):
+        arrow_schema(SimpleNamespace(fields=[kept]), {"timestamp"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -21,12 +22,13 @@ from hareline.spark.errors import (
 from hareline.spark.reading.following import Positions, StreamFollower
 from hareline.spark.reading.offsets import Position, from_json, to_json
 from hareline.spark.reading.options import read_options
+from tests.support.consumer_server import ConsumerServer, Scripted, consumer_server
 from tests.support.stream_server import StreamServer
 
 Read = list[tuple[str, int]]
 
 
-def follower(server: StreamServer, **more: str) -> StreamFollower:
+def follower(server: StreamServer | ConsumerServer, **more: str) -> StreamFollower:
     given = {**server.options, "retries": "1", "longPollMs": "0", **more}
     given.setdefault("startingOffsets", "earliest")
     if not {"queue", "queues", "queuePattern"} & more.keys():
@@ -283,6 +285,36 @@ def test_a_position_that_cannot_be_reported_is_logged(
     server.faults.no_readers = False
     following.report(following.initial())
     assert server.seen.readers
+
+
+def test_a_stream_that_retention_has_emptied_goes_on_where_it_was() -> None:
+    with consumer_server("hareline") as server:
+        stream = server.streams["q"] = Scripted().fill(0, 10)
+        server.streams["r"] = Scripted()
+        following = follower(server, transport="amqp", queues="q,r")
+        at, read = run(following, following.initial())
+        assert read == rows("q", 0, 10)
+        stream.messages.clear()
+        assert run(following, at) == (at, [])
+        stream.fill(10, 12)
+        at, read = run(following, at)
+        assert read == rows("q", 10, 12)
+        stream.messages.clear()
+        stream.fill(0, 5)  # declared again
+        with pytest.raises(TailRegressed, match="up to 11 were read, and now it ends before 5"):
+            run(following, at)
+        following.close()
+
+
+def test_streams_that_say_nothing_of_their_end_are_waited_for() -> None:
+    with consumer_server("hareline") as server:
+        server.streams["q"] = server.streams["r"] = Scripted()
+        following = follower(server, transport="amqp", queues="q,r", longPollMs="300")
+        start = {"q": Position("", 5), "r": Position("", 7)}
+        before = time.monotonic()
+        assert following.latest(start, None, None) == start
+        assert time.monotonic() - before >= 0.3
+        following.close()
 
 
 def _one(following: StreamFollower, start: Positions) -> tuple[Positions, Read]:

@@ -83,3 +83,40 @@ def test_each_kind_of_read_refuses_the_options_of_the_other() -> None:
     with pytest.raises(InvalidOption, match="readerName means nothing for a batch read"):
         read(is_stream=False, readerName="x")
     assert read(endingOffsets="latest", readerName="x").reader_name == "x"
+
+
+def test_a_transport_is_chosen() -> None:
+    assert not read().is_over_amqp
+    assert not read(transport="HTTP").is_over_amqp
+    assert read().untold == frozenset()
+    chosen = read(transport="amqp", startingTimestamp="5000", queues="a,b", user="u", password="p")
+    assert chosen.is_over_amqp
+    assert chosen.untold == {"timestamp", "incarnation"}
+    with pytest.raises(InvalidOption, match="transport must be http or amqp, not 'udp'"):
+        read(transport="udp")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"httpUrl": "http://h:1"}, "httpUrl means nothing with transport=amqp: it is the address"),
+        ({"token": "t"}, "token means nothing with transport=amqp: log in with user"),
+        ({"queuePattern": "a.*"}, "queuePattern means nothing .*: AMQP does not list streams"),
+        ({"onIncarnationChange": "restart"}, "onIncarnationChange means nothing .*declared again"),
+        ({"readerName": "me"}, "readerName means nothing .* positions of readers"),
+        ({"pinRetention": "true"}, "pinRetention means nothing .* positions of readers"),
+        ({"startingTimestamp": "1500"}, "startingTimestamp must be a multiple of 1000 .*1500"),
+        ({"endingTimestamp": "1"}, "endingTimestamp must be a multiple of 1000"),
+    ],
+)
+def test_what_amqp_cannot_do_is_refused(options: dict[str, str], why: str) -> None:
+    with pytest.raises(InvalidOption, match=why):
+        read(transport="amqp", **options)
+    assert not read(**{"readerName": "me", **options}).is_over_amqp
+
+
+def test_variables_of_the_other_transport_do_not_matter_but_for_the_login() -> None:
+    given = {"url": "amqp://h", "queue": "q", "transport": "amqp"}
+    assert read_options(given, environment={"HARELINE_HTTP_URL": "http://h:1"}).is_over_amqp
+    with pytest.raises(InvalidOption, match=r"HARELINE_TOKEN is set.*log in with user and pass"):
+        read_options(given, environment={"HARELINE_TOKEN": "t"})

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import InputPartition
 
 from hareline.spark.errors import (
     IncarnationChanged,
+    MessagesMissing,
     OffsetGone,
     QueueGone,
     TailRegressed,
@@ -24,6 +25,7 @@ from hareline.spark.reading.columns import arrow_schema
 from hareline.spark.reading.options import read_options
 from hareline.spark.reading.partition import RangePartition, read_partition
 from hareline.spark.reading.splitting import Range
+from tests.support.consumer_server import ConsumerServer, Scripted, consumer_server
 from tests.support.stream_server import StreamServer
 
 OFFSET = SimpleNamespace(
@@ -31,11 +33,17 @@ OFFSET = SimpleNamespace(
 )
 
 
-def read(server: StreamServer, start: int, end: int, **more: str) -> list[int]:
+def read(
+    server: StreamServer | ConsumerServer,
+    start: int,
+    end: int,
+    incarnation: str = f"{1:016x}",
+    **more: str,
+) -> list[int]:
     """The offsets of a range of the stream "q" in its first life."""
     options = read_options({**server.options, "queue": "q", **more}, environment={})
     schema: Any = arrow_schema(SimpleNamespace(fields=[OFFSET]))
-    partition = pickle.loads(pickle.dumps(RangePartition(Range("q", f"{1:016x}", start, end))))
+    partition = pickle.loads(pickle.dumps(RangePartition(Range("q", incarnation, start, end))))
     return [
         offset.as_py()
         for batch in read_partition(options, schema, partition)
@@ -99,3 +107,33 @@ def test_a_lost_tail_is_an_error_in_any_case(server: StreamServer) -> None:
     server.fill("q", 10)
     with pytest.raises(TailRegressed):
         read(server, 0, 11, failOnDataLoss="false", onIncarnationChange="restart")
+
+
+def over_amqp(server: ConsumerServer, start: int, end: int, **more: str) -> list[int]:
+    return read(server, start, end, incarnation="", transport="amqp", **more)
+
+
+def test_a_range_is_read_over_amqp() -> None:
+    with consumer_server("rabbitmq") as server:
+        # Offset 5 and the last one are not messages' but the broker's.
+        server.streams["q"] = Scripted().fill(0, 5).fill(6, 9).fill(10, 11)
+        assert over_amqp(server, 0, 10) == [0, 1, 2, 3, 4, 6, 7, 8]
+        assert over_amqp(server, 4, 6) == [4]
+
+
+def test_gaps_over_amqp_are_an_error_or_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    with consumer_server("hareline") as server:
+        server.streams["q"] = Scripted().fill(4, 6).fill(8, 12)
+        with pytest.raises(OffsetGone, match="messages 2 to 3"):
+            over_amqp(server, 2, 10)
+        with pytest.raises(MessagesMissing, match="messages 6 to 7"):
+            over_amqp(server, 4, 10)
+        with caplog.at_level(logging.WARNING):
+            assert over_amqp(server, 2, 10, failOnDataLoss="false") == [4, 5, 8, 9]
+            assert over_amqp(server, 2, 7, failOnDataLoss="false") == [4, 5]
+    assert [each.getMessage()[:14] for each in caplog.records] == [
+        "skipped 2 rows",
+        "skipped 2 rows",
+        "skipped 2 rows",
+        "skipped 1 rows",
+    ]

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from hareline.spark.errors import InvalidOption
 from hareline.spark.reading.options import read_options
 from hareline.spark.reading.stream import AmqpStreamReader
+from tests.support.consumer_server import ConsumerServer, Scripted, consumer_server
 from tests.support.stream_server import StreamServer
 
 SCHEMA = SimpleNamespace(
@@ -28,7 +29,7 @@ SCHEMA = SimpleNamespace(
 )
 
 
-def reader(server: StreamServer, **more: str) -> AmqpStreamReader:
+def reader(server: StreamServer | ConsumerServer, **more: str) -> AmqpStreamReader:
     given = {
         **server.options,
         "queue": "q",
@@ -99,3 +100,28 @@ def test_a_checkpoint_of_another_virtual_host_is_refused(server: StreamServer) -
     other = reader(server, url="amqp://h/shop")
     with pytest.raises(InvalidOption, match="'//q' and the url has virtual host 'shop'"):
         other.latestOffset(start, ReadMaxRows(1))
+
+
+def test_a_checkpoint_of_the_other_transport_is_refused(server: StreamServer) -> None:
+    server.fill("q", 10)
+    over_http = reader(server)
+    with consumer_server("hareline") as consumers:
+        consumers.streams["q"] = Scripted().fill(0, 10)
+        over_amqp = reader(consumers, transport="amqp")
+        theirs = (
+            over_http.initialOffset(),
+            over_http.latestOffset(over_http.initialOffset(), ReadAllAvailable()),
+        )
+        ours = (
+            over_amqp.initialOffset(),
+            over_amqp.latestOffset(over_amqp.initialOffset(), ReadAllAvailable()),
+        )
+        assert ours[1] == {"v": 1, "q": {"//q": {"i": "", "o": 10}}}
+        for made, (start, end), wrote in ((over_amqp, theirs, "http"), (over_http, ours, "amqp")):
+            with pytest.raises(InvalidOption, match=f"set transport={wrote}, or use another"):
+                made.latestOffset(start, ReadAllAvailable())
+            with pytest.raises(InvalidOption, match=f"of a query with transport={wrote}"):
+                made.partitions(start, end)
+        over_amqp.stop()
+        assert over_amqp.latestOffset(ours[1], ReadAllAvailable()) == ours[1]
+        over_amqp.stop()

@@ -134,10 +134,11 @@ class Turn:
                 if self.now() > end_s:
                     break
             postponed = list(queues)
-            self.is_store_behind = self.write_pending()
             # Only now, so that what dispatch marks for this turn does not request another one;
-            # and not later, for what connections do next the store must be asked again.
+            # and not later: the store may need a further turn as soon as it has had this one, and
+            # for what connections do next it must be asked again.
             self._is_armed = False
+            self.is_store_behind = self.write_pending()
             connections, self._connections = iter(self._connections), []
             for connection in connections:
                 connection.finish_turn()

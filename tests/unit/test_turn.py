@@ -210,6 +210,23 @@ def test_a_turn_that_is_asked_for_while_connections_write_comes() -> None:
     assert log == ["write", "finish asking", "write"]
 
 
+def test_a_turn_that_the_store_asks_for_while_it_writes_comes() -> None:
+    """With nothing to write it may still have something to free, with the next batch."""
+    log: list[str] = []
+    turn = ManualTurn()
+
+    def write_pending() -> bool:
+        log.append("write")
+        if len(log) < 3:
+            turn.arm()
+        return False
+
+    turn.write_pending = write_pending
+    turn.arm()
+    assert turn.run() == 3
+    assert log == ["write"] * 3
+
+
 # -------------------------------------------------------------------------------- shares of a turn
 
 

@@ -12,6 +12,7 @@ from hareline.storage.journal.format.positions import OFFSET_BITS
 from hareline.storage.space.compaction import CHUNK_BYTES, Dead
 from hareline.storage.space.liveness import NOWHERE, SegmentBooks
 from tests.support.store_stand import JOURNAL, FakeEntry, StoreStand, persistent
+from tests.support.turns import ManualTurn
 
 
 def segment_of(entry: FakeEntry) -> int:
@@ -52,6 +53,32 @@ def test_one_old_entry_does_not_pin_the_journal() -> None:
     assert stand.store.content_store.read(entry.message.position).body == b"old and unacked"
     stand.crash()
     assert stand.reopen().bodies(1) == [b"old and unacked"]
+
+
+def test_a_segment_that_dies_while_it_is_compacted_is_freed_without_any_further_traffic() -> None:
+    """The compaction ends with a batch that has nothing to write, and frees with the next one."""
+    stand = StoreStand(segment_bytes=8192)
+    entries = fill(stand, 200)
+    turn = ManualTurn()
+    turn.write_pending = stand.store.write_pending
+    stand.store.ask_for_turn = turn.arm
+
+    def come_to_rest() -> None:
+        while turn.is_armed or stand.syncer.submitted:
+            turn.run()
+            if stand.syncer.submitted:
+                stand.syncer.step()
+
+    stand.syncer.is_automatic = False
+    stand.settle(1, entries[1::2] + entries[0:180:2])
+    while not stand.source():  # until a compaction has begun, and has read nothing yet
+        turn.run()
+        stand.syncer.step()
+    stand.settle(1, entries[180::2])
+    come_to_rest()
+    assert stand.source() == 0
+    assert stand.store.moved_bytes == 0
+    assert stand.store.segment_count == 1
 
 
 def test_a_moved_entry_keeps_its_position_and_can_be_settled_by_it() -> None:

@@ -7,6 +7,9 @@ VENV_PYTHON := $(VENV)/bin/python
 PYTEST := $(VENV_PYTHON) -m pytest
 # What starts no broker and needs no client: quick enough to run after each change.
 QUICK_TESTS := tests/unit tests/support tests/transcripts $(wildcard tests/test_*.py)
+# One process more than there are cores; tests/support/side_by_side.py says who gets which tests.
+# ARGS="-n 0" has all of them in one.
+SIDE_BY_SIDE := -n auto --maxprocesses=8 --dist loadscope
 # The extra of pyproject.toml that is installed too; empty where no Java can run Spark.
 SPARK := $(shell sh scripts/has_java.sh 17 && echo spark)
 # Each is newer than its inputs while .venv has what running, or developing, needs.
@@ -45,7 +48,7 @@ check: lint           ## Check style, types, layers, unit tests and transcripts,
 	$(PYTEST) -q -n auto --maxprocesses=8 $(QUICK_TESTS) $(ARGS)
 
 test: install         ## Run the whole test suite
-	$(PYTEST) $(ARGS)
+	$(PYTEST) $(SIDE_BY_SIDE) $(ARGS)
 
 bench: install        ## Measure against RabbitMQ and write docs/benchmarks.md
 	$(VENV_PYTHON) -m benchmarks.macro $(ARGS)

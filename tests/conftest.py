@@ -1,15 +1,23 @@
 """What the whole suite shares: how long property tests search, ``--row``, and a quick collector.
 
 `make fuzz` runs the property tests under the profile "fuzz". A test whose examples are long, or
-cheap, takes a share of what the profile says: tests/support/examples.py.
+cheap, takes a share of what the profile says: tests/support/examples.py. `make test` divides the
+tests among processes as tests/support/side_by_side.py says.
 """
 
 from __future__ import annotations
 
 import gc
+import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+
+    from tests.support.side_by_side import GroupScheduling
 
 # No deadline: on a shared machine it measures the neighbours.
 settings.register_profile("short", deadline=None, max_examples=100, print_blob=True)
@@ -35,7 +43,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests of no chosen row, if any row was chosen."""
+    """Deselect the tests of no chosen row, if any was chosen, and put those first that take long.
+
+    The order is changed in the processes of pytest-xdist alone.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        from tests.support.side_by_side import rank_of
+
+        items.sort(key=lambda item: rank_of(item.nodeid))
     chosen = set(config.getoption("row"))
     if not chosen:
         return
@@ -46,6 +61,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (kept if chosen & ids else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Say what `-n auto` means for the whole suite."""
+    if config.getoption("dist") != "loadscope":
+        return None
+    from tests.support.side_by_side import workers
+
+    return workers()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling | None:
+    """Divide the suite by groups of its own where pytest-xdist is told to divide it by scopes."""
+    if config.getoption("dist") != "loadscope":
+        return None
+    from tests.support.side_by_side import GroupScheduling
+
+    return GroupScheduling(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -35,7 +35,7 @@ PUBLISHERS = 3
 QUEUES = 5
 SECONDS = 0.2
 GRACE_S = 0.2
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 SilentAfter = Callable[[int], None]
 

@@ -47,7 +47,7 @@ class Endpoint:
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        theirs.settimeout(10)
+        theirs.settimeout(60)
         yield ours, theirs
 
 

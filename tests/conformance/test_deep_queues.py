@@ -17,8 +17,6 @@ from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import make_vhost
 
-pytestmark = pytest.mark.timeout(120)
-
 MILLION = 1_000_000
 THOUSAND = 1_000
 MEASURED = 300

@@ -138,7 +138,7 @@ class Story:
             delay_s = self.rng.uniform(0.3, 1.05) * self._startup_s
             with ThreadPoolExecutor(max_workers=1) as pool:
                 start = pool.submit(self.broker.start)
-                process = wait_for(lambda: self.broker.process, 10.0, "the process to be there")
+                process = wait_for(lambda: self.broker.process, 60.0, "the process to be there")
                 try:
                     process.wait(delay_s)
                 except subprocess.TimeoutExpired:

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.crash
 
 
 @pytest.mark.row("D8")
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", range(STORIES))
 def test_what_was_confirmed_survives_kill_9(number: int, tmp_path: Path) -> None:
     seed = int(SEED) if SEED else random.SystemRandom().getrandbits(32)

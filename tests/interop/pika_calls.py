@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pika
     from pika.adapters.blocking_connection import BlockingChannel
 
-DELIVERY_DEADLINE_S = 10.0
+DELIVERY_DEADLINE_S = 60.0
 
 
 def declare(channel: BlockingChannel, name: str = "", **arguments: object) -> str:

@@ -22,8 +22,6 @@ from tests.support.broker_process import BrokerUnderTest
 
 from .conftest import PikaConnect
 
-pytestmark = pytest.mark.timeout(120)
-
 PUBLISHERS = 4
 CONSUMERS = 4
 MESSAGES_EACH = 750

@@ -22,8 +22,6 @@ from tests.support.waiting import wait_for
 from .conftest import PikaConnect
 from .pika_calls import DELIVERY_DEADLINE_S, get_all, publish, ready_count, serve_until
 
-pytestmark = pytest.mark.timeout(120)
-
 #: Prefetch of Qpid's JMS client, and the half of it at which it lets deliveries go on.
 QPID_PREFETCH = 500
 QPID_LOW_WATER = 250

@@ -25,7 +25,7 @@ if not CAN_INSTALL:
     need_programs(*TOOLS)
 
 INSTALL_TIMEOUT_S = 120
-RUN_TIMEOUT_S = 20
+RUN_TIMEOUT_S = 60
 #: What amqp-get exits with when there is no message.
 NOTHING_THERE = 2
 

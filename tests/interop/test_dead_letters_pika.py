@@ -24,8 +24,6 @@ from tests.support.waiting import wait_for
 
 from .pika_calls import DELIVERY_DEADLINE_S, publish
 
-pytestmark = pytest.mark.timeout(120)
-
 Headers = dict[str, Any]
 Died = tuple[str, str, Headers]  # exchange, routing key, headers
 

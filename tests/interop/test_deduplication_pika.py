@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     Open = Callable[[], BlockingChannel]
 
-pytestmark = pytest.mark.timeout(60)
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "deduplication.md"
 

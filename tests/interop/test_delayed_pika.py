@@ -25,7 +25,7 @@ from .conftest import PikaConnect
 from .pika_calls import DELIVERY_DEADLINE_S, get_all, ready_count, receive
 
 # differs: plugins
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("only_hareline")]
+pytestmark = pytest.mark.usefixtures("only_hareline")
 
 ROUNDING_S = 0.02  # wall time in milliseconds here and there, and timers of whole milliseconds
 

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     Open = Callable[[], BlockingChannel]
 
-pytestmark = pytest.mark.timeout(60)
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 TRANSIENT = pika.BasicProperties(delivery_mode=1)
 LOW_DISK = "[disk]\nfree_watermark = 1.0\ncheck_interval_s = 0.05\n"

@@ -17,10 +17,8 @@ from tests.support.waiting import wait_for
 
 from .suite_runs import CACHE, reason_line, run
 
-pytestmark = pytest.mark.timeout(90)
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 #: Downloads on a fresh machine, compiling, and some five seconds of work.
 MAVEN_DEADLINE_S = 280.0
 UNRESOLVED = re.compile(r"could not (be resolved|resolve|transfer)", re.IGNORECASE)
@@ -93,7 +91,6 @@ def test_celery_application_needs_only_its_broker_url(
     assert status == 0, log_path.read_text()
 
 
-@pytest.mark.timeout(300)
 def test_jms_example_is_one_command_and_prints_what_its_readme_says() -> None:
     assert _run_jms({"HARELINE": f"{sys.executable} -m hareline"}) == _readme_output("warehouse")
 
@@ -122,7 +119,6 @@ def test_jms_and_python_read_each_other_s_messages(own_broker: BrokerProcess) ->
     ]
 
 
-@pytest.mark.timeout(300)
 def test_jms_example_says_what_it_is_waiting_for() -> None:
     said = [
         line.removeprefix("run.sh: ").split()[0]

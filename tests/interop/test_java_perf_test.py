@@ -25,7 +25,7 @@ CLASSPATH = CACHE / "interop-perf-test"
 MAIN_CLASS = "com.rabbitmq.perf.PerfTest"
 
 COPY_TIMEOUT_S = 400
-RUN_TIMEOUT_S = 60
+RUN_TIMEOUT_S = 180
 AVERAGE = re.compile(r"(?P<direction>sending|receiving) rate avg: (?P<rate>\d+) msg/s")
 FAILURE = re.compile(r"Exception|Main thread caught|ERROR", re.MULTILINE)
 

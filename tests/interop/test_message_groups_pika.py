@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from .conftest import PikaConnect
 
-pytestmark = pytest.mark.timeout(90)
 
 STANDARD = {"x-message-group-type": "standard"}
 SHARED = {"x-message-group-type": "shared"}

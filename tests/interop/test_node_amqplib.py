@@ -30,7 +30,7 @@ CASES = names_in(SOURCES.glob("*.test.cjs"), CASE)
 
 INSTALL_TIMEOUT_S = 180
 RUN_TIMEOUT_S = 180
-RESTART_TIMEOUT_S = 30
+RESTART_TIMEOUT_S = 60
 #: The first version whose runner takes a reporter of ours by path.
 NODE_MINIMUM = (18, 15)
 

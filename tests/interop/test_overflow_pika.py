@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from .conftest import PikaConnect, StartBroker
 
-pytestmark = pytest.mark.timeout(60)
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 #: Messages of 64 KiB that one read of a socket may bring in when it is the last one.
 ON_ITS_WAY = 64
 

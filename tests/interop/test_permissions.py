@@ -17,8 +17,6 @@ from tests.support.broker_process import BrokerUnderTest
 from .conftest import PikaConnect
 from .pika_calls import get_all, publish
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def limited(connect: PikaConnect, broker: BrokerUnderTest) -> pika.BlockingConnection:

@@ -21,8 +21,6 @@ from tests.support.broker_process import BrokerUnderTest
 from .conftest import PikaConnect
 from .pika_calls import DELIVERY_DEADLINE_S, get_all, publish, ready_count, receive, serve_until
 
-pytestmark = pytest.mark.timeout(60)
-
 DEFAULT_FRAME_MAX = 131_072
 FRAME_OVERHEAD_OCTETS = 8
 

@@ -29,8 +29,6 @@ from tests.support.broker_process import BrokerUnderTest
 from .conftest import PikaConnect, StartBroker
 from .pika_calls import get_all, publish, ready_count, receive, serve_until
 
-pytestmark = pytest.mark.timeout(60)
-
 Act = Callable[[BlockingChannel, str], object]
 
 

@@ -17,9 +17,6 @@ from tests.support.waiting import wait_for
 from .conftest import PikaConnect
 from .pika_calls import DELIVERY_DEADLINE_S, get_all, publish, receive
 
-pytestmark = pytest.mark.timeout(60)
-
-
 # Exchanges and queues
 
 
@@ -301,7 +298,7 @@ def test_silent_peer_is_dropped_after_missed_heartbeats(
             return bool(closed.reply_code == 404)
         return False
 
-    wait_for(is_gone, 10.0, "the broker to drop a silent connection and its exclusive queue")
+    wait_for(is_gone, 60.0, "the broker to drop a silent connection and its exclusive queue")
     with pytest.raises(AMQPConnectionError):
         silent.channel()
 

@@ -22,7 +22,6 @@ from tests.support.waiting import wait_for
 from .conftest import USERS_CONFIG, PikaConnect
 from .pika_calls import DELIVERY_DEADLINE_S, declare, publish, ready_count, serve_until
 
-pytestmark = pytest.mark.timeout(60)
 # differs: additions
 needs_hareline = pytest.mark.usefixtures("only_hareline")
 

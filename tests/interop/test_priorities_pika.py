@@ -34,7 +34,6 @@ from .pika_calls import (
     serve_until,
 )
 
-pytestmark = pytest.mark.timeout(120)
 # differs: additions
 needs_hareline = pytest.mark.usefixtures("only_hareline")
 

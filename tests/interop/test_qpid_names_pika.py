@@ -22,7 +22,7 @@ from .conftest import PikaConnect
 from .pika_calls import get_all, publish, ready_count, receive, serve_until
 
 # differs: additions
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("only_hareline")]
+pytestmark = pytest.mark.usefixtures("only_hareline")
 
 SELECTOR = {"s": {"x-filter-jms-selector": ["size < 10"]}}
 

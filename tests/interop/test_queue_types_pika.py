@@ -31,9 +31,6 @@ from .pika_calls import (
     serve_until,
 )
 
-pytestmark = pytest.mark.timeout(60)
-
-
 # differs: additions
 needs_hareline = pytest.mark.usefixtures("only_hareline")
 

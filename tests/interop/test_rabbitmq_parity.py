@@ -22,8 +22,6 @@ from tests.support.raw_client import RawClient
 
 from .random_walk import Address, Side, Walk, describe
 
-pytestmark = pytest.mark.timeout(120)
-
 WALKS: Final = 60
 STEPS: Final = 40
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from .conftest import PikaConnect, StartBroker
 
-pytestmark = pytest.mark.timeout(90)
 
 SELECTOR = "x-filter-jms-selector"
 Declare = Callable[..., str]

@@ -14,7 +14,7 @@ from tests.support.waiting import wait_for
 
 pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 NON_DESTRUCTIVE = {"x-non-destructive": True}
 STREAM = {"x-queue-type": "stream"}
 
@@ -115,7 +115,7 @@ def test_a_nack_with_requeue_is_not_redelivered(channel: Any, declare: Declare) 
     publish(channel, queue, *numbered(0, 4))
     channel.basic_qos(prefetch_count=2)
     inbox = Inbox(channel, queue, {})
-    wait_for(lambda: channel.connection.process_data_events(0) or len(inbox.messages) == 2, 5, "2")
+    wait_for(lambda: channel.connection.process_data_events(0) or len(inbox.messages) == 2, 60, "2")
     for method, _, _ in list(inbox.messages):
         channel.basic_nack(method.delivery_tag, requeue=True)
     assert inbox.wait(4) == numbered(0, 4)

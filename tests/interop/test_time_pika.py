@@ -22,8 +22,6 @@ from tests.support.waiting import wait_for
 
 from .pika_calls import DELIVERY_DEADLINE_S, get_all, publish, ready_count, receive
 
-pytestmark = pytest.mark.timeout(60)
-
 ROUNDING_S = 0.02  # wall time in milliseconds here and there, and timers of whole milliseconds
 
 

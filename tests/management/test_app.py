@@ -25,7 +25,7 @@ from hareline.storage import opening
 from hareline.storage.journal.files import Files
 from tests.support.messages import make_message
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 Answer = tuple[int, dict[str, Any]]

@@ -21,7 +21,7 @@ from hareline.server import Broker
 from hareline.settings import Auth, Listener, Management, Permission, Settings, Storage, User
 from tests.support.messages import make_message
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 STREAM = {"x-queue-type": "stream"}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "stream-readers.md"
 

@@ -28,7 +28,7 @@ from hareline.storage.replaying import source as replay_source
 from hareline.storage.replaying.range import ReplayRange
 from tests.support.messages import make_message
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 EVER = {"from": 0, "to": "4000000000000"}
 
 Answer = tuple[int, dict[str, Any]]

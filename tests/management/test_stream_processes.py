@@ -18,7 +18,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.waiting import wait_for
 
 LOGIN = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()}
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ from hareline.wire.stream_chunks import (
 )
 from tests.support.messages import ARRIVAL_MS, make_message
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 BODY = bytes(1000)
 
 

@@ -75,7 +75,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     sync = Files.sync
 
     def do_sync(files: Files, fd: int) -> None:
-        assert gate.wait(30), "the disk never came back"
+        assert gate.wait(60), "the disk never came back"
         sync(files, fd)
 
     monkeypatch.setattr(Files, "sync", do_sync)

@@ -28,7 +28,7 @@ from .conftest import StartBroker, StartDaemon
 STREAM = "hareline.audit"
 AUDITED = '[[vhosts]]\nname = "/"\naudit = "all"\n'
 PLAIN = '[[vhosts]]\nname = "/"\n'
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 Event = dict[str, Any]
 

@@ -22,7 +22,7 @@ from tests.support.waiting import wait_for
 
 from .conftest import StartBroker
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 HIGH_BYTES = 65_536
 MIB = 1 << 20
 #: A socket that is asked for this little holds little, wherever the system draws the line.

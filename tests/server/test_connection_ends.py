@@ -17,7 +17,7 @@ from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 SETTINGS = """
 [limits]
 handshake_timeout_s = 1.5

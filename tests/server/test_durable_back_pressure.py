@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import threading
 
-import pytest
-
 from hareline.storage.writing.durable import BEHIND_BYTES
 from tests.support.broker_thread import BrokerThread
-
-pytestmark = pytest.mark.timeout(60)
 
 BODY = bytes(60_000)
 

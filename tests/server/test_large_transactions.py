@@ -19,8 +19,6 @@ from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
 
-pytestmark = pytest.mark.timeout(300)
-
 COUNT: Final = 200_000
 PER_SEND: Final = 10_000
 #: How often another client is answered meanwhile, at least: declares, and confirms, which wait for

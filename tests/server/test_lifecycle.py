@@ -27,7 +27,7 @@ from tests.support.raw_client import RawClient
 
 from .conftest import StartDaemon
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 IN_MEMORY = Storage(kind="memory")
 HEALTHY = {
     "status": "ok",

@@ -19,7 +19,6 @@ from .conftest import StartDaemon
 
 pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs Linux's /proc"),
-    pytest.mark.timeout(120),
 ]
 
 COUNT: Final = 10_000

@@ -16,7 +16,7 @@ from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 MIB = 1 << 20
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")

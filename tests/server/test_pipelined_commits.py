@@ -15,8 +15,6 @@ from tests.support.raw_client import RawClient
 
 from .conftest import StartDaemon
 
-pytestmark = pytest.mark.timeout(60)
-
 PERSISTENT: Final = commands.Basic.Properties(delivery_mode=2)
 ROUNDS: Final = 200
 #: What two socket buffers may hold; the rest of a flood has to be in the broker.

@@ -17,7 +17,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 ALL = '[{ vhost = "/", configure = ".*", write = ".*", read = ".*" }]'
 BASE = """

@@ -35,7 +35,7 @@ from tests.support.waiting import wait_for
 from .conftest import StartDaemon
 
 SMALL_SEGMENTS = '[journal]\nsegment_bytes = "1MiB"\n'
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 Restart = Callable[[BrokerProcess], None]

@@ -16,7 +16,7 @@ from tests.support.waiting import wait_for
 from .conftest import StartDaemon
 
 Secure = commands.Connection.Secure
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 PERMISSIONS = 'permissions = [{ vhost = "/", configure = ".*", write = ".*", read = ".*" }]'
 
 

@@ -18,7 +18,6 @@ from .conftest import StartDaemon
 
 pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs Linux's /proc"),
-    pytest.mark.timeout(120),
 ]
 
 SELECTOR: Final = "x-filter-jms-selector"

@@ -18,10 +18,8 @@ from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 STREAM = {"x-queue-type": "stream", "x-max-length-bytes": 50}
-
-pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture

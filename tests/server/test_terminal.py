@@ -20,7 +20,7 @@ from tests.support.broker_process import READY_LINE
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 FIELD = r"\w+=(?:'[^']*'|\"[^\"]*\"|\S+)"
 LINE = re.compile(rf"\S+ \S+ \[\w+ *\] ([A-Z]{{3}}-\d{{4}} .*?)((?: +{FIELD})*) *")

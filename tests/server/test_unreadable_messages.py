@@ -16,7 +16,7 @@ from .conftest import StartDaemon
 COUNT = 400
 BODY_BYTES = 131_072  # so many of them are more than what a queue keeps in memory
 DAMAGED = 350
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 TTL = {"x-message-ttl": 3_600_000}
 

@@ -163,7 +163,7 @@ def test_nothing_is_lost_repeated_or_left_behind(broker: BrokerProcess) -> None:
         assert worker.rounds > 0
 
     wait_for(
-        lambda: _open_files(process_id) <= files_before, 30, "the broker to close what was dropped"
+        lambda: _open_files(process_id) <= files_before, 60, "the broker to close what was dropped"
     )
     settled = [size for at, size in samples if at >= SECONDS * WARM_UP_SHARE]
     quarter = max(1, len(settled) // 4)

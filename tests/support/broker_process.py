@@ -33,8 +33,8 @@ MANAGEMENT_LINE = re.compile(r"http://[^\s\"/]*:(\d+)")
 #: What an error nobody caught leaves in a log, as text and as structlog's JSON.
 TRACEBACK = re.compile(r'Traceback \(most recent call last\)|"exc_type"|Fatal Python error')
 
-START_DEADLINE_S = 20.0
-STOP_DEADLINE_S = 20.0
+START_DEADLINE_S = 120.0
+STOP_DEADLINE_S = 60.0
 LOG_TAIL_CHARACTERS = 6000
 
 

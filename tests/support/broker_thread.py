@@ -21,7 +21,7 @@ from .waiting import wait_for
 
 T = TypeVar("T")
 
-START_DEADLINE_S = 30.0
+START_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 0.5
 
 

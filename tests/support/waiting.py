@@ -33,7 +33,7 @@ def wait_for(probe: Callable[[], T | None], deadline_s: float, what: str) -> T:
         time.sleep(POLL_S)
 
 
-async def until(is_so: Callable[[], object], what: str, deadline_s: float = 10.0) -> None:
+async def until(is_so: Callable[[], object], what: str, deadline_s: float = 60.0) -> None:
     """As ``wait_for``, for a test that is itself in the event loop."""
     for _ in range(int(deadline_s / POLL_S)):
         if is_so():

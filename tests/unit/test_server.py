@@ -17,7 +17,7 @@ from hareline.net.binding import Address, bind_all, close_all
 from hareline.server import Broker
 from hareline.settings import FurtherListener, Listener, Management, Settings, Storage
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 IN_MEMORY = Storage(kind="memory")
 
 

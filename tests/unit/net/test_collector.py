@@ -49,7 +49,7 @@ async def looks(monkeypatch: pytest.MonkeyPatch, entries: int) -> int:
     collector = IdleCollector(count_entries)
     collector.start()
     collections = Collections()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await is_enough.wait()
     collector.stop()
     return collections.count

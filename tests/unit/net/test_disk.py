@@ -38,7 +38,7 @@ class Watched:
 
     async def next_look(self) -> None:
         self.has_looked.clear()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.has_looked.wait()
 
     @property

@@ -143,7 +143,7 @@ class Process:
 
     async def next_look(self) -> None:
         self.has_looked.clear()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.has_looked.wait()
 
 

@@ -28,7 +28,7 @@ from hareline.ranges.messages import (
     encode_build,
 )
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 class Reader:

@@ -11,7 +11,7 @@ import pytest
 
 from hareline.storage.journal.syncer import InlineSyncer, Syncer, ThreadSyncer, Work
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class Note(Work):

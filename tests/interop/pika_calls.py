@@ -6,8 +6,11 @@ missing.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.support.broker_process import BrokerProcess, BrokerUnderTest
+from tests.support.neighbour import busy_s
 from tests.support.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -17,6 +20,16 @@ if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel
 
 DELIVERY_DEADLINE_S = 60.0
+
+
+def worked_s(broker: BrokerUnderTest) -> float:
+    """Seconds of processor time that the broker's event loop has had; 0 where nobody counts them.
+
+    What other processes on the machine do does not count.
+    """
+    if isinstance(broker, BrokerProcess) and Path("/proc/self/schedstat").exists():
+        return busy_s(broker)
+    return 0.0
 
 
 def declare(channel: BlockingChannel, name: str = "", **arguments: object) -> str:

@@ -25,7 +25,7 @@ from pamqp.body import ContentBody
 
 from tests.support.raw_client import Incoming, RawClient
 
-AGREE_WITHIN_S: Final = 5.0
+AGREE_WITHIN_S: Final = 60.0
 ARE_YOU_THERE: Final = commands.Channel.Flow(active=True)  # changes nothing, and is answered
 
 Address = tuple[str, int]

@@ -14,7 +14,8 @@ from tests.support.raw_client import ALL_CAPABILITIES, PROTOCOL_HEADER, RawClien
 
 from .conftest import StartBroker
 
-TIMEOUT_S = 0.3
+#: Long enough for half a handshake on a machine with much else to do.
+TIMEOUT_S = 1.5
 UNKNOWN_FRAME = b"\x04\0\0\0\0\0\x02ab\xce"
 PATIENT = Settings(limits=Limits(handshake_timeout_s=3600))
 
@@ -54,13 +55,15 @@ def go_as_far_as(raw: RawClient, step: str) -> None:
 STEPS = ["nothing", "half a header", "header", "half a start-ok", "start-ok", "tune-ok"]
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_who_stops_half_way_is_dropped_after_the_timeout(hasty: BrokerThread, step: str) -> None:
-    raw = hasty.client()
+def test_who_stops_half_way_is_dropped_after_the_timeout(hasty: BrokerThread) -> None:
+    """All of them at once, one for each step."""
     started = time.monotonic()
-    go_as_far_as(raw, step)
-    raw.read_until_closed()
-    assert time.monotonic() - started >= TIMEOUT_S * 0.9
+    clients = {step: hasty.client() for step in STEPS}
+    for step, raw in clients.items():
+        go_as_far_as(raw, step)
+    for raw in clients.values():
+        raw.read_until_closed()
+        assert time.monotonic() - started >= TIMEOUT_S * 0.9
     expect_nobody_left(hasty)
 
 

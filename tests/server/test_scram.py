@@ -92,4 +92,4 @@ def test_a_thousand_users_do_not_delay_the_start(start_daemon: StartDaemon) -> N
     started = time.monotonic()
     log_in(daemon, "u0", "p0")
     log_in(daemon, "u999", "p999")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30

@@ -99,9 +99,12 @@ def here(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
 
 @pytest.fixture
 def silent_after(monkeypatch: pytest.MonkeyPatch) -> Iterator[SilentAfter]:
-    """Lets the bystander's declares get that many answers, and the next one none until the end."""
-    end = threading.Event()
-    read = Client.ready_count
+    """Lets the bystander's declares get that many answers, and the next one none until the end.
+
+    The flood lasts as long as it should after that one, however late it was.
+    """
+    end, is_silent = threading.Event(), threading.Event()
+    read, stay = Client.ready_count, fanout_flood._Crowd.stay
 
     def arrange(answers: int) -> None:
         left = [answers]
@@ -110,10 +113,17 @@ def silent_after(monkeypatch: pytest.MonkeyPatch) -> Iterator[SilentAfter]:
             if isinstance(threading.current_thread(), Declarer):
                 left[0] -= 1
                 if left[0] < 0:
+                    is_silent.set()
                     assert end.wait(PATIENCE_S)
             return read(client, queue)
 
+        def stay_in_silence(crowd: fanout_flood._Crowd, seconds: float) -> None:
+            assert is_silent.wait(PATIENCE_S)
+            crowd._begun = time.monotonic()
+            stay(crowd, seconds)
+
         monkeypatch.setattr(Client, "ready_count", answer_or_wait)
+        monkeypatch.setattr(fanout_flood._Crowd, "stay", stay_in_silence)
         monkeypatch.setattr(fanout_flood, "GRACE_S", GRACE_S)
         monkeypatch.setattr(fanout_flood, "LEAVE_TIMEOUT_S", 0.0)
 

@@ -22,7 +22,7 @@ Method = TypeVar("Method", bound=Frame)
 Incoming = Frame | header.ContentHeader | ContentBody | heartbeat.Heartbeat | header.ProtocolHeader
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
-TIMEOUT_S: Final = 60.0
+TIMEOUT_S: Final = 120.0
 #: A peer that takes nothing for so long does not read; more than two socket buffers hold.
 NOBODY_READS_S: Final = 0.5
 NOBODY_READS_BYTES: Final = 64 * 1024 * 1024

@@ -346,7 +346,7 @@ def test_what_expires_leaves_the_others_in_their_order(
             body = channel.basic_get(queue, auto_ack=True)[2]
             if body is not None:
                 came.append(body)
-            return body == b"time is up"
+            return bool(body == b"time is up")
 
         wait_for(is_time_up, DELIVERY_DEADLINE_S, "the clock")
         came.pop()

@@ -16,18 +16,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation calls it
 
+from hareline.spark.errors import SparkSideError
 from hareline.spark.pipelines import layout
 from tests.spark.end_to_end import driver
 from tests.spark.end_to_end.driver import Job, archive_to_the_end, start_totals
@@ -51,8 +53,12 @@ KILLS: Final = int(os.environ.get("SPARK_KILLS", "2"))
 BATCH_S: Final = 0.7
 #: A driver that starts beside other work, and does its first batches.
 PROGRESS_S: Final = 180
+#: What Spark says of a Python worker that takes more than ten seconds to start, as on a machine
+#: with much else to do; no option of Spark gives it more. The query is to be started again.
+SLOW_WORKER: Final = "Python worker failed to connect back"
 #: What a query may say when its broker is killed. Everything else would be a loss, or a bug.
-EXPECTED_ERROR: Final = "[BROKER_UNREACHABLE]"
+EXPECTED_ERRORS: Final = ("[BROKER_UNREACHABLE]", SLOW_WORKER)
+T = TypeVar("T")
 LOG: Final = logging.getLogger(__name__)
 
 
@@ -167,7 +173,26 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         daemon.stop()
 
 
-@pytest.mark.timeout(180 + 120 * KILLS)
+def patiently(run: Callable[[], T]) -> T:
+    """What ``run`` returns, which is called again as long as only a worker was slow."""
+    end = time.monotonic() + PROGRESS_S
+    while True:
+        try:
+            return run()
+        except (SparkSideError, PySparkException) as error:
+            if SLOW_WORKER not in str(error) or time.monotonic() > end:
+                raise
+
+
+def total_to_the_end(spark: SparkSession, job: Job) -> None:
+    query = start_totals(spark, job, availableNow=True)
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+
+
+@pytest.mark.timeout(600 + 180 * KILLS)
 def test_archive_and_totals_are_exact_whatever_is_killed(
     spark: SparkSession, broker: BrokerProcess, tmp_path: Path
 ) -> None:
@@ -209,16 +234,12 @@ def test_archive_and_totals_are_exact_whatever_is_killed(
     assert publisher.repeats >= (KILLS + 1) // 2
 
     # To the end, where the killed drivers left it.
-    archived = archive_to_the_end(spark, job)
+    archived = patiently(lambda: archive_to_the_end(spark, job))
     assert archived > 0
-    query = start_totals(spark, job, availableNow=True)
-    try:
-        query.awaitTermination()
-    finally:
-        query.stop()
+    patiently(lambda: total_to_the_end(spark, job))
 
     errors = Path(job.errors).read_text().splitlines() if Path(job.errors).exists() else []
-    assert [each for each in errors if EXPECTED_ERROR not in each] == []
+    assert [each for each in errors if not any(said in each for said in EXPECTED_ERRORS)] == []
     check_by_spark(spark, job, published)
     check_by_pyarrow(job, published)
     results = sorted(

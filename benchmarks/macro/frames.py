@@ -14,6 +14,7 @@ inserted or misplaced anywhere before makes the check fail.
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -53,8 +54,14 @@ def publish_octets(address: Address, body: bytes, frame_max: int, channel: int =
     """The method, header and body frames of one publish, as they go on the wire."""
     publish = commands.Basic.Publish(exchange=address.exchange, routing_key=address.routing_key)
     content = header.ContentHeader(body_size=len(body), properties=address.properties)
+    head = frame.marshal(publish, channel) + frame.marshal(content, channel)
+    return head + body_frames(body, frame_max, channel)
+
+
+def body_frames(body: bytes, frame_max: int, channel: int = 1) -> bytes:
+    """A body cut into frames, as it goes on the wire."""
     payload_max = frame_max - FRAME_OVERHEAD
-    parts = [frame.marshal(publish, channel), frame.marshal(content, channel)]
+    parts: list[bytes] = []
     for start in range(0, len(body), payload_max):
         payload = body[start : start + payload_max]
         parts += (struct.pack(">BHI", 3, channel, len(payload)), payload, b"\xce")
@@ -97,6 +104,32 @@ class Tape:
         later_frames = max(0, -(-body_size // (frame_max - FRAME_OVERHEAD)) - 1)
         tail = 1 + (body_size - first_payload) + later_frames * FRAME_OVERHEAD
         self._lap_offset = one - tail - first_payload + 4
+
+    def octets_of(self, count: int) -> int:
+        """How many octets the first `count` messages have, over all laps."""
+        return count * self.frame_size
+
+    def begun_in(self, octets: int) -> int:
+        """How many messages have at least their first octet among the first `octets`."""
+        return -(-octets // self.frame_size)
+
+    def is_between(self, octets: int) -> bool:
+        """Whether a message ends at that octet."""
+        return self.octets_of(self.begun_in(octets)) == octets
+
+    def piece(self, first: int, count: int) -> bytes:
+        """The publishes from `first` on, counted over all laps; in order, and within one lap."""
+        lap, place = divmod(first, self.count)
+        if lap and not place:
+            self.begin_lap(lap)
+        start = self.octets_of(place)
+        return bytes(self.octets[start : self.octets_of(place + count)])
+
+    def meter(
+        self, shape: DeliveryShape, *, first_tag: int | None, is_ordered: bool = True
+    ) -> Meter:
+        """Counts deliveries of this tape, from the one with `first_tag` on."""
+        return DeliveryMeter(shape, first_tag, self.count, is_ordered=is_ordered)
 
     def begin_lap(self, lap: int) -> None:
         """Write the number of the lap into every body; call it when the tape is at its start.
@@ -168,24 +201,55 @@ class DeliveryShape:
     body_offset: int
 
 
-class DeliveryMeter:
-    """Counts deliveries of one shape in a stream of octets that is cut anywhere.
+class Meter(ABC):
+    """Counts deliveries in a stream of octets that is cut anywhere, and checks some of them.
 
     `first_tag` is the delivery tag of the first delivery that is fed, or None where tags do not
-    count up (RabbitMQ gives each direct reply the same one); `tape_count` is the length of the tape
-    it comes from. Messages are expected in the order they were published, unless `is_ordered` is
-    False: then any message of the tape will do, as what a priority queue gives is not that order.
+    count up (RabbitMQ gives each direct reply the same one). `octets` is what was fed so far.
     """
 
-    __slots__ = (
-        "_body_offset",
-        "_first_tag",
-        "_head_size",
-        "_is_ordered",
-        "_tape_count",
-        "octets",
-        "shape",
-    )
+    __slots__ = ("first_tag", "octets", "shape")
+
+    def __init__(self, shape: DeliveryShape, first_tag: int | None) -> None:
+        self.shape = shape
+        self.first_tag = first_tag
+        self.octets = 0
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Whole deliveries so far."""
+
+    @abstractmethod
+    def octets_of(self, count: int) -> int:
+        """How many octets the first `count` deliveries have."""
+
+    @abstractmethod
+    def feed(self, chunk: memoryview) -> int:
+        """Take octets in; the number of whole deliveries so far. Checks the first head it finds.
+
+        :raises BenchmarkError: that delivery is not the one expected at its place.
+        """
+
+    @property
+    def is_between(self) -> bool:
+        """Whether what was fed so far ends with a whole delivery."""
+        return self.octets == self.octets_of(self.count)
+
+    def skip(self, count: int) -> None:
+        """Count the first deliveries, which the caller has read."""
+        self.octets = self.octets_of(count)
+
+
+class DeliveryMeter(Meter):
+    """Counts deliveries that all have one size.
+
+    `tape_count` is the length of the tape they come from. Messages are expected in the order they
+    were published, unless `is_ordered` is False: then any message of the tape will do, as what a
+    priority queue gives is not that order.
+    """
+
+    __slots__ = ("_body_offset", "_head_size", "_is_ordered", "_tape_count")
 
     def __init__(
         self,
@@ -195,9 +259,7 @@ class DeliveryMeter:
         *,
         is_ordered: bool = True,
     ) -> None:
-        self.shape = shape
-        self.octets = 0
-        self._first_tag = first_tag
+        super().__init__(shape, first_tag)
         self._tape_count = tape_count
         self._is_ordered = is_ordered
         self._body_offset = shape.body_offset
@@ -205,14 +267,12 @@ class DeliveryMeter:
 
     @property
     def count(self) -> int:
-        """Whole deliveries so far."""
         return self.octets // self.shape.size
 
-    def feed(self, chunk: memoryview) -> int:
-        """Take octets in; the number of whole deliveries so far. Checks the first head it finds.
+    def octets_of(self, count: int) -> int:
+        return count * self.shape.size
 
-        :raises BenchmarkError: that delivery is not the one expected at its place.
-        """
+    def feed(self, chunk: memoryview) -> int:
         start = self.octets
         size = self.shape.size
         length = len(chunk)
@@ -230,7 +290,7 @@ class DeliveryMeter:
         lap, index = divmod(sequence, self._tape_count)
         if not self._is_ordered and found[2] < self._tape_count:
             index, lap = found[2:]
-        expected_tag = tag if self._first_tag is None else self._first_tag + sequence
+        expected_tag = tag if self.first_tag is None else self.first_tag + sequence
         expected = (self.shape.method, expected_tag, index, lap)
         if found != expected or (at and chunk[at - 1] != FRAME_END):
             raise BenchmarkError(

@@ -24,7 +24,7 @@ BEGIN: Final = "<!-- benchmarks:begin (written by `make bench`; edit outside the
 END: Final = "<!-- benchmarks:end -->"
 DISTURBED_CORES: Final = 0.15
 NO_NUMBER: Final = "-"
-FIFO_SCENARIO: Final = "autoack_1x1_100B"
+FIFO_SCENARIO: Final = "autoack_1x1_100B_alike"
 
 _NEW_PAGE: Final = f"""# Benchmarks
 

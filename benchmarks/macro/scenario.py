@@ -22,6 +22,7 @@ from benchmarks.macro import machine
 from benchmarks.macro.brokers import Broker
 from benchmarks.macro.client import Client
 from benchmarks.macro.errors import BenchmarkError
+from benchmarks.macro.shapes import Shape
 
 RESULTS_SECTION: Final = "Results"
 QUEUE_TYPES_SECTION: Final = "Queue types"
@@ -60,13 +61,17 @@ class Target:
 
 @dataclass(frozen=True)
 class Metric:
-    """One number of a scenario. `unit` is for people; `name` says what is counted."""
+    """One number of a scenario. `unit` is for people; `name` says what is counted.
+
+    `target` is the subject's, `compiled_target` that of a compiled build beside it.
+    """
 
     name: str
     unit: str
     better: Better
     target: Target | None = None
     over_rounds: OverRounds = OverRounds.MEDIAN
+    compiled_target: Target | None = None
 
 
 @dataclass
@@ -113,7 +118,11 @@ class Bench:
 
 
 class Scenario(ABC):
-    """One load with its parameters in its name."""
+    """One load with its parameters in its name.
+
+    `shape` says how alike its messages are, where a load is measured in several shapes: they have
+    a common `stem`, and names that end in the shape.
+    """
 
     #: a process that has already grown and shrunk hides what a message or connection costs
     wants_fresh_broker: ClassVar[bool] = False
@@ -129,10 +138,14 @@ class Scenario(ABC):
     #: the heading under which it is reported
     section: ClassVar[str] = RESULTS_SECTION
 
-    def __init__(self, name: str, summary: str, metrics: tuple[Metric, ...]) -> None:
-        self.name = name
+    def __init__(
+        self, name: str, summary: str, metrics: tuple[Metric, ...], shape: Shape | None = None
+    ) -> None:
+        self.name = name if shape is None else f"{name}_{shape.value}"
+        self.stem = name
         self.summary = summary
         self.metrics = metrics
+        self.shape = shape
 
     @abstractmethod
     def run(self, bench: Bench) -> Outcome:

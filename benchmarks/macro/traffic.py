@@ -22,8 +22,7 @@ from benchmarks.macro.client import Client
 from benchmarks.macro.errors import BenchmarkError
 from benchmarks.macro.frames import (
     ConfirmMeter,
-    DeliveryMeter,
-    DeliveryShape,
+    Meter,
     SingleAcks,
     Tape,
     ack_octets,
@@ -57,11 +56,8 @@ class Reach(Enum):
 class Consumer:
     """Counts deliveries on a connection that consumes, and acks them as its mode says.
 
-    `first_tag` is the tag of the delivery that is counted first (None: tags do not count up);
-    earlier ones are the caller's.
-    `received` deliveries from there on were read by the caller and count as received.
-    `ack_limit` holds acks back: so many of the deliveries counted may be acked. `is_ordered` is
-    False where messages come in another order than published.
+    Deliveries before the meter's first tag are the caller's, and so are those it has skipped.
+    `ack_limit` holds acks back: so many of the deliveries counted may be acked.
     """
 
     __slots__ = (
@@ -77,23 +73,12 @@ class Consumer:
         "sock",
     )
 
-    def __init__(
-        self,
-        client: Client,
-        shape: DeliveryShape,
-        tape_count: int,
-        mode: AckMode,
-        *,
-        first_tag: int | None,
-        received: int = 0,
-        is_ordered: bool = True,
-    ) -> None:
+    def __init__(self, client: Client, meter: Meter, mode: AckMode) -> None:
         self.sock = client.sock
         self.ack_limit = NO_LIMIT
-        self.meter = DeliveryMeter(shape, first_tag, tape_count, is_ordered=is_ordered)
-        self.meter.octets = received * shape.size
+        self.meter = meter
         self._mode = mode
-        self._tag_before_first = (first_tag or 1) - 1
+        self._tag_before_first = (meter.first_tag or 1) - 1
         self._acked = 0
         self._acks = SingleAcks() if mode is AckMode.SINGLE else None
         self._unsent = b""
@@ -204,7 +189,7 @@ class Publisher:
     @property
     def published(self) -> int:
         """Messages of which at least the first octet is sent."""
-        return -(-self.octets // self.tape.frame_size)
+        return self.tape.begun_in(self.octets)
 
     def receive(self) -> None:
         """Take confirms in. :raises BenchmarkError: the broker says anything else."""
@@ -240,7 +225,7 @@ class Publisher:
 
     def publish_up_to(self, count: int) -> None:
         """Send until `count` messages are published in all, or the socket takes no more."""
-        missing = count * self.tape.frame_size - self.octets
+        missing = self.tape.octets_of(count) - self.octets
         length = len(self._view)
         while missing > 0:
             end = min(length, self._offset + missing, self._offset + _SEND_OCTETS_AT_ONCE)
@@ -270,13 +255,13 @@ class Publisher:
         for what, found in counts.items():
             if any(count != self.published for count in found):
                 raise BenchmarkError(f"{self.published} published, but {found} {what}")
-        if any(consumer.meter.octets % consumer.meter.shape.size for consumer in self.consumers):
+        if not all(consumer.meter.is_between for consumer in self.consumers):
             raise BenchmarkError("the last delivery is incomplete or has octets behind it")
 
     @property
     def is_complete(self) -> bool:
         """Whether all that was published has come back."""
-        return self.allowed(0, 0) >= self.published and not self.octets % self.tape.frame_size
+        return self.allowed(0, 0) >= self.published and self.tape.is_between(self.octets)
 
 
 @dataclass(frozen=True)

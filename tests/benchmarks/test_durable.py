@@ -33,6 +33,7 @@ from benchmarks.macro.scenarios.durable_loads import (
     persistent_address,
     publish_confirmed,
 )
+from benchmarks.macro.shapes import Shape
 from hareline.testing import running_broker
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -200,7 +201,7 @@ class TestBesideRabbitMQ:
     ) -> None:
         monkeypatch.setattr(machine, "written_bytes", lambda pid: 0)
         with pytest.raises(BenchmarkError, match="not durable"):
-            persistent.ConfirmedPublishes(SIZE, "100B").run(bench)
+            persistent.ConfirmedPublishes(SIZE, "100B", Shape.DIFFERING).run(bench)
 
     def test_the_bars_are_those_of_the_project(self) -> None:
         bars = {
@@ -211,19 +212,25 @@ class TestBesideRabbitMQ:
             if metric.target
         }
         assert bars == {
-            ("persistent_confirm_window_5000_100B", "confirms"): (Of.RATIO, 5.0, Better.HIGHER),
-            ("persistent_confirm_window_5000_1KiB", "confirms"): (Of.RATIO, 5.0, Better.HIGHER),
+            **{
+                (f"persistent_confirm_window_5000_{size}_{shape}", "confirms"): (
+                    Of.RATIO,
+                    5.0,
+                    Better.HIGHER,
+                )
+                for size in ("100B", "1KiB")
+                for shape in ("differing", "alike")
+            },
             ("persistent_confirm_round_trips_100B", "p50"): (Of.RATIO, 1.0, Better.LOWER),
-            ("persistent_consume_ack_every_100_100B", "deliveries"): (
-                Of.RATIO,
-                3.0,
-                Better.HIGHER,
-            ),
-            ("persistent_consume_ack_every_100_1KiB", "deliveries"): (
-                Of.RATIO,
-                3.0,
-                Better.HIGHER,
-            ),
+            **{
+                (f"persistent_consume_ack_every_100_{size}_{shape}", "deliveries"): (
+                    Of.RATIO,
+                    3.0,
+                    Better.HIGHER,
+                )
+                for size in ("100B", "1KiB")
+                for shape in ("differing", "any", "alike")
+            },
             ("recovery_1000000_1KiB", "after SIGKILL"): (Of.VALUE, 15.0, Better.LOWER),
             ("recovery_1000000_1KiB", "after a stop, nothing cached"): (
                 Of.VALUE,

@@ -20,9 +20,11 @@ def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 def test_names_are_unique_and_carry_their_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     names = listed(capsys)
     assert len(set(names)) == len(names) == len(scenarios.full())
-    assert {"confirm_window_5000_100B", "idle_connections_2000", "deep_queue_1000000_100B"} <= set(
-        names
-    )
+    assert {
+        "confirm_window_5000_100B_any",
+        "idle_connections_2000",
+        "deep_queue_1000000_100B",
+    } <= set(names)
 
 
 def test_quick_scenarios_of_another_size_have_another_name(
@@ -32,14 +34,18 @@ def test_quick_scenarios_of_another_size_have_another_name(
 
 
 def test_scenarios_are_chosen_by_part_and_by_pattern(capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = listed(capsys, "--scenario", "fanout", "autoack_*iB", "--scenario", "1MiB")
+    chosen = listed(capsys, "--scenario", "fanout", "autoack_*iB_any", "--scenario", "1MiB")
     assert chosen == [
-        "fanout_1_to_10_100B",
+        "fanout_1_to_10_100B_differing",
+        "fanout_1_to_10_100B_any",
+        "fanout_1_to_10_100B_alike",
         "fanout_flood_20_to_1000_queues_8s_16B",
         "persistent_fanout_1_to_10_1KiB",
-        "autoack_1x1_1KiB",
-        "autoack_1x1_16KiB",
-        "autoack_1x1_1MiB",
+        "autoack_1x1_1KiB_any",
+        "autoack_1x1_16KiB_any",
+        "autoack_1x1_1MiB_any",
+        "autoack_1x1_1MiB_differing",
+        "autoack_1x1_1MiB_alike",
     ]
 
 
@@ -47,7 +53,7 @@ def test_queue_types_are_chosen_with_the_fifo_figure_they_are_compared_with(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     names = listed(capsys, "--queue-types")
-    assert names[0] == "autoack_1x1_100B"
+    assert names[0] == "autoack_1x1_100B_alike"
     assert len(names) == 15
     assert all(name.startswith(("queue_", "backlog_")) for name in names[1:])
     assert listed(capsys, "--queue-types", "--scenario", "sorted") == [
@@ -60,7 +66,7 @@ def test_durable_scenarios_are_chosen_apart_and_with_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     names = listed(capsys, "--durable")
-    assert len(names) == 13
+    assert len(names) == 7 * 3 + 6
     assert all(name.startswith(("persistent_", "recovery_", "journal_")) for name in names)
     assert listed(capsys, "--durable", "--queue-types") == [
         *listed(capsys, "--queue-types"),
@@ -129,7 +135,15 @@ def test_what_is_measured_later_is_merged_into_an_earlier_run_and_its_page(tmp_p
         call = ["--url", url, "--name", "here", "--rounds", "1", "--seconds", "0.02"]
         first = ["--json", str(run), "--scenario", "get_polling", "ack_single_prefetch_1_"]
         assert main([*call, *first]) == 0
-        later = ["--merge", str(run), "--report", str(page), "--scenario", "get_polling", "tx_of"]
+        later = [
+            "--merge",
+            str(run),
+            "--report",
+            str(page),
+            "--scenario",
+            "get_polling",
+            "*tx_of*any",
+        ]
         assert main([*call, *later]) == 0
         other = ["--merge", str(run), "--name", "other", "--scenario", "get_polling"]
         assert main([*call[:2], *other]) == 1
@@ -137,11 +151,11 @@ def test_what_is_measured_later_is_merged_into_an_earlier_run_and_its_page(tmp_p
     assert [(s.name, s.origin is None) for s in merged.scenarios] == [
         ("get_polling_100B", False),
         ("ack_single_prefetch_1_100B", True),
-        ("persistent_tx_of_100_100B", False),
+        ("persistent_tx_of_100_100B_any", False),
     ]
     text = page.read_text()
     assert "`ack_single_prefetch_1_100B`" in text
-    assert "- `persistent_tx_of_100_100B` was measured in another run: " in text
+    assert "- `persistent_tx_of_100_100B_any` was measured in another run: " in text
 
 
 def test_a_broker_that_is_not_there_is_told_and_fails(capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,7 @@ def results(*scenarios: ScenarioResult, peer: bool = True) -> Results:
 
 def speed(ours: float = 500_000.0, theirs: float = 100_000.0) -> ScenarioResult:
     return ScenarioResult(
-        "autoack_1x1_100B",
+        "autoack_1x1_100B_alike",
         "text",
         [MetricResult(RATE, {"hareline": [ours], "rabbitmq": [theirs]})],
         cores={
@@ -76,8 +76,8 @@ def rows_of(text: str, name: str) -> list[list[str]]:
 class TestRender:
     def test_a_row_has_both_numbers_their_ratio_and_the_verdict(self) -> None:
         text = report.render(results(speed()), "benchmarks.svg")
-        assert rows_of(text, "autoack_1x1_100B")[0] == [
-            "`autoack_1x1_100B`",
+        assert rows_of(text, "autoack_1x1_100B_alike")[0] == [
+            "`autoack_1x1_100B_alike`",
             "deliveries, msg/s",
             "500,000",
             "100,000",
@@ -99,7 +99,7 @@ class TestRender:
             assert len({line.count("|") for line in lines}) == 1
 
     def test_work_done_per_core_second_is_told_for_rates(self) -> None:
-        row = rows_of(report.render(results(speed()), None), "autoack_1x1_100B")[1]
+        row = rows_of(report.render(results(speed()), None), "autoack_1x1_100B_alike")[1]
         assert row[1:] == ["1.00", "0.10", "1.60", "0.08", "500,000", "62,500"]
 
     def test_without_a_peer_there_is_no_ratio_and_values_are_still_judged(self) -> None:
@@ -122,10 +122,10 @@ class TestRender:
         failed.cores["others"] = {"hareline": [0.9], "rabbitmq": [0.01]}
         skipped = ScenarioResult("idle", "text", [MetricResult(MEMORY)], skipped="no process")
         text = report.render(results(failed, skipped), None)
-        assert "- `autoack_1x1_100B` failed 1 x on RabbitMQ: lost one" in text
+        assert "- `autoack_1x1_100B_alike` failed 1 x on RabbitMQ: lost one" in text
         assert "- `idle` was skipped: no process." in text
         assert "**The machine was not quiet**" in text
-        assert "Cores they took: `autoack_1x1_100B` 0.90." in text
+        assert "Cores they took: `autoack_1x1_100B_alike` 0.90." in text
 
     def test_a_quiet_machine_is_not_remarked_on(self) -> None:
         quiet = speed()
@@ -162,9 +162,9 @@ class TestRender:
         scenario.remarks = {"rabbitmq": ["it was killed"]}
         scenario.origin = "2026-03-04, commit fff0000, rounds: 3"
         text = report.render(results(scenario), None)
-        assert "- `autoack_1x1_100B` on RabbitMQ: it was killed.\n" in text
+        assert "- `autoack_1x1_100B_alike` on RabbitMQ: it was killed.\n" in text
         assert (
-            "- `autoack_1x1_100B` was measured in another run: "
+            "- `autoack_1x1_100B_alike` was measured in another run: "
             "2026-03-04, commit fff0000, rounds: 3.\n" in text
         )
 
@@ -192,7 +192,7 @@ class TestQueueTypes:
         before, _, after = text.partition("## Queue types")
         assert not rows_of(before, "queue_sorted")
         table = after.partition("## Targets")[0]
-        assert not rows_of(table, "autoack_1x1_100B")
+        assert not rows_of(table, "autoack_1x1_100B_alike")
         rate, ratio = rows_of(table, "queue_sorted")
         assert rate[1:] == ["deliveries, msg/s", "200,000", "-", "-", "", "", "0.40"]
         assert ratio[1:] == [
@@ -246,7 +246,7 @@ class TestBars:
     def test_a_bar_for_each_comparable_number_better_to_the_right(self) -> None:
         lonely = ScenarioResult("idle", "text", [MetricResult(MEMORY, {"hareline": [41.0]})])
         assert plot.bars(results(speed(), latency(), lonely)) == [
-            plot.Bar("autoack_1x1_100B", 5.0, 4.0),
+            plot.Bar("autoack_1x1_100B_alike", 5.0, 4.0),
             plot.Bar("latency_5000_per_s_100B: p50", 2.0, None),
             plot.Bar("latency_5000_per_s_100B: p99", 0.5, 1.0),
         ]

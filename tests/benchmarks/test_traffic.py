@@ -11,7 +11,14 @@ import pytest
 
 from benchmarks.macro.client import Client
 from benchmarks.macro.errors import BenchmarkError
-from benchmarks.macro.frames import BASIC_DELIVER, Address, DeliveryShape, Tape, ack_octets
+from benchmarks.macro.frames import (
+    BASIC_DELIVER,
+    Address,
+    DeliveryMeter,
+    DeliveryShape,
+    Tape,
+    ack_octets,
+)
 from benchmarks.macro.scenario import Stopwatch
 from benchmarks.macro.scenarios.queue_backlog import HoldingLoop
 from benchmarks.macro.traffic import AckMode, Consumer, Limits, Publisher, Reach, TrafficLoop
@@ -56,7 +63,7 @@ Pair = tuple[socket.socket, socket.socket]
 
 def consumer_on(sock: socket.socket, mode: AckMode, unread: bytes = b"") -> Consumer:
     endpoint = cast("Client", Endpoint(sock, unread))
-    return Consumer(endpoint, SHAPE, TAPE_COUNT, mode, first_tag=1)
+    return Consumer(endpoint, DeliveryMeter(SHAPE, 1, TAPE_COUNT), mode)
 
 
 def publisher_on(

@@ -114,14 +114,14 @@ def _fill(bench: Bench, control: Client, queue: str, depth: int) -> float:
 def _drain(bench: Bench, queue: str, depth: int) -> float:
     """Consume `depth` messages; seconds from basic.consume to the last of them."""
     with Client(bench.url) as consuming, collector_off(), selectors.DefaultSelector() as selector:
-        tape_count = Tape([Address(queue)], BODY_SIZE, consuming.frame_max).count
+        tape = Tape([Address(queue)], BODY_SIZE, consuming.frame_max)
         selector.register(consuming.sock, selectors.EVENT_READ)
         started = time.monotonic()
         consuming.consume(queue)
         first = consuming.read_content()
-        consumer = Consumer(
-            consuming, first.shape, tape_count, AckMode.AUTO, first_tag=1, received=1
-        )
+        meter = tape.meter(first.shape, first_tag=1)
+        meter.skip(1)
+        consumer = Consumer(consuming, meter, AckMode.AUTO)
         while consumer.received < depth:
             if not selector.select(DRAIN_TIMEOUT_S):
                 raise BenchmarkError(f"{depth} queued, {consumer.received} delivered")

@@ -18,8 +18,9 @@ from pamqp import commands
 
 from benchmarks.macro.client import Client
 from benchmarks.macro.errors import BenchmarkError
-from benchmarks.macro.frames import Address, Tape, ack_octets
+from benchmarks.macro.frames import Address, ack_octets
 from benchmarks.macro.scenario import Bench, Stopwatch, collector_off, temporary_queue
+from benchmarks.macro.shapes import Shape, make_tape
 from benchmarks.macro.traffic import (
     NO_LIMIT,
     POLL_INTERVAL_S,
@@ -51,10 +52,12 @@ def durable_queue(control: Client, stem: str) -> Iterator[str]:
         yield queue
 
 
-def confirmed_publisher(client: Client, addresses: Sequence[Address], body_size: int) -> Publisher:
+def confirmed_publisher(
+    client: Client, addresses: Sequence[Address], body_size: int, shape: Shape = Shape.ALIKE
+) -> Publisher:
     """A publisher that only its confirms pace, so that no consumer is needed."""
     client.select_confirms()
-    tape = Tape(addresses, body_size, client.frame_max)
+    tape = make_tape(shape, addresses, body_size, client.frame_max)
     return Publisher(client, tape, (), confirms=True, reach=Reach.AT_MOST_ONE)
 
 
@@ -88,10 +91,17 @@ def publish_confirmed(publisher: Publisher, count: int) -> float:
     return time.monotonic() - started
 
 
-def fill(bench: Bench, control: Client, queue: str, body_size: int, count: int) -> float:
+def fill(
+    bench: Bench,
+    control: Client,
+    queue: str,
+    body_size: int,
+    count: int,
+    shape: Shape = Shape.ALIKE,
+) -> float:
     """Publish `count` messages with confirms into an empty queue; the seconds it took."""
     with Client(bench.url) as client:
-        publisher = confirmed_publisher(client, [persistent_address(queue)], body_size)
+        publisher = confirmed_publisher(client, [persistent_address(queue)], body_size, shape)
         elapsed_s = publish_confirmed(publisher, count)
     expect_ready(control, queue, count)
     return elapsed_s
@@ -118,29 +128,38 @@ def expect_written(written: int, count: int, body_size: int) -> None:
 
 
 def drain(
-    bench: Bench, control: Client, queue: str, body_size: int, count: int, *, tape_count: int = 0
+    bench: Bench,
+    control: Client,
+    queue: str,
+    body_size: int,
+    count: int,
+    shape: Shape = Shape.ALIKE,
+    *,
+    tape_count: int = 0,
 ) -> float:
     """Consume the first `count` messages, an ack each hundred.
 
     Returns the seconds from basic.consume to the last delivery. The messages must be those that one
-    publisher put there in order with a tape of `tape_count`, which is the usual one if it is 0.
+    publisher put there in order with a tape of that shape and count, the usual one if it is 0.
 
     :raises BenchmarkError: one is missing, surplus or out of its place, or comes back after its ack
     """
     with Client(bench.url) as client, collector_off(), selectors.DefaultSelector() as selector:
-        tape_count = tape_count or usual_tape_count(queue, body_size, client.frame_max)
+        address = persistent_address(queue)
+        tape = make_tape(shape, [address], body_size, client.frame_max, count=tape_count)
         selector.register(client.sock, selectors.EVENT_READ)
         started = time.monotonic()
         client.consume(queue, prefetch=PREFETCH, no_ack=False)
-        shape = client.read_content().shape
-        consumer = Consumer(client, shape, tape_count, AckMode.EVERY_100, first_tag=1, received=1)
+        meter = tape.meter(client.read_content().shape, first_tag=1)
+        meter.skip(1)
+        consumer = Consumer(client, meter, AckMode.EVERY_100)
         consumer.settle(consumer.received)  # all that may be unacked can be here already
         while consumer.received < count:
             if not selector.select(DRAIN_TIMEOUT_S):
                 raise BenchmarkError(f"{count} queued, {consumer.received} delivered")
             consumer.receive()
         elapsed_s = time.monotonic() - started
-        if consumer.meter.octets != count * shape.size or selector.select(0.02):
+        if meter.octets != meter.octets_of(count) or selector.select(0.02):
             raise BenchmarkError(f"more came than the {count} messages queued")
         client.sock.setblocking(True)
         while not consumer.send_rest():
@@ -150,11 +169,6 @@ def drain(
         client.call(commands.Basic.Cancel(consumer_tag="bench"), commands.Basic.CancelOk)
     expect_ready(control, queue, 0)  # what was not acked would be back by now
     return elapsed_s
-
-
-def usual_tape_count(queue: str, body_size: int, frame_max: int) -> int:
-    """The length of the tape that `fill` publishes to a queue."""
-    return Tape([persistent_address(queue)], body_size, frame_max).count
 
 
 class ConfirmLoop(TrafficLoop):

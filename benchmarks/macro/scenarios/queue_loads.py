@@ -15,7 +15,14 @@ from pamqp import commands, common
 
 from benchmarks.macro.client import Client
 from benchmarks.macro.errors import BenchmarkError
-from benchmarks.macro.frames import Address, DeliveryShape, Tape, publish_octets, stamped_body
+from benchmarks.macro.frames import (
+    Address,
+    DeliveryMeter,
+    DeliveryShape,
+    Tape,
+    publish_octets,
+    stamped_body,
+)
 from benchmarks.macro.scenario import Bench, temporary_queue
 from benchmarks.macro.traffic import AckMode, Consumer, Publisher, Reach
 
@@ -159,9 +166,8 @@ def attach(
             no_ack=load.mode is AckMode.AUTO,
             arguments=arguments if is_filtered else None,
         )
-        consumers.append(
-            Consumer(client, shape, tape_count, load.mode, first_tag=1, is_ordered=False)
-        )
+        meter = DeliveryMeter(shape, 1, tape_count, is_ordered=False)
+        consumers.append(Consumer(client, meter, load.mode))
     return consumers
 
 

@@ -31,6 +31,7 @@ from benchmarks.macro.scenario import (
 from benchmarks.macro.scenarios import queue_loads
 from benchmarks.macro.scenarios.queue_loads import QueueLoad
 from benchmarks.macro.scenarios.throughput import Throughput, fanout
+from benchmarks.macro.shapes import Shape
 from benchmarks.macro.traffic import NO_LIMIT, Limits, Publisher, Reach, TrafficLoop
 
 IN_FLIGHT_MAX: Final = 10_000
@@ -108,7 +109,8 @@ class NonDestructive(QueueType):
     reach: ClassVar[Reach] = Reach.ALL
 
     def fifo_rate(self, bench: Bench, control: Client, shape: DeliveryShape) -> float:
-        copies = Throughput("fanout", "", declare=fanout(len(self.load.filters)))
+        declare = fanout(len(self.load.filters))
+        copies = Throughput("fanout", "", declare=declare, shape=Shape.ALIKE)
         return copies.run(bench).values["deliveries"]
 
 

@@ -97,10 +97,10 @@ class _Pair:
             BODY_SIZE,
             serving.frame_max,
         )
-        self._taken = Consumer(serving, request.shape, requests.count, AckMode.AUTO, first_tag=2)
-        self._returned = Consumer(
-            requesting, reply.shape, replies.count, AckMode.AUTO, first_tag=None
-        )
+        taken = requests.meter(request.shape, first_tag=2)
+        self._taken = Consumer(serving, taken, AckMode.AUTO)
+        returned = replies.meter(reply.shape, first_tag=None)
+        self._returned = Consumer(requesting, returned, AckMode.AUTO)
         self._requester = Publisher(requesting, requests, [self._returned], confirms=False)
         self._server = Publisher(serving, replies, [self._taken], confirms=False)
         self._selector = selectors.DefaultSelector()

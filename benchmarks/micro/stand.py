@@ -27,6 +27,7 @@ from hareline.clock import Clock, Timer
 from hareline.events import Event
 from hareline.message import Address, Message
 from hareline.net.allocator import keep_freed_memory
+from hareline.storage.interface import MessageStore
 from hareline.storage.memory import MemoryDefinitions, MemoryStore
 from hareline.turn import Turn
 from hareline.wire.constants import FRAME_END_OCTET, PROTOCOL_HEADER
@@ -129,12 +130,15 @@ class Stand:
     """A broker with one virtual host; ``connect`` gives open connections.
 
     ``audit_share``: of the messages that are audited, in a stream that keeps a MiB; 0: no audit.
+    ``store`` is what each turn is handed to; None: nothing is durable.
     """
 
-    def __init__(self, *, audit_share: float = 0.0) -> None:
+    def __init__(self, *, audit_share: float = 0.0, store: MessageStore | None = None) -> None:
         keep_freed_memory()  # as the server does
         self.scheduled: list[Callable[[], None]] = []
         self.turn = Turn(self.scheduled.append)
+        if store is not None:
+            self.turn.write_pending = store.write_pending
         guest = User("guest", hash_password("guest"), permissions={"/": ALL_PERMISSIONS})
         clock = Clock()
         self.context = Context(
@@ -162,7 +166,7 @@ class Stand:
             clock=clock,
             timers=NoTimers(),
             report=_forget,
-            store=MemoryStore(),
+            store=store or MemoryStore(),
             definitions=MemoryDefinitions(),
             audit=audit,
         )

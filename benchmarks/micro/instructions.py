@@ -25,6 +25,8 @@ from typing import Final
 
 from benchmarks.micro.__main__ import HERE, PACKAGE, PREFIX, names
 
+#: enough under valgrind; those of `differing` and `any_shape` never repeat, however few they are
+MESSAGES: Final = 3_000
 _REFERENCES: Final = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
@@ -58,7 +60,8 @@ def cases_of(name: str, only: str) -> list[Case]:
     """What the benchmark measures, found by running it once. :raises CountError: it fails."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "record.json"
-        _run([], name, ["--repetitions", "1", "--only", only, "--json", str(file)])
+        flags = ["--repetitions", "1", "--messages", str(MESSAGES), "--only", only]
+        _run([], name, [*flags, "--json", str(file)])
         results = json.loads(file.read_text(encoding="utf-8"))["results"]
     if not results:
         raise CountError(f"no case of {name} has {only!r} in its name")
@@ -72,10 +75,14 @@ def count(name: str, case: Case) -> float:
         raise CountError("valgrind is not installed; it counts the instructions")
     tool = [valgrind, "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
     once, twice = (
-        references_in(_run(tool, name, ["--repetitions", repetitions, "--only", case.name]))
-        for repetitions in ("1", "2")
+        references_in(_run(tool, name, ["--repetitions", times, *_flags(case)]))
+        for times in ("1", "2")
     )
     return (twice - once) / case.operations
+
+
+def _flags(case: Case) -> list[str]:
+    return ["--messages", str(MESSAGES), "--only", case.name]
 
 
 def references_in(output: str) -> int:

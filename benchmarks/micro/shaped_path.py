@@ -16,10 +16,10 @@ from pathlib import Path
 from pamqp import commands as pamqp_commands
 
 from benchmarks.macro.frames import Address
-from benchmarks.macro.shapes import Shape, make_tape
+from benchmarks.macro.shapes import MESSAGES, Shape, make_tape
 from benchmarks.micro.bench_path import PIECE_BYTES
 from benchmarks.micro.stand import FRAME_MAX, NullTransport, Stand
-from benchmarks.micro.timing import finish, is_wanted, measure
+from benchmarks.micro.timing import finish, is_wanted, measure, messages
 from hareline.amqp.connection import Connection
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.syncer import InlineSyncer
@@ -62,7 +62,8 @@ class ShapedPath:
         if has_confirms:
             self._stand.call(self._publisher, commands.Confirm.Select)
         address = Address(QUEUE, properties=PERSISTENT if is_durable else None)
-        self._tape = make_tape(shape, [address], BODY_SIZE, FRAME_MAX)
+        count = messages(MESSAGES)
+        self._tape = make_tape(shape, [address], BODY_SIZE, FRAME_MAX, count=count)
         self.count = self._tape.count
         self._lap = 0
         self._pieces: list[bytes] = []

@@ -83,6 +83,12 @@ def is_wanted(name: str) -> bool:
     return only in name
 
 
+def messages(usual: int) -> int:
+    """How many messages a repetition has, where a benchmark can do with fewer: see --messages."""
+    asked: int | None = _options().messages
+    return asked or usual
+
+
 def finish() -> None:
     """Write everything measured to the file that ``--json`` names, if it was given."""
     path: Path | None = _options().json
@@ -119,6 +125,12 @@ def _options() -> argparse.Namespace:
         default=REPETITIONS,
         metavar="N",
         help=f"times each case is run (default {REPETITIONS})",
+    )
+    parser.add_argument(
+        "--messages",
+        type=_positive,
+        metavar="N",
+        help="so many a repetition, where a benchmark can do with fewer than usual",
     )
     parser.add_argument(
         "--only", default="", metavar="TEXT", help="only cases whose name contains this"

@@ -93,7 +93,10 @@ class TestInstructions:
         case = instructions.Case("some case", "message", 100)
         assert instructions.count("path", case) == 20.0
         assert calls == [
-            (["--tool=cachegrind"], ["--repetitions", times, "--only", "some case"])
+            (
+                ["--tool=cachegrind"],
+                ["--repetitions", times, "--messages", "3000", "--only", "some case"],
+            )
             for times in ("1", "2")
         ]
 

@@ -28,6 +28,7 @@ from typing import IO, ClassVar, Final
 from benchmarks.macro.client import Client
 from benchmarks.macro.errors import BenchmarkError
 from benchmarks.macro.machine import PROJECT_ROOT, data_directory, rss_bytes
+from benchmarks.macro.turn_watch import TurnWatch
 
 START_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 30.0
@@ -36,6 +37,8 @@ RABBITMQ_SERVER: Final = (
     "/usr/lib/rabbitmq/bin/rabbitmq-server",  # the script itself: the one on PATH changes user
     "rabbitmq-server",
 )
+#: whose file says whether a build is compiled
+COMPILED_MODULE: Final = "hareline.wire.decoder"
 POLICY_RC_D: Final = Path("/usr/sbin/policy-rc.d")  # Debian policy manual, section 9.3.3
 
 _URL_IN_OUTPUT: Final = re.compile(r"amqp://([\w.\-\[\]:]+?):(\d+)")
@@ -57,6 +60,8 @@ class Broker(ABC):
 
     is_renewable: ClassVar[bool] = False
     is_restartable: ClassVar[bool] = False
+    #: another build of the subject, and so no peer to compare it with
+    is_compiled: ClassVar[bool] = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -297,8 +302,9 @@ class Hareline(OwnBroker):
 
     is_restartable: ClassVar[bool] = True
 
-    def __init__(self) -> None:
-        super().__init__("hareline")
+    def __init__(self, name: str = "hareline") -> None:
+        super().__init__(name)
+        self._watch: TurnWatch | None = None
 
     @property
     def data_dir(self) -> Path | None:
@@ -311,14 +317,34 @@ class Hareline(OwnBroker):
             raise self.failure("printed no http:// address")
         return found[0]
 
+    @property
+    def python(self) -> str:
+        """The interpreter that runs it."""
+        return sys.executable
+
+    @property
+    def python_path(self) -> str:
+        """Where that interpreter looks for the broker first."""
+        own = str(PROJECT_ROOT / "src")
+        return os.pathsep.join(filter(None, [own, os.environ.get("PYTHONPATH")]))
+
+    def watch_turns(self) -> TurnWatch:
+        """Start it again as a process that counts its long turns and garbage collections."""
+        self.stop()
+        self._watch = TurnWatch()
+        try:
+            self.start()
+            return self._watch
+        finally:
+            self._watch = None  # the process after this one counts nothing
+
     def launch(self, directory: Path) -> None:
         data = directory / "data"
-        command = [sys.executable, "-m", "hareline", "serve", "--bind", "127.0.0.1"]
+        program = ["-m", "hareline"] if self._watch is None else self._watch.program(directory)
+        command = [self.python, *program, "serve", "--bind", "127.0.0.1"]
         command += ["--port", "0", "--management-port", "0", "--data-dir", str(data)]
-        sources = os.pathsep.join(
-            filter(None, [str(PROJECT_ROOT / "src"), os.environ.get("PYTHONPATH")])
-        )
-        child = self.spawn(command, {"PYTHONPATH": sources, "PYTHONUNBUFFERED": "1"}, directory)
+        environment = {"PYTHONPATH": self.python_path, "PYTHONUNBUFFERED": "1"}
+        child = self.spawn(command, environment, directory)
         deadline = time.monotonic() + START_TIMEOUT_S
         while (found := _URL_IN_OUTPUT.search(self.output())) is None:
             if child.poll() is not None:
@@ -328,6 +354,49 @@ class Hareline(OwnBroker):
             time.sleep(_POLL_S)
         self._url = f"amqp://guest:guest@{found[1]}:{found[2]}/"
         self._pid = child.pid
+
+
+class CompiledHareline(Hareline):
+    """The compiled build: what `hareline` is for another interpreter, beside this tree's."""
+
+    is_compiled: ClassVar[bool] = True
+
+    def __init__(self, python: str) -> None:
+        super().__init__("hareline-compiled")
+        self._python = python
+
+    @property
+    def python(self) -> str:
+        return self._python
+
+    @property
+    def python_path(self) -> str:
+        return ""  # nothing before what is installed there
+
+    def start(self) -> None:
+        self._expect_compiled()
+        super().start()
+
+    def _expect_compiled(self) -> None:
+        """:raises BenchmarkError: that interpreter has no Hareline, or one that is not compiled."""
+        try:
+            done = subprocess.run(
+                [self._python, "-P", "-c", f"import {COMPILED_MODULE} as m; print(m.__file__)"],
+                env={**os.environ, "PYTHONPATH": ""},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except OSError as error:
+            raise BenchmarkError(f"{self._python} cannot be run: {error}") from error
+        if done.returncode:
+            last_line = (done.stderr.splitlines() or ["no reason given"])[-1]
+            raise BenchmarkError(f"{self._python} cannot import hareline: {last_line}")
+        if not done.stdout.strip().endswith(".so"):
+            raise BenchmarkError(
+                f"the hareline of {self._python} is not compiled: {COMPILED_MODULE} is "
+                f"{done.stdout.strip()}; install a compiled wheel there"
+            )
 
 
 class RabbitMQ(OwnBroker):

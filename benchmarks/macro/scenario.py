@@ -28,6 +28,8 @@ RESULTS_SECTION: Final = "Results"
 QUEUE_TYPES_SECTION: Final = "Queue types"
 DURABLE_SECTION: Final = "Durable messages"
 FLOOD_SECTION: Final = "Fan-out flood"
+LATENCY_SECTION: Final = "Latency"
+CURVES_SECTION: Final = "Cost that does not grow"
 WARM_UP_SHARE: Final = 0.2
 WARM_UP_AT_LEAST_S: Final = 0.3
 
@@ -72,6 +74,9 @@ class Metric:
     target: Target | None = None
     over_rounds: OverRounds = OverRounds.MEDIAN
     compiled_target: Target | None = None
+
+    def target_of(self, *, is_compiled: bool) -> Target | None:
+        return self.compiled_target if is_compiled else self.target
 
 
 @dataclass
@@ -135,6 +140,8 @@ class Scenario(ABC):
     rounds_max: ClassVar[int | None] = None
     #: other brokers have nothing to run it on
     is_for_subject_only: ClassVar[bool] = False
+    #: it takes minutes, so it is left out unless it is asked for
+    is_long: ClassVar[bool] = False
     #: the heading under which it is reported
     section: ClassVar[str] = RESULTS_SECTION
 

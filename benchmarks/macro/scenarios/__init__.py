@@ -58,7 +58,7 @@ def _all(
         *throughput.scenarios(),
         *polling.scenarios(),
         *rpc.scenarios(),
-        latency.Latency(rate_per_s=5_000),
+        *latency.scenarios(),
         idle_connections.IdleConnections(connections),
         deep_queue.DeepQueue(depth),
         fanout_flood.FanoutFlood(publishers=20, queues=1_000, seconds=flood_s),

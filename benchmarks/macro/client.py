@@ -174,13 +174,14 @@ class Client:
         prefetch: int = 0,
         no_ack: bool = True,
         arguments: common.FieldTable | None = None,
+        tag: str = "bench",
     ) -> None:
-        """Start a consumer with a tag of fixed size; prefetch 0 means no limit."""
+        """Start a consumer; prefetch 0 means no limit. Deliveries to tags of one size have one."""
         if prefetch:
             self.call(commands.Basic.Qos(prefetch_count=prefetch), commands.Basic.QosOk)
         self.call(
             commands.Basic.Consume(
-                queue=queue, consumer_tag="bench", no_ack=no_ack, arguments=arguments
+                queue=queue, consumer_tag=tag, no_ack=no_ack, arguments=arguments
             ),
             commands.Basic.ConsumeOk,
         )

@@ -18,11 +18,20 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.macro import plot, report, results, runner
-from benchmarks.macro.brokers import Broker, Hareline, RabbitMQ, RemoteBroker, find_rabbitmq
+from benchmarks.macro.brokers import (
+    Broker,
+    CompiledHareline,
+    Hareline,
+    RabbitMQ,
+    RemoteBroker,
+    find_rabbitmq,
+)
 from benchmarks.macro.errors import BenchmarkError
-from benchmarks.macro.machine import PROJECT_ROOT, describe_machine
+from benchmarks.macro.machine import PROJECT_ROOT, describe_machine, raise_file_limit
 from benchmarks.macro.scenario import Scenario
 
+#: for ten thousand connections, in the generator and in the broker
+FILES_WANTED: Final = 12_000
 RESULTS: Final = PROJECT_ROOT / "benchmarks" / "results"
 
 
@@ -77,6 +86,11 @@ def add_options(parser: argparse.ArgumentParser, program: Program) -> None:
         help="the process of each --url; without it memory and processor time are not measured",
     )
     parser.add_argument("--no-peer", action="store_true", help="run only Hareline")
+    parser.add_argument(
+        "--compiled",
+        metavar="PYTHON",
+        help="an interpreter that has the compiled build of Hareline, which is measured as well",
+    )
     parser.add_argument("--rounds", type=positive_int, help=f"default {program.rounds}")
     parser.add_argument("--seconds", type=positive, help=f"per round; default {program.seconds:g}")
     parser.add_argument("--quick", action="store_true", help=program.quick_effect)
@@ -164,11 +178,13 @@ def choose(every: Sequence[Scenario], names: Sequence[str]) -> list[Scenario]:
 
 
 def brokers_of(options: argparse.Namespace) -> list[Broker]:
-    """What --url, --name, --pid and --no-peer mean. :raises ValueError: they do not fit."""
+    """The brokers that the options mean. :raises ValueError: the options do not fit."""
     if not options.url:
         if options.name or options.pid:
             raise ValueError("--name and --pid belong to a --url")
         own: list[Broker] = [Hareline()]
+        if options.compiled:
+            own.append(CompiledHareline(options.compiled))
         if not options.no_peer:
             program = find_rabbitmq()
             if program is None:
@@ -176,6 +192,8 @@ def brokers_of(options: argparse.Namespace) -> list[Broker]:
             else:
                 own.append(RabbitMQ(program))
         return own
+    if options.compiled:
+        raise ValueError("--compiled starts a broker, so it does not go with --url")
     names = options.name or [f"broker{n}" for n in range(1, len(options.url) + 1)]
     pids = options.pid or [None] * len(options.url)
     if not len(options.url) == len(names) == len(pids):
@@ -197,6 +215,7 @@ def _bench(
     *,
     is_complete: bool,
 ) -> int:
+    raise_file_limit(FILES_WANTED)  # brokers that are started here inherit it
     with contextlib.ExitStack() as stack:
         for broker in brokers:
             stack.enter_context(broker)
@@ -241,7 +260,11 @@ def _write_page(found: results.Results, page: Path) -> None:
     is_drawn = plot.draw(found, picture)
     if not is_drawn and found.peer:
         print("no plot: matplotlib is not installed, or no number is there to compare")
-    report.write_into(page, found, picture.name if is_drawn else None)
+    curves = page.with_name(f"{page.stem}-curves.svg")
+    has_curves = plot.draw_curves(found, curves)
+    report.write_into(
+        page, found, picture.name if is_drawn else None, curves.name if has_curves else None
+    )
 
 
 def positive(text: str) -> float:

@@ -10,20 +10,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.macro.results import MetricResult, Results, Runs, ScenarioResult
+from benchmarks.macro.results import MetricResult, Results, Runs, ScenarioResult, Verdict
 from benchmarks.macro.scenario import (
+    CURVES_SECTION,
     DURABLE_SECTION,
     FLOOD_SECTION,
+    LATENCY_SECTION,
     QUEUE_TYPES_SECTION,
+    RESULTS_SECTION,
     Better,
+    Metric,
     Of,
 )
 from benchmarks.macro.scenarios import fanout_flood
+from benchmarks.macro.shapes import Shape
 
 BEGIN: Final = "<!-- benchmarks:begin (written by `make bench`; edit outside these markers) -->"
 END: Final = "<!-- benchmarks:end -->"
 DISTURBED_CORES: Final = 0.15
 NO_NUMBER: Final = "-"
+#: their details stand below their tables, those of the others at the end of the page
+DETAILED_SECTIONS: Final = frozenset({LATENCY_SECTION})
 FIFO_SCENARIO: Final = "autoack_1x1_100B_alike"
 
 _NEW_PAGE: Final = f"""# Benchmarks
@@ -34,7 +41,29 @@ _NEW_PAGE: Final = f"""# Benchmarks
 {END}
 """
 
+_HEADINGS: Final = {
+    Shape.DIFFERING: "Messages that differ",
+    Shape.ANY: "Messages of any shape",
+    Shape.ALIKE: "Messages that are alike",
+    None: "Other loads",
+}
 _INTRODUCTIONS: Final = {
+    RESULTS_SECTION: (
+        "*Messages that differ* have ids, a timestamp and three headers of their own, all of one "
+        "length, as real clients send them. With *any shape* the number, names and lengths of all "
+        "that vary too. *Alike*: they differ only in the octets of their bodies."
+    ),
+    LATENCY_SECTION: (
+        "Open loop, messages that differ. Transient messages: from the instant at which a publish "
+        "was due to its delivery. Persistent ones: to its confirm, with no consumer. *Half of "
+        "capacity* is half of the rate that the same broker moved just before, without a pause, in "
+        "the same way. *Long turns* took the event loop 5 ms or more, and kept all connections "
+        "waiting; Hareline counts them itself."
+    ),
+    CURVES_SECTION: (
+        "Processor time of the broker's process for each message, or for each delivery of a "
+        "fan-out, with messages that differ. Only what the name says grows."
+    ),
     QUEUE_TYPES_SECTION: (
         "*FIFO* is a plain queue under the same load: the same messages, as many consumers. *By "
         f"plain FIFO* compares with `{FIFO_SCENARIO}`, whose messages have no headers."
@@ -56,19 +85,24 @@ _INTRODUCTIONS: Final = {
         "name each run in which that happened."
     ),
 }
-_NAMES: Final = {"hareline": "Hareline", "rabbitmq": "RabbitMQ", "lavinmq": "LavinMQ"}
+_NAMES: Final = {
+    "hareline": "Hareline",
+    "hareline-compiled": "Hareline compiled",
+    "rabbitmq": "RabbitMQ",
+    "lavinmq": "LavinMQ",
+}
 
 
-def write_into(page: Path, results: Results, plot: str | None) -> None:
+def write_into(page: Path, results: Results, plot: str | None, curves: str | None = None) -> None:
     """Replace the text between the markers of a page; start the page if it is missing.
 
-    `plot` is the plot's file name relative to the page, or None if there is none.
+    `plot` and `curves` are file names relative to the page, or None if there is no such picture.
 
     :raises ValueError: the page does not have exactly one pair of markers.
     """
     text = page.read_text(encoding="utf-8") if page.exists() else _NEW_PAGE
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(replace_block(text, render(results, plot)), encoding="utf-8")
+    page.write_text(replace_block(text, render(results, plot, curves)), encoding="utf-8")
 
 
 def replace_block(text: str, block: str) -> str:
@@ -79,19 +113,32 @@ def replace_block(text: str, block: str) -> str:
     return f"{before}{BEGIN}\n{block.strip()}\n{END}{after}"
 
 
-def render(results: Results, plot: str | None) -> str:
-    """The whole block as Markdown."""
-    parts = [_facts(results)]
+def render(results: Results, plot: str | None, curves: str | None = None) -> str:
+    """The whole block as Markdown; `plot` and `curves` are the names of pictures, if there are."""
+    parts = [_facts(results), *_summary(results)]
     for section in dict.fromkeys(scenario.section for scenario in results.scenarios):
         parts += [f"## {section}", _INTRODUCTIONS.get(section, "")]
-        parts.append(_result_table(results, section))
+        inside = [scenario for scenario in results.scenarios if scenario.section == section]
+        kinds = [*Shape, None]
+        groups = [[each for each in inside if each.shape is kind] for kind in kinds]
+        is_shaped = any(groups[:-1])
+        for kind, group in zip(kinds, groups, strict=True):
+            if group:
+                parts += [f"### {_HEADINGS[kind]}"] if is_shaped else []
+                parts.append(_result_table(results, section, group))
+        if section == CURVES_SECTION and curves is not None:
+            parts.append(f"![Processor time of a message, by what there is of each]({curves})")
+        if section in DETAILED_SECTIONS:
+            parts.append(_details_table(results, inside))
     parts += ["## Targets"] if results.verdicts() else []
     parts += [_verdict_text(results), _disturbance(results)]
     if plot is not None:
         parts.append(f"![Times better than {display_name(results.peer)}, by scenario]({plot})")
     parts += _notes(results)
     parts += ["## Processor time", _cores_table(results)]
-    details = _details_table(results)
+    details = _details_table(
+        results, [each for each in results.scenarios if each.section not in DETAILED_SECTIONS]
+    )
     if details:
         parts += ["## Also measured", details]
     return "\n\n".join(part for part in parts if part)
@@ -121,16 +168,61 @@ def _disk(machine: Mapping[str, object]) -> str:
     return f", data on {kind} with an fdatasync of 4 KiB in {machine['fdatasync_ms']} ms"
 
 
-def _result_table(results: Results, section: str) -> str:
-    subject, peer = results.subject, results.peer
-    head = ["Scenario", "Measured", display_name(subject)]
+def _summary(results: Results) -> list[str]:
+    """The ratio to the peer of each scenario that is measured in shapes, a column for each shape.
+
+    Empty without such scenarios or without a peer.
+    """
+    peer, compiled = results.peer, results.compiled
+    stems = dict.fromkeys(each.stem for each in results.scenarios if each.shape is not None)
+    if not stems or peer is None:
+        return []
+    first = next(iter(Shape))
+    names = [results.subject, *([compiled] if compiled else []), peer]
+    head = ["Scenario", "Measured"]
+    head += [f"{display_name(name)}, {first.value}" for name in names]
+    head += [f"Ratio, {shape.value}" for shape in Shape]
+    rows = []
+    for stem in stems:
+        found = {each.shape: each for each in results.scenarios if each.stem == stem}
+        quoted = found.get(first) or next(iter(found.values()))
+        rate = quoted.metrics[0]
+        row = [f"`{stem}`", f"{rate.metric.name}, {rate.metric.unit}"]
+        row += [
+            _number(rate.figure(name)) if quoted.shape is first else NO_NUMBER for name in names
+        ]
+        for shape in Shape:
+            scenario = found.get(shape)
+            row.append(_ratios(results, scenario.metrics[0]) if scenario else NO_NUMBER)
+        rows.append(row)
+    both = " The first ratio is that of the pure build, the second of the compiled one."
+    return [
+        "## Summary",
+        f"Rates with messages that differ, and how many times {display_name(peer)}'s they are with "
+        f"messages of each shape.{both if compiled else ''} The tables below have the numbers.",
+        _table(head, rows, left=2),
+    ]
+
+
+def _ratios(results: Results, result: MetricResult) -> str:
+    """The ratio to the peer of each build, "-" where there is none."""
+    ratios = [result.ratio(build.name, results.peer) for build in results.builds]
+    return " / ".join(_two_places(ratio) for ratio in ratios)
+
+
+def _result_table(results: Results, section: str, scenarios: Sequence[ScenarioResult]) -> str:
+    """The metrics of some scenarios of a section, with ratios and verdicts for each build."""
+    subject, peer, compiled = results.subject, results.peer, results.compiled
+    builds = [build.name for build in results.builds]
+    head = ["Scenario", "Measured", *map(display_name, builds)]
     if peer:
         head += [display_name(peer), "Ratio"]
+        head += ["Ratio, compiled"] if compiled else []
     has_targets = any(
-        result.metric.target is not None
-        for scenario in results.scenarios
-        if scenario.section == section
+        result.metric.target_of(is_compiled=build.is_compiled) is not None
+        for scenario in scenarios
         for result in scenario.metrics
+        for build in results.builds
     )
     if has_targets:
         head += ["Target", "Met"]
@@ -138,29 +230,35 @@ def _result_table(results: Results, section: str) -> str:
     if fifo:
         head.append("By plain FIFO")
     rows = []
-    for scenario in results.scenarios:
-        if scenario.section != section:
-            continue
+    for scenario in scenarios:
         for result in scenario.metrics:
-            row = [
-                f"`{scenario.name}`",
-                f"{result.metric.name}, {result.metric.unit}",
-                _number(result.figure(subject)),
-            ]
+            row = [f"`{scenario.name}`", f"{result.metric.name}, {result.metric.unit}"]
+            row += [_number(result.figure(build)) for build in builds]
             if peer:
-                ratio = result.ratio(subject, peer)
-                row += [
-                    _number(result.figure(peer)),
-                    NO_NUMBER if ratio is None else f"{ratio:.2f}",
-                ]
+                row.append(_number(result.figure(peer)))
+                row += [_two_places(result.ratio(build, peer)) for build in builds]
             if has_targets:
-                met = result.is_met(subject, peer)
-                row += [target_text(result), {None: "", True: "met", False: "**missed**"}[met]]
+                row += [_targets_text(results, result), _met_text(results, result)]
             if fifo:
                 is_rate = result.metric.unit == "msg/s"
                 row.append(_two_places((result.figure(subject) or 0.0) / fifo) if is_rate else "")
             rows.append(row)
     return _table(head, rows, left=2)
+
+
+def _targets_text(results: Results, result: MetricResult) -> str:
+    """The target of each build: the compiled one's behind a slash, if it has one."""
+    texts = [target_text(result.metric, is_compiled=each.is_compiled) for each in results.builds]
+    return " / ".join(filter(None, texts))
+
+
+def _met_text(results: Results, result: MetricResult) -> str:
+    verdicts = [
+        result.is_met(each.name, results.peer, is_compiled=each.is_compiled)
+        for each in results.builds
+    ]
+    words = {True: "met", False: "**missed**"}
+    return " / ".join(words[met] for met in verdicts if met is not None)
 
 
 def _fifo_rate(results: Results) -> float | None:
@@ -171,39 +269,39 @@ def _fifo_rate(results: Results) -> float | None:
     return None
 
 
-def target_text(result: MetricResult) -> str:
+def target_text(metric: Metric, *, is_compiled: bool = False) -> str:
     """``ratio ≥ 4`` or ``≤ 700 bytes``; empty without a target."""
-    target = result.metric.target
+    target = metric.target_of(is_compiled=is_compiled)
     if target is None:
         return ""
-    sign = "≥" if result.metric.better is Better.HIGHER else "≤"
+    sign = "≥" if metric.better is Better.HIGHER else "≤"
     if target.of is Of.RATIO:
         return f"ratio {sign} {target.bound:g}"
-    return f"{sign} {target.bound:g} {result.metric.unit}"
+    return f"{sign} {target.bound:g} {metric.unit}"
 
 
 def _verdict_text(results: Results) -> str:
     verdicts = results.verdicts()
     if not verdicts:
         return ""
-    met = sum(is_met for _, _, is_met in verdicts)
+    met = sum(verdict.is_met for verdict in verdicts)
     lines = [f"{met} of {len(verdicts)} targets met."]
-    lines += [
-        f"- missed: `{scenario.name}`, {result.metric.name}: {_miss(result, results)}"
-        for scenario, result, is_met in verdicts
-        if not is_met
-    ]
+    lines += [_miss(verdict, results) for verdict in verdicts if not verdict.is_met]
     return "\n".join([lines[0], "", *lines[1:]]).strip()
 
 
-def _miss(result: MetricResult, results: Results) -> str:
-    target = result.metric.target
-    assert target is not None
-    if target.of is Of.RATIO:
-        number = result.ratio(results.subject, results.peer)
+def _miss(verdict: Verdict, results: Results) -> str:
+    broker, result = verdict.broker, verdict.result
+    if verdict.target.of is Of.RATIO:
+        number = result.ratio(broker.name, results.peer)
     else:
-        number = result.figure(results.subject)
-    return f"{_number(number)} where the target is {target_text(result)}"
+        number = result.figure(broker.name)
+    whose = f" of {display_name(broker.name)}" if broker.is_compiled else ""
+    target = target_text(result.metric, is_compiled=broker.is_compiled)
+    return (
+        f"- missed: `{verdict.scenario.name}`, {result.metric.name}{whose}: {_number(number)} "
+        f"where the target is {target}"
+    )
 
 
 def _disturbance(results: Results) -> str:
@@ -272,11 +370,11 @@ def _per_core(scenario: ScenarioResult, broker: str, cores: float | None) -> flo
     return figure / cores
 
 
-def _details_table(results: Results) -> str:
+def _details_table(results: Results, scenarios: Sequence[ScenarioResult]) -> str:
     brokers = [broker.name for broker in results.brokers]
     rows = [
         [f"`{scenario.name}`", name, *(_number(_medians(runs).get(broker)) for broker in brokers)]
-        for scenario in results.scenarios
+        for scenario in scenarios
         for name, runs in scenario.details.items()
     ]
     return (

@@ -24,6 +24,7 @@ from benchmarks.macro.scenario import (
     Scenario,
     Target,
 )
+from benchmarks.macro.shapes import Shape
 
 SCHEMA: Final = 1
 #: what two runs must have in common for their numbers to stand in one table
@@ -62,9 +63,12 @@ class MetricResult:
             return None
         return ratio if self.metric.better is Better.HIGHER else 1 / ratio
 
-    def is_met(self, subject: str, peer: str | None) -> bool | None:
-        """Whether the target is reached; None without a target or without the numbers for it."""
-        target = self.metric.target
+    def is_met(self, subject: str, peer: str | None, *, is_compiled: bool = False) -> bool | None:
+        """Whether the target is reached; None without a target or without the numbers for it.
+
+        `is_compiled`: the subject is the compiled build, which has targets of its own.
+        """
+        target = self.metric.target_of(is_compiled=is_compiled)
         if target is None:
             return None
         number = self.ratio(subject, peer) if target.of is Of.RATIO else self.figure(subject)
@@ -81,8 +85,8 @@ class MetricResult:
 class ScenarioResult:
     """All metrics of one scenario; `cores` and `details` are by name, then by broker and round.
 
-    `errors` and `remarks` are by broker. `origin` is for a scenario that was measured in another
-    run than the others: when, and at which commit.
+    `errors` and `remarks` are by broker. `shape` and `stem` are the scenario's. `origin` is for a
+    scenario that was measured in another run than the others: when, and at which commit.
     """
 
     name: str
@@ -95,11 +99,20 @@ class ScenarioResult:
     section: str = RESULTS_SECTION
     remarks: dict[str, list[str]] = field(default_factory=dict)
     origin: str | None = None
+    stem: str = ""
+    shape: Shape | None = None
 
     @classmethod
     def of(cls, scenario: Scenario) -> ScenarioResult:
         metrics = [MetricResult(metric) for metric in scenario.metrics]
-        return cls(scenario.name, scenario.summary, metrics, section=scenario.section)
+        return cls(
+            scenario.name,
+            scenario.summary,
+            metrics,
+            section=scenario.section,
+            stem=scenario.stem,
+            shape=scenario.shape,
+        )
 
     def add(self, broker: str, outcome: Outcome) -> None:
         for result in self.metrics:
@@ -115,6 +128,18 @@ class ScenarioResult:
 class BrokerFacts:
     name: str
     version: str
+    is_compiled: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one target."""
+
+    scenario: ScenarioResult
+    result: MetricResult
+    broker: BrokerFacts
+    target: Target
+    is_met: bool
 
 
 @dataclass
@@ -134,15 +159,27 @@ class Results:
 
     @property
     def peer(self) -> str | None:
-        return self.brokers[1].name if len(self.brokers) > 1 else None
+        return next((each.name for each in self.brokers[1:] if not each.is_compiled), None)
 
-    def verdicts(self) -> list[tuple[ScenarioResult, MetricResult, bool]]:
+    @property
+    def compiled(self) -> str | None:
+        return next((each.name for each in self.brokers if each.is_compiled), None)
+
+    @property
+    def builds(self) -> list[BrokerFacts]:
+        """The subject, and the compiled build of it if there was one."""
+        return [each for each in self.brokers if each.is_compiled or each.name == self.subject]
+
+    def verdicts(self) -> list[Verdict]:
         """Every target that can be judged, and whether it is met."""
         return [
-            (scenario, result, met)
+            Verdict(scenario, result, build, target, met)
             for scenario in self.scenarios
             for result in scenario.metrics
-            if (met := result.is_met(self.subject, self.peer)) is not None
+            for build in self.builds
+            if (target := result.metric.target_of(is_compiled=build.is_compiled))
+            and (met := result.is_met(build.name, self.peer, is_compiled=build.is_compiled))
+            is not None
         ]
 
     def with_later(self, later: Results) -> Results:
@@ -202,10 +239,20 @@ class Results:
             "section": scenario.section,
             "remarks": scenario.remarks,
             "origin": scenario.origin,
+            "stem": scenario.stem,
+            "shape": scenario.shape and scenario.shape.value,
         }
 
     def _metric_to_json(self, result: MetricResult) -> dict[str, Any]:
-        metric, target = result.metric, result.metric.target
+        metric, target, compiled = result.metric, result.metric.target, self.compiled
+        bound = metric.compiled_target
+        own: dict[str, Any] = {}
+        if bound or compiled:
+            own = {
+                "compiled_target": bound and {"of": bound.of.value, "bound": bound.bound},
+                "compiled_ratio": compiled and _round(result.ratio(compiled, self.peer)),
+                "compiled_met": compiled and result.is_met(compiled, self.peer, is_compiled=True),
+            }
         return {
             "name": metric.name,
             "unit": metric.unit,
@@ -217,6 +264,7 @@ class Results:
             },
             "ratio": _round(result.ratio(self.subject, self.peer)),
             "met": result.is_met(self.subject, self.peer),
+            **own,
         }
 
 
@@ -244,6 +292,8 @@ def load(file: Path) -> Results:
                 section=scenario.get("section", RESULTS_SECTION),
                 remarks=scenario.get("remarks", {}),
                 origin=scenario.get("origin"),
+                stem=scenario.get("stem", ""),
+                shape=Shape(scenario["shape"]) if scenario.get("shape") else None,
             )
             for scenario in data["scenarios"]
         ],
@@ -251,17 +301,21 @@ def load(file: Path) -> Results:
 
 
 def _load_metric(data: Mapping[str, Any]) -> MetricResult:
-    target = data["target"]
     return MetricResult(
         Metric(
             data["name"],
             data["unit"],
             Better(data["better"]),
-            target and Target(Of(target["of"]), target["bound"]),
+            _load_target(data["target"]),
             OverRounds.WORST if OverRounds.WORST.value in data else OverRounds.MEDIAN,
+            _load_target(data.get("compiled_target")),
         ),
         data["runs"],
     )
+
+
+def _load_target(data: Mapping[str, Any] | None) -> Target | None:
+    return Target(Of(data["of"]), data["bound"]) if data else None
 
 
 def _versions(brokers: Sequence[BrokerFacts]) -> str:

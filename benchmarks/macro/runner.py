@@ -41,14 +41,16 @@ def run(
 
 def facts_of(brokers: Sequence[Broker]) -> list[BrokerFacts]:
     """What is written down of brokers that are started."""
-    return [BrokerFacts(broker.name, broker.version) for broker in brokers]
+    return [BrokerFacts(each.name, each.version, each.is_compiled) for each in brokers]
 
 
 def _run_scenario(
     scenario: Scenario, brokers: Sequence[Broker], rounds: int, seconds: float, say: Say
 ) -> ScenarioResult:
     result = ScenarioResult.of(scenario)
-    concerned = brokers[:1] if scenario.is_for_subject_only else brokers
+    concerned = brokers
+    if scenario.is_for_subject_only:
+        concerned = [each for each in brokers if each is brokers[0] or each.is_compiled]
     result.skipped = _obstacle(scenario, concerned)
     if result.skipped:
         say(f"{scenario.name}: skipped, {result.skipped}")

@@ -146,7 +146,11 @@ class Consumer:
 
 
 class Publisher:
-    """Sends its tape as far as it is allowed to, and counts confirms where it asked for them."""
+    """Sends its tape as far as it is allowed to, and counts confirms where it asked for them.
+
+    `copies` is how many deliveries of a message its consumers get together with `Reach.ONE`, where
+    one connection consumes from several queues.
+    """
 
     __slots__ = (
         "_confirms",
@@ -154,6 +158,7 @@ class Publisher:
         "_offset",
         "_view",
         "consumers",
+        "copies",
         "is_blocked",
         "octets",
         "reach",
@@ -169,6 +174,7 @@ class Publisher:
         *,
         confirms: bool,
         reach: Reach = Reach.ALL,
+        copies: int = 1,
     ) -> None:
         if reach is Reach.AT_MOST_ONE and not confirms:
             raise ValueError(
@@ -178,6 +184,7 @@ class Publisher:
         self.tape = tape
         self.consumers = consumers
         self.reach = reach
+        self.copies = copies
         self.octets = 0
         self.is_blocked = False
         self._view = memoryview(tape.octets)
@@ -209,7 +216,7 @@ class Publisher:
         if self.reach is Reach.ALL:
             limit = min([consumer.received for consumer in self.consumers]) + in_flight_max
         elif self.reach is Reach.ONE:
-            limit = self.received + in_flight_max
+            limit = self.received // self.copies + in_flight_max
         if self._confirms is not None:
             limit = min(limit, self._confirms.count + unconfirmed_max)
         return limit
@@ -245,16 +252,16 @@ class Publisher:
 
     def verify_end(self) -> None:
         """:raises BenchmarkError: more or less came back than was published."""
-        counts = {}
+        delivered: list[int] = []
         if self.reach is Reach.ALL:
-            counts["delivered"] = [consumer.received for consumer in self.consumers]
+            delivered = [consumer.received for consumer in self.consumers]
         elif self.reach is Reach.ONE or self.received > self.published:
-            counts["delivered"] = [self.received]
-        if self._confirms is not None:
-            counts["confirmed"] = [self._confirms.count]
-        for what, found in counts.items():
-            if any(count != self.published for count in found):
-                raise BenchmarkError(f"{self.published} published, but {found} {what}")
+            delivered = [self.received]
+        if any(count != self.published * self.copies for count in delivered):
+            raise BenchmarkError(f"{self.published} published, but {delivered} delivered")
+        if self._confirms is not None and self._confirms.count != self.published:
+            confirmed = self._confirms.count
+            raise BenchmarkError(f"{self.published} published, but [{confirmed}] confirmed")
         if not all(consumer.meter.is_between for consumer in self.consumers):
             raise BenchmarkError("the last delivery is incomplete or has octets behind it")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.macro import __main__ as command
 from benchmarks.macro import results, scenarios
 from benchmarks.macro.__main__ import main
 from benchmarks.macro.report import BEGIN, END
@@ -39,6 +40,7 @@ def test_scenarios_are_chosen_by_part_and_by_pattern(capsys: pytest.CaptureFixtu
         "fanout_1_to_10_100B_differing",
         "fanout_1_to_10_100B_any",
         "fanout_1_to_10_100B_alike",
+        "curve_fanout",
         "fanout_flood_20_to_1000_queues_8s_16B",
         "persistent_fanout_1_to_10_1KiB",
         "autoack_1x1_1KiB_any",
@@ -74,6 +76,39 @@ def test_durable_scenarios_are_chosen_apart_and_with_others(
     ]
 
 
+def test_shapes_are_chosen_and_nothing_without_a_shape_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = listed(capsys, "--shapes", "differing", "any")
+    assert len(names) == 2 * 19
+    assert all(name.endswith(("_differing", "_any")) for name in names)
+    assert listed(capsys, "--shapes", "any", "--scenario", "confirm_window") == [
+        "confirm_window_5000_100B_any",
+        "persistent_confirm_window_5000_100B_any",
+        "persistent_confirm_window_5000_1KiB_any",
+    ]
+
+
+def test_what_takes_long_is_run_only_if_it_is_asked_for() -> None:
+    def run(*arguments: str) -> list[str]:
+        options = command.make_parser().parse_args(arguments)
+        return [scenario.name for scenario in command.sections(options)]
+
+    usual = run()
+    assert {"curve_backlog", "latency_transient_half_capacity_100B"} <= set(usual)
+    assert not any(name.startswith(("queue_", "backlog_", "recovery_")) for name in usual)
+    assert set(run("--all")) == {scenario.name for scenario in scenarios.full()} > set(usual)
+    assert "queue_priority_11_levels_100B" in run("--scenario", "queue_priority")
+    assert "recovery_1000000_1KiB" in run("--durable")
+
+
+def test_the_deepest_backlog_is_a_point_of_its_curve_when_asked_for() -> None:
+    for deepest in (False, True):
+        (curve,) = [s for s in scenarios.full(with_deepest=deepest) if s.name == "curve_backlog"]
+        points = [metric.name for metric in curve.metrics if metric.unit == "us/msg"]
+        assert points == ["1,000", "100,000", *(["10,000,000"] if deepest else [])]
+
+
 @pytest.mark.parametrize(
     ("arguments", "depth"),
     [
@@ -97,6 +132,8 @@ def test_the_deep_durable_queue_is_as_deep_as_asked_for(
         (["--name", "x"], "belong to a --url"),
         (["--url", "amqp://a", "--url", "amqp://b", "--name", "x"], "as many --name and --pid"),
         (["--url", "amqp://a", "--url", "amqp://b", "--name", "x", "--name", "x"], "of its own"),
+        (["--url", "amqp://a", "--compiled", "python"], "does not go with --url"),
+        (["--shapes", "round"], "invalid choice: 'round'"),
         (["--rounds", "0"], "0 is not above 0"),
         (["--durable-depth", "0"], "0 is not above 0"),
         (["--seconds", "-1"], "-1 is not above 0"),

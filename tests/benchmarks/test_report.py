@@ -11,11 +11,13 @@ from benchmarks.macro.results import BrokerFacts, MetricResult, Results, Scenari
 from benchmarks.macro.scenario import (
     DURABLE_SECTION,
     FLOOD_SECTION,
+    LATENCY_SECTION,
     Better,
     Metric,
     Of,
     Target,
 )
+from benchmarks.macro.shapes import Shape
 
 RATE = Metric("deliveries", "msg/s", Better.HIGHER, Target(Of.RATIO, 4.0))
 P50 = Metric("p50", "ms", Better.LOWER)
@@ -174,6 +176,105 @@ class TestRender:
         assert "commit abc1234" in first_line
         assert "Some CPU, 2 cores, 7.8 GiB" in first_line
         assert "3 alternating rounds of 5 s" in first_line
+
+
+def shaped(shape: Shape, ours: float, compiled: float | None = None) -> ScenarioResult:
+    runs = {"hareline": [ours], "rabbitmq": [100_000.0]}
+    if compiled is not None:
+        runs["hareline-compiled"] = [compiled]
+    metric = Metric(
+        "deliveries",
+        "msg/s",
+        Better.HIGHER,
+        Target(Of.RATIO, 3.5),
+        compiled_target=Target(Of.RATIO, 5.0),
+    )
+    return ScenarioResult(
+        f"load_{shape.value}", "", [MetricResult(metric, runs)], stem="load", shape=shape
+    )
+
+
+def with_compiled(*scenarios: ScenarioResult) -> Results:
+    found = results(*scenarios)
+    found.brokers.insert(1, BrokerFacts("hareline-compiled", "Hareline 0.1.0", is_compiled=True))
+    return found
+
+
+class TestShapes:
+    def test_the_summary_quotes_what_differs_and_has_a_ratio_for_each_shape(self) -> None:
+        text = report.render(
+            results(
+                shaped(Shape.DIFFERING, 2e5), shaped(Shape.ANY, 1.5e5), shaped(Shape.ALIKE, 6e5)
+            ),
+            None,
+        )
+        summary = text[text.index("## Summary") : text.index("## Results")]
+        assert rows_of(summary, "load") == [
+            ["`load`", "deliveries, msg/s", "200,000", "100,000", "2.00", "1.50", "6.00"]
+        ]
+        assert "Ratio, differing | Ratio, any | Ratio, alike" in summary
+
+    def test_each_shape_has_a_table_and_that_of_what_differs_is_the_first(self) -> None:
+        text = report.render(
+            results(shaped(Shape.ALIKE, 6e5), shaped(Shape.DIFFERING, 2e5), speed()), None
+        )
+        places = [
+            text.index(part)
+            for part in (
+                "### Messages that differ",
+                "| `load_differing`",
+                "### Messages that are alike",
+                "| `load_alike`",
+                "### Other loads",
+                "| `autoack",
+            )
+        ]
+        assert places == sorted(places)
+
+    def test_without_shapes_there_is_neither(self) -> None:
+        text = report.render(results(speed()), None)
+        assert "## Summary" not in text
+        assert "### " not in text
+
+    def test_a_compiled_build_stands_beside_the_pure_one_with_targets_of_its_own(self) -> None:
+        text = report.render(with_compiled(shaped(Shape.DIFFERING, 3.6e5, 4.9e5)), None)
+        summary = text[text.index("## Summary") : text.index("## Results")]
+        assert rows_of(summary, "load")[0][2:6] == ["360,000", "490,000", "100,000", "3.60 / 4.90"]
+        table = text[text.index("## Results") : text.index("## Targets")]
+        (row,) = rows_of(table, "load_differing")
+        assert row[2:] == [
+            "360,000",
+            "490,000",
+            "100,000",
+            "3.60",
+            "4.90",
+            "ratio ≥ 3.5 / ratio ≥ 5",
+            "met / **missed**",
+        ]
+        assert "1 of 2 targets met." in text
+        assert (
+            "- missed: `load_differing`, deliveries of Hareline compiled: 4.9 where the target is "
+            "ratio ≥ 5" in text
+        )
+
+    def test_only_what_differs_has_a_bar(self) -> None:
+        found = with_compiled(shaped(Shape.DIFFERING, 3.6e5, 4.9e5), shaped(Shape.ALIKE, 6e5, 9e5))
+        assert plot.bars(found) == [plot.Bar("load_differing", 3.6, 3.5, 4.9)]
+
+    def test_the_bars_are_drawn_with_the_compiled_build(self, tmp_path: Path) -> None:
+        pytest.importorskip("matplotlib")
+        found = with_compiled(shaped(Shape.DIFFERING, 3.6e5, 4.9e5))
+        assert plot.draw(found, tmp_path / "plot.svg")
+        assert "Hareline compiled" in (tmp_path / "plot.svg").read_text()
+
+    def test_details_of_latency_stand_below_its_table(self) -> None:
+        scenario = latency()
+        scenario.section = LATENCY_SECTION
+        scenario.details = {"long turns": {"hareline": [3.0]}}
+        text = report.render(results(speed(), scenario), None)
+        own = text[text.index("## Latency") : text.index("## Targets")]
+        assert "| `latency_5000_per_s_100B` | long turns | 3 | - |" in own
+        assert "## Also measured" not in text
 
 
 class TestQueueTypes:

@@ -11,6 +11,7 @@ from benchmarks.macro import results
 from benchmarks.macro.errors import BenchmarkError
 from benchmarks.macro.results import BrokerFacts, MetricResult, Results, ScenarioResult
 from benchmarks.macro.scenario import Better, Metric, Of, Outcome, OverRounds, Target
+from benchmarks.macro.shapes import Shape
 
 RATE = Metric("deliveries", "msg/s", Better.HIGHER, Target(Of.RATIO, 4.0))
 LATENCY = Metric("p99", "ms", Better.LOWER, Target(Of.RATIO, 1.0))
@@ -190,3 +191,48 @@ class TestLaterRun:
         later.brokers = [BrokerFacts("hareline", "2.0")]
         with pytest.raises(BenchmarkError, match=r"was of 1\.0 and 3\.10\.8, not of 2\.0"):
             earlier.with_later(later)
+
+
+class TestCompiledBuild:
+    def found(self) -> Results:
+        metric = Metric(
+            "deliveries",
+            "msg/s",
+            Better.HIGHER,
+            Target(Of.RATIO, 3.5),
+            compiled_target=Target(Of.RATIO, 5.0),
+        )
+        runs = {"hareline": [400.0], "hareline-compiled": [450.0], "rabbitmq": [100.0]}
+        scenario = ScenarioResult(
+            "load_differing", "", [MetricResult(metric, runs)], stem="load", shape=Shape.DIFFERING
+        )
+        whole = one_run(scenario)
+        whole.brokers.insert(1, BrokerFacts("hareline-compiled", "1.0", is_compiled=True))
+        return whole
+
+    def test_it_is_no_peer_and_is_judged_by_its_own_targets(self) -> None:
+        found = self.found()
+        assert (found.subject, found.compiled, found.peer) == (
+            "hareline",
+            "hareline-compiled",
+            "rabbitmq",
+        )
+        verdicts = found.verdicts()
+        assert [(each.broker.name, each.target.bound, each.is_met) for each in verdicts] == [
+            ("hareline", 3.5, True),
+            ("hareline-compiled", 5.0, False),
+        ]
+
+    def test_without_rabbitmq_there_is_no_peer(self) -> None:
+        found = self.found()
+        del found.brokers[2]
+        assert found.peer is None
+        assert not found.verdicts()
+
+    def test_shapes_builds_and_their_targets_are_kept(self, tmp_path: Path) -> None:
+        file = tmp_path / "run.json"
+        self.found().save(file)
+        assert results.load(file) == self.found()
+        (metric,) = json.loads(file.read_text())["scenarios"][0]["metrics"]
+        assert metric["compiled_ratio"] == 4.5
+        assert (metric["met"], metric["compiled_met"]) == (True, False)

@@ -6,8 +6,11 @@ not its duration, makes it slow. The names carry the numbers, so that the two ne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchmarks.macro.scenario import Scenario
 from benchmarks.macro.scenarios import (
+    curves,
     deep_queue,
     deep_stream,
     durable_store,
@@ -23,8 +26,11 @@ from benchmarks.macro.scenarios import (
 )
 
 
-def full(durable_depth: int | None = None) -> list[Scenario]:
-    """`durable_depth` is how many messages the deep durable queue gets; None: as many as due."""
+def full(durable_depth: int | None = None, *, with_deepest: bool = False) -> list[Scenario]:
+    """`durable_depth` is how many messages the deep durable queue gets; None: as many as due.
+
+    `with_deepest` adds the point of ten million to the curve of the backlog.
+    """
     return _all(
         connections=2_000,
         depth=1_000_000,
@@ -32,10 +38,13 @@ def full(durable_depth: int | None = None) -> list[Scenario]:
         durable_depth=durable_depth or 10_000_000,
         segments=16,
         flood_s=8.0,
+        most=10_000,
+        widest=1_000,
+        backlogs=(1_000, 100_000, *((10_000_000,) if with_deepest else ())),
     )
 
 
-def quick(durable_depth: int | None = None) -> list[Scenario]:
+def quick(durable_depth: int | None = None, *, with_deepest: bool = False) -> list[Scenario]:
     return _all(
         connections=200,
         depth=100_000,
@@ -43,6 +52,9 @@ def quick(durable_depth: int | None = None) -> list[Scenario]:
         durable_depth=durable_depth or 200_000,
         segments=4,
         flood_s=2.0,
+        most=100,
+        widest=100,
+        backlogs=(1_000, 10_000, *((1_000_000,) if with_deepest else ())),
     )
 
 
@@ -53,6 +65,9 @@ def _all(
     durable_depth: int,
     segments: int,
     flood_s: float,
+    most: int,
+    widest: int,
+    backlogs: Sequence[int],
 ) -> list[Scenario]:
     return [
         *throughput.scenarios(),
@@ -61,6 +76,7 @@ def _all(
         *latency.scenarios(),
         idle_connections.IdleConnections(connections),
         deep_queue.DeepQueue(depth),
+        *curves.scenarios(most, widest, backlogs),
         fanout_flood.FanoutFlood(publishers=20, queues=1_000, seconds=flood_s),
         *queue_types.scenarios(),
         *queue_backlog.scenarios(depth),

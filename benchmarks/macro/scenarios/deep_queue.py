@@ -43,6 +43,7 @@ class DeepQueue(Scenario):
 
     wants_fresh_broker: ClassVar[bool] = True
     needs_pid: ClassVar[bool] = True
+    rounds_max: ClassVar[int | None] = 1
 
     def __init__(self, depth: int) -> None:
         super().__init__(

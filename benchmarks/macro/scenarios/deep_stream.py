@@ -69,6 +69,7 @@ class Finder:
 class DeepStream(Scenario):
     """`depth` messages of 200 octets in one stream."""
 
+    is_long: ClassVar[bool] = True
     section: ClassVar[str] = DURABLE_SECTION
     is_for_subject_only: ClassVar[bool] = True
     wants_fresh_broker: ClassVar[bool] = True

@@ -61,6 +61,7 @@ DISK_BYTES_PER_MESSAGE: Final = 1_500
 class OnStore(Scenario):
     """A fresh broker of this tree with its journal in `Bench.broker.data_dir`."""
 
+    is_long: ClassVar[bool] = True
     section: ClassVar[str] = DURABLE_SECTION
     is_for_subject_only: ClassVar[bool] = True
     wants_fresh_broker: ClassVar[bool] = True

@@ -51,6 +51,7 @@ LEAVE_TIMEOUT_S: Final = 5.0
 class FanoutFlood(Scenario):
     """`publishers` connections send to `queues` transient queues for `seconds`."""
 
+    is_long: ClassVar[bool] = True
     section: ClassVar[str] = FLOOD_SECTION
     wants_fresh_broker: ClassVar[bool] = True
     needs_pid: ClassVar[bool] = True

@@ -66,6 +66,7 @@ class Backlog(Scenario):
     """Microseconds of the broker's processor time per message at either depth, and their ratio."""
 
     needs_pid: ClassVar[bool] = True
+    is_long: ClassVar[bool] = True
     section: ClassVar[str] = QUEUE_TYPES_SECTION
     is_for_subject_only: ClassVar[bool] = True
 

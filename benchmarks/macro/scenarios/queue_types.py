@@ -46,6 +46,7 @@ _HALF_OF_FIFO: Final = Target(Of.VALUE, 0.5)
 class QueueType(Scenario):
     """Deliveries of one queue type to all its consumers, and those of a FIFO queue."""
 
+    is_long: ClassVar[bool] = True
     section: ClassVar[str] = QUEUE_TYPES_SECTION
     reach: ClassVar[Reach] = Reach.ONE
 
@@ -127,6 +128,7 @@ class LastValue(Scenario):
     those of the FIFO queue too. The FIFO queue always has its consumer: without one it would grow.
     """
 
+    is_long: ClassVar[bool] = True
     section: ClassVar[str] = QUEUE_TYPES_SECTION
     is_for_subject_only: ClassVar[bool] = True
 

@@ -149,7 +149,10 @@ def _facts(results: Results) -> str:
     brokers = " against ".join(
         b.version if display_name(b.name) in b.version else f"{b.name} ({b.version})"
         for b in results.brokers
+        if not b.is_compiled
     )
+    if results.compiled:
+        brokers = f"Pure and compiled builds of {brokers}"
     return (
         f"{brokers}, {results.started[:10]}, commit {machine.get('commit') or 'unknown'}. "
         f"{machine.get('processor')}, {machine.get('cores')} cores, "

@@ -76,7 +76,9 @@ def _run_scenario(
 
 def _obstacle(scenario: Scenario, brokers: Sequence[Broker]) -> str | None:
     """Why a scenario cannot be run on these brokers, if so."""
-    if scenario.needs_pid and any(broker.pid is None for broker in brokers):
+    if scenario.needs_pid and any(
+        broker.pid is None and not broker.is_renewable for broker in brokers
+    ):
         return "it watches the broker's process, whose id is not known"
     if scenario.needs_restart and not all(broker.is_restartable for broker in brokers):
         return "it starts the broker again on its data, so this run must have started the broker"

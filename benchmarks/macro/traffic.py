@@ -304,6 +304,20 @@ class TrafficLoop:
     def published(self) -> int:
         return sum(publisher.published for publisher in self._publishers)
 
+    def warm_up(self, count: int) -> None:
+        """Run until `count` messages are published, however long that takes.
+
+        :raises BenchmarkError: no more are delivered, so that the window stays shut.
+        """
+        published, moved = self.published, time.monotonic()
+        while published < count:
+            self._run_for(0.0)
+            now = time.monotonic()
+            if self.published != published:
+                published, moved = self.published, now
+            elif now - moved > DRAIN_TIMEOUT_S:
+                raise BenchmarkError(f"{published} of {count} published, and no more of them")
+
     def measure(self, warm_up_s: float, seconds: float, watch: Stopwatch) -> tuple[float, float]:
         """Warm up, measure, stop publishing, wait for the rest.
 

@@ -91,8 +91,13 @@ def test_bursts_go_over_the_connections_in_turn() -> None:
     publisher = curves.RotatingPublisher(
         [cast("Client", Endpoint(ours)) for ours, _ in pairs], tape, cast("Consumer", None)
     )
-    publisher.publish_up_to(99)
-    assert publisher.published == 0  # a burst is a hundred
+    publisher.publish_up_to(150)
+    assert publisher.published == 150
+    publisher.burst = 100
+    publisher.publish_up_to(249)
+    assert publisher.published == 150  # only whole bursts
+    publisher.publish_up_to(250)
+    assert publisher.published == 200  # and no further than a lap goes
     publisher.publish_up_to(450)
     assert publisher.published == 400
     sizes = []
@@ -103,7 +108,7 @@ def test_bursts_go_over_the_connections_in_turn() -> None:
             received += octets
         sizes.append(len(received) // tape.frame_size)
         theirs.close()
-    assert sizes == [200, 100, 100]
+    assert sizes == [100, 150, 150]
 
 
 def measured(*, with_compiled: bool = True) -> Results:

@@ -238,6 +238,9 @@ class TestShapes:
 
     def test_a_compiled_build_stands_beside_the_pure_one_with_targets_of_its_own(self) -> None:
         text = report.render(with_compiled(shaped(Shape.DIFFERING, 3.6e5, 4.9e5)), None)
+        assert text.startswith(
+            "Pure and compiled builds of Hareline 0.1.0 against RabbitMQ 3.10.8,"
+        )
         summary = text[text.index("## Summary") : text.index("## Results")]
         assert rows_of(summary, "load")[0][2:6] == ["360,000", "490,000", "100,000", "3.60 / 4.90"]
         table = text[text.index("## Results") : text.index("## Targets")]

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from benchmarks.macro import traffic
 from benchmarks.macro.client import Client
 from benchmarks.macro.errors import BenchmarkError
 from benchmarks.macro.frames import (
@@ -313,3 +314,39 @@ class TestTrafficLoop:
             loop._drain()
             assert consumer.received == 2
             loop.close()
+
+    def test_a_warm_up_ends_when_so_many_are_published(self, pair: Pair) -> None:
+        ours, theirs = pair
+        publisher = publisher_on(ours, confirms=True, reach=Reach.AT_MOST_ONE)
+        loop = TrafficLoop([publisher], [], Limits(0, 10))
+        theirs.sendall(ack_octets(10, is_multiple=True))
+        loop.warm_up(15)
+        assert 15 <= publisher.published <= 20
+        loop.close()
+
+    def test_a_warm_up_that_comes_to_a_stop_is_told(
+        self, pair: Pair, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(traffic, "DRAIN_TIMEOUT_S", -1.0)
+        publisher = publisher_on(pair[0], confirms=True, reach=Reach.AT_MOST_ONE)
+        loop = TrafficLoop([publisher], [], Limits(0, 10))
+        with pytest.raises(BenchmarkError, match="10 of 15 published, and no more of them"):
+            loop.warm_up(15)
+        loop.close()
+
+    def test_a_consumer_of_several_queues_is_due_each_copy(self, pair: Pair) -> None:
+        other, far = socket.socketpair()
+        with other, far:
+            consumer = consumer_on(other, AckMode.AUTO, deliveries(0, 9))
+            tape = Tape([Address("q")], 100, FRAME_MAX, count=TAPE_COUNT)
+            endpoint = cast("Client", Endpoint(pair[0]))
+            publisher = Publisher(
+                endpoint, tape, (consumer,), confirms=False, reach=Reach.ONE, copies=3
+            )
+            assert publisher.allowed(in_flight_max=10, unconfirmed_max=0) == 13
+            publisher.publish_up_to(3)
+            assert publisher.is_complete
+            publisher.verify_end()
+            publisher.publish_up_to(4)
+            with pytest.raises(BenchmarkError, match=r"4 published, but \[9\] delivered"):
+                publisher.verify_end()

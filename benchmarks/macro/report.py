@@ -17,7 +17,6 @@ from benchmarks.macro.scenario import (
     FLOOD_SECTION,
     LATENCY_SECTION,
     QUEUE_TYPES_SECTION,
-    RESULTS_SECTION,
     Better,
     Metric,
     Of,
@@ -47,12 +46,12 @@ _HEADINGS: Final = {
     Shape.ALIKE: "Messages that are alike",
     None: "Other loads",
 }
+_SHAPES: Final = (
+    "*Messages that differ* have ids, a timestamp and three headers of their own, all of one "
+    "length, as real clients send them. With *any shape* the number, names and lengths of all "
+    "that vary too. *Alike*: they differ only in the octets of their bodies."
+)
 _INTRODUCTIONS: Final = {
-    RESULTS_SECTION: (
-        "*Messages that differ* have ids, a timestamp and three headers of their own, all of one "
-        "length, as real clients send them. With *any shape* the number, names and lengths of all "
-        "that vary too. *Alike*: they differ only in the octets of their bodies."
-    ),
     LATENCY_SECTION: (
         "Open loop, messages that differ. Transient messages: from the instant at which a publish "
         "was due to its delivery. Persistent ones: to its confirm, with no consumer. *Half of "
@@ -115,16 +114,16 @@ def replace_block(text: str, block: str) -> str:
 
 def render(results: Results, plot: str | None, curves: str | None = None) -> str:
     """The whole block as Markdown; `plot` and `curves` are the names of pictures, if there are."""
-    parts = [_facts(results), *_summary(results)]
+    is_shaped = any(scenario.shape is not None for scenario in results.scenarios)
+    parts = [_facts(results), _SHAPES if is_shaped else "", *_summary(results)]
     for section in dict.fromkeys(scenario.section for scenario in results.scenarios):
         parts += [f"## {section}", _INTRODUCTIONS.get(section, "")]
         inside = [scenario for scenario in results.scenarios if scenario.section == section]
         kinds = [*Shape, None]
         groups = [[each for each in inside if each.shape is kind] for kind in kinds]
-        is_shaped = any(groups[:-1])
         for kind, group in zip(kinds, groups, strict=True):
             if group:
-                parts += [f"### {_HEADINGS[kind]}"] if is_shaped else []
+                parts += [f"### {_HEADINGS[kind]}"] if any(groups[:-1]) else []
                 parts.append(_result_table(results, section, group))
         if section == CURVES_SECTION and curves is not None:
             parts.append(f"![Processor time of a message, by what there is of each]({curves})")
@@ -267,7 +266,8 @@ def _met_text(results: Results, result: MetricResult) -> str:
 def _fifo_rate(results: Results) -> float | None:
     """The subject's messages per second through a plain FIFO queue, without headers."""
     for scenario in results.scenarios:
-        if scenario.name == FIFO_SCENARIO:
+        # it had no shape in its name before there were several
+        if scenario.name in (FIFO_SCENARIO, FIFO_SCENARIO.removesuffix(f"_{Shape.ALIKE.value}")):
             return scenario.metrics[0].figure(results.subject)
     return None
 

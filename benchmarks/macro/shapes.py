@@ -12,6 +12,7 @@ so a broker that remembers messages it has seen cannot profit from a tape that g
 from __future__ import annotations
 
 import itertools
+import operator
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -87,7 +88,7 @@ class ShapedTape(Tape):
     one size.
     """
 
-    __slots__ = ("_lap_places", "content_starts", "head_sizes", "is_even", "starts")
+    __slots__ = ("_lap_places", "content_ends", "content_starts", "head_sizes", "is_even", "starts")
 
     def __init__(
         self,
@@ -125,6 +126,12 @@ class ShapedTape(Tape):
             at += len(method) + len(head) + len(body)
             self.starts.append(at)
             parts += (method, head, body)
+        #: octets of the first contents, without their method frames
+        self.content_ends = list(
+            itertools.accumulate(
+                end - start for start, end in zip(self.content_starts, self.starts[1:], strict=True)
+            )
+        )
         self.octets = bytearray(b"".join(parts))
         self.frame_size = self.starts[1]
         self.is_even = all(
@@ -209,13 +216,10 @@ class ShapedMeter(Meter):
                 f"a message whose header and body took {content} octets was delivered in "
                 f"{shape.size - self._method_size}"
             )
-        #: where each delivery of a lap ends
-        self._ends = list(
-            itertools.accumulate(
-                self._method_size + end - start
-                for start, end in zip(tape.content_starts, tape.starts[1:], strict=True)
-            )
-        )
+        #: where each delivery of a lap ends; quickly made, as the clock may run already
+        size = self._method_size
+        methods = range(size, size * (tape.count + 1), size)
+        self._ends: list[int] = list(map(operator.add, tape.content_ends, methods))
 
     @property
     def count(self) -> int:

@@ -235,6 +235,7 @@ class TestShapes:
         text = report.render(results(speed()), None)
         assert "## Summary" not in text
         assert "### " not in text
+        assert "Messages that differ" not in text
 
     def test_a_compiled_build_stands_beside_the_pure_one_with_targets_of_its_own(self) -> None:
         text = report.render(with_compiled(shaped(Shape.DIFFERING, 3.6e5, 4.9e5)), None)

@@ -57,7 +57,7 @@ SIZES: Final = ((SMALL, "100B"), (1024, "1KiB"))
 TX_SIZE: Final = 100
 ANSWER_TIMEOUT_S: Final = 30.0
 #: how many messages wait for the consumer for each second that a rate would be measured
-PREFILLED_PER_S: Final = 40_000
+PREFILLED_PER_S: Final = 80_000
 WARM_UP_MESSAGES: Final = 2_000
 PERCENTILES: Final = {"p50": 0.50, "p99": 0.99}
 COMMIT: Final = frame.marshal(commands.Tx.Commit(), 1)

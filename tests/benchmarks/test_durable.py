@@ -196,12 +196,13 @@ class TestBesideRabbitMQ:
     ) -> None:
         assert all(number > 0 for number in run(scenario, bench).values())
 
+    @pytest.mark.parametrize("shape", Shape)
     def test_confirms_of_a_broker_that_writes_nothing_fail(
-        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+        self, shape: Shape, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(machine, "written_bytes", lambda pid: 0)
         with pytest.raises(BenchmarkError, match="not durable"):
-            persistent.ConfirmedPublishes(SIZE, "100B", Shape.DIFFERING).run(bench)
+            persistent.ConfirmedPublishes(SIZE, "100B", shape).run(bench)
 
     def test_the_bars_are_those_of_the_project(self) -> None:
         bars = {

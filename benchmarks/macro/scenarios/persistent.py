@@ -100,8 +100,9 @@ class ConfirmedPublishes(Scenario):
             details = {"MB/s of bodies": rate * self._body_size / 1e6}
             if written is not None:
                 by_now = (_written(bench) or 0) - written
-                if self._shape is not Shape.ANY:  # whose bodies have that size on average only
-                    expect_written(by_now, publisher.published, self._body_size)
+                # bodies of any shape have their size on average, so half of it must be there
+                least = self._body_size // 2 if self._shape is Shape.ANY else self._body_size
+                expect_written(by_now, publisher.published, least)
                 details["bytes written per message"] = by_now / publisher.published
             return watch.outcome({"confirms": rate}, details)
 

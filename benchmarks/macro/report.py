@@ -398,10 +398,10 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int) -> 
 
 
 def _number(value: float | None) -> str:
-    """Three or more significant digits, thousands set apart."""
+    """Three or more significant digits, or a whole number; thousands set apart."""
     if value is None:
         return NO_NUMBER
-    if abs(value) >= 1000:
+    if abs(value) >= 1000 or float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 100 else f"{value:.3g}"
 

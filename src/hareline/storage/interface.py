@@ -73,6 +73,11 @@ class QueueLedger(ABC):
     def add(self, entry: StoredEntry) -> None:
         """Gather a new entry whose message must survive; called once, before it is settled."""
 
+    def add_run(self, entries: Sequence[StoredEntry]) -> None:
+        """Gather new entries that came together, in the order of their offsets, as ``add`` does."""
+        for entry in entries:
+            self.add(entry)
+
     @abstractmethod
     def settle(self, entry: StoredEntry) -> None:
         """Gather the end of an entry, whose state is SETTLED; no effect on transient messages."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from hareline.broker.queues.entry import READY, QueueEntry
 from hareline.storage.interface import StoredEntry
 from tests.support.messages import make_message
-from tests.support.stores import FakeStore
+from tests.support.stores import FakeStore, persistent
+from tests.support.turns import ManualTurn
+from tests.support.vhosts import declare, make_vhost
 
 
 def test_a_change_of_the_refusal_is_reported_once() -> None:
@@ -15,6 +17,14 @@ def test_a_change_of_the_refusal_is_reported_once() -> None:
     for reason in ("", "no room", "no room", "it has failed", "", ""):
         store.refuse(reason)
     assert seen == ["no room", "it has failed", ""]
+
+
+def test_a_ledger_adds_a_run_entry_by_entry_unless_it_can_do_better() -> None:
+    ledger = FakeStore().open_queue(1, "q")
+    assert ledger is not None
+    queue = declare(make_vhost(ManualTurn()))
+    ledger.add_run([QueueEntry(queue, persistent(make_message()), offset) for offset in (3, 4, 5)])
+    assert ledger.added == [3, 4, 5]
 
 
 def test_an_entry_of_a_queue_is_what_a_store_reads_and_has_no_dictionary() -> None:

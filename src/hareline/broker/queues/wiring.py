@@ -151,6 +151,26 @@ class _Keeping:
             keep(entry, self._ledger)
         self._insert(entry)
 
+    def append_run(self, entries: list[QueueEntry]) -> None:
+        """Do the same for entries that came together, with one call of the store for all."""
+        keeps_all = self._keeps_all
+        has_transient = False
+        for entry in entries:
+            position = entry.message.position
+            if position == UNWRITTEN:
+                continue
+            if position or keeps_all:
+                entry.message = entry.message.unwritten()
+            else:
+                has_transient = True
+        if has_transient:
+            self._ledger.add_run([entry for entry in entries if entry.message.position])
+        else:
+            self._ledger.add_run(entries)
+        insert = self._insert
+        for entry in entries:
+            insert(entry)
+
 
 class _Replacing:
     """Lets an entry take the place of the older one with its key."""

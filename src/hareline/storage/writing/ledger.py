@@ -170,6 +170,10 @@ class DurableLedger(QueueLedger):
         if self.is_gathered or self._gather():
             self.added.append(entry)
 
+    def add_run(self, entries: Sequence[StoredEntry]) -> None:
+        if entries and (self.is_gathered or self._gather()):
+            self.added += entries
+
     def settle(self, entry: StoredEntry) -> None:
         offset = entry.offset
         position = entry.message.position

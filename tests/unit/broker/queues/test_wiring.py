@@ -8,10 +8,12 @@ import pytest
 
 from hareline.broker.queues.entry import QueueEntry, RankedEntry
 from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_PERSISTENT
+from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.policies.expiry import Expiry
 from hareline.broker.queues.policies.hold import Hold
 from hareline.broker.queues.policies.overflow import Overflow
-from hareline.broker.queues.wiring import wire_deleted
+from hareline.broker.queues.wiring import _Keeping, wire_deleted
+from hareline.message import UNWRITTEN
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.stores import FakeStore, persistent
@@ -96,6 +98,25 @@ def test_a_ledger_has_a_new_entry_before_the_ordering(
     place.queue.enqueue(persistent(make_message(b"persistent")))
     assert ledger.added == kept
     assert place.queue.ready_count == 2
+
+
+@pytest.mark.parametrize(("keeps", "kept"), [(KEEPS_PERSISTENT, [1, 2]), (KEEPS_ALL, [0, 1, 2])])
+def test_a_run_comes_to_the_ledger_and_the_ordering_as_its_entries_do_one_by_one(
+    place: TimedQueue, keeps: int, kept: list[int]
+) -> None:
+    store = FakeStore()
+    ledger = store.open_queue(1, "q")
+    assert ledger is not None
+    elsewhere = persistent(make_message(b"known by another queue"))
+    elsewhere.position = 4711
+    messages = [make_message(b"transient"), persistent(make_message(b"persistent")), elsewhere]
+    entries = [QueueEntry(place.queue, message, at) for at, message in enumerate(messages)]
+    order = FifoOrder()
+    _Keeping(ledger, order.add, keeps_all=keeps == KEEPS_ALL).append_run(entries)
+    assert ledger.added == kept
+    assert list(order) == entries
+    assert [entry.message.position for entry in entries[1:]] == [UNWRITTEN, UNWRITTEN]
+    assert elsewhere.position == 4711
 
 
 def test_a_settled_entry_is_forgotten_by_its_key_by_the_limit_and_by_the_store() -> None:

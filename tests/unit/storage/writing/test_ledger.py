@@ -283,6 +283,40 @@ def test_counts_are_forgotten_with_their_entries(count: int) -> None:
     assert stand.queue(1).books.returns == {}
 
 
+# ------------------------------------------------------------------ runs
+
+
+def test_a_run_of_new_entries_is_gathered_behind_those_that_came_alone() -> None:
+    stand = StoreStand()
+    first = stand.entry(1, persistent(b"first"))
+    run = [FakeEntry(persistent(b"%d" % number), number) for number in range(1, 4)]
+    ledger = stand.queue(1)
+    ledger.add_run(run)
+    assert ledger.added == [first, *run]
+    run.clear()  # the caller may go on with its list
+    stand.turn()
+    stand.crash()
+    assert stand.reopen().bodies(1) == [b"first", b"1", b"2", b"3"]
+
+
+def test_a_run_alone_asks_for_a_turn_and_an_empty_one_does_not() -> None:
+    stand = StoreStand()
+    stand.queue(1).add_run([])
+    assert (stand.turns, stand.queue(1).is_gathered) == (0, False)
+    stand.queue(1).add_run([FakeEntry(persistent(), 0)])
+    assert stand.turns == 1
+
+
+def test_a_run_that_is_settled_in_part_before_it_is_written_leaves_out_that_part() -> None:
+    stand = StoreStand()
+    run = [FakeEntry(persistent(b"%d" % number), number) for number in range(4)]
+    stand.queue(1).add_run(run)
+    stand.settle(1, run[1:3])
+    stand.turn()
+    stand.crash()
+    assert list(stand.reopen().found[1]) == [0, 3]
+
+
 # ------------------------------------------------------------------ deleted queues
 
 
@@ -295,6 +329,7 @@ def test_a_deleted_queue_has_nothing_and_gathers_nothing() -> None:
     late = stand.entry(1)
     ledger.forget()
     ledger.add(late)
+    ledger.add_run([late])
     ledger.settle(entries[0])
     ledger.on_acquired(entries)
     ledger.on_released(entries)

@@ -305,3 +305,26 @@ def test_a_full_queue_gives_up_the_least_while_others_come_and_go(ordering: Orde
             least.state = SETTLED
             order.discard(least)
     assert order.take(100) == sorted(ready, key=ordering.place)
+
+
+def test_a_run_is_added_as_its_entries_are_one_by_one(ordering: Ordering) -> None:
+    queue = make_queue(ordering)
+    numbers = random.Random(7)
+    messages_of = [
+        make_message(b"x", priority=numbers.randrange(10), headers=Table({KEY: numbers.random()}))
+        for _ in range(40)
+    ]
+    places = []
+    for is_run in (True, False):
+        order = ordering.make()
+        entries = [RankedEntry(queue, message, at) for at, message in enumerate(messages_of)]
+        order.add(entries[0])
+        if is_run:
+            order.add_run(entries[1:30])
+        else:
+            for entry in entries[1:30]:
+                order.add(entry)
+        order.add_run(entries[30:])
+        assert len(order) == 40
+        places.append([entry.offset for entry in order.take(40)])
+    assert places[0] == places[1]

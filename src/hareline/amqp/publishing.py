@@ -33,7 +33,7 @@ from hareline.broker.producers import PublishNumber
 from hareline.broker.queues.kinds import REFUSED, TAKEN
 from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.policies.overflow import Overflow
-from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.queue import Queue, has_taker
 from hareline.errors import NoRoute, NotKept, ResourceError, within_short_string
 from hareline.message import PROPERTIES_START, TRANSIENT, Address, LargeBody, Message, large_message
 from hareline.storage.interface import MessageStore
@@ -335,7 +335,7 @@ class Publishing(PublishLane):
             takers = tuple(
                 queue
                 for queue in queues
-                if not isinstance(queue, Queue) or queue.has_taker(message)
+                if not isinstance(queue, Queue) or has_taker(queue, message)
             )
             message.forget_properties()
             is_mandatory = not queues

@@ -29,6 +29,11 @@ class Enqueueing(ABC):
     def enqueue(self, message: Message) -> None:
         """Take in a message where no admission is needed."""
 
+    def enqueue_run(self, messages: list[Message]) -> None:
+        """Take in messages that came together, in this order, as ``enqueue`` takes in each."""
+        for message in messages:
+            self.enqueue(message)
+
     @abstractmethod
     def put(self, message: Message) -> int:
         """Take in a message: TAKEN, REFUSED, or DISCARDED without a word to its publisher."""

@@ -48,6 +48,7 @@ class QueueBooks(QueuePort):
 
     __slots__ = (
         "_append",
+        "_append_run",
         "_insert",
         "_on_departed",
         "_on_left",
@@ -96,6 +97,7 @@ class QueueBooks(QueuePort):
         # what ``wiring`` makes of the parts and the policies
         self._insert: Callable[[Any], None] = order.add
         self._append: Callable[[Any], None] = order.add
+        self._append_run: Callable[[list[Any]], None] = order.add_run
         self._on_left: Listener | None = None
         self._on_departed: Listener | None = None
         self.entry_class = order.entry_class
@@ -105,6 +107,7 @@ class QueueBooks(QueuePort):
         """Call these for each entry from now on."""
         self._insert = wires.insert
         self._append = wires.append
+        self._append_run = wires.append_run
         self._on_left = wires.on_left
         self._on_departed = wires.on_departed
         self.entry_class = wires.entry_class
@@ -123,6 +126,17 @@ class QueueBooks(QueuePort):
         self.next_offset = offset + 1
         self._append(self.entry_class(self, message, offset))
         self.ready_bytes += message.size
+        if not self.is_marked:
+            self.mark()
+
+    def enqueue_run(self, messages: list[Message]) -> None:
+        offset = self.next_offset
+        self.next_offset = offset + len(messages)
+        entry_class = self.entry_class
+        self._append_run(
+            [entry_class(self, message, at) for at, message in enumerate(messages, offset)]
+        )
+        self.ready_bytes += sum([message.size for message in messages])
         if not self.is_marked:
             self.mark()
 

@@ -331,15 +331,6 @@ class Queue(AdmittingQueue):
             return list(self.lane.consumers)
         return [*self.lane.consumers, *self.browsers.consumers]
 
-    def has_taker(self, message: Message) -> bool:
-        """True if a consumer waits that would be given this message at once (immediate)."""
-        self.deliver_due()
-        if self.is_deleted:
-            return False
-        if self.hold is not None and ready_at_ms(message, message.arrival_ms) > message.arrival_ms:
-            return False
-        return self.lane.has_taker(message)
-
     # ----------------------------------------------------------------------- the end
 
     def delete(self) -> list[Consumer]:
@@ -395,3 +386,13 @@ class Queue(AdmittingQueue):
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}, {self.ready_count} ready, {self.unacked_count} unacked>"
+
+
+def has_taker(queue: Queue, message: Message) -> bool:
+    """True if a consumer waits that would be given this message at once (immediate)."""
+    queue.deliver_due()
+    if queue.is_deleted:
+        return False
+    if queue.hold is not None and ready_at_ms(message, message.arrival_ms) > message.arrival_ms:
+        return False
+    return queue.lane.has_taker(message)

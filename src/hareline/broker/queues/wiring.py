@@ -48,7 +48,7 @@ Listener = Callable[[QueueEntry], None]
 
 class Wires(NamedTuple):
     """``insert`` puts an entry into the ordering. ``append`` does the same for a new one of a queue
-    that needs no admission, after the store has it.
+    that needs no admission, after the store has it; ``append_run`` for new ones that came together.
 
     ``on_left``: listeners to an entry that has left, without the store; ``on_departed``: with it.
     ``entry_class``: of new entries. ``needs_admission``: publishers go by ``Queue.put``.
@@ -57,6 +57,7 @@ class Wires(NamedTuple):
 
     insert: Callable[[Any], None]
     append: Callable[[Any], None]
+    append_run: Callable[[list[Any]], None]
     on_left: Listener | None
     on_departed: Listener | None
     entry_class: type[QueueEntry]
@@ -88,24 +89,29 @@ def wire(
         or browsers is not None
     )
     insert: Callable[[Any], None] = order.add
+    insert_run: Callable[[list[Any]], None] = order.add_run
     if paging is not None and paging.add is not None:
         insert = paging.add
+        insert_run = _Each(insert).call
     if last_values is not None:
         insert = _Replacing(queue, last_values, insert).insert
+        insert_run = _Each(insert).call
     on_left = _all_of(
         None if last_values is None else last_values.forget,
         lane.on_departed if lane.wants_departures else None,
         None if overflow is None else overflow.on_departed,
     )
-    append, on_departed = insert, on_left
+    append, append_run, on_departed = insert, insert_run, on_left
     if ledger is not None:
-        append = _Keeping(ledger, insert, keeps_all=keeps == KEEPS_ALL).append
+        keeping = _Keeping(ledger, insert, insert_run, keeps_all=keeps == KEEPS_ALL)
+        append, append_run = keeping.append, keeping.append_run
         on_departed = _all_of(on_left, ledger.settle)
     if needs_admission or on_left is not None:
         entry_class = RankedEntry
     return Wires(
         insert,
         append,
+        append_run,
         on_left,
         on_departed,
         entry_class,
@@ -119,6 +125,7 @@ def wire_deleted(order: EntryOrder, entry_class: type[QueueEntry]) -> Wires:
     return Wires(
         order.add,
         order.add,
+        order.add_run,
         None,
         None,
         entry_class,
@@ -137,13 +144,19 @@ def keep(entry: QueueEntry, ledger: QueueLedger) -> None:
 class _Keeping:
     """Adds an entry to the store, if its queue keeps it, and then to the ordering."""
 
-    __slots__ = ("_insert", "_keeps_all", "_ledger")
+    __slots__ = ("_insert", "_insert_run", "_keeps_all", "_ledger")
 
     def __init__(
-        self, ledger: QueueLedger, insert: Callable[[Any], None], *, keeps_all: bool
+        self,
+        ledger: QueueLedger,
+        insert: Callable[[Any], None],
+        insert_run: Callable[[list[Any]], None],
+        *,
+        keeps_all: bool,
     ) -> None:
         self._ledger = ledger
         self._insert = insert
+        self._insert_run = insert_run
         self._keeps_all = keeps_all
 
     def append(self, entry: QueueEntry) -> None:
@@ -167,9 +180,7 @@ class _Keeping:
             self._ledger.add_run([entry for entry in entries if entry.message.position])
         else:
             self._ledger.add_run(entries)
-        insert = self._insert
-        for entry in entries:
-            insert(entry)
+        self._insert_run(entries)
 
 
 class _Replacing:
@@ -190,6 +201,20 @@ class _Replacing:
         self._insert(entry)
         if replaced is not None:
             self._queue.drop([replaced], "replaced")
+
+
+class _Each:
+    """Calls a function for each entry of a run."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Callable[[Any], None]) -> None:
+        self._function = function
+
+    def call(self, entries: list[Any]) -> None:
+        function = self._function
+        for entry in entries:
+            function(entry)
 
 
 class _Both:

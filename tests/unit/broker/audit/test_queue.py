@@ -69,6 +69,12 @@ def test_plain_publishes_are_routed_too(stand: AuditStand) -> None:
     assert (routed["exchange"], routed["routing_key"]) == ("amq.topic", 'a "b" \u00e4')
 
 
+def test_those_that_come_together_are_routed_one_by_one(stand: AuditStand) -> None:
+    queue = stand.queue()
+    queue.enqueue_run([make_message(b"1"), make_message(b"22")])
+    assert [(each["offset"], each["size"]) for each in stand.events()] == [(0, 1), (1, 2)]
+
+
 def test_what_is_not_acknowledged_leaves_when_it_is_delivered(stand: AuditStand) -> None:
     queue = stand.queue()
     consume(queue, acknowledges=False)

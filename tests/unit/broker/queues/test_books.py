@@ -43,6 +43,18 @@ def test_one_message_may_stand_in_many_queues(turn: ManualTurn) -> None:
     assert [books(queue) for queue in queues] == [(0, 0, 0), (1, 6, 0), (0, 0, 1)]
 
 
+def test_messages_that_come_together_are_enqueued_as_one_by_one(
+    queue: Queue, turn: ManualTurn
+) -> None:
+    queue.enqueue(make_message(b"first"))
+    queue.enqueue_run([make_message(b"1"), make_message(b""), make_message(b"333")])
+    assert books(queue) == (4, 9, 0)
+    assert queue.next_offset == 4
+    assert [entry.offset for entry in queue.order] == [0, 1, 2, 3]
+    assert bodies(queue) == [b"first", b"1", b"", b"333"]
+    assert len(turn._queues) == 1
+
+
 def test_any_number_of_enqueues_mark_the_queue_once(
     queue: Queue, turn: ManualTurn, publish: Publish
 ) -> None:

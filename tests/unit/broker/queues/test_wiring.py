@@ -112,7 +112,8 @@ def test_a_run_comes_to_the_ledger_and_the_ordering_as_its_entries_do_one_by_one
     messages = [make_message(b"transient"), persistent(make_message(b"persistent")), elsewhere]
     entries = [QueueEntry(place.queue, message, at) for at, message in enumerate(messages)]
     order = FifoOrder()
-    _Keeping(ledger, order.add, keeps_all=keeps == KEEPS_ALL).append_run(entries)
+    keeping = _Keeping(ledger, order.add, order.add_run, keeps_all=keeps == KEEPS_ALL)
+    keeping.append_run(entries)
     assert ledger.added == kept
     assert list(order) == entries
     assert [entry.message.position for entry in entries[1:]] == [UNWRITTEN, UNWRITTEN]

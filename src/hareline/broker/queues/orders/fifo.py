@@ -55,6 +55,10 @@ class FifoOrder(PagedOrder):
     def add(self) -> Callable[[QueueEntry], None]:
         return self._fresh.append
 
+    @property
+    def add_run(self) -> Callable[[list[QueueEntry]], None]:
+        return self._fresh.extend
+
     def peek(self) -> QueueEntry | None:
         if self._dead:
             self._pass_dead()

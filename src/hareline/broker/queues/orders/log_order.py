@@ -65,6 +65,10 @@ class LogOrder(PagedOrder):
     def add(self) -> Callable[[QueueEntry], None]:
         return self.entries.append
 
+    @property
+    def add_run(self) -> Callable[[list[QueueEntry]], None]:
+        return self.entries.extend
+
     def peek(self) -> QueueEntry | None:
         if self.pages is not None and self.pages.count:
             first = self.pages.first()

@@ -50,6 +50,16 @@ class EntryOrder(ABC):
     def add(self) -> Callable[[Any], None]:
         """The function that inserts a new entry; a property so that it may be a C method."""
 
+    @property
+    def add_run(self) -> Callable[[list[Any]], None]:
+        """The function that inserts new entries, in the order of their offsets."""
+        return self._add_each
+
+    def _add_each(self, entries: list[Any]) -> None:
+        add = self.add
+        for entry in entries:
+            add(entry)
+
     @abstractmethod
     def peek(self) -> QueueEntry | None:
         """The next entry, left where it is."""

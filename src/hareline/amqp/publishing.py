@@ -25,6 +25,7 @@ from hareline.amqp.inspection import (
 )
 from hareline.amqp.product import closes_when_no_route
 from hareline.amqp.reply_to import ReplyConsumer
+from hareline.amqp.returns import not_kept_text, return_message, return_refused
 from hareline.amqp.routes import Route, are_kept, find_route, is_kept
 from hareline.amqp.transactions import Transaction
 from hareline.broker.archiving import archive_message, archives_of
@@ -34,12 +35,11 @@ from hareline.broker.queues.kinds import REFUSED, TAKEN
 from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue, has_taker
-from hareline.errors import NoRoute, NotKept, ResourceError, within_short_string
+from hareline.errors import NoRoute, NotKept
 from hareline.message import PROPERTIES_START, TRANSIENT, Address, LargeBody, Message, large_message
 from hareline.storage.interface import MessageStore
 from hareline.wire.constants import FLAG_HEADERS
 from hareline.wire.decoder import NOT_PLAIN, PLAIN, PLAIN_AGAIN, PublishLane
-from hareline.wire.encoder import return_frame
 from hareline.wire.plain_properties import PRODUCER_MARK
 
 _NO_ROUTE: Final = 312
@@ -403,7 +403,7 @@ class Publishing(PublishLane):
             if refusal is not None or unkept:
                 # aiormq takes a return for the answer to the publish, and ignores the nack
                 if confirms is None or self._client.dialect.returns_what_is_nacked:
-                    self._return_refused(message, refusal, unkept)
+                    return_refused(self._port, message, refusal, unkept)
             elif not queues:
                 self._return_untaken(message, _NO_ROUTE, "NO_ROUTE")
         if confirms is not None:
@@ -437,36 +437,6 @@ class Publishing(PublishLane):
 
     def _return_untaken(self, message: Message, reply_code: int, reply_text: str) -> None:
         """Return a publish that no queue takes, before it is counted for the confirms."""
-        self._return(message, reply_code, reply_text)
+        return_message(self._port, message, reply_code, reply_text)
         if self.confirms is not None and self._client.dialect.refuses_returned:
             self.confirms.refuse_next()
-
-    def _return_refused(self, message: Message, overflow: Overflow | None, unkept: str) -> None:
-        """Return what a full queue refused, or the store, for the reason ``unkept``.
-
-        RabbitMQ has no basic.return for this; code and words are Broker-J's.
-        """
-        if overflow is None or unkept:
-            self._return(message, ResourceError.reply_code, not_kept_text(unkept))
-            return
-        address = message.address
-        explanation = overflow.explanation
-        text = (
-            f"No route for message with exchange '{address.exchange}' and routing key "
-            f"'{address.routing_key}':{explanation}"
-        )
-        if within_short_string(text) != text:  # then rather what only the broker knows
-            text = within_short_string(explanation)
-        self._return(message, ResourceError.reply_code, text)
-
-    def _return(self, message: Message, reply_code: int, reply_text: str) -> None:
-        """basic.return; the octets go out in front of whatever confirms this publish."""
-        if self._port.is_closing:
-            return
-        head = return_frame(self._number, reply_code, reply_text, message.address.octets)
-        self._port.write_content((head,), message)
-
-
-def not_kept_text(reason: str) -> str:
-    """The reply text for a message that the store does not take, for this reason."""
-    return within_short_string(f"message cannot be stored: {reason}")

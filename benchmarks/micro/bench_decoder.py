@@ -13,7 +13,7 @@ from benchmarks.micro.stand import USUAL_PROPERTIES, ack_octets, publish_octets
 from benchmarks.micro.timing import finish, measure
 from hareline.errors import AmqpError
 from hareline.wire.constants import HEARTBEAT_FRAME
-from hareline.wire.decoder import Decoder, FrameSink, PublishLane, SettleLane
+from hareline.wire.decoder import Decoder, FrameSink, KnownRoute, PublishLane, SettleLane
 from hareline.wire.methods import commands, encode_method
 
 PIECE_BYTES = 65_536
@@ -28,11 +28,26 @@ class NullLane(PublishLane):
         self._is_plain = is_plain
 
     def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> bool:
-        self.plain_route = route
         return self._is_plain
 
     def publish_plain(self, route: Any, content: bytes, header_size: int, size: int) -> None:
         """Nothing becomes of it."""
+
+    def publish_run(
+        self, route: Any, contents: list[bytes], header_size: int, framing: int
+    ) -> None:
+        """Nothing becomes of them."""
+
+
+class NullRoute(KnownRoute):
+    """Where publishes go that nothing becomes of."""
+
+    def __init__(self) -> None:
+        self.takes_runs = True
+
+    @property
+    def persistent(self) -> NullRoute:
+        return self
 
 
 class NullSettling(SettleLane):
@@ -94,7 +109,7 @@ def feed(
     for key in ("q", "r"):
         method = publish_octets(b"", routing_key=key)
         size = int.from_bytes(method[3:7], "big")
-        lane.routes[method[7 : 7 + size]] = key
+        lane.routes[method[7 : 7 + size]] = NullRoute()
     if has_lane:
         decoder.publish_lanes[1] = lane
     decoder.settle_lanes[1] = NullSettling()

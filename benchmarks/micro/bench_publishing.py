@@ -17,6 +17,7 @@ from hareline.wire.properties import Properties, encode_properties
 from hareline.wire.table import Table
 
 MESSAGES = 10_000
+RUN = 100
 FLAGS_AT = slice(19, 21)  # in a content: frame head 7, class and weight 4, body size 8
 
 
@@ -30,7 +31,10 @@ def main() -> None:
 
 def bench_lane() -> None:
     publish("to 1 queue, nothing asked for", NO_PROPERTIES)
-    publish("to 1 queue, like the one before", NO_PROPERTIES, is_repeated=True)
+    publish("to 1 queue, in runs of 100", NO_PROPERTIES, in_runs=True)
+    publish(
+        "to 1 queue, in runs of 100, confirm mode", NO_PROPERTIES, in_runs=True, has_confirms=True
+    )
     publish("to 1 queue, 2 properties", USUAL_PROPERTIES)
     publish("to 1 queue, confirm mode", NO_PROPERTIES, has_confirms=True)
     publish("to no queue", NO_PROPERTIES, queues=0)
@@ -79,7 +83,7 @@ def publish(
     queues: int = 1,
     exchange: str = "amq.fanout",
     has_confirms: bool = False,
-    is_repeated: bool = False,
+    in_runs: bool = False,
 ) -> None:
     """Publish with these property octets in turn to an exchange with so many queues."""
     stand = Stand()
@@ -99,12 +103,14 @@ def publish(
             flags = int.from_bytes(one.content[FLAGS_AT], "big")
             lane(route, flags, one.content, one.header_size, one.size)
 
-    def repeat() -> None:
-        lane = publishing.publish_plain
-        for one in messages:
-            lane(route, one.content, one.header_size, one.size)
+    def run_together() -> None:
+        lane = publishing.publish_run
+        for start in range(0, MESSAGES, RUN):
+            contents = [one.content for one in messages[start : start + RUN]]
+            lane(route, contents, messages[0].header_size, framing)
 
-    measure(name, repeat if is_repeated else run, MESSAGES, "message", prepare=_purge(stand))
+    framing = len(messages[0].content) - messages[0].size
+    measure(name, run_together if in_runs else run, MESSAGES, "message", prepare=_purge(stand))
     assert sum(queue.next_offset for queue in stand.vhost.queues.values()) >= queues * MESSAGES
 
 

@@ -14,9 +14,9 @@ from benchmarks.macro import shapes
 from benchmarks.macro.errors import BenchmarkError
 from benchmarks.macro.frames import BASIC_DELIVER, Address, DeliveryShape, Meter
 from benchmarks.macro.shapes import MESSAGES, Shape, ShapedTape, make_tape, properties_of
-from hareline.amqp.inspection import PLAIN_PROPERTIES_MAX
+from hareline.amqp.inspection import EXPIRATIONS_MAX
 from hareline.amqp.routes import ROUTES_MAX
-from hareline.wire.decoder import HEADS_MAX
+from hareline.wire.stencil import SHAPES_MAX
 
 FRAME_MAX = 131_072
 FIRST_TAG = 7
@@ -85,7 +85,7 @@ class TestTape:
     @pytest.mark.parametrize("shape", UNLIKE)
     def test_there_are_more_than_the_broker_remembers_of_anything(self, shape: Shape) -> None:
         tape = make_tape(shape, [Address("q")], 100, FRAME_MAX)
-        assert tape.count == MESSAGES > max(PLAIN_PROPERTIES_MAX, ROUTES_MAX, HEADS_MAX)
+        assert tape.count == MESSAGES > max(EXPIRATIONS_MAX, ROUTES_MAX, SHAPES_MAX)
         assert isinstance(tape, ShapedTape)
         heads = {tape.head_of(index, 0) for index in range(tape.count)}
         assert len(heads) == MESSAGES

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 import pytest
 from pamqp import commands
 
-from hareline.amqp import inspection as inspection_module
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer
@@ -211,7 +210,6 @@ def test_thousands_of_connections_with_names_of_their_own_leave_no_memory(
 ) -> None:
     """All that may outlive a connection is in a few caches; here these are full after the first."""
     monkeypatch.setattr(routing_module, "ADDRESSES_MAX", 64)
-    monkeypatch.setattr(inspection_module, "PLAIN_PROPERTIES_MAX", 64)
     caplog.set_level(logging.CRITICAL, "hareline")  # or pytest keeps what is logged of each
     churn = Churn(broker.address)
 

@@ -45,6 +45,14 @@ class AuditedPublishing(Publishing):
             self._audit.on_published(route.address, size, len(route.queues))
         Publishing.publish_plain(self, route, content, header_size, size)  # cheaper than super()
 
+    def publish_run(
+        self, route: Route, contents: list[bytes], header_size: int, framing: int
+    ) -> None:
+        contents.reverse()
+        while contents:
+            content = contents.pop()
+            self.publish_plain(route, content, header_size, len(content) - framing)
+
     def _enqueue(
         self,
         message: Message,

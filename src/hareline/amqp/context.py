@@ -83,7 +83,6 @@ class Context:
         self.vhost_connection_limits: dict[str, int] = {}
         self.connections: dict[LiveConnection, None] = {}  # in the order in which they came
         self.alarms = Alarms(self.connections)
-        self.plain_properties: dict[bytes, int] = {}  # see ``amqp.inspection``
         self.commit_definitions: Callable[[], None] = _nothing_to_commit
         self.on_last_connection_gone: Callable[[], None] | None = None
 

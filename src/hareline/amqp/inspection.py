@@ -2,9 +2,8 @@
 
 So do the headers by which a producer numbers its messages.
 
-``amqp.publishing`` asks ``are_plain`` about properties that it does not know, and hands a message
-whose properties are not plain to ``inspect``. Property sets that ask for nothing are remembered for
-the whole broker (``Context.plain_properties``), those that only set an expiration by each channel.
+``amqp.publishing`` hands a message to ``inspect`` whose properties ``wire.plain_properties`` does
+not call plain. Properties that only set an expiration are remembered by each channel.
 
 Invariant: octets that are remembered were checked in full.                                   [hot]
 """
@@ -22,21 +21,19 @@ from hareline.clock import Clock
 from hareline.errors import PreconditionFailed
 from hareline.message import TRANSIENT, UNWRITTEN, BlindAddress, Message
 from hareline.wire.constants import FLAG_HEADERS
-from hareline.wire.plain_properties import PRODUCER_MARK, are_plain, plain_expiration
+from hareline.wire.plain_properties import PRODUCER_MARK, plain_expiration, walk
 from hareline.wire.properties import decode_delivery_mode, replace_headers, replace_reply_to
 from hareline.wire.table import Table, kind_of, type_name
 
-# Property sets remembered, by the broker those that ask for nothing (enough for some ten thousand
-# groups or keys), by a channel expirations. Short ones: sets with an id never come again.
-PLAIN_PROPERTIES_MAX: Final = 16_384
+# Properties that only set an expiration, remembered by a channel. Short ones: those with an id
+# never come again.
 EXPIRATIONS_MAX: Final = 256
-PLAIN_OCTETS_MAX: Final = 256
+REMEMBERED_OCTETS_MAX: Final = 256
 
 HEADER_SIZE_BARE: Final = 22  # of a header frame with no properties at all
 
 _PERSISTENT: Final = 2
 _ASKS_FOR_MORE: Final = -1
-_REPLY_TO_OCTETS: Final = REPLY_TO_NAME.encode()
 
 
 #: The message to enqueue, the keys of CC and BCC, and its number if it has one.
@@ -44,35 +41,18 @@ Inspected = tuple[Message, list[str], PublishNumber | None]
 
 
 class Inspection:
-    """Looks at the publishes of one channel. ``plain``: known sets, each with its position."""
+    """Looks at the publishes of one channel. ``user_id``: the octets of the user's name."""
 
-    __slots__ = ("_client", "_clock", "_expirations", "_plain", "_reply_to")
+    __slots__ = ("_client", "_clock", "_expirations", "_reply_to", "_user_id")
 
     def __init__(
-        self, client: Client, clock: Clock, plain: dict[bytes, int], reply_to: ReplyConsumer
+        self, client: Client, clock: Clock, user_id: bytes, reply_to: ReplyConsumer
     ) -> None:
         self._client = client
         self._clock = clock
-        self._plain = plain
+        self._user_id = user_id
         self._reply_to = reply_to
         self._expirations: dict[bytes, int] = {}  # by properties that ask for nothing else
-
-    def are_plain(self, octets: bytes, position: int) -> bool:
-        """Whether these properties ask for nothing; they are remembered if so."""
-        if not are_plain(octets, _REPLY_TO_OCTETS):
-            return False
-        self._remember_plain(octets, position)
-        return True
-
-    def plain_number(self, octets: bytes) -> PublishNumber | None:
-        """The number in properties that ask for nothing else, None for all others; see ``inspect``.
-
-        ``PRODUCER_MARK`` is in the octets.
-        """
-        number = publish_number(octets)
-        if number is None or not are_plain(octets, _REPLY_TO_OCTETS, may_be_numbered=True):
-            return None
-        return number
 
     def inspect(self, message: Message, flags: int) -> Inspected:
         """Check what the properties ask for; see ``Inspected`` for what is returned.
@@ -90,7 +70,7 @@ class Inspection:
         octets = message.property_octets
         if flags & FLAG_HEADERS and PRODUCER_MARK in octets:
             number = publish_number(octets)
-            if number is not None and are_plain(octets, _REPLY_TO_OCTETS, may_be_numbered=True):
+            if number is not None and walk(octets, self._user_id, may_be_numbered=True):
                 return message, [], number
         properties = message.properties
         is_plain = properties.user_id is None
@@ -115,8 +95,6 @@ class Inspection:
             octets = replace_reply_to(octets, self._reply_to.address())
             is_plain = False
         if is_plain:
-            if number is None:
-                self._remember_plain(octets, message.position)
             return message, extra_keys, number
         changed = message.replace(properties=octets, address=address)
         if expiration_ms != _ASKS_FOR_MORE:
@@ -126,27 +104,21 @@ class Inspection:
     def _expiration_ms(self, octets: bytes) -> int:
         """The expiration of properties that ask for nothing else, or _ASKS_FOR_MORE.
 
-        Raises PreconditionFailed for one that is no number. Remembered like plain properties.
+        Raises PreconditionFailed for one that is no number. Few are ever used, so they are
+        remembered with the properties that they stand in.
         """
         known = self._expirations.get(octets)
         if known is not None:
             return known
-        expiration = plain_expiration(octets, _REPLY_TO_OCTETS)
+        expiration = plain_expiration(octets, self._user_id)
         if expiration is None:
             return _ASKS_FOR_MORE
         expiration_ms = parse_expiration(expiration)
-        if len(octets) <= PLAIN_OCTETS_MAX:
+        if len(octets) <= REMEMBERED_OCTETS_MAX:
             if len(self._expirations) >= EXPIRATIONS_MAX:
                 self._expirations.clear()
             self._expirations[octets] = expiration_ms
         return expiration_ms
-
-    def _remember_plain(self, octets: bytes, position: int) -> None:
-        if len(octets) > PLAIN_OCTETS_MAX:
-            return
-        if len(self._plain) >= PLAIN_PROPERTIES_MAX:
-            self._plain.clear()
-        self._plain[octets] = position
 
     def _check_user_id(self, user_id: str) -> None:
         user = self._client.user

@@ -24,6 +24,7 @@ from hareline.amqp.inspection import (
     parse_expiration,
 )
 from hareline.amqp.product import closes_when_no_route
+from hareline.amqp.publish_number import publish_number
 from hareline.amqp.reply_to import ReplyConsumer
 from hareline.amqp.returns import not_kept_text, return_message, return_refused
 from hareline.amqp.routes import Route, are_kept, find_route, is_kept
@@ -36,11 +37,17 @@ from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue, has_taker
 from hareline.errors import NoRoute, NotKept
-from hareline.message import PROPERTIES_START, TRANSIENT, Address, LargeBody, Message, large_message
+from hareline.message import (
+    PROPERTIES_START,
+    Address,
+    LargeBody,
+    Message,
+    large_message,
+)
 from hareline.storage.interface import MessageStore
 from hareline.wire.constants import FLAG_HEADERS
-from hareline.wire.decoder import NOT_PLAIN, PLAIN, PLAIN_AGAIN, PublishLane
-from hareline.wire.plain_properties import PRODUCER_MARK
+from hareline.wire.decoder import PublishLane
+from hareline.wire.plain_properties import NOT_PLAIN, PERSISTENT, PRODUCER_MARK, walk
 
 _NO_ROUTE: Final = 312
 _NO_CONSUMERS: Final = 313
@@ -60,12 +67,12 @@ class Publishing(PublishLane):
         "_gate",
         "_inspection",
         "_number",
-        "_plain",
         "_port",
         "_producers",
         "_routing",
         "_store",
         "_turn",
+        "_user_id",
         "confirms",
         "flow",
         "transaction",
@@ -81,76 +88,59 @@ class Publishing(PublishLane):
         self._connection_flow = parts.flow
         self._turn = context.turn
         self._clock = context.clock
-        self._plain = context.plain_properties
         self._routing = parts.client.vhost.routing
         self._producers = parts.client.vhost.producers
         self._store: MessageStore = parts.client.vhost.environment.store
-        self._inspection = Inspection(
-            parts.client, context.clock, context.plain_properties, reply_to
-        )
+        user = parts.client.user
+        self._user_id = b"" if user is None else user.name.encode("utf-8", "surrogateescape")
+        self._inspection = Inspection(parts.client, context.clock, self._user_id, reply_to)
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.flow: ChannelFlow | None = None
 
-    def publish(self, route: Route, flags: int, content: bytes, header_size: int, size: int) -> int:
-        position = TRANSIENT
-        is_plain = is_known = True
+    def publish(
+        self, route: Route, flags: int, content: bytes, header_size: int, size: int
+    ) -> bool:
         if flags or header_size != HEADER_SIZE_BARE:
-            octets = content[PROPERTIES_START : header_size - 1]
-            known = self._plain.get(octets)
-            if known is not None:
-                position = known
-            else:
-                is_known = False
-                position = initial_position(octets)
-                is_plain = self._inspection.are_plain(octets, position)
-                if not is_plain and flags & FLAG_HEADERS and PRODUCER_MARK in octets:
-                    kept = route.persistent if position else route
-                    if self._publish_numbered(kept, content, header_size, size):
-                        return NOT_PLAIN
-        if position:
-            route = route.persistent
-        if is_plain and not route.is_dynamic and not route.needs_admission:
-            if route.is_wide:
-                start_s = self._turn.now()
-                self.publish_plain(route, content, header_size, size)
-                self._gate.count_work(len(route.queues), start_s)
-                return NOT_PLAIN
+            plain = walk(content[PROPERTIES_START : header_size - 1], self._user_id)
+            if plain == NOT_PLAIN:
+                self._publish_asking(route, flags, content, header_size, size)
+                return False
+            if plain == PERSISTENT:
+                route = route.persistent
+        if route.takes_runs:
             self.publish_plain(route, content, header_size, size)
-            self.plain_route = route
-            return PLAIN_AGAIN if is_known else PLAIN
+            return True
         start_s = self._turn.now()
-        message = Message(
-            route.address, content, header_size, size, self._number, self._clock.now_ms, position
-        )
-        extra_keys: list[str] = []
-        number = None
-        if not is_plain:
-            message, extra_keys, number = self._inspection.inspect(message, flags)
-            if number is not None and self._answer_duplicate(number) is not None:
-                self._gate.count_work(1, start_s)
-                return NOT_PLAIN
-        queues, archives = self._queues_for(route, message, extra_keys)
-        message.forget_properties()  # a waiting message costs its octets alone
-        self._enqueue_routed(message, queues, archives, route, number)
-        self._gate.count_work(len(queues), start_s)
-        return NOT_PLAIN
-
-    def _publish_numbered(self, route: Route, content: bytes, header_size: int, size: int) -> bool:
-        """A publish to fixed queues whose properties only number it; False: it is not one."""
         if route.is_dynamic or route.needs_admission:
-            return False
-        number = self._inspection.plain_number(content[PROPERTIES_START : header_size - 1])
-        if number is None:
-            return False
-        start_s = self._turn.now() if route.is_wide else 0.0
-        if self._answer_duplicate(number) is None:
+            message = self._message(route, content, header_size, size)
+            entries = self._enqueue_on(route, message, [], None)
+        else:
             self.publish_plain(route, content, header_size, size)
-            if route.queues:
-                self._producers.accept(number, is_kept=route.awaits_store)
-                if route.is_wide:
-                    self._gate.count_work(len(route.queues), start_s)
-        return True
+            entries = len(route.queues)
+        self._gate.count_work(entries, start_s)
+        return False
+
+    def publish_run(
+        self, route: Route, contents: list[bytes], header_size: int, framing: int
+    ) -> None:
+        if not route.queues:
+            contents.reverse()
+            while contents:
+                content = contents.pop()
+                self.publish_plain(route, content, header_size, len(content) - framing)
+            return
+        address, position = route.address, route.position
+        number, now_ms = self._number, self._clock.now_ms
+        messages = [
+            Message(address, content, header_size, len(content) - framing, number, now_ms, position)
+            for content in contents
+        ]
+        contents.clear()  # nothing below refuses one of them
+        for queue in route.queues:
+            queue.enqueue_run(messages)
+        if self.confirms is not None:
+            self._count(self.confirms, len(messages), awaits_store=route.awaits_store)
 
     def publish_plain(self, route: Route, content: bytes, header_size: int, size: int) -> None:
         """A publish to fixed queues whose properties ask for nothing."""
@@ -168,13 +158,27 @@ class Publishing(PublishLane):
                 queue.enqueue(message)
         elif route.is_mandatory:
             self._return_untaken(message, _NO_ROUTE, "NO_ROUTE")
-        confirms = self.confirms
-        if confirms is not None:
-            confirms.sequence += 1
-            if route.awaits_store:
-                confirms.ticket = self._store.ticket
-            if not confirms.is_marked:
-                confirms.mark()
+        if self.confirms is not None:
+            self._count(self.confirms, 1, awaits_store=route.awaits_store)
+
+    def _message(self, route: Route, content: bytes, header_size: int, size: int) -> Message:
+        return Message(
+            route.address,
+            content,
+            header_size,
+            size,
+            self._number,
+            self._clock.now_ms,
+            route.position,
+        )
+
+    def _count(self, confirms: Confirms, publishes: int, *, awaits_store: bool) -> None:
+        """These are to be confirmed; ``awaits_store``: when the store has them."""
+        confirms.sequence += publishes
+        if awaits_store:
+            confirms.ticket = self._store.ticket
+        if not confirms.is_marked:
+            confirms.mark()
 
     def publish_first(
         self,
@@ -196,33 +200,88 @@ class Publishing(PublishLane):
             self.publish(route, flags, content, header_size, size)
             return
         octets = content[PROPERTIES_START : header_size - 1]
-        position = initial_position(octets)
-        now_ms = self._clock.now_ms
+        plain = walk(octets, self._user_id)
+        if plain == PERSISTENT or (plain == NOT_PLAIN and initial_position(octets)):
+            route = route.persistent
         if large is None:
-            message = Message(
-                route.address, content, header_size, size, self._number, now_ms, position
-            )
+            message = self._message(route, content, header_size, size)
         else:
-            message = large_message(route.address, content, large, now_ms, position)
+            now_ms = self._clock.now_ms
+            message = large_message(route.address, content, large, now_ms, route.position)
         extra_keys: list[str] = []
         number = None
-        if octets not in self._plain and not self._inspection.are_plain(octets, position):
+        if plain == NOT_PLAIN:
             message, extra_keys, number = self._inspection.inspect(message, flags)
         transaction = self.transaction
-        if (
-            number is not None
-            and transaction is None
-            and self._answer_duplicate(number) is not None
-        ):
+        if transaction is None:
+            if number is None or self._answer_duplicate(number) is None:
+                self._enqueue_on(route, message, extra_keys, number)
             return
         queues, archives = self._queues_for(route, message, extra_keys)
         message.forget_properties()
-        if transaction is None:
-            self._enqueue_routed(message, queues, archives, route, number)
-        else:
-            self._publish_in_transaction(transaction, route, message, queues, archives, number)
+        self._publish_in_transaction(transaction, route, message, queues, archives, number)
 
     # --------------------------------------------------- inspected publishes
+
+    def _publish_asking(
+        self, route: Route, flags: int, content: bytes, header_size: int, size: int
+    ) -> None:
+        """A publish whose properties ask for something, or may."""
+        octets = content[PROPERTIES_START : header_size - 1]
+        if (
+            flags & FLAG_HEADERS
+            and PRODUCER_MARK in octets
+            and self._publish_numbered(route, octets, content, header_size, size)
+        ):
+            return
+        if initial_position(octets):
+            route = route.persistent
+        start_s = self._turn.now()
+        message = self._message(route, content, header_size, size)
+        message, extra_keys, number = self._inspection.inspect(message, flags)
+        if number is not None and self._answer_duplicate(number) is not None:
+            entries = 1
+        else:
+            entries = self._enqueue_on(route, message, extra_keys, number)
+        self._gate.count_work(entries, start_s)
+
+    def _publish_numbered(
+        self, route: Route, octets: bytes, content: bytes, header_size: int, size: int
+    ) -> bool:
+        """A publish to fixed queues whose properties only number it; False: it is not one."""
+        plain = walk(octets, self._user_id, may_be_numbered=True)
+        if plain == PERSISTENT:
+            route = route.persistent
+        if plain == NOT_PLAIN or route.is_dynamic or route.needs_admission:
+            return False
+        number = publish_number(octets)
+        if number is None:
+            return False
+        start_s = self._turn.now() if route.is_wide else 0.0
+        if self._answer_duplicate(number) is None:
+            self.publish_plain(route, content, header_size, size)
+            if route.queues:
+                self._producers.accept(number, is_kept=route.awaits_store)
+                if route.is_wide:
+                    self._gate.count_work(len(route.queues), start_s)
+        return True
+
+    def _enqueue_on(
+        self, route: Route, message: Message, extra_keys: list[str], number: PublishNumber | None
+    ) -> int:
+        """Enqueue a message where it goes by its route and these keys; returns in how many queues.
+
+        ``number``: it is not a duplicate.
+        """
+        queues, archives = route.queues, route.archives
+        if extra_keys or route.is_dynamic:
+            queues, archives = self._queues_for(route, message, extra_keys)
+        message.forget_properties()  # a waiting message costs its octets alone
+        if number is None and not route.is_immediate:
+            self._enqueue(message, queues, archives, route.is_mandatory)
+        else:
+            self._enqueue_routed(message, queues, archives, route, number)
+        return len(queues)
 
     def _publish_in_transaction(
         self,
@@ -374,7 +433,7 @@ class Publishing(PublishLane):
             elif len(takers) == len(queues):
                 unkept = ""
             queues = takers
-        untaken: list[Enqueueing] = []
+        untaken: tuple[Enqueueing, ...] = ()
         for queue in queues:
             if queue.needs_admission and isinstance(queue, Queue):
                 outcome = queue.put(message)
@@ -382,7 +441,7 @@ class Publishing(PublishLane):
                 if overflow is None:
                     continue
                 if outcome != TAKEN:
-                    untaken.append(queue)
+                    untaken += (queue,)
                 if outcome == REFUSED and refusal is None:
                     refusal = overflow
                 elif overflow.stops_publishers:
@@ -393,10 +452,7 @@ class Publishing(PublishLane):
                 queue.enqueue(message)
         copies: tuple[Enqueueing, ...] = ()
         if archives or self._routing.has_archives:
-            takers = queues
-            if untaken:
-                left_out = set(untaken)
-                takers = tuple([queue for queue in queues if queue not in left_out])
+            takers = tuple([queue for queue in queues if queue not in untaken])
             copies = archive_message(message, takers, archives)
         confirms = self.confirms
         if is_mandatory:
@@ -408,7 +464,9 @@ class Publishing(PublishLane):
                 self._return_untaken(message, _NO_ROUTE, "NO_ROUTE")
         if confirms is not None:
             confirms.sequence += 1
-            if are_kept(queues, message.position) or are_kept(copies, message.position):
+            if are_kept(queues, message.position) or (
+                copies and are_kept(copies, message.position)
+            ):
                 confirms.ticket = self._store.ticket
             if refusal is not None or unkept:
                 confirms.refuse()

@@ -21,6 +21,7 @@ from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
 from hareline.events import Report
 from hareline.message import Message
+from hareline.wire.constants import DIRECT_REPLY_TO
 from hareline.wire.encoder import (
     TAG_AND_FLAG,
     deliver_prefix,
@@ -28,8 +29,8 @@ from hareline.wire.encoder import (
     short_string,
 )
 
-REPLY_TO_NAME: Final = "amq.rabbitmq.reply-to"
-REPLY_TO_PREFIX: Final = "amq.rabbitmq.reply-to."
+REPLY_TO_NAME: Final = DIRECT_REPLY_TO.decode("ascii")
+REPLY_TO_PREFIX: Final = f"{REPLY_TO_NAME}."
 # Octets of replies kept for a requester whose socket is full; what comes beyond is dropped.
 WAITING_MAX_BYTES: Final = 1_048_576
 

@@ -21,7 +21,7 @@ from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
 from hareline.broker.vhost import audit_only
 from hareline.errors import AccessRefused, NotImplementedMethod
 from hareline.message import TRANSIENT, UNWRITTEN, Address, Message, PublisherAddress
-from hareline.wire.decoder import PublishLane
+from hareline.wire.decoder import KnownRoute, PublishLane
 from hareline.wire.methods import commands, decode_method
 
 ROUTES_MAX: Final = 16_384  # publish keys remembered per channel
@@ -32,7 +32,7 @@ WIDE_ROUTE: Final = 16
 _ADDRESS_START: Final = 6  # class, method, ticket
 
 
-class Route:
+class Route(KnownRoute):
     """What a publish method means: where to, and whether it must arrive.
 
     ``is_dynamic``: the queues depend on the message, ``queues`` is empty and ``exchange`` is asked
@@ -45,7 +45,8 @@ class Route:
     this one itself, or made when the first of them comes. ``awaits_store``: one of the queues keeps
     these messages, so their confirms wait for it. ``is_refused``: the store takes no new messages,
     so where one is to be kept they cannot take the plain lane either. ``is_wide``: its messages are
-    counted one by one as work of the turn.
+    counted one by one as work of the turn. ``takes_runs``: none of that, be its messages persistent
+    or transient.
     """
 
     __slots__ = (
@@ -91,6 +92,7 @@ class Route:
             or any(queue.needs_admission or queue.archive is not None for queue in queues)
         )
         self.is_wide = len(queues) > WIDE_ROUTE
+        self.takes_runs = not (is_dynamic or is_refused or self.needs_admission or self.is_wide)
         self._persistent: Route | None = None
 
     @property

@@ -47,5 +47,9 @@ FLAG_USER_ID: Final = 0x0010
 FLAG_APP_ID: Final = 0x0008
 FLAG_CLUSTER_ID: Final = 0x0004
 
+PERSISTENT_MODE: Final = 2  # the delivery mode
+
+DIRECT_REPLY_TO: Final = b"amq.rabbitmq.reply-to"  # as a property or a queue's name
+
 BODY_SIZE_MAX: Final = 536_870_912  # the absolute cap RabbitMQ names in its 501 and 406 texts
 SHORTSTR_MAX_OCTETS: Final = 255

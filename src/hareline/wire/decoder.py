@@ -3,9 +3,9 @@
 ``Decoder.feed`` is called by ``amqp.connection`` with whatever the socket gave. Two things are
 recognised in the stream itself, because they are most of it:
 
-- a whole publish (method, header and one body frame) whose method payload is a key of that
-  channel's route table: one call of ``PublishLane.publish``, or of ``publish_plain`` while one
-  publish after the other differs in nothing but the body's octets;
+- whole publishes (method, header and one body frame) whose method payload is a key of that
+  channel's route table: one call of ``PublishLane.publish_run`` for all that come one after the
+  other and match one stencil (``wire.stencil``), and of ``publish`` for one that matches none;
 - basic.ack: one call of ``SettleLane.ack``.
 
 Every other frame goes to the ``FrameSink``, one call each, with its payload cut out but not
@@ -19,6 +19,7 @@ raised by a call never makes a frame be read twice.                             
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ from hareline.wire.constants import (
     FRAME_METHOD,
     FRAME_OVERHEAD,
 )
+from hareline.wire.stencil import Stencils
 
 _METHOD_HEAD: Final = Struct(">BHII")  # type, channel, payload size, class << 16 | method
 _METHOD_HEAD_SIZE: Final = 11
@@ -49,45 +51,59 @@ _ACK_PAYLOAD_SIZE: Final = 13
 _KNOWN_TYPES: Final = frozenset((FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT))
 
 
-# What ``PublishLane.publish`` says of other publishes with the same route and properties.
-NOT_PLAIN: Final = 0
-PLAIN: Final = 1  # they may take ``publish_plain``
-PLAIN_AGAIN: Final = 2  # so they may, and these properties were seen before
+class KnownRoute(ABC):
+    """Where publishes with a method payload go, as far as the decoder has to know.
 
-HEADS_MAX: Final = 16_384  # of a lane; then all are forgotten
+    ``takes_runs``: those that ask for nothing may come by ``PublishLane.publish_run``.
+    """
+
+    __slots__ = ("takes_runs",)
+
+    takes_runs: bool
+
+    @property
+    @abstractmethod
+    def persistent(self) -> KnownRoute:
+        """The route for persistent messages."""
 
 
 class PublishLane(ABC):
     """Where the publishes of one channel go.
 
-    ``routes`` maps method payloads that were seen before to routes. What a route is, the lane alone
-    knows; the decoder hands it back, so its type is Any here. ``heads`` belongs to the decoder: all
-    that stands before the body of a publish (a method frame, a header frame and the head of the
-    body frame) to what it makes of that, for publishes that were plain.
+    ``routes`` maps method payloads that were seen before to routes; the lane alone knows what else
+    a route is, so its type is Any here. ``stencils``: of those of its publishes that were plain.
     """
 
-    __slots__ = ("heads", "plain_route", "routes")
+    __slots__ = ("routes", "stencils")
 
     def __init__(self) -> None:
         self.routes: dict[bytes, Any] = {}
-        self.heads: dict[bytes, tuple[Any, int, int, int, int]] = {}
-        self.plain_route: Any = None  # set by ``publish``: the route for ``publish_plain``
+        self.stencils = Stencils()
 
     def forget_routes(self) -> None:
         """Drop all routes: they may lead elsewhere now."""
         self.routes.clear()
-        self.heads.clear()
 
     @abstractmethod
-    def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> int:
+    def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> bool:
         """A whole publish: ``content`` is the header frame and the body frame, if any.
 
-        Returns NOT_PLAIN, PLAIN or PLAIN_AGAIN.
+        True if it was plain: for others that match its stencil, the ones below may be called.
         """
 
     @abstractmethod
     def publish_plain(self, route: Any, content: bytes, header_size: int, size: int) -> None:
-        """A publish that repeats one that was plain."""
+        """A publish that asks for nothing, with a route for its delivery mode."""
+
+    @abstractmethod
+    def publish_run(
+        self, route: Any, contents: list[bytes], header_size: int, framing: int
+    ) -> None:
+        """The same for several that came one after the other; ``framing``: see ``Stencil``.
+
+        Raises AmqpError for the first one that fails. As many as are left in ``contents`` then have
+        not been published, and are decoded again.
+        """
 
 
 class SettleLane(ABC):
@@ -212,109 +228,99 @@ class Decoder:
         if self.has_stopped():
             return end if self._is_discarding else position
         publish_lanes = self.publish_lanes
-        settle_lanes = self.settle_lanes
-        number = 0
-        # The octets that a run of alike publishes shares, from the method frame to where the body
-        # begins; a publish that starts with them needs no decoding (benchmarks/micro, decoder).
-        # Only frames that go to the sink can change lanes and routes, and they end a run.
-        shared = b""
-        shared_size = method_size = header_size = body_size = last_size = 0
-        run_lane: PublishLane | None = None  # of the run, while there is one
+        number = kind = size = frame_end = 0
+        # The last frame, if it was a publish method with a known route, and that lane and route.
+        # Only frames that go to the sink can change lanes and routes, and then it is forgotten.
+        method = b""
+        lane: PublishLane | None = None
         route: Any = None
-        plain_route: Any = None
-        last_route: Any = None
+        run: Sequence[bytes] = ()  # of publishes, while the lane has it
         try:
             while end - position >= _METHOD_HEAD_SIZE + 1:
-                if run_lane is not None:
-                    stop = position + shared_size
-                    if (
-                        stop <= end
-                        and data.startswith(shared, position)
-                        and data[stop - 1] == FRAME_END
-                    ):
-                        start = position + method_size
-                        position = stop
-                        run_lane.publish_plain(
-                            plain_route, data[start:stop], header_size, body_size
-                        )
-                        continue
-                    # Another one that was seen before, if it is as long: properties often differ in
-                    # a digit only (benchmarks/micro, path with keys).
-                    known = run_lane.heads.get(data[position : position + len(shared)])
-                    if known is not None:
-                        stop = position + known[4]
-                        if stop <= end and data[stop - 1] == FRAME_END:
-                            start = position + known[1]
-                            position = stop
-                            run_lane.publish_plain(known[0], data[start:stop], known[2], known[3])
-                            continue
-                    run_lane = None
-                kind, number, size, method = _METHOD_HEAD.unpack_from(data, position)
-                frame_end = position + _FRAME_HEAD_SIZE + size
-                if kind == FRAME_METHOD and frame_end < end and data[frame_end] == FRAME_END:
-                    if method == BASIC_PUBLISH:
-                        lane = publish_lanes.get(number)
-                        start = frame_end + 1
-                        if lane is not None and end - start >= _CONTENT_HEAD_SIZE + 1:
-                            route = lane.routes.get(data[position + _FRAME_HEAD_SIZE : frame_end])
-                            content_kind, channel, header_payload, basic, body_size, flags = (
-                                _CONTENT_HEAD.unpack_from(data, start)
-                            )
-                            header_size = header_payload + FRAME_OVERHEAD
-                            body = start + header_size
-                            stop = body + FRAME_OVERHEAD + body_size if body_size else body
-                            if (
-                                route is not None
-                                and content_kind == FRAME_HEADER
-                                and channel == number
-                                and basic == _BASIC_CONTENT
-                                and _CONTENT_PAYLOAD_MIN <= header_payload <= self.frame_max
-                                and body_size <= self.lane_body_max
-                                and stop <= end
-                                and data[body - 1] == FRAME_END
-                                and data[stop - 1] == FRAME_END
-                                and (
-                                    body_size == 0
-                                    or _FRAME_HEAD.unpack_from(data, body)
-                                    == (FRAME_BODY, number, body_size)
+                if lane is None or not data.startswith(method, position):
+                    lane = None
+                    kind, number, size, index = _METHOD_HEAD.unpack_from(data, position)
+                    frame_end = position + _FRAME_HEAD_SIZE + size
+                    if kind == FRAME_METHOD and frame_end < end and data[frame_end] == FRAME_END:
+                        if index == BASIC_PUBLISH:
+                            lane = publish_lanes.get(number)
+                            if lane is not None:
+                                route = lane.routes.get(
+                                    data[position + _FRAME_HEAD_SIZE : frame_end]
                                 )
-                            ):
-                                first = position
-                                position = stop
-                                plain = lane.publish(
-                                    route, flags, data[start:stop], header_size, body_size
+                                method = data[position : frame_end + 1]
+                                if route is None:
+                                    lane = None
+                        elif index == BASIC_ACK and size == _ACK_PAYLOAD_SIZE:
+                            settle_lane = self.settle_lanes.get(number)
+                            if settle_lane is not None:
+                                tag, multiple = _ACK_ARGUMENTS.unpack_from(
+                                    data, position + _METHOD_HEAD_SIZE
                                 )
-                                if plain and route is last_route and body_size == last_size:
-                                    body_head = _FRAME_HEAD_SIZE if body_size else 0
-                                    run_lane = lane
-                                    shared = data[first : body + body_head]
-                                    shared_size = stop - first
-                                    method_size = start - first
-                                    plain_route = lane.plain_route
-                                    if plain == PLAIN_AGAIN:
-                                        if len(lane.heads) >= HEADS_MAX:
-                                            lane.heads.clear()
-                                        lane.heads[shared] = (
-                                            plain_route,
-                                            method_size,
-                                            header_size,
-                                            body_size,
-                                            shared_size,
-                                        )
-                                elif not plain and self._is_held:
-                                    return position
-                                last_route = route
-                                last_size = body_size
+                                position = frame_end + 1
+                                settle_lane.ack(tag, multiple)
                                 continue
-                    elif method == BASIC_ACK and size == _ACK_PAYLOAD_SIZE:
-                        settle_lane = settle_lanes.get(number)
-                        if settle_lane is not None:
-                            tag, multiple = _ACK_ARGUMENTS.unpack_from(
-                                data, position + _METHOD_HEAD_SIZE
-                            )
-                            position = frame_end + 1
-                            settle_lane.ack(tag, multiple)
+                if lane is not None:
+                    stencils = lane.stencils
+                    if stencils.recent and route.takes_runs:
+                        contents: list[bytes] = []
+                        position = stencils.take(
+                            data, position, method, self.lane_body_max, contents
+                        )
+                        if contents:
+                            stencil = stencils.recent[0]
+                            target = route.persistent if stencil.is_persistent else route
+                            header_size, framing = stencil.header_size, stencil.framing
+                            if len(contents) == 1:
+                                content = contents[0]
+                                lane.publish_plain(
+                                    target, content, header_size, len(content) - framing
+                                )
+                            else:
+                                run = contents
+                                lane.publish_run(target, run, header_size, framing)
+                                run = ()
                             continue
+                    start = position + len(method)
+                    if end - start > _CONTENT_HEAD_SIZE:
+                        content_kind, channel, header_payload, basic, body_size, flags = (
+                            _CONTENT_HEAD.unpack_from(data, start)
+                        )
+                        header_size = header_payload + FRAME_OVERHEAD
+                        body = start + header_size
+                        stop = body + FRAME_OVERHEAD + body_size if body_size else body
+                        if (
+                            content_kind == FRAME_HEADER
+                            and channel == number
+                            and basic == _BASIC_CONTENT
+                            and _CONTENT_PAYLOAD_MIN <= header_payload <= self.frame_max
+                            and body_size <= self.lane_body_max
+                            and stop <= end
+                            and data[body - 1] == FRAME_END
+                            and data[stop - 1] == FRAME_END
+                            and (
+                                body_size == 0
+                                or _FRAME_HEAD.unpack_from(data, body)
+                                == (FRAME_BODY, number, body_size)
+                            )
+                        ):
+                            shape = header_payload << 17 | flags << 1 | (body_size > 0)
+                            if (
+                                shape in stencils.by_shape
+                                and route.takes_runs
+                                and stencils.find(data, start, shape)
+                            ):
+                                continue
+                            position = stop
+                            content = data[start:stop]
+                            if lane.publish(route, flags, content, header_size, body_size):
+                                stencils.learn(content, header_size, shape)
+                            elif self._is_held:
+                                return position
+                            continue
+                    # the content is not here as a whole, or invalid: frame by frame
+                    lane = None
+                    kind, size, frame_end = FRAME_METHOD, len(method) - FRAME_OVERHEAD, start - 1
                 if size > self.frame_max:
                     raise self._too_large(kind, size)
                 if frame_end >= end:
@@ -326,12 +332,12 @@ class Decoder:
                 position = frame_end + 1
                 if kind not in _KNOWN_TYPES:
                     raise frame_error(kind, payload, "unknown_frame")
-                last_route = None
                 self._sink.on_frame(kind, number, payload)
                 if self.has_stopped():
                     return end if self._is_discarding else position
             return self._decode_short(data, position)
         except AmqpError as error:
+            position -= sum([len(method) + len(content) for content in run])
             raise _CallFailed(number, position, error) from error
 
     def _decode_short(self, data: bytes, position: int) -> int:

@@ -2,18 +2,20 @@
 
 Most messages have a different id or timestamp, so no two sets of properties are alike, and
 decoding each one only to find nothing in it costs ten times as much as the rest of the publish
-(benchmarks/micro, plain properties). This module steps over the lengths instead. Called by
-``amqp.inspection`` for octets it has not seen before.
+(benchmarks/micro, publishing). This module steps over the lengths instead, once, and says on the
+way whether the message is persistent. Called by ``amqp.publishing`` for what no stencil matches,
+and by ``wire.stencil`` to learn where the values are.
 
-Invariant: ``wire.properties`` decodes properties that are called plain here without an error. [hot]
+Invariant: ``wire.properties`` decodes properties that are called plain here without an error, and
+whatever the octets of their values are. [hot]
 """
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Final
 
 from hareline.wire.constants import (
+    DIRECT_REPLY_TO,
     FLAG_DELIVERY_MODE,
     FLAG_EXPIRATION,
     FLAG_HEADERS,
@@ -21,117 +23,150 @@ from hareline.wire.constants import (
     FLAG_REPLY_TO,
     FLAG_TIMESTAMP,
     FLAG_USER_ID,
+    PERSISTENT_MODE,
 )
+from hareline.wire.property_parts import take_apart
 
-_ACTED_UPON: Final = FLAG_USER_ID | FLAG_EXPIRATION
+# What ``walk`` says of properties.
+NOT_PLAIN: Final = 0
+PLAIN: Final = 1
+PERSISTENT: Final = 2  # plain, and the message is persistent
+
 _EXPIRATION_BIT: Final = FLAG_EXPIRATION >> 8  # in the first octet of the flags
-_FLAGS_UP_TO_EXPIRATION: Final = FLAG_EXPIRATION.bit_length()
-_CC: Final = b"\x02CC"
-_BCC: Final = b"\x03BCC"
-#: In the names of both headers by which a producer numbers its messages.
-PRODUCER_MARK: Final = b"x-producer-"
 
+#: How the names of both headers begin by which a producer numbers its messages.
+PRODUCER_MARK: Final = b"x-producer-"
+_FIRST_LETTERS: Final = b"CBx"  # of the names below
+_COPIES: Final = (b"CC", b"BCC")
+
+# How to step over a property: by its size, or as one of these.
 _SHORT_STRING: Final = -1
 _FIELD_TABLE: Final = -2
-_NOT_PLAIN: Final = -3
-# flag -> size of its value; all others are short strings
-_VALUE_SIZES: Final = {
+_MODE: Final = -3
+_REPLY_TO: Final = -4
+_USER_ID: Final = -5
+_STEP_OF: Final = {  # all others are short strings
     FLAG_HEADERS: _FIELD_TABLE,
-    FLAG_DELIVERY_MODE: 1,
+    FLAG_DELIVERY_MODE: _MODE,
     FLAG_PRIORITY: 1,
+    FLAG_REPLY_TO: _REPLY_TO,
     FLAG_TIMESTAMP: 8,
+    FLAG_USER_ID: _USER_ID,
 }
 _LOWEST_FLAG: Final = 0x0004
+_STEPS: Final[dict[int, tuple[int, ...]]] = {}  # flags -> steps in order; at most 2 ** 14 of them
 
-_STEPS: Final[dict[int, tuple[int, ...]]] = {}  # flags -> sizes in order; at most 2 ** 14 of them
-_SIZE: Final = Struct(">I")
-_FIXED_SIZES: Final = {
-    ord("t"): 1,
-    ord("b"): 1,
-    ord("B"): 1,
-    ord("s"): 2,
-    ord("u"): 2,
-    ord("I"): 4,
-    ord("i"): 4,
-    ord("l"): 8,
-    ord("L"): 8,
-    ord("f"): 4,
-    ord("d"): 8,
-    ord("D"): 5,
-    ord("T"): 8,
-    ord("V"): 0,
-}
+# What follows the letter of a field's type: so many octets, or one of these.
+_UNKNOWN: Final = 255
+_OPAQUE: Final = 254  # a size, then octets of any kind
+_NESTED: Final = 253  # a size, then a table or an array
 _TABLE: Final = ord("F")
-_OPAQUE: Final = frozenset((ord("S"), ord("x")))  # a size, then octets of any kind
-_NESTED: Final = frozenset((_TABLE, ord("A")))
+_FIXED_SIZES: Final = {
+    "t": 1,
+    "b": 1,
+    "B": 1,
+    "s": 2,
+    "u": 2,
+    "I": 4,
+    "i": 4,
+    "l": 8,
+    "L": 8,
+    "f": 4,
+    "d": 8,
+    "D": 5,
+    "T": 8,
+    "V": 0,
+    "S": _OPAQUE,
+    "x": _OPAQUE,
+    "F": _NESTED,
+    "A": _NESTED,
+}
+_SIZE_OF: Final = bytes([_FIXED_SIZES.get(chr(kind), _UNKNOWN) for kind in range(256)])
+
 DEPTH_MAX: Final = 8  # nested tables; deeper ones are left to the decoder and its limits
 TABLE_MAX_BYTES: Final = 65_536  # so that no table can hold more values than the decoder takes
 
 
-def are_plain(
+def walk(
     octets: bytes,
-    reply_to_asked_for: bytes,
-    acted_upon: int = _ACTED_UPON,
+    user_id: bytes | None,
     *,
+    may_expire: bool = False,
     may_be_numbered: bool = False,
-) -> bool:
-    """True for valid properties without user-id, expiration, CC, BCC and producer headers.
+    cuts: list[int] | None = None,
+) -> int:
+    """PLAIN or PERSISTENT for valid properties that ask for nothing, NOT_PLAIN for all others.
 
-    ``octets`` start with the flags. ``reply_to_asked_for`` may not occur in them either, if they
-    have a reply-to. False means "decode it and see", also for invalid octets.
-    ``acted_upon``: the flags that are asked about, where it is not both of those above.
-    ``may_be_numbered``: producer headers are plain too.
+    They ask for something by expiration, CC, BCC, a direct reply-to, a user-id other than
+    ``user_id``, and the headers that number a producer's messages. ``octets`` start with the flags.
+    NOT_PLAIN means "decode it and see", also for invalid octets.
+
+    ``user_id``: None if any is plain. ``may_expire``, ``may_be_numbered``: these are plain too.
+    ``cuts`` gets where each value begins and ends that may have any octets without a change to what
+    is returned.
     """
-    if len(octets) < 2:
-        return False
-    flags = octets[0] << 8 | octets[1]
-    if flags & acted_upon:
-        return False
-    if flags & FLAG_REPLY_TO and reply_to_asked_for in octets:
-        return False
-    if flags & FLAG_HEADERS and (
-        _CC in octets or _BCC in octets or (PRODUCER_MARK in octets and not may_be_numbered)
-    ):
-        return False
-    steps = _STEPS.get(flags)
-    if steps is None:
-        steps = _STEPS[flags] = _steps_of(flags)
-    end = len(octets)
-    position = 2
-    for step in steps:
-        if position >= end:
-            return False
-        if step == _SHORT_STRING:
-            position += octets[position] + 1
-        elif step == _FIELD_TABLE:
-            position = _table_end(octets, position, end)
-            if position == _NOT_PLAIN:
-                return False
-        else:
-            position += step
-    return position == end
+    try:
+        flags = octets[0] << 8 | octets[1]
+        if flags & FLAG_EXPIRATION and not may_expire:
+            return NOT_PLAIN
+        steps = _STEPS.get(flags)
+        if steps is None:
+            steps = _STEPS[flags] = _steps_of(flags)
+        plain = PLAIN
+        position = 2
+        for step in steps:
+            start = position
+            if step == _SHORT_STRING:
+                start += 1
+                position = start + octets[position]
+            elif step > 0:
+                position += step
+            elif step == _FIELD_TABLE:
+                start += 4
+                size = octets[position] << 24 | octets[position + 1] << 16
+                size |= octets[position + 2] << 8 | octets[position + 3]
+                position = start + size
+                if (
+                    size > TABLE_MAX_BYTES
+                    or position > len(octets)
+                    or not _are_fields(
+                        octets, start, position, True, DEPTH_MAX, may_be_numbered, cuts
+                    )
+                ):
+                    return NOT_PLAIN
+                continue
+            elif step == _MODE:
+                if octets[position] == PERSISTENT_MODE:
+                    plain = PERSISTENT
+                position += 1
+                continue
+            else:
+                position += 1 + octets[position]
+                value = octets[start + 1 : position]
+                if step == _REPLY_TO:
+                    if value == DIRECT_REPLY_TO:
+                        return NOT_PLAIN
+                elif user_id is not None and value != user_id:
+                    return NOT_PLAIN
+                continue
+            if cuts is not None:
+                cuts.append(start)
+                cuts.append(position)
+        return plain if position == len(octets) else NOT_PLAIN
+    except IndexError:
+        return NOT_PLAIN
 
 
-def plain_expiration(octets: bytes, reply_to_asked_for: bytes) -> str | None:
+def plain_expiration(octets: bytes, user_id: bytes) -> str | None:
     """The expiration of valid properties that ask for nothing else, verbatim.
 
-    None means "decode it and see", as with ``are_plain``, or that there is no expiration.
+    None means "decode it and see", as with ``walk``, or that there is no expiration.
     """
-    if len(octets) < 2 or not octets[0] & _EXPIRATION_BIT:
+    if not octets or not octets[0] & _EXPIRATION_BIT:
         return None
-    if not are_plain(octets, reply_to_asked_for, FLAG_USER_ID):
+    if not walk(octets, user_id, may_expire=True):
         return None
-    flags = octets[0] << 8 | octets[1]
-    position = 2
-    for step in _STEPS[flags][: (flags >> _FLAGS_UP_TO_EXPIRATION).bit_count()]:
-        if step == _SHORT_STRING:
-            position += octets[position] + 1
-        elif step == _FIELD_TABLE:
-            position += _SIZE.unpack_from(octets, position)[0] + 4
-        else:
-            position += step
-    end = position + 1 + octets[position]
-    return str(octets[position + 1 : end], "utf-8", "surrogateescape")
+    return take_apart(octets).expiration
 
 
 def _steps_of(flags: int) -> tuple[int, ...]:
@@ -139,45 +174,59 @@ def _steps_of(flags: int) -> tuple[int, ...]:
     flag = 0x8000
     while flag >= _LOWEST_FLAG:
         if flags & flag:
-            steps.append(_VALUE_SIZES.get(flag, _SHORT_STRING))
+            steps.append(_STEP_OF.get(flag, _SHORT_STRING))
         flag >>= 1
     return tuple(steps)
 
 
-def _table_end(octets: bytes, position: int, limit: int) -> int:
-    """Where the table (its size first) ends, or _NOT_PLAIN."""
-    if position + 4 > limit:
-        return _NOT_PLAIN
-    size = _SIZE.unpack_from(octets, position)[0]
-    if size > TABLE_MAX_BYTES or position + 4 + size > limit:
-        return _NOT_PLAIN
-    return _fields_end(octets, position + 4, position + 4 + size, True, DEPTH_MAX)
-
-
-def _fields_end(octets: bytes, position: int, end: int, has_names: bool, depth_left: int) -> int:
-    """``end`` if the fields of a table (or items of an array) fill it exactly, or _NOT_PLAIN."""
+def _are_fields(
+    octets: bytes,
+    position: int,
+    end: int,
+    has_names: bool,
+    depth_left: int,
+    may_be_numbered: bool,
+    cuts: list[int] | None,
+) -> bool:
+    """Whether the fields of a table, or items of an array, are plain and fill it exactly."""
     if depth_left == 0:
-        return _NOT_PLAIN
+        return False
     while position < end:
         if has_names:
-            position += octets[position] + 1
+            start = position + 1
+            position = start + octets[position]
             if position >= end:
-                return _NOT_PLAIN
+                return False
+            if (
+                octets[start] in _FIRST_LETTERS
+                and depth_left == DEPTH_MAX  # in nested tables they ask for nothing
+                and _asks(octets[start:position], may_be_numbered)
+            ):
+                return False
         kind = octets[position]
         position += 1
-        fixed = _FIXED_SIZES.get(kind)
-        if fixed is not None:
-            position += fixed
-            continue
-        if position + 4 > end:
-            return _NOT_PLAIN
-        size = _SIZE.unpack_from(octets, position)[0]
-        position += 4 + size
-        if kind in _OPAQUE:
-            continue
-        if kind not in _NESTED or position > end:
-            return _NOT_PLAIN
-        start = position - size
-        if _fields_end(octets, start, position, kind == _TABLE, depth_left - 1) != position:
-            return _NOT_PLAIN
-    return position if position == end else _NOT_PLAIN
+        size = _SIZE_OF[kind]
+        start = position
+        if size < _NESTED:
+            position += size
+        elif size == _UNKNOWN or octets[position] or octets[position + 1]:
+            return False  # no size is above TABLE_MAX_BYTES
+        else:
+            start += 4
+            position = start + (octets[position + 2] << 8 | octets[position + 3])
+            if size == _NESTED:
+                is_table = kind == _TABLE
+                if position > end or not _are_fields(
+                    octets, start, position, is_table, depth_left - 1, may_be_numbered, cuts
+                ):
+                    return False
+                continue
+        if cuts is not None:
+            cuts.append(start)
+            cuts.append(position)
+    return position == end
+
+
+def _asks(name: bytes, may_be_numbered: bool) -> bool:
+    """Whether a header of this name asks for something."""
+    return name in _COPIES or (not may_be_numbered and name.startswith(PRODUCER_MARK))

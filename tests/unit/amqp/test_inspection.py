@@ -26,23 +26,6 @@ def take(peer: Peer, queue: str) -> Received:
     return received
 
 
-# ------------------------------------------------------------------------- remembered properties
-
-
-def test_more_property_sets_than_are_remembered_still_arrive(
-    peer: Peer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inspection, "PLAIN_PROPERTIES_MAX", 4)
-    peer.declare("q")
-    for number in range(10):
-        peer.publish(1, "q", properties=Properties(message_id=str(number)))
-    ids = []
-    while (received := peer.get("q", no_ack=True)) is not None:
-        assert received.properties is not None
-        ids.append(received.properties.message_id)
-    assert ids == [str(number) for number in range(10)]
-
-
 # -------------------------------------------------------------------------------------- expiration
 
 
@@ -105,7 +88,7 @@ def test_a_good_expiration_travels_as_it_was_written(peer: Peer, expiration: str
     [
         {},  # nothing else is asked for
         {"message_id": "m", "headers": Table(a=1), "delivery_mode": 2},
-        {"user_id": "guest"},  # so that the properties have to be decoded
+        {"user_id": "guest"},
         {"headers": Table(CC=["cc"])},
         {"headers": Table(BCC=["bcc"])},  # and written anew
         {"message_id": "m" * 255},  # too long to be remembered

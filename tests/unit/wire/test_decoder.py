@@ -22,16 +22,16 @@ from pamqp import header as pamqp_header
 from pamqp import heartbeat as pamqp_heartbeat
 
 from hareline.errors import AmqpError, FrameError, NotFound, PreconditionFailed
-from hareline.wire import decoder
+from hareline.wire import stencil
 from hareline.wire.constants import BASIC_ACK, BASIC_PUBLISH, FRAME_MAX_BEFORE_TUNE
 from hareline.wire.decoder import (
-    NOT_PLAIN,
-    PLAIN_AGAIN,
     Decoder,
     FrameSink,
+    KnownRoute,
     PublishLane,
     SettleLane,
 )
+from hareline.wire.properties import decode_delivery_mode
 
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 FRAME_HEAD = Struct(">BHI")
@@ -63,24 +63,48 @@ class Other(NamedTuple):
 Event = Publish | Ack | Other
 
 
+class RecordingRoute(KnownRoute):
+    """``method``: the payload that leads here."""
+
+    def __init__(self, method: bytes, *, is_persistent: bool = False) -> None:
+        self.method = method
+        self.takes_runs = True
+        self.is_persistent = is_persistent
+
+    @property
+    def persistent(self) -> RecordingRoute:
+        return RecordingRoute(self.method, is_persistent=True)
+
+
 class RecordingPublishLane(PublishLane):
     def __init__(self, recorder: Recorder, number: int) -> None:
         super().__init__()
         self.recorder = recorder
         self.number = number
-        self.calls = 0
+        self.calls = self.plain_calls = 0
+        self.run_sizes: list[int] = []
 
-    def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> int:
+    def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> bool:
         assert flags == int.from_bytes(content[19:21], "big")
-        self.note(route, content, header_size, size)
-        self.plain_route = route
-        return PLAIN_AGAIN if self.recorder.lets_publishes_repeat else NOT_PLAIN
+        self.note(route.method, content, header_size, size)
+        return self.recorder.lets_publishes_repeat
 
     def publish_plain(self, route: Any, content: bytes, header_size: int, size: int) -> None:
-        self.note(route, content, header_size, size)
+        self.plain_calls += 1
+        mode = decode_delivery_mode(content[19 : header_size - 1])
+        assert route.is_persistent == (mode == 2)
+        self.note(route.method, content, header_size, size)
+
+    def publish_run(
+        self, route: Any, contents: list[bytes], header_size: int, framing: int
+    ) -> None:
+        assert len(contents) > 1
+        self.run_sizes.append(len(contents))
+        while contents:
+            content = contents.pop(0)
+            self.publish_plain(route, content, header_size, len(content) - framing)
 
     def note(self, method: bytes, content: bytes, header_size: int, size: int) -> None:
-        """A route is here the method's payload itself."""
         frames = split(content)
         assert [one.kind for one in frames] == ([HEADER, BODY] if size else [HEADER])
         assert {one.channel for one in frames} == {self.number}
@@ -140,7 +164,7 @@ class Recorder(FrameSink):
 
     def add_publish_lane(self, number: int, known: Iterable[bytes] = ()) -> RecordingPublishLane:
         lane = self.lanes[number] = RecordingPublishLane(self, number)
-        lane.routes.update((payload, payload) for payload in known)
+        lane.routes.update((payload, RecordingRoute(payload)) for payload in known)
         self.decoder.publish_lanes[number] = lane
         return lane
 
@@ -182,7 +206,7 @@ class Recorder(FrameSink):
         del self.contents[number]
         lane = self.lanes.get(number)
         if lane is not None:
-            lane.routes.setdefault(content.method, content.method)
+            lane.routes.setdefault(content.method, RecordingRoute(content.method))
             self.decoder.publish_lanes[number] = lane
         self.note(Publish(number, content.method, content.header, body))
 
@@ -452,10 +476,10 @@ def test_publishes_that_take_turns_are_told_apart_by_all_that_is_before_their_bo
     recorder.decoder.feed(octets)
     assert recorder.events == oracle(octets)
     assert recorder.lanes[1].calls == len(first) * 3
-    assert recorder.lanes[1].heads
+    assert recorder.lanes[1].plain_calls > 0
 
 
-def test_a_remembered_head_whose_body_is_half_there_waits_for_the_rest() -> None:
+def test_a_publish_that_matches_a_stencil_and_is_half_there_waits_for_the_rest() -> None:
     octets = (keyed("a") + keyed("b")) * 3
     for cut in range(len(octets)):
         recorder = recorder_for(octets, [1], [])
@@ -464,7 +488,7 @@ def test_a_remembered_head_whose_body_is_half_there_waits_for_the_rest() -> None
         assert recorder.events == oracle(octets)
 
 
-def test_forgotten_routes_are_asked_for_again_whatever_head_was_remembered() -> None:
+def test_forgotten_routes_are_asked_for_again_whatever_stencil_was_cut() -> None:
     octets = (keyed("a") + keyed("b")) * 2
     recorder = recorder_for(octets, [1], [])
     lane = recorder.lanes[1]
@@ -475,13 +499,13 @@ def test_forgotten_routes_are_asked_for_again_whatever_head_was_remembered() -> 
     assert lane.calls < 8, "the first of them had to find its route"
 
 
-def test_remembered_heads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoder, "HEADS_MAX", 3)
-    octets = b"".join(keyed(f"{number:02d}") for number in range(50))
+def test_stencils_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stencil, "SHAPES_MAX", 3)
+    octets = b"".join(keyed("k" * number) for number in range(50))
     recorder = recorder_for(octets, [1], [])
     recorder.decoder.feed(octets)
     assert recorder.events == oracle(octets)
-    assert 0 < len(recorder.lanes[1].heads) <= 3
+    assert 0 < len(recorder.lanes[1].stencils.by_shape) <= 3
 
 
 def test_an_empty_body_takes_the_lane() -> None:

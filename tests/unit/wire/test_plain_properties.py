@@ -7,16 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hareline.errors import MalformedFrame
+from hareline.wire.constants import DIRECT_REPLY_TO
 from hareline.wire.plain_properties import (
     DEPTH_MAX,
+    NOT_PLAIN,
+    PERSISTENT,
+    PLAIN,
     TABLE_MAX_BYTES,
-    are_plain,
     plain_expiration,
+    walk,
 )
 from hareline.wire.properties import Properties, decode_properties, encode_properties
 from hareline.wire.table import Table, Timestamp
 
-DIRECT = b"amq.rabbitmq.reply-to"
+USER = b"guest"
 TEXT = st.text(max_size=20)
 VALUES = st.recursive(
     st.none()
@@ -45,9 +49,10 @@ PROPERTIES = st.builds(
 
 @given(PROPERTIES)
 def test_ordinary_properties_are_plain(properties: Properties) -> None:
-    octets = encode_properties(properties)
-    has_copies = b"\x02CC" in octets or b"\x03BCC" in octets
-    assert are_plain(octets, DIRECT) is not has_copies
+    expected = PERSISTENT if properties.delivery_mode == 2 else PLAIN
+    if properties.headers is not None and properties.headers.keys() & {"CC", "BCC"}:
+        expected = NOT_PLAIN
+    assert walk(encode_properties(properties), USER) == expected
 
 
 @given(PROPERTIES, st.data())
@@ -58,13 +63,13 @@ def test_damaged_octets_that_are_plain_still_decode(
     for _ in range(data.draw(st.integers(1, 3))):
         octets[data.draw(st.integers(0, len(octets) - 1))] = data.draw(st.integers(0, 255))
     damaged = bytes(octets[: data.draw(st.integers(0, len(octets)))])
-    if are_plain(damaged, DIRECT):
+    if walk(damaged, USER):
         decode_properties(damaged)
 
 
 @given(st.binary(max_size=80))
 def test_garbage_that_is_plain_still_decodes(octets: bytes) -> None:
-    if are_plain(octets, DIRECT):
+    if walk(octets, USER):
         decode_properties(octets)
 
 
@@ -72,7 +77,7 @@ def test_garbage_that_is_plain_still_decodes(octets: bytes) -> None:
 def test_every_truncation_is_left_to_the_decoder(properties: Properties) -> None:
     octets = encode_properties(properties)
     for length in range(len(octets)):
-        assert not are_plain(octets[:length], DIRECT)
+        assert not walk(octets[:length], USER)
         with pytest.raises(MalformedFrame):
             decode_properties(octets[:length])
 
@@ -80,7 +85,7 @@ def test_every_truncation_is_left_to_the_decoder(properties: Properties) -> None
 @pytest.mark.parametrize(
     "properties",
     [
-        Properties(user_id="guest"),
+        Properties(user_id="guest2"),
         Properties(expiration="60000"),
         Properties(reply_to="amq.rabbitmq.reply-to"),
         Properties(headers=Table(CC=["a"])),
@@ -89,16 +94,16 @@ def test_every_truncation_is_left_to_the_decoder(properties: Properties) -> None
     ],
 )
 def test_what_asks_for_something_is_not_plain(properties: Properties) -> None:
-    assert not are_plain(encode_properties(properties), DIRECT)
+    assert not walk(encode_properties(properties), USER)
 
 
 def test_limits_are_left_to_the_decoder() -> None:
     nested: dict[str, object] = {}
     for _ in range(DEPTH_MAX):
         nested = {"t": nested}
-    assert not are_plain(encode_properties(Properties(headers=Table(nested))), DIRECT)
+    assert not walk(encode_properties(Properties(headers=Table(nested))), USER)
     large = Table(text="x" * TABLE_MAX_BYTES)
-    assert not are_plain(encode_properties(Properties(headers=large)), DIRECT)
+    assert not walk(encode_properties(Properties(headers=large)), USER)
 
 
 # --------------------------------------------------------------------------- the expiration alone
@@ -108,29 +113,29 @@ def test_limits_are_left_to_the_decoder() -> None:
 def test_an_expiration_that_is_all_they_ask_for_is_found(
     properties: Properties, expiration: str
 ) -> None:
-    is_plain = are_plain(encode_properties(properties), DIRECT)
+    is_plain = walk(encode_properties(properties), USER)
     properties.expiration = expiration
     octets = encode_properties(properties)
-    assert plain_expiration(octets, DIRECT) == (expiration if is_plain else None)
+    assert plain_expiration(octets, USER) == (expiration if is_plain else None)
 
 
 @given(PROPERTIES)
 def test_without_an_expiration_none_is_found(properties: Properties) -> None:
-    assert plain_expiration(encode_properties(properties), DIRECT) is None
+    assert plain_expiration(encode_properties(properties), USER) is None
 
 
 @pytest.mark.parametrize(
     "others",
     [
-        Properties(user_id="guest"),
-        Properties(reply_to=DIRECT.decode()),
+        Properties(user_id="guest2"),
+        Properties(reply_to=DIRECT_REPLY_TO.decode()),
         Properties(headers=Table(CC=["a"])),
         Properties(headers=Table(BCC=["a"])),
     ],
 )
 def test_what_asks_for_more_is_left_to_the_decoder(others: Properties) -> None:
     others.expiration = "60000"
-    assert plain_expiration(encode_properties(others), DIRECT) is None
+    assert plain_expiration(encode_properties(others), USER) is None
 
 
 @given(PROPERTIES, st.data())
@@ -142,6 +147,6 @@ def test_a_damaged_expiration_is_the_decoders_or_what_it_finds(
     for _ in range(data.draw(st.integers(1, 3))):
         octets[data.draw(st.integers(0, len(octets) - 1))] = data.draw(st.integers(0, 255))
     damaged = bytes(octets[: data.draw(st.integers(0, len(octets)))])
-    found = plain_expiration(damaged, DIRECT)
+    found = plain_expiration(damaged, USER)
     if found is not None:
         assert decode_properties(damaged).expiration == found

@@ -245,10 +245,8 @@ class Decoder:
                         if index == BASIC_PUBLISH:
                             lane = publish_lanes.get(number)
                             if lane is not None:
-                                route = lane.routes.get(
-                                    data[position + _FRAME_HEAD_SIZE : frame_end]
-                                )
                                 method = data[position : frame_end + 1]
+                                route = lane.routes.get(method[_FRAME_HEAD_SIZE:-1])
                                 if route is None:
                                     lane = None
                         elif index == BASIC_ACK and size == _ACK_PAYLOAD_SIZE:

@@ -143,13 +143,14 @@ class Stencils:
             self._run = None
         end, method_size = len(data), len(method)
         for stencil in self.recent:
+            size, match, shown, sizes = stencil.size, stencil.match, stencil.shown, stencil.sizes
             while True:
                 start = position + method_size
-                stop = start + stencil.size
-                if stop > end or stencil.match(data, start) != stencil.shown:
+                stop = start + size
+                if stop > end or match(data, start) != shown:
                     break
-                if stencil.sizes is not None:
-                    body_size, frame_size = stencil.sizes(data, start)
+                if sizes is not None:
+                    body_size, frame_size = sizes(data, start)
                     stop += body_size + 1
                     if (
                         body_size != frame_size

@@ -26,12 +26,12 @@ from hareline.broker.queues.queue import Queue
 from hareline.errors import PreconditionFailed
 from hareline.message import Message
 from hareline.wire.decoder import PublishLane
-from hareline.wire.methods import commands
+from hareline.wire.methods import commands, decode_method
 from hareline.wire.properties import Properties
 from hareline.wire.table import Table, Timestamp
 from tests.support.stores import FakeStore
 
-from .peer import SteppedBroker, publish_octets
+from .peer import SteppedBroker, publish_octets, split_frames
 
 STREAM = {"x-queue-type": "stream"}
 #: Exchanges and keys that publishes go to.
@@ -290,15 +290,14 @@ DIRECT = "amq.rabbitmq.reply-to"
 PAST_LIMITS = Table(text="x" * 70_000)
 
 
-def shape(index: int, **more: Any) -> Properties:
+def shape(index: int, *, mode: int = 1, is_mixed: bool = False) -> Properties:
     """What a usual client sends, with values of this message's own."""
     return Properties(
         content_type="application/json",
         headers=Table({"tenant": f"t{index:06d}", "attempt": index, "nested": {"k": index}}),
-        delivery_mode=1 + index % 2 if more.pop("is_mixed", False) else 1,
+        delivery_mode=1 + index % 2 if is_mixed else mode,
         message_id=f"m{index:09d}",
         timestamp=Timestamp(1_700_000_000 + index),
-        **more,
     )
 
 
@@ -448,6 +447,25 @@ def test_a_frame_that_ends_wrongly_ends_the_run_in_front_of_it() -> None:
 
 class TestOnTheWay:
     """What changes between two reads, or within one."""
+
+    def test_a_run_that_the_store_keeps_is_confirmed_when_it_is_durable(self) -> None:
+        octets = burst(number=2, key="durable", more={"mode": 2})
+        assert runs_of([octets, octets])[-1] == 8
+        for has_lanes in (True, False):
+            world = World(has_lanes=has_lanes)
+            world.read(octets)
+            world.read(octets)
+            assert world.written == [b""] * 4
+            tags = []
+            for _ in range(2):
+                world.store.sync()
+                world.read(b"")
+                (frame,) = split_frames(world.written[-2])
+                ack = decode_method(frame.payload)
+                assert isinstance(ack, commands.Basic.Ack)
+                assert ack.multiple
+                tags.append(ack.delivery_tag)
+            assert tags == [8, 16]
 
     def test_a_refusing_store_ends_the_runs_to_what_it_keeps(self) -> None:
         outcomes = []

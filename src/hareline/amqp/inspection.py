@@ -21,8 +21,13 @@ from hareline.clock import Clock
 from hareline.errors import PreconditionFailed
 from hareline.message import TRANSIENT, UNWRITTEN, BlindAddress, Message
 from hareline.wire.constants import FLAG_HEADERS
-from hareline.wire.plain_properties import PRODUCER_MARK, plain_expiration, walk
-from hareline.wire.properties import decode_delivery_mode, replace_headers, replace_reply_to
+from hareline.wire.plain_properties import COPIES, NUMBER, PRODUCER_MARK, plain_expiration, walk
+from hareline.wire.properties import (
+    decode_delivery_mode,
+    decode_headers,
+    replace_headers,
+    replace_reply_to,
+)
 from hareline.wire.table import Table, kind_of, type_name
 
 # Properties that only set an expiration, remembered by a channel. Short ones: those with an id
@@ -62,16 +67,21 @@ class Inspection:
         """
         if not flags and message.header_size == HEADER_SIZE_BARE:
             return message, [], None
-        expiration_ms = self._expiration_ms(message.property_octets)
+        octets = message.property_octets
+        expiration_ms = self._expiration_ms(octets)
         if expiration_ms != _ASKS_FOR_MORE:
             now_ms = self._clock.now_ms
             return message.expiring_at(expires_at_ms(expiration_ms, now_ms)), [], None
         number = None
-        octets = message.property_octets
-        if flags & FLAG_HEADERS and PRODUCER_MARK in octets:
-            number = publish_number(octets)
-            if number is not None and walk(octets, self._user_id, may_be_numbered=True):
-                return message, [], number
+        if flags & FLAG_HEADERS:
+            if PRODUCER_MARK in octets:
+                number = publish_number(octets)
+                if number is not None and walk(octets, self._user_id, NUMBER):
+                    return message, [], number
+            elif walk(octets, self._user_id, COPIES):
+                headers = decode_headers(octets)
+                if "BCC" not in headers:
+                    return message, array_keys(headers, "CC"), None
         properties = message.properties
         is_plain = properties.user_id is None
         if properties.user_id is not None:

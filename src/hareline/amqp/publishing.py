@@ -47,7 +47,7 @@ from hareline.message import (
 from hareline.storage.interface import MessageStore
 from hareline.wire.constants import FLAG_HEADERS
 from hareline.wire.decoder import PublishLane
-from hareline.wire.plain_properties import NOT_PLAIN, PERSISTENT, PRODUCER_MARK, walk
+from hareline.wire.plain_properties import NOT_PLAIN, NUMBER, PERSISTENT, PRODUCER_MARK, walk
 
 _NO_ROUTE: Final = 312
 _NO_CONSUMERS: Final = 313
@@ -249,7 +249,7 @@ class Publishing(PublishLane):
         self, route: Route, octets: bytes, content: bytes, header_size: int, size: int
     ) -> bool:
         """A publish to fixed queues whose properties only number it; False: it is not one."""
-        plain = walk(octets, self._user_id, may_be_numbered=True)
+        plain = walk(octets, self._user_id, NUMBER)
         if plain == PERSISTENT:
             route = route.persistent
         if plain == NOT_PLAIN or route.is_dynamic or route.needs_admission:

@@ -27,6 +27,11 @@ from hareline.wire.constants import (
 )
 from hareline.wire.property_parts import take_apart
 
+# What properties may ask for and be plain all the same, where ``walk`` is told so.
+EXPIRATION: Final = 1
+NUMBER: Final = 2  # of a message of its producer
+COPIES: Final = 4  # CC and BCC
+
 # What ``walk`` says of properties.
 NOT_PLAIN: Final = 0
 PLAIN: Final = 1
@@ -90,9 +95,7 @@ TABLE_MAX_BYTES: Final = 65_536  # so that no table can hold more values than th
 def walk(
     octets: bytes,
     user_id: bytes | None,
-    *,
-    may_expire: bool = False,
-    may_be_numbered: bool = False,
+    allowed: int = 0,
     cuts: list[int] | None = None,
 ) -> int:
     """PLAIN or PERSISTENT for valid properties that ask for nothing, NOT_PLAIN for all others.
@@ -101,13 +104,13 @@ def walk(
     ``user_id``, and the headers that number a producer's messages. ``octets`` start with the flags.
     NOT_PLAIN means "decode it and see", also for invalid octets.
 
-    ``user_id``: None if any is plain. ``may_expire``, ``may_be_numbered``: these are plain too.
+    ``user_id``: None if any is plain. ``allowed``: what else is plain, of the constants above.
     ``cuts`` gets where each value begins and ends that may have any octets without a change to what
     is returned.
     """
     try:
         flags = octets[0] << 8 | octets[1]
-        if flags & FLAG_EXPIRATION and not may_expire:
+        if flags & FLAG_EXPIRATION and not allowed & EXPIRATION:
             return NOT_PLAIN
         steps = _STEPS.get(flags)
         if steps is None:
@@ -129,9 +132,7 @@ def walk(
                 if (
                     size > TABLE_MAX_BYTES
                     or position > len(octets)
-                    or not _are_fields(
-                        octets, start, position, True, DEPTH_MAX, may_be_numbered, cuts
-                    )
+                    or not _are_fields(octets, start, position, True, DEPTH_MAX, allowed, cuts)
                 ):
                     return NOT_PLAIN
                 continue
@@ -164,7 +165,7 @@ def plain_expiration(octets: bytes, user_id: bytes) -> str | None:
     """
     if not octets or not octets[0] & _EXPIRATION_BIT:
         return None
-    if not walk(octets, user_id, may_expire=True):
+    if not walk(octets, user_id, EXPIRATION):
         return None
     return take_apart(octets).expiration
 
@@ -185,7 +186,7 @@ def _are_fields(
     end: int,
     has_names: bool,
     depth_left: int,
-    may_be_numbered: bool,
+    allowed: int,
     cuts: list[int] | None,
 ) -> bool:
     """Whether the fields of a table, or items of an array, are plain and fill it exactly."""
@@ -200,7 +201,7 @@ def _are_fields(
             if (
                 octets[start] in _FIRST_LETTERS
                 and depth_left == DEPTH_MAX  # in nested tables they ask for nothing
-                and _asks(octets[start:position], may_be_numbered)
+                and _asks(octets[start:position], allowed)
             ):
                 return False
         kind = octets[position]
@@ -217,7 +218,7 @@ def _are_fields(
             if size == _NESTED:
                 is_table = kind == _TABLE
                 if position > end or not _are_fields(
-                    octets, start, position, is_table, depth_left - 1, may_be_numbered, cuts
+                    octets, start, position, is_table, depth_left - 1, allowed, cuts
                 ):
                     return False
                 continue
@@ -227,6 +228,8 @@ def _are_fields(
     return position == end
 
 
-def _asks(name: bytes, may_be_numbered: bool) -> bool:
-    """Whether a header of this name asks for something."""
-    return name in _COPIES or (not may_be_numbered and name.startswith(PRODUCER_MARK))
+def _asks(name: bytes, allowed: int) -> bool:
+    """Whether a header of this name asks for something that is not allowed."""
+    if name in _COPIES:
+        return not allowed & COPIES
+    return name.startswith(PRODUCER_MARK) and not allowed & NUMBER

@@ -9,7 +9,7 @@ import pytest
 from hareline.amqp.publish_number import publish_number
 from hareline.broker.producers import PublishNumber
 from hareline.errors import MalformedFrame, PreconditionFailed
-from hareline.wire.plain_properties import PRODUCER_MARK, walk
+from hareline.wire.plain_properties import NUMBER, PRODUCER_MARK, walk
 from hareline.wire.properties import Properties, encode_properties
 from hareline.wire.table import (
     Byte,
@@ -133,5 +133,5 @@ def test_octets_that_are_no_table_are_malformed() -> None:
 def test_numbered_properties_are_not_plain_unless_that_is_left_aside() -> None:
     numbered = octets(id="a", seq=1)
     assert not walk(numbered, b"guest")
-    assert walk(numbered, b"guest", may_be_numbered=True)
+    assert walk(numbered, b"guest", NUMBER)
     assert not walk(octets(seq=1), b"guest")

@@ -130,15 +130,13 @@ class Stand:
     """A broker with one virtual host; ``connect`` gives open connections.
 
     ``audit_share``: of the messages that are audited, in a stream that keeps a MiB; 0: no audit.
-    ``store`` is what each turn is handed to; None: nothing is durable.
+    ``store``: that keeps persistent messages, not started yet; None: nothing is kept.
     """
 
     def __init__(self, *, audit_share: float = 0.0, store: MessageStore | None = None) -> None:
         keep_freed_memory()  # as the server does
         self.scheduled: list[Callable[[], None]] = []
         self.turn = Turn(self.scheduled.append)
-        if store is not None:
-            self.turn.write_pending = store.write_pending
         guest = User("guest", hash_password("guest"), permissions={"/": ALL_PERMISSIONS})
         clock = Clock()
         self.context = Context(
@@ -166,11 +164,14 @@ class Stand:
             clock=clock,
             timers=NoTimers(),
             report=_forget,
-            store=store or MemoryStore(),
+            store=MemoryStore() if store is None else store,
             definitions=MemoryDefinitions(),
             audit=audit,
         )
         self.vhost.open_audit()
+        if store is not None:
+            store.ask_for_turn = self.turn.arm
+            self.turn.write_pending = store.write_pending
 
     def run_turns(self) -> None:
         """Finish turns until there is nothing left to do."""

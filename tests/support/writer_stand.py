@@ -44,7 +44,10 @@ class WriterStand:
         for _ in range(records):
             parts += encode_record(CLEAN, (CLEAN_TIME.pack(NOW_MS),), writer.seed)
         self.tickets += 1
-        return writer.write_of(parts, records, self.tickets, NOW_MS, self.written.append, [])
+        octets = records * RECORD_BYTES
+        return writer.write_of(
+            parts, octets, records, self.tickets, NOW_MS, self.written.append, []
+        )
 
     def write(self, records: int = 1) -> Write:
         work = self.make(records)

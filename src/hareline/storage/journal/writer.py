@@ -168,6 +168,7 @@ class JournalWriter:
     def write_of(
         self,
         parts: list[bytes],
+        octets: int,
         records: int,
         ticket: int,
         now_ms: int,
@@ -176,9 +177,9 @@ class JournalWriter:
     ) -> Write:
         """The work that writes these records as one batch; to be submitted before the next.
 
-        ``sync_first``: what must be durable before (raises OSError); called in the thread.
+        ``octets``: of all parts. ``sync_first``: what must be durable before (raises OSError);
+        called in the thread.
         """
-        octets = sum(map(len, parts))
         position = position_of(self.number, self.end)
         head = Batch(position, octets, records, self._salt, self.durable_position, now_ms)
         write = Write(

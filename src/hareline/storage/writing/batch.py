@@ -15,14 +15,12 @@ from typing import Final
 from zlib import crc32
 
 from hareline.message import LargeBody
-from hareline.storage.interface import StoredEntry
 from hareline.storage.journal.format.frame import (
     CHECKPOINT,
     CLEAN,
     COMMIT,
     COVER,
     FREE,
-    MESSAGE,
     PART,
     PRODUCERS,
     RECORD_OVERHEAD,
@@ -31,7 +29,7 @@ from hareline.storage.journal.format.frame import (
     SETTLE,
     encode_record,
 )
-from hareline.storage.journal.format.message import DELIVERY_COUNT_MAX, WAS_DELIVERED
+from hareline.storage.journal.format.message import DELIVERY_COUNT_MAX
 from hareline.storage.journal.format.records import (
     CHECKPOINT_HEAD,
     CHECKPOINT_QUEUE,
@@ -50,8 +48,9 @@ from hareline.storage.space.freeing import Freeing
 from hareline.storage.space.liveness import Liveness, SegmentBooks
 from hareline.storage.writing.collecting import BatchContents, Collector
 from hareline.storage.writing.divided import Transactions
-from hareline.storage.writing.ledger import ACQUIRED, SETTLED, DurableLedger, Gathered
-from hareline.storage.writing.message_records import PLAIN_HEAD, EntryFields, record_head
+from hareline.storage.writing.ledger import SETTLED, DurableLedger, Gathered
+from hareline.storage.writing.message_records import EntryFields
+from hareline.storage.writing.packing import Packer, unpack, was_delivered
 from hareline.storage.writing.sequences import moved_payload
 
 OnWritten = Callable[[Write], None]
@@ -76,6 +75,8 @@ class BatchBuilder:
         "_large",
         "_ledgers",
         "_liveness",
+        "_octets",
+        "_packer",
         "_parts",
         "_records",
         "_transactions",
@@ -109,7 +110,9 @@ class BatchBuilder:
         )
         self.void_position = 0
         self.inferred_counts: list[tuple[int, int, int]] = []
+        self._packer = Packer(keeps_settled=keeps_settled)
         self._parts: list[bytes] = []
+        self._octets = 0  # of ``_parts``
         self._records = 0
         self._large: list[Callable[[], None]] = []
         self.is_part = False
@@ -123,7 +126,15 @@ class BatchBuilder:
         ``is_first``: of this run of the broker, written even with nothing in it. ``is_last``: the
         batch ends with CLEAN.
         """
-        contents = self._collector.collect(ticket)
+        writer = self._writer
+        contents = self._collector.take_messages(ticket, writer.room())
+        is_packed = not contents.is_measured
+        self._parts = []
+        self._octets = 0
+        self._records = 0
+        if is_packed:
+            self._pack_unmeasured(contents)
+        self._collector.take_rest(contents, ticket)
         self.is_part = contents.is_part
         if contents.is_empty and not is_first and not is_last and not self.inferred_counts:
             self._compactor.after_batch()
@@ -132,15 +143,19 @@ class BatchBuilder:
             _RECORDS_MAX + 1
         )
         is_rolled = self._make_room(contents.bound + CLEAN_TIME.size, now_ms)
-        books = self._liveness.segments[self._writer.number]
-        self._parts = []
-        self._records = 0
+        books = self._liveness.segments[writer.number]
         if is_rolled:
             if is_first:
-                self.void_position = self._compactor.void_position = self._writer.next_position
+                self.void_position = self._compactor.void_position = writer.next_position
             self._checkpoint()
             for payload in self._gathered.sequences.whole_lists():
                 self._add(PRODUCERS, payload)
+        if not is_packed:
+            self._pack(contents)
+        elif is_rolled:
+            for taken in contents.entries:
+                unpack(taken)
+            self._pack(contents)
         self._messages(contents, books)
         self._moved(contents.moved, books)
         self._settled(contents, books)
@@ -149,9 +164,11 @@ class BatchBuilder:
             self._add(PRODUCERS, moved_payload(moved))
         if is_last:
             self._add(CLEAN, CLEAN_TIME.pack(now_ms))
+        parts, self._parts = self._parts, []
         large, self._large = self._large, []
-        write = self._writer.write_of(self._parts, self._records, ticket, now_ms, on_written, large)
-        self._parts = []
+        write = writer.write_of(
+            parts, self._octets, self._records, ticket, now_ms, on_written, large
+        )
         self._compactor.after_batch()
         return write, [
             Freed(each.number, each.end, each.size_bytes, each.sealed_ms) for each in contents.freed
@@ -175,70 +192,47 @@ class BatchBuilder:
 
     # -------------------------------------------------------------- records
 
+    def _pack_unmeasured(self, contents: BatchContents) -> None:
+        """Pack new entries for the last segment; those that are too many for a batch have to wait.
+
+        Their octets are known only now; if there is no room for them, they are packed once more.
+        """
+        self._pack(contents)
+        for taken in contents.entries:
+            contents.bound += RUN.size * len(taken.settled)
+        contents.bound += self._packer.octets
+        contents.entries = [taken for taken in contents.entries if taken.entries]
+
+    def _pack(self, contents: BatchContents) -> None:
+        """Pack new entries for the place behind the records that the batch has."""
+        packer, writer = self._packer, self._writer
+        packer.begin(writer.next_position + self._octets, writer.seed)
+        for taken in contents.entries:
+            rest = packer.pack(taken, contents.others, contents.limit)
+            if rest:
+                contents.is_part = True
+                taken.ledger.added = rest
+
     def _messages(self, contents: BatchContents, books: SegmentBooks) -> None:
-        """Add one record for each message, which learns its position by it."""
-        others = contents.others
-        parts = self._parts
-        writer = self._writer
-        seed = writer.seed
-        position = writer.next_position + sum(map(len, parts))
-        pack_head, pack_prefix = PLAIN_HEAD.pack, RECORD_PREFIX.pack
-        for ledger, entries in contents.entries:
-            queue_id = ledger.queue_id
-            last_new = -1  # offset
-            settled: list[int] = []
-            for entry in entries:
-                message = entry.message
-                content = message.content
-                address = message.address
-                count = entry.delivery_count
-                state = entry.state
-                # an entry that leaves before it is written may have been delivered
-                is_leaving = state == SETTLED and entry.offset in ledger.leaving
-                if state == ACQUIRED or count or is_leaving:
-                    flags = WAS_DELIVERED
-                    count = count if count <= DELIVERY_COUNT_MAX else DELIVERY_COUNT_MAX
-                else:
-                    flags = 0
-                    last_new = entry.offset
-                if state == SETTLED and not is_leaving:
-                    settled.append(entry.offset)
-                if (
-                    message.extras is None
-                    and not address.blind_keys
-                    and (not others or message not in others)
-                ):
-                    head = (
-                        pack_head(
-                            MESSAGE,
-                            0,
-                            message.arrival_ms,
-                            message.channel,
-                            message.header_size,
-                            message.size,
-                            1,
-                            queue_id,
-                            entry.offset,
-                            count,
-                            flags,
-                        )
-                        + address.octets
-                    )
-                else:
-                    listed: list[EntryFields] = [(queue_id, entry.offset, count, flags)]
-                    for other in others.get(message, ()):
-                        listed += (self._other(other, books, contents),)
-                    head = record_head(message, listed)
-                    if message.large is not None:
-                        self._keep_large(message.large, listed)
-                length = len(head) + len(content)
-                parts += (pack_prefix(length, crc32(content, crc32(head, seed))), head, content)
-                message.position = position
-                position += RECORD_PREFIX.size + length
-            self._records += len(entries)
-            books.total += len(entries)
-            self._count(ledger, len(entries), last_new, books)
-            self._settle_at_once(ledger, settled, books, contents)
+        """Add what was packed, one record for each message, and note it in the books."""
+        packer = self._packer
+        self._parts += packer.parts
+        self._octets += packer.octets
+        packer.parts = []
+        for body, listed in packer.large:
+            self._keep_large(body, listed)
+        for taken in contents.entries:
+            ledger, count = taken.ledger, len(taken.entries)
+            self._records += count
+            self._count(ledger, count, taken.new_end, books)
+            self._settle_at_once(ledger, taken.settled, books, contents)
+        for others in contents.others.values():
+            for ledger, entry in others:
+                is_settled = entry.state == SETTLED and entry.offset not in ledger.leaving
+                is_new = not (is_settled or was_delivered(ledger, entry))
+                self._count(ledger, 1, entry.offset + 1 if is_new else 0, books)
+                if is_settled:
+                    self._settle_at_once(ledger, [entry.offset], books, contents)
 
     def _keep_large(self, body: LargeBody, entries: list[EntryFields]) -> None:
         """Have the body synced before the record that refers to it is durable."""
@@ -250,29 +244,11 @@ class BatchBuilder:
             self._ledgers[queue_id].books.large[offset] = body.large_id
             bodies.keep(body.large_id)
 
-    def _other(
-        self,
-        other: tuple[DurableLedger, StoredEntry],
-        books: SegmentBooks,
-        contents: BatchContents,
-    ) -> EntryFields:
-        """How a further entry of a message is listed in its record; counted in the books."""
-        ledger, entry = other
-        books.total += 1
-        count = entry.delivery_count
-        is_leaving = entry.state == SETTLED and entry.offset in ledger.leaving
-        was_delivered = entry.state == ACQUIRED or count > 0 or is_leaving
-        is_settled = entry.state == SETTLED and not is_leaving
-        last_new = -1 if was_delivered or is_settled else entry.offset
-        self._count(ledger, 1, last_new, books)
-        if is_settled:
-            self._settle_at_once(ledger, [entry.offset], books, contents)
-        return ledger.queue_id, entry.offset, count, WAS_DELIVERED if was_delivered else 0
-
-    def _count(self, ledger: DurableLedger, count: int, last_new: int, books: SegmentBooks) -> None:
+    def _count(self, ledger: DurableLedger, count: int, new_end: int, books: SegmentBooks) -> None:
+        """Note new entries; ``new_end``: above those that were packed as never delivered."""
+        books.total += count
         ledger.books.add(books, count)
-        if last_new >= ledger.written_as_new_end:
-            ledger.written_as_new_end = last_new + 1
+        ledger.written_as_new_end = max(ledger.written_as_new_end, new_end)
 
     def _settle_at_once(
         self,
@@ -286,13 +262,13 @@ class BatchBuilder:
             contents.runs.append((ledger, books.number, offset, offset + 1))
 
     def _moved(self, moved: list[MovedRecord], books: SegmentBooks) -> None:
-        position = self._writer.next_position + sum(map(len, self._parts)) if moved else 0
+        start = self._writer.next_position
         seed = self._writer.seed
         for record in moved:
             body = record.body
             self._parts += (RECORD_PREFIX.pack(len(body), crc32(body, seed)), body)
-            self._compactor.moved(record, position, books)
-            position += RECORD_PREFIX.size + len(body)
+            self._compactor.moved(record, start + self._octets, books)
+            self._octets += RECORD_PREFIX.size + len(body)
         self._records += len(moved)
 
     def _settled(self, contents: BatchContents, books: SegmentBooks) -> None:
@@ -357,4 +333,5 @@ class BatchBuilder:
 
     def _add(self, kind: int, payload: bytes) -> None:
         self._parts += encode_record(kind, (payload,), self._writer.seed)
+        self._octets += RECORD_OVERHEAD + len(payload)
         self._records += 1

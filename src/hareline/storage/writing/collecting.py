@@ -1,8 +1,9 @@
 """Which of the things that have gathered go into the next batch, and how many octets they may take.
 
-``writing.batch`` calls ``collect`` when the disk is ready for more. Entries that were settled
-before they came here are left out, unless a replay or a dead letter needs them. A batch that is
-full takes only messages; the rest goes into the next ones.                                    [hot]
+``writing.batch`` calls ``take_messages`` when the disk is ready for more, has the messages packed,
+and calls ``take_rest``. Entries that were settled before they came here are left out, unless a
+replay or a dead letter needs them. A batch that is full takes only messages; the rest goes into the
+next ones.                                                                                     [hot]
 
 Invariant: all that one callback of the loop did is in one batch, unless that is full; and all
 entries of one message are in the batch that has its record. With sequences of producers what has
@@ -17,7 +18,7 @@ from hareline.message import UNWRITTEN, Message
 from hareline.storage.interface import StoredEntry
 from hareline.storage.journal.format.frame import RECORD_OVERHEAD, RECORD_PREFIX
 from hareline.storage.journal.format.message import ENTRY
-from hareline.storage.journal.format.positions import OFFSET_BITS
+from hareline.storage.journal.format.positions import OFFSET_BITS, SEGMENT_BYTES_MAX
 from hareline.storage.journal.format.records import COVERED, FREED, RETURNED, RUN, TRANSACTION
 from hareline.storage.space.compaction import Compactor, MovedRecord
 from hareline.storage.space.freeing import Freeing
@@ -30,6 +31,7 @@ from hareline.storage.writing.divided import (
 )
 from hareline.storage.writing.ledger import SETTLED, DurableLedger, Gathered
 from hareline.storage.writing.message_records import MESSAGE_OVERHEAD, options_of
+from hareline.storage.writing.packing import TakenEntries
 from hareline.storage.writing.sequences import MovedSequences, moved_bound
 
 #: ledger, home, first, end
@@ -52,7 +54,10 @@ class BatchContents:
         "firsts",
         "freed",
         "held",
+        "is_measured",
         "is_part",
+        "ledgers",
+        "limit",
         "moved",
         "others",
         "parts",
@@ -62,15 +67,21 @@ class BatchContents:
     )
 
     def __init__(self) -> None:
-        #: octets of the records, at most
+        #: octets of the records, at most; without messages that are not measured
         self.bound = 0
+        #: the octets of the messages are in ``bound`` before they are packed; if not, the batch is
+        #: full when more than ``limit`` are
+        self.is_measured = False
+        self.limit = BATCH_BYTES
+        #: all with something for this batch, or for the next one if there is too much
+        self.ledgers: list[DurableLedger] = []
         #: transactions that go on beyond this batch, and numbers of those that end with it
         self.parts: list[DurableTransaction] = []
         self.committed: list[int] = []
         #: what has gathered is more than one batch may have: only messages so far, and not all
         self.is_part = False
-        #: for each ledger the entries that are the first of their message
-        self.entries: list[tuple[DurableLedger, list[StoredEntry]]] = []
+        #: of each ledger that has any
+        self.entries: list[TakenEntries] = []
         #: message to its first entry, of those that may have others
         self.firsts: dict[Message, StoredEntry] = {}
         #: message to its entries in further queues
@@ -130,25 +141,47 @@ class Collector:
         self._split: DurableTransaction | None = None
         self.keeps_settled = keeps_settled
 
-    def collect(self, ticket: int) -> BatchContents:
-        """Take what has gathered, as much of it as one batch with this ticket may have."""
+    def take_messages(self, ticket: int, room: int) -> BatchContents:
+        """Take the new entries that have gathered, as many as a batch with this ticket may have.
+
+        ``room``: octets in the last segment. What one queue has added is not measured if it seems
+        to fit in there, so that it is looked at only once, when it is packed.
+        """
         contents = BatchContents()
+        has_room = self._gathered.new_bytes <= room
+        self._gathered.new_bytes = 0
         # without those that are forgotten
-        ledgers = [ledger for ledger in self._gathered.ledgers if ledger.is_gathered]
-        adding = [ledger for ledger in ledgers if ledger.added]
+        contents.ledgers = [ledger for ledger in self._gathered.ledgers if ledger.is_gathered]
+        adding = [ledger for ledger in contents.ledgers if ledger.added]
+        # a queue gets a message once, so only several of them can share one
+        may_share = len(adding) > 1
+        if may_share or not has_room:
+            contents.is_measured = True
+            contents.limit = SEGMENT_BYTES_MAX
         for ledger in adding:
-            # a queue gets a message once, so only several of them can share one
-            ledger.note_written(ticket, ledger.added[0].offset)
-            self._take_added(ledger, contents, may_share=len(adding) > 1)
-            if contents.is_part:  # all else that has happened comes behind all messages
-                self._gathered.ledgers = ledgers
-                self._take_others(ledgers, contents, ticket)
-                if self._gathered.sequences:
-                    self._keep_together(contents)
-                self._take_transactions(contents, ticket)
-                return contents
+            added, ledger.added = ledger.added, []
+            ledger.counted = 0
+            ledger.note_written(ticket, added[0].offset)
+            ledger.next_offset = max(ledger.next_offset, added[-1].offset + 1)
+            if not contents.is_measured:
+                contents.entries.append(TakenEntries(ledger, added))
+                continue
+            self._measure(ledger, added, contents, may_share=may_share)
+            if contents.is_part:
+                self._take_others(contents, ticket)
+                break
+        return contents
+
+    def take_rest(self, contents: BatchContents, ticket: int) -> None:
+        """Take all else that has happened; it comes behind all messages."""
+        if contents.is_part:
+            self._gathered.ledgers = contents.ledgers
+            if self._gathered.sequences:
+                self._keep_together(contents)
+            self._take_transactions(contents, ticket)
+            return
         self._gathered.ledgers = []
-        for ledger in ledgers:
+        for ledger in contents.ledgers:
             ledger.is_gathered = False
             ledger.close_run()
             if ledger.runs or ledger.moved_runs:
@@ -169,8 +202,8 @@ class Collector:
         contents.bound += sum([len(record.body) + RECORD_PREFIX.size for record in contents.moved])
         self._freeing.is_blocked = self._compactor.is_active
         contents.freed = self._freeing.choose()
-        contents.bound += len(contents.freed) * FREED.size
         if contents.freed:
+            contents.bound += len(contents.freed) * FREED.size
             contents.bound += self._freeing.bound(contents.freed)
         if self._gathered.sequences:
             contents.sequences = self._gathered.sequences.take()
@@ -179,7 +212,6 @@ class Collector:
             self._split.finish()
             self._split = None
         self._take_transactions(contents, ticket)
-        return contents
 
     def _keep_together(self, contents: BatchContents) -> None:
         """Let the messages of a full batch count only with those of the last one that follows.
@@ -189,9 +221,9 @@ class Collector:
         if self._split is None:
             self._split = self._transactions.begin()
         parts = self._split.parts
-        for ledger, entries in contents.entries:
-            self._split.note_first(ledger, entries[0].offset)
-            parts += runs_of(ledger.queue_id, entries)
+        for taken in contents.entries:
+            self._split.note_first(taken.ledger, taken.entries[0].offset)
+            parts += runs_of(taken.ledger.queue_id, taken.entries)
         for others in contents.others.values():
             for ledger, entry in others:
                 self._split.note_first(ledger, entry.offset)
@@ -213,16 +245,18 @@ class Collector:
 
     # -------------------------------------------------------------- messages
 
-    def _take_added(
-        self, ledger: DurableLedger, contents: BatchContents, *, may_share: bool
+    def _measure(
+        self,
+        ledger: DurableLedger,
+        added: list[StoredEntry],
+        contents: BatchContents,
+        *,
+        may_share: bool,
     ) -> None:
-        """Take new entries, by message, until the batch is full.
+        """Take new entries, by message, until the batch is full; all octets of them are known then.
 
         ``may_share``: the messages may be in other queues too.
         """
-        added, ledger.added = ledger.added, []
-        ledger.counted = 0
-        ledger.next_offset = max(ledger.next_offset, added[-1].offset + 1)
         firsts: list[StoredEntry] = []
         first_of = contents.firsts.setdefault
         bound = 0
@@ -250,7 +284,7 @@ class Collector:
         if self.keeps_settled or ledger.writes_all:
             contents.bound += RUN.size * len(added)
         if firsts:
-            contents.entries.append((ledger, firsts))
+            contents.entries.append(TakenEntries(ledger, firsts))
 
     def _is_left_out(self, entry: StoredEntry, ledger: DurableLedger) -> bool:
         """Whether the entry was settled before it was written, so that it never is."""
@@ -258,11 +292,9 @@ class Collector:
             return False
         return entry.offset not in ledger.leaving
 
-    def _take_others(
-        self, ledgers: list[DurableLedger], contents: BatchContents, ticket: int
-    ) -> None:
+    def _take_others(self, contents: BatchContents, ticket: int) -> None:
         """Take the entries of messages in a full batch that other queues have added."""
-        for ledger in ledgers:
+        for ledger in contents.ledgers:
             rest: list[StoredEntry] = []
             for entry in ledger.added:
                 message = entry.message

@@ -94,7 +94,6 @@ class DurableStore(MessageStore):
         "_freed",
         "_freeing",
         "_gathered",
-        "_gathered_bytes",
         "_has_lingered",
         "_has_started",
         "_is_closing",
@@ -180,7 +179,6 @@ class DurableStore(MessageStore):
         self._freed: list[Freed] = []  # by the batch that is being written
         self._waiters: list[tuple[int, int, Callable[[], None]]] = []
         self._wait_count = 0
-        self._gathered_bytes = 0
         self._has_started = False
         self._is_closing = False
         self._is_lingering = False
@@ -260,7 +258,7 @@ class DurableStore(MessageStore):
     def write_pending(self) -> bool:
         if self._writing is not None:
             if self._gathered.ledgers:
-                self._gathered_bytes += self._gathered.count_new_bytes()
+                self._gathered.count_new_bytes()
             return self.is_behind
         if self._waiters and (self._waiters[0][0] <= self.durable_ticket or self.failure):
             self._call_waiters()
@@ -300,7 +298,7 @@ class DurableStore(MessageStore):
 
     @property
     def is_behind(self) -> bool:
-        return self._gathered_bytes > BEHIND_BYTES
+        return self._gathered.new_bytes > BEHIND_BYTES
 
     # ------------------------------------------------------------------ for a replay
 
@@ -359,7 +357,6 @@ class DurableStore(MessageStore):
         """Hand over what has gathered; a ticket with nothing to write is durable at once."""
         ticket = self.ticket
         self.ticket = ticket + 1
-        self._gathered_bytes = 0
         self._has_lingered = False
         try:
             built = self._builder.build(
@@ -497,4 +494,3 @@ class DurableStore(MessageStore):
     def _drop_gathered(self) -> None:
         self._gathered.clear()
         self._transactions.held = []
-        self._gathered_bytes = 0

@@ -42,8 +42,9 @@ KeepUnwritten = Callable[["DurableLedger", StoredEntry], None]
 class Gathered:
     """The ledgers that have something for the next batch, and what they need of the store.
 
-    ``by_id``: every ledger that is not forgotten. ``keep_unwritten``: set while the work of a
-    transaction is done, which has to be told of entries that settle before they are written.
+    ``by_id``: every ledger that is not forgotten. ``new_bytes``: octets of the contents that were
+    added since the last batch, as far as they are counted. ``keep_unwritten``: set while the work
+    of a transaction is done, which has to be told of entries that settle before they are written.
     ``first_uncommitted``: the lowest offset of a ledger that an unfinished transaction has added,
     or one whose end is not durable; None if there is none.
     """
@@ -55,6 +56,7 @@ class Gathered:
         "keep_unwritten",
         "ledgers",
         "liveness",
+        "new_bytes",
         "sequences",
         "store",
     )
@@ -66,22 +68,22 @@ class Gathered:
         self.liveness = liveness
         self.bodies = bodies
         self.ledgers: list[DurableLedger] = []
+        self.new_bytes = 0
         self.by_id: dict[int, DurableLedger] = {}
         self.keep_unwritten: KeepUnwritten | None = None
         self.first_uncommitted: Callable[[DurableLedger], int | None] = lambda _: None
         self.sequences = GatheredSequences(store)
 
-    def count_new_bytes(self) -> int:
-        """Octets of the contents that were added since this was last called."""
-        size = 0
+    def count_new_bytes(self) -> None:
+        """Add to ``new_bytes`` what was added since this was last called."""
         for ledger in self.ledgers:
             new = ledger.added[ledger.counted :] if ledger.counted else ledger.added
-            size += sum([len(entry.message.content) for entry in new])
+            self.new_bytes += sum([len(entry.message.content) for entry in new])
             ledger.counted = len(ledger.added)
-        return size
 
     def clear(self) -> None:
         """Forget what has gathered in all ledgers."""
+        self.new_bytes = 0
         self.sequences.clear()
         ledgers, self.ledgers = self.ledgers, []
         for ledger in ledgers:

@@ -11,7 +11,6 @@ address, arrival, and extras.                                                   
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
 from typing import Final
 
 from hareline.message import Address, BlindAddress, Facts, Message
@@ -37,9 +36,6 @@ from hareline.storage.journal.format.message import (
 
 #: A whole MESSAGE record without content, address and options, of one entry: for a bound.
 MESSAGE_OVERHEAD: Final = RECORD_OVERHEAD + MESSAGE_HEAD.size + ENTRY.size
-
-#: Kind, the head, and one entry, in one go: flags 0 and the count of entries 1 included.
-PLAIN_HEAD: Final = Struct(KIND_AND_MESSAGE_HEAD.format + ENTRY.format.removeprefix("<"))
 
 _OPTIONS: Final = HAS_EXPIRY | DEAD_LETTER | HAS_BLIND_KEYS | LARGE
 _ADDRESSES_MAX: Final = 16_384

@@ -120,6 +120,7 @@ def test_what_must_be_durable_before_is_called_before_the_write() -> None:
     seen: list[int] = []
     work = stand.writer.write_of(
         parts,
+        RECORD_BYTES,
         1,
         1,
         NOW_MS,
@@ -143,7 +144,7 @@ def test_a_failure_of_what_must_be_durable_before_writes_nothing() -> None:
     def fail() -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    work = stand.writer.write_of(parts, 1, 1, NOW_MS, stand.written.append, [fail])
+    work = stand.writer.write_of(parts, RECORD_BYTES, 1, 1, NOW_MS, stand.written.append, [fail])
     work.run()
     work.finished()
     assert "large body failed: Input/output error" in work.error

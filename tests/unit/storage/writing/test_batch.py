@@ -76,3 +76,34 @@ def test_the_first_batch_vouches_for_all_that_was_recovered() -> None:
     last = again.state.segments[-1]
     batches, _, _ = read_all(again.files, Listener(), directory=JOURNAL)
     assert batches[-1].durable == last.number << OFFSET_BITS | last.end
+
+
+def test_a_batch_that_does_not_fit_into_the_segment_stands_in_the_next_one() -> None:
+    stand = StoreStand(segment_bytes=8192)
+    entries = stand.entries(1, 5, bytes(1000))
+    stand.turn()
+    stand.settle(1, entries[:1])
+    entries += stand.entries(1, 5, bytes(1000))
+    entries += stand.entries(1, 1, b"left out")
+    stand.settle(1, entries[10:])
+    stand.turn()
+    numbers = [entry.message.position >> OFFSET_BITS for entry in entries[:10]]
+    assert numbers == [numbers[0]] * 5 + [numbers[0] + 1] * 5
+    content_store = stand.store.content_store
+    assert content_store is not None
+    positions = [entry.message.position for entry in entries[:10]]
+    assert [each.size for each in content_store.read_run(positions)] == [1000] * 10
+    stand.crash()
+    assert list(stand.reopen().found[1]) == list(range(1, 10))
+
+
+def test_a_batch_that_is_known_not_to_fit_is_packed_for_the_next_segment_at_once() -> None:
+    stand = StoreStand(segment_bytes=8192, is_automatic=False)
+    stand.entry(1)
+    stand.store.write_pending()
+    entries = stand.entries(1, 9, bytes(1000))
+    stand.store.write_pending()  # counts them while the first batch is written
+    stand.settle_down()
+    assert len({entry.message.position >> OFFSET_BITS for entry in entries}) == 1
+    stand.crash()
+    assert len(stand.reopen().found[1]) == 10

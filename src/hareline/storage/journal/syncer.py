@@ -15,10 +15,10 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from heapq import heappop, heappush
+from queue import Empty, SimpleQueue
 
 
 class Work(ABC):
@@ -96,16 +96,21 @@ def _run(work: Work) -> str:
 
 
 class ThreadSyncer(Syncer):
-    """``hand_back``: runs a function on the loop soon, from any thread (call_soon_threadsafe)."""
+    """``hand_back``: runs a function on the loop soon, from any thread (call_soon_threadsafe).
+
+    Both ways lead through a queue of the C library, so that a piece of work costs each side one
+    call, and the thread takes the interpreter's lock once before it runs and not again until it
+    reports. ``_left``: pieces that were submitted and not reported.
+    """
 
     __slots__ = (
-        "_changed",
         "_count",
+        "_counting",
         "_done",
         "_hand_back",
         "_has_ended",
         "_is_draining",
-        "_is_running",
+        "_left",
         "_submitted",
         "_thread",
     )
@@ -113,87 +118,86 @@ class ThreadSyncer(Syncer):
     def __init__(self, hand_back: Callable[[Callable[[], None]], object]) -> None:
         super().__init__()
         self._hand_back = hand_back
-        self._submitted: list[tuple[float, int, Work]] = []  # a heap by the time each is due
-        self._done: deque[tuple[Work, str]] = deque()  # with what was raised
+        # when it is due, its number, and the work; None: look again at what is asked of the thread
+        self._submitted: SimpleQueue[tuple[float, int, Work] | None] = SimpleQueue()
+        self._done: SimpleQueue[tuple[Work, str]] = SimpleQueue()  # with what was raised
+        # the collector may find a large body without references, and have it removed, in any thread
+        self._counting = threading.RLock()
         self._count = 0
-        self._is_running = False
+        self._left = 0
         self._is_draining = False
         self._has_ended = False
-        self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._serve, name="journal", daemon=True)
         self._thread.start()
 
     def submit(self, work: Work, delay_s: float = 0.0) -> None:
-        due_s = time.monotonic() + delay_s
-        with self._changed:
-            assert not self._has_ended, "work for a syncer that is closed"
-            self._count += 1
-            heappush(self._submitted, (due_s, self._count, work))
-            self._changed.notify_all()
+        assert not self._has_ended, "work for a syncer that is closed"
+        with self._counting:
+            self._count = number = self._count + 1
+            self._left += 1
+        self._submitted.put((time.monotonic() + delay_s, number, work))
 
     def drain(self, until_s: float = math.inf) -> bool:
-        with self._changed:
-            self._is_draining = True
-            self._changed.notify_all()
-        while True:
-            with self._changed:
-                while self._submitted or self._is_running:
-                    left_s = until_s - time.monotonic()
-                    if left_s <= 0.0:
-                        return False
-                    self._changed.wait(None if left_s == math.inf else left_s)
-                if not self._done:
-                    self._is_draining = False
-                    return True
-            self._tell()  # may submit more
+        self._is_draining = True
+        self._submitted.put(None)
+        while self._left:
+            left_s = until_s - time.monotonic()
+            try:
+                work, bug = self._done.get(timeout=None if left_s == math.inf else max(left_s, 0.0))
+            except Empty:
+                return False
+            self._report(work, bug)  # may submit more
+        self._is_draining = False
+        return True
 
     def close(self, until_s: float = math.inf) -> bool:
         if not self.drain(until_s):
             return False
-        with self._changed:
-            self._has_ended = True
-            self._changed.notify_all()
+        self._has_ended = True
+        self._submitted.put(None)
         self._thread.join()
         return True
 
     def _tell(self) -> None:
         """On the loop's side: report what is done; nothing if ``drain`` has done so meanwhile."""
-        done = self._done
-        while done:
-            work, bug = done.popleft()
-            if bug:
-                self.on_bug(bug)
-            work.finished()
+        while not self._done.empty():
+            work, bug = self._done.get()
+            self._report(work, bug)
+
+    def _report(self, work: Work, bug: str) -> None:
+        with self._counting:
+            self._left -= 1
+        if bug:
+            self.on_bug(bug)
+        work.finished()
 
     # ----------------------------------------------------------------- in the thread
 
     def _serve(self) -> None:
-        while (work := self._next()) is not None:
-            bug = _run(work)
-            with self._changed:
-                self._done.append((work, bug))
-                self._is_running = False
-                is_waited_for = self._is_draining
-                self._changed.notify_all()
-            if not is_waited_for:
+        waiting: list[tuple[float, int, Work]] = []  # a heap by the time each is due
+        while (work := self._next(waiting)) is not None:
+            self._done.put((work, _run(work)))
+            if not self._is_draining:
                 with suppress(RuntimeError):  # the loop is closed: only ``drain`` reports now
                     self._hand_back(self._tell)
 
-    def _next(self) -> Work | None:
-        """Waits for what is due first; None when there is nothing more to do for good."""
-        with self._changed:
-            while True:
-                submitted = self._submitted
-                if not submitted:
-                    if self._has_ended:
-                        return None
-                    self._changed.wait()
-                    continue
-                wait_s = 0.0 if self._is_draining else submitted[0][0] - time.monotonic()
+    def _next(self, waiting: list[tuple[float, int, Work]]) -> Work | None:
+        """Wait for what is due first; None when there is nothing more to do for good."""
+        submitted = self._submitted
+        while True:
+            wait_s = None
+            if waiting and submitted.empty():
+                wait_s = 0.0 if self._is_draining else waiting[0][0] - time.monotonic()
                 if wait_s <= 0.0:
-                    self._is_running = True
-                    return heappop(submitted)[2]
-                self._changed.wait(wait_s)
+                    return heappop(waiting)[2]
+            try:
+                each = submitted.get(timeout=wait_s)
+            except Empty:
+                continue
+            if each is not None:
+                heappush(waiting, each)
+            elif self._has_ended and not waiting:
+                return None
 
 
 class InlineSyncer(Syncer):

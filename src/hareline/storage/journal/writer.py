@@ -32,7 +32,9 @@ from hareline.storage.journal.syncer import Work
 Sync = Literal["always", "interval", "never"]
 
 #: Parts of a batch that are smaller than this on the average are joined before they are written.
-_JOINED_BYTES: Final = 8192
+#: Records of 1 KiB cost 50 ns less if they are not, but a call takes 1,024 parts at most, and after
+#: each the thread has to wait for the interpreter's lock; those of 4 KiB save half of their 0.6 us.
+_JOINED_BYTES: Final = 2048
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
 

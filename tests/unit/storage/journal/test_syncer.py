@@ -122,6 +122,24 @@ def test_draining_waits_for_what_is_running_and_for_what_it_leads_to() -> None:
     opener.join()
 
 
+def test_what_other_threads_submit_is_waited_for_too() -> None:
+    log: list[str] = []
+    syncer = ThreadSyncer(lambda call: None)
+
+    def submit_some() -> None:
+        for _ in range(200):
+            syncer.submit(Note("a", log))
+
+    threads = [threading.Thread(target=submit_some) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert syncer.drain(time.monotonic() + WAIT_S)
+    assert (log.count("run a"), log.count("told a")) == (800, 800)
+    syncer.close()
+
+
 def test_what_draining_has_told_is_not_told_again() -> None:
     loop, log = Loop(), list[str]()
     syncer = ThreadSyncer(loop.calls.put)

@@ -68,7 +68,7 @@ def test_durable_scenarios_are_chosen_apart_and_with_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     names = listed(capsys, "--durable")
-    assert len(names) == 7 * 3 + 6
+    assert len(names) == 7 * 3 + 2 + 6
     assert all(name.startswith(("persistent_", "recovery_", "journal_")) for name in names)
     assert listed(capsys, "--durable", "--queue-types") == [
         *listed(capsys, "--queue-types"),
@@ -80,7 +80,7 @@ def test_shapes_are_chosen_and_nothing_without_a_shape_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     names = listed(capsys, "--shapes", "differing", "any")
-    assert len(names) == 2 * 19
+    assert len(names) == 2 * 19 + 2
     assert all(name.endswith(("_differing", "_any")) for name in names)
     assert listed(capsys, "--shapes", "any", "--scenario", "confirm_window") == [
         "confirm_window_5000_100B_any",

@@ -55,6 +55,9 @@ ROUND_TRIP_TARGET: Final = 1.0
 SMALL: Final = 100
 SIZES: Final = ((SMALL, "100B"), (1024, "1KiB"))
 TX_SIZE: Final = 100
+#: so few publishes that the wait for the answer is all: measured in one shape
+TX_ROUND_TRIPS: Final = (1, 10)
+ROUND_TRIP_TAPE: Final = 100
 ANSWER_TIMEOUT_S: Final = 30.0
 #: how many messages wait for the consumer for each second that a rate would be measured
 PREFILLED_PER_S: Final = 80_000
@@ -121,8 +124,9 @@ class OneByOne(Scenario):
     """
 
     section: ClassVar[str] = DURABLE_SECTION
-    #: how many publishes get one answer
-    messages_each: ClassVar[int]
+    #: how many publishes get one answer, and how many different ones there are
+    messages_each = 1
+    tape_count = ROUND_TRIP_TAPE
     message_shape: Shape = Shape.ALIKE
 
     def run(self, bench: Bench) -> Outcome:
@@ -130,7 +134,7 @@ class OneByOne(Scenario):
             with Client(bench.url) as client:
                 shape = self.message_shape
                 # an alike tape is one turn, so that it is as long as the one that is drained
-                count = TX_SIZE if shape is Shape.ALIKE else 0
+                count = self.tape_count if shape is Shape.ALIKE else 0
                 address = persistent_address(queue)
                 tape = make_tape(shape, [address], SMALL, client.frame_max, count=count)
                 self.begin(client)
@@ -176,8 +180,6 @@ class OneByOne(Scenario):
 class ConfirmRoundTrips(OneByOne):
     """Each publish waits for the confirm of the one before."""
 
-    messages_each: ClassVar[int] = 1
-
     def __init__(self) -> None:
         super().__init__(
             "persistent_confirm_round_trips_100B",
@@ -204,14 +206,13 @@ class ConfirmRoundTrips(OneByOne):
 
 
 class Transactions(OneByOne):
-    """A hundred publishes and tx.commit in one send, again when commit-ok is there."""
+    """Some publishes and tx.commit in one send, again when commit-ok is there."""
 
-    messages_each: ClassVar[int] = TX_SIZE
-
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, size: int, shape: Shape) -> None:
+        publishes = f"{size} persistent publishes" if size > 1 else "a persistent publish"
         super().__init__(
-            f"persistent_tx_of_{TX_SIZE}_100B",
-            f"{TX_SIZE} persistent publishes, tx.commit, commit-ok, again",
+            f"persistent_tx_of_{size}_100B",
+            f"{publishes}, tx.commit, commit-ok, again",
             (
                 Metric("messages", "msg/s", Better.HIGHER),
                 Metric("commit p50", "ms", Better.LOWER),
@@ -219,19 +220,20 @@ class Transactions(OneByOne):
             ),
             shape,
         )
+        self.messages_each = self.tape_count = size
         self.message_shape = shape
 
     def begin(self, client: Client) -> None:
         client.call(commands.Tx.Select(), commands.Tx.SelectOk)
 
     def ask(self, client: Client, tape: Tape, number: int) -> None:
-        client.sock.sendall(tape.piece(number * TX_SIZE, TX_SIZE) + COMMIT)
+        client.sock.sendall(tape.piece(number * self.messages_each, self.messages_each) + COMMIT)
         answer = _receive(client, len(COMMIT_OK))
         if answer != COMMIT_OK:
             raise BenchmarkError(f"tx.commit was answered by {answer!r}")
 
     def values(self, waits_ns: list[int], elapsed_s: float) -> dict[str, float]:
-        rate = len(waits_ns) * TX_SIZE / elapsed_s
+        rate = len(waits_ns) * self.messages_each / elapsed_s
         waits = {
             f"commit {name}": percentile(waits_ns, share) / 1e6
             for name, share in PERCENTILES.items()
@@ -294,7 +296,8 @@ def scenarios() -> list[Scenario]:
     shaped: list[Scenario] = []
     for size, label in SIZES:
         shaped += [ConfirmedPublishes(size, label, shape) for shape in Shape]
-    shaped += [Transactions(shape) for shape in Shape]
+    shaped += [Transactions(size, Shape.DIFFERING) for size in TX_ROUND_TRIPS]
+    shaped += [Transactions(TX_SIZE, shape) for shape in Shape]
     for size, label in SIZES:
         shaped += [AckedConsume(size, label, shape) for shape in Shape]
     for size, label in SIZES:

@@ -132,7 +132,7 @@ class BatchBuilder:
         self._parts = []
         self._octets = 0
         self._records = 0
-        if is_packed:
+        if is_packed and contents.entries:
             self._pack_unmeasured(contents)
         self._collector.take_rest(contents, ticket)
         self.is_part = contents.is_part
@@ -150,14 +150,15 @@ class BatchBuilder:
             self._checkpoint()
             for payload in self._gathered.sequences.whole_lists():
                 self._add(PRODUCERS, payload)
-        if not is_packed:
-            self._pack(contents)
-        elif is_rolled:
-            for taken in contents.entries:
-                unpack(taken)
-            self._pack(contents)
-        self._messages(contents, books)
-        self._moved(contents.moved, books)
+        if contents.entries:
+            if is_packed and is_rolled:
+                for taken in contents.entries:
+                    unpack(taken)
+            if is_rolled or not is_packed:
+                self._pack(contents)
+            self._messages(contents, books)
+        if contents.moved:
+            self._moved(contents.moved, books)
         self._settled(contents, books)
         self._transaction_records(contents)
         for moved in () if is_rolled else contents.sequences:  # or else the whole lists have them

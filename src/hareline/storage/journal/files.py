@@ -57,11 +57,8 @@ class Files:
 
     def write(self, fd: int, parts: Sequence[bytes], offset: int) -> None:
         """Write all parts, one after the other; a short write is continued."""
-        rest = list(parts)
-        start = 0
-        while start < len(rest):
-            chunk = rest[start : start + _PARTS_MAX]
-            start += len(chunk)
+        for start in range(0, len(parts), _PARTS_MAX):
+            chunk = parts[start : start + _PARTS_MAX]
             wanted = sum(map(len, chunk))
             written = os.pwritev(fd, chunk, offset)
             offset += written

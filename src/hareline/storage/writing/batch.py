@@ -127,7 +127,8 @@ class BatchBuilder:
         batch ends with CLEAN.
         """
         writer = self._writer
-        contents = self._collector.take_messages(ticket, writer.room())
+        room = writer.room()
+        contents = self._collector.take_messages(ticket, room)
         is_packed = not contents.is_measured
         self._parts = []
         self._octets = 0
@@ -142,7 +143,10 @@ class BatchBuilder:
         contents.bound += len(self.inferred_counts) * RETURNED.size + RECORD_OVERHEAD * (
             _RECORDS_MAX + 1
         )
-        is_rolled = self._make_room(contents.bound + CLEAN_TIME.size, now_ms)
+        contents.bound += CLEAN_TIME.size
+        is_rolled = contents.bound > room
+        if is_rolled:
+            self._begin_segment(contents.bound, now_ms)
         books = self._liveness.segments[writer.number]
         if is_rolled:
             if is_first:
@@ -159,8 +163,10 @@ class BatchBuilder:
             self._messages(contents, books)
         if contents.moved:
             self._moved(contents.moved, books)
-        self._settled(contents, books)
-        self._transaction_records(contents)
+        if contents.has_settled or self.inferred_counts:
+            self._settled(contents, books)
+        if contents.parts or contents.committed:
+            self._transaction_records(contents)
         for moved in () if is_rolled else contents.sequences:  # or else the whole lists have them
             self._add(PRODUCERS, moved_payload(moved))
         if is_last:
@@ -175,11 +181,9 @@ class BatchBuilder:
             Freed(each.number, each.end, each.size_bytes, each.sealed_ms) for each in contents.freed
         ]
 
-    def _make_room(self, bound: int, now_ms: int) -> bool:
-        """Make room for so many octets in the last segment, or in a new one; True for a new one."""
+    def _begin_segment(self, bound: int, now_ms: int) -> None:
+        """Make room for so many octets in a new segment."""
         writer, segments = self._writer, self._liveness.segments
-        if bound <= writer.room():
-            return False
         last, end = writer.number, writer.end
         live = [(books.number, books.end or end) for books in segments.values()]
         first = RECORD_OVERHEAD + CHECKPOINT_HEAD.size + CHECKPOINT_QUEUE.size * len(self._ledgers)
@@ -189,7 +193,6 @@ class BatchBuilder:
         if last:
             self._liveness.seal(last, end, now_ms)
         self._liveness.begin(writer.number, writer.size_bytes)
-        return True
 
     # -------------------------------------------------------------- records
 
@@ -199,10 +202,12 @@ class BatchBuilder:
         Their octets are known only now; if there is no room for them, they are packed once more.
         """
         self._pack(contents)
-        for taken in contents.entries:
-            contents.bound += RUN.size * len(taken.settled)
         contents.bound += self._packer.octets
-        contents.entries = [taken for taken in contents.entries if taken.entries]
+        (taken,) = contents.entries
+        if taken.settled:
+            contents.bound += RUN.size * len(taken.settled)
+        if not taken.entries:  # all were left out
+            contents.entries = []
 
     def _pack(self, contents: BatchContents) -> None:
         """Pack new entries for the place behind the records that the batch has."""
@@ -226,7 +231,8 @@ class BatchBuilder:
             ledger, count = taken.ledger, len(taken.entries)
             self._records += count
             self._count(ledger, count, taken.new_end, books)
-            self._settle_at_once(ledger, taken.settled, books, contents)
+            if taken.settled:
+                self._settle_at_once(ledger, taken.settled, books, contents)
         for others in contents.others.values():
             for ledger, entry in others:
                 is_settled = entry.state == SETTLED and entry.offset not in ledger.leaving

@@ -99,16 +99,13 @@ class BatchContents:
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
         return not (
-            self.entries
-            or self.runs
-            or self.held
-            or self.returned
-            or self.covers
-            or self.moved
-            or self.freed
-            or self.committed
-            or self.sequences
+            self.entries or self.has_settled or self.moved or self.committed or self.sequences
         )
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether anything has happened to entries and segments that are in the journal."""
+        return bool(self.runs or self.held or self.returned or self.covers or self.freed)
 
 
 class Collector:
@@ -199,7 +196,9 @@ class Collector:
         if self._transactions.held:
             self._take_held(contents)
         contents.moved = self._compactor.take()
-        contents.bound += sum([len(record.body) + RECORD_PREFIX.size for record in contents.moved])
+        if contents.moved:
+            sizes = [len(record.body) + RECORD_PREFIX.size for record in contents.moved]
+            contents.bound += sum(sizes)
         self._freeing.is_blocked = self._compactor.is_active
         contents.freed = self._freeing.choose()
         if contents.freed:

@@ -395,8 +395,10 @@ class DurableStore(MessageStore):
             self._liveness.segments[write.roll.number].size_bytes = write.roll.size_bytes
             if self._writer.sync == "always":  # else the machine's end may take the file along
                 self._on_segment(write.roll.number)
-        self.refuse("")
-        self._release_bodies()
+        if self.refusal:
+            self.refuse("")
+        if self._builder.released:
+            self._release_bodies()
         if self._freed or self._leftovers:
             self._discard()
         if write.roll is not None or self._room.is_full:

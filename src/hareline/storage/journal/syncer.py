@@ -98,9 +98,8 @@ def _run(work: Work) -> str:
 class ThreadSyncer(Syncer):
     """``hand_back``: runs a function on the loop soon, from any thread (call_soon_threadsafe).
 
-    Both ways lead through a queue of the C library, so that a piece of work costs each side one
-    call, and the thread takes the interpreter's lock once before it runs and not again until it
-    reports. ``_left``: pieces that were submitted and not reported.
+    Both ways lead through a queue that is written in C: a condition variable would be taken several
+    times for each piece of work, in Python. ``_left``: pieces that were submitted and not reported.
     """
 
     __slots__ = (

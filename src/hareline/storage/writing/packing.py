@@ -161,7 +161,7 @@ class Packer:
             message.position = position
             position += prefix_size + size
         if is_left_out:
-            entries = [entry for entry in entries if entry.message.position != UNWRITTEN]
+            entries = [each for each in entries if each.state != SETTLED or each.offset in leaving]
         taken.entries = entries
         taken.new_end = last_new + 1
         self.octets = position - self._start

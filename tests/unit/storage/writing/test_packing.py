@@ -143,6 +143,16 @@ def test_a_message_that_has_a_place_is_packed_as_a_copy() -> None:
     assert (message.position, entry.message.position) == (12, START)
 
 
+def test_a_settled_entry_is_left_out_though_its_message_has_a_place() -> None:
+    message = persistent()
+    message.position = 12
+    gone, kept = FakeEntry(message, 0), FakeEntry(persistent(), 1)
+    gone.state = SETTLED
+    packer, taken, _ = pack([gone, kept])
+    assert len(records_of(packer)) == 1
+    assert taken.entries == [kept]
+
+
 def test_entries_behind_the_limit_are_not_touched() -> None:
     entries = [FakeEntry(persistent(bytes(500)), offset) for offset in range(5)]
     packer, taken, rest = pack(entries, limit=600)

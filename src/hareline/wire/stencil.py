@@ -90,18 +90,21 @@ class Stencil:
 
 
 class RunStencil:
-    """Publishes that differ in nothing but values, from the method frame to the last octet."""
+    """Publishes that differ in nothing but values, from the method frame to the last octet.
 
-    __slots__ = ("_content_at", "_match", "_shown", "_size")
+    ``size``: octets of each.
+    """
+
+    __slots__ = ("_content_at", "_match", "_shown", "size")
 
     def __init__(self, publish: bytes, holes: Sequence[int], content_at: int) -> None:
-        self._size = len(publish)
+        self.size = len(publish)
         self._content_at = content_at
         self._match, self._shown = _cut(publish, holes)
 
     def take(self, data: bytes, position: int, contents: list[bytes]) -> int:
         """Gather publishes; returns where the first begins that differs in more."""
-        match, shown, size, content_at = self._match, self._shown, self._size, self._content_at
+        match, shown, size, content_at = self._match, self._shown, self.size, self._content_at
         last = len(data) - size
         while position <= last and match(data, position) == shown:
             contents.append(data[position + content_at : position + size])
@@ -134,14 +137,16 @@ class Stencils:
         At ``position`` such a frame begins. Returns where the first other publish begins; the
         stencil is the first of ``recent`` now.
         """
+        end = len(data)
         run = self._run
         if run is not None:
             position = run.take(data, position, contents)
             if contents:
                 self._credit = CREDIT_MAX
                 return position
-            self._run = None
-        end, method_size = len(data), len(method)
+            if position + run.size <= end:  # not merely the rest of what was read
+                self._run = None
+        method_size = len(method)
         for stencil in self.recent:
             size, match, shown, sizes = stencil.size, stencil.match, stencil.shown, stencil.sizes
             while True:

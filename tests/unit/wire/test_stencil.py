@@ -154,6 +154,21 @@ def test_sizes_that_differ_or_are_outside_of_the_limits_are_left(
     assert take(stencils, METHOD + bytes(changed) + b"\xce" * 2000)[1] == []
 
 
+def test_a_run_goes_on_in_the_next_read_and_ends_at_another_publish() -> None:
+    octets, header_size = content(b"body", example(1))
+    stencils = learned((octets, header_size))
+    data = (METHOD + octets) * 5
+    take(stencils, data)
+    run = stencils._run
+    assert run is not None
+    assert take(stencils, data[:-1], len(data) - run.size) == (len(data) - run.size, [])
+    assert take(stencils, data)[1] == [octets] * 5
+    assert stencils._run is run
+    other = content(b"other!", example(2))[0]
+    assert take(stencils, METHOD + other)[1] == [other]
+    assert stencils._run is None
+
+
 def test_two_shapes_in_turn_are_both_recent() -> None:
     shapes = [content(b"body", example(0)), content(b"body")]
     stencils = learned(*shapes)

@@ -48,10 +48,7 @@ class AuditedPublishing(Publishing):
     def publish_run(
         self, route: Route, contents: list[bytes], header_size: int, framing: int
     ) -> None:
-        contents.reverse()
-        while contents:
-            content = contents.pop()
-            self.publish_plain(route, content, header_size, len(content) - framing)
+        self.publish_each(route, contents, header_size, framing)
 
     def _enqueue(
         self,

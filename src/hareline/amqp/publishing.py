@@ -125,10 +125,7 @@ class Publishing(PublishLane):
         self, route: Route, contents: list[bytes], header_size: int, framing: int
     ) -> None:
         if not route.queues:
-            contents.reverse()
-            while contents:
-                content = contents.pop()
-                self.publish_plain(route, content, header_size, len(content) - framing)
+            self.publish_each(route, contents, header_size, framing)
             return
         address, position = route.address, route.position
         number, now_ms = self._number, self._clock.now_ms

@@ -105,6 +105,19 @@ class PublishLane(ABC):
         not been published, and are decoded again.
         """
 
+    def publish_each(
+        self, route: Any, contents: list[bytes], header_size: int, framing: int
+    ) -> None:
+        """What ``publish_run`` does, one publish after the other."""
+        publish_plain = self.publish_plain
+        published = 0
+        try:
+            for content in contents:
+                published += 1
+                publish_plain(route, content, header_size, len(content) - framing)
+        finally:
+            del contents[:published]
+
 
 class SettleLane(ABC):
     """Where the acknowledgements of one channel go."""

@@ -100,9 +100,7 @@ class RecordingPublishLane(PublishLane):
     ) -> None:
         assert len(contents) > 1
         self.run_sizes.append(len(contents))
-        while contents:
-            content = contents.pop(0)
-            self.publish_plain(route, content, header_size, len(content) - framing)
+        self.publish_each(route, contents, header_size, framing)
 
     def note(self, method: bytes, content: bytes, header_size: int, size: int) -> None:
         frames = split(content)

@@ -35,6 +35,10 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "abstract; delivers by every lane",
     ),
     "broker.queues.kinds": ("tests/unit/broker/queues/test_wiring.py", "names; wires by them"),
+    "broker.queues.part_ports": (
+        "tests/unit/broker/queues/test_combinations.py",
+        "abstract; puts all parts together",
+    ),
     "broker.queues.ports": (
         "tests/unit/broker/queues/test_combinations.py",
         "abstract; puts all parts together",

@@ -24,22 +24,26 @@ OURS: dict[str, tuple[str, ...]] = {
     "__init__": (),
     "errors": (),
     "choices": (),
+    "compiled": (),
     "clock": (),
     "turn": (),
     "events": (),
     "message": ("message", "wire.encoder", "wire.properties", "wire.property_parts", "wire.table"),
     "logs": ("events",),
     "settings": ("settings", "choices", "errors"),
-    "wire": ("wire", "errors"),
+    "wire": ("wire", "errors", "compiled"),
     "auth": ("auth", "wire.table", "errors"),
-    "broker": ("broker", "errors", "clock", "events", "message", "turn", "storage.interface"),
-    "storage": ("storage", "message", "errors", "events", "clock"),
+    "broker": (
+        *("broker", "errors", "clock", "compiled", "events", "message", "turn"),
+        "storage.interface",
+    ),
+    "storage": ("storage", "message", "errors", "events", "clock", "compiled"),
     "storage.recovery.known_queues": ("storage", "broker", "errors"),
     "storage.recovery.restore": ("storage", "broker", "message", "errors"),
     "storage.journal": ("storage.journal", "errors"),
     "amqp": (
         *("amqp", "wire", "broker", "auth", "turn", "clock", "message", "errors", "events"),
-        "storage.interface",
+        *("storage.interface", "compiled"),
     ),
     "net": ("net", "amqp", "auth", "settings", "errors", "events", "logs", "clock", "turn"),
     "management": (
@@ -61,7 +65,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "recovery": ("reporting", "events", "storage.recovery.reports"),
     "server": EVERYTHING,
     "daemon": (
-        *("server", "recovery", "reporting", "settings", "events", "errors"),
+        *("server", "recovery", "reporting", "settings", "events", "errors", "compiled"),
         *("net.allocator", "net.collector", "storage.directory"),
     ),
     "cli": EVERYTHING,
@@ -76,6 +80,7 @@ OURS: dict[str, tuple[str, ...]] = {
 
 # Importer -> what it may import of other distributions; who has no row here, nothing.
 THEIRS: dict[str, tuple[str, ...]] = {
+    "compiled": ("mypy_extensions",),
     "logs": ("structlog",),
     "settings": ("pydantic", "pydantic_core", "annotated_types"),
     "wire": ("pamqp",),

@@ -9,15 +9,17 @@ Invariant: nothing here decides anything, and this module imports no module that
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 
 from hareline.amqp.client import Client
 from hareline.clock import Timer
+from hareline.compiled import mypyc_attr, trait
 from hareline.wire.decoder import FrameSink
 
 
-class Transport(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Transport(metaclass=ABCMeta):
     """The socket side of a connection, as the protocol side sees it."""
 
     __slots__ = ()
@@ -67,7 +69,8 @@ class Transport(ABC):
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
 
 
-class LiveConnection(ABC):
+@trait
+class LiveConnection(metaclass=ABCMeta):
     """A connection as the broker around it sees it: alarms, limits, reload, shutdown."""
 
     __slots__ = ()
@@ -127,7 +130,7 @@ class ConnectionPort(FrameSink):
         """Whether one of the channels has a consumer or an unacked delivery."""
 
 
-class LateFrames(ABC):
+class LateFrames(metaclass=ABCMeta):
     """Frames of one channel that are made at the end of a turn: publisher confirms."""
 
     __slots__ = ()

@@ -86,7 +86,7 @@ def _checked_id(value: object) -> bytes:
 
 
 def _checked_sequence(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool | Timestamp):
+    if isinstance(value, bool | Timestamp) or not isinstance(value, int):
         raise PreconditionFailed(
             f"header '{PRODUCER_SEQUENCE}' must be an integer, not of type "
             f"{type_name(kind_of(value))}"

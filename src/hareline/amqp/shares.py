@@ -9,13 +9,14 @@ Invariant: a job is run until it is done, whatever becomes of the connection tha
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from hareline.clock import Clock
+from hareline.compiled import mypyc_attr
 from hareline.turn import Dispatching, Turn
 
 #: Of a turn, for all jobs together: what they add is then dispatched and made records of, which
@@ -27,7 +28,8 @@ def _do_nothing() -> None:
     """Nothing depends on when the job is done."""
 
 
-class Job(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Job(metaclass=ABCMeta):
     """Something with many steps of some microseconds each."""
 
     __slots__ = ()

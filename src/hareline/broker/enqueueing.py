@@ -6,12 +6,15 @@ protocol.                                                                       
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 
+from hareline.compiled import mypyc_attr, trait
 from hareline.message import Message
 
 
-class Enqueueing(ABC):
+@trait
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Enqueueing(metaclass=ABCMeta):
     """``needs_admission``: messages must come by ``put``.
 
     ``keeps``: which messages go to the store: KEEPS_NONE, KEEPS_PERSISTENT or KEEPS_ALL.

@@ -24,16 +24,19 @@ for.                                                                            
 from __future__ import annotations
 
 import secrets
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+
+from hareline.compiled import mypyc_attr
 
 if TYPE_CHECKING:
     from hareline.errors import StoreError
     from hareline.message import LargeBody, Message
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StoredEntry:
     """A queue entry as far as a store reads it: the base of ``broker.queues.entry.QueueEntry``.
 
@@ -54,7 +57,8 @@ class StoredEntry:
     delivery_count: int
 
 
-class QueueLedger(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueLedger(metaclass=ABCMeta):
     """What a store keeps of one durable queue; the queue tells it what happens to its entries.
 
     ``deliver_ticket``: deliveries from this queue may be written to a socket once this ticket is
@@ -137,7 +141,8 @@ class ProducerSequence:
         self.hold_count = 0
 
 
-class SequenceLedger(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SequenceLedger(metaclass=ABCMeta):
     """What a store keeps of the producers of one virtual host.
 
     ``by_id``: all that are known, the least recently used first. ``broker.producers`` adds, moves
@@ -158,6 +163,7 @@ class SequenceLedger(ABC):
         """True while a transaction other than the one at work may still lose ``highest``."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StoreTransaction:
     """Work of several turns that a crash keeps or loses as a whole.
 
@@ -179,7 +185,8 @@ class StoreTransaction:
         """Close the transaction: it is durable with the ticket that gathers now."""
 
 
-class ContentStore(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ContentStore(metaclass=ABCMeta):
     """Contents that have left memory, by position.
 
     A position below ``SPOOLED`` stands in the durable store, any other in the spool, which does not
@@ -219,7 +226,8 @@ def _no_turn() -> None:
     """Ask for no turn: tests step the broker by hand."""
 
 
-class MessageStore(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MessageStore(metaclass=ABCMeta):
     """The durable path.
 
     ``failure``: empty, or why nothing can be written until the broker starts again.
@@ -293,7 +301,8 @@ class MessageStore(ABC):
         """Make everything durable and close all files; may wait for the disk."""
 
 
-class BodyDraft(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class BodyDraft(metaclass=ABCMeta):
     """A large body that is still being received, piece by piece."""
 
     __slots__ = ()
@@ -311,7 +320,8 @@ class BodyDraft(ABC):
         """Remove what was received; no effect after ``finish``."""
 
 
-class BodyStore(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class BodyStore(metaclass=ABCMeta):
     """Bodies that are too large for memory."""
 
     __slots__ = ()
@@ -339,7 +349,8 @@ class StoredReader(NamedTuple):
     put_ms: int
 
 
-class ReaderStore(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ReaderStore(metaclass=ABCMeta):
     """The positions of readers in streams. Raises StoreError."""
 
     __slots__ = ()
@@ -356,7 +367,8 @@ class ReaderStore(ABC):
         """
 
 
-class DefinitionStore(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DefinitionStore(metaclass=ABCMeta):
     """Durable exchanges, queues and bindings. Each change is made as a whole or not at all.
 
     A change that raises StoreError was not made. A store may gather the changes of a turn and make
@@ -457,7 +469,8 @@ class DefinitionStore(ABC):
         """Delete a binding; a missing one is no error."""
 
 
-class HostStore(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class HostStore(metaclass=ABCMeta):
     """Hosts that Qpid clients come from, and the day when each was last seen.
 
     Days are counted from 1970-01-01. Every call is one transaction; raises StoreError.

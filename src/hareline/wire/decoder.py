@@ -18,11 +18,12 @@ raised by a call never makes a frame be read twice.                             
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final
 
+from hareline.compiled import mypyc_attr
 from hareline.errors import AmqpError, FrameError, UnknownFrameType
 from hareline.wire.constants import (
     BASIC_ACK,
@@ -51,7 +52,7 @@ _ACK_PAYLOAD_SIZE: Final = 13
 _KNOWN_TYPES: Final = frozenset((FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT))
 
 
-class KnownRoute(ABC):
+class KnownRoute(metaclass=ABCMeta):
     """Where publishes with a method payload go, as far as the decoder has to know.
 
     ``takes_runs``: those that ask for nothing may come by ``PublishLane.publish_run``.
@@ -67,7 +68,8 @@ class KnownRoute(ABC):
         """The route for persistent messages."""
 
 
-class PublishLane(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PublishLane(metaclass=ABCMeta):
     """Where the publishes of one channel go.
 
     ``routes`` maps method payloads that were seen before to routes; the lane alone knows what else
@@ -119,7 +121,8 @@ class PublishLane(ABC):
             del contents[:published]
 
 
-class SettleLane(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SettleLane(metaclass=ABCMeta):
     """Where the acknowledgements of one channel go."""
 
     __slots__ = ()
@@ -128,7 +131,8 @@ class SettleLane(ABC):
     def ack(self, tag: int, multiple: int) -> None: ...
 
 
-class FrameSink(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class FrameSink(metaclass=ABCMeta):
     """Takes the frames that have no lane, and the errors of all calls."""
 
     __slots__ = ()

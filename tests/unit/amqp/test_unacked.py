@@ -11,7 +11,7 @@ from hareline.amqp.unacked import UnackedDeliveries
 from hareline.broker.queues.entry import QueueEntry
 
 
-class Entry:
+class Entry(QueueEntry):
     """Stands for a queue entry, which is never looked into here."""
 
     def __init__(self, tag: int) -> None:
@@ -20,7 +20,7 @@ class Entry:
 
 def filled(unacked: UnackedDeliveries, *tags: int) -> None:
     for tag in tags:
-        unacked.entries[tag] = cast("QueueEntry", Entry(tag))
+        unacked.entries[tag] = Entry(tag)
 
 
 def tags_of(entries: list[QueueEntry]) -> list[int]:

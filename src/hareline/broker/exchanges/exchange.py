@@ -8,12 +8,13 @@ cache, unless ``is_static`` is False; then it calls it for every message.       
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Protocol
 
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.alternate import ALTERNATE_BINDING, ALTERNATE_EXCHANGE
+from hareline.compiled import mypyc_attr
 
 Arguments = Mapping[str, object]
 
@@ -53,7 +54,8 @@ class Headers(Protocol):
     def header(self, name: str) -> object: ...
 
 
-class Exchange(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Exchange(metaclass=ABCMeta):
     """One exchange of a virtual host.
 
     ``type_name`` is the wire name ("direct"). ``is_static``: the result of ``match`` depends only

@@ -19,6 +19,7 @@ from hareline.broker.queues.orders.last_value_order import LastValueOrder
 from hareline.broker.queues.orders.order import EntryOrder
 from hareline.broker.queues.policies.expiry import Expiry
 from hareline.broker.queues.wiring import keep, wire
+from hareline.compiled import mypyc_attr
 from hareline.errors import StoreError
 from hareline.message import Message
 from hareline.storage.interface import QueueLedger
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from hareline.broker.queues.policies.overflow import Overflow
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class AdmittingQueue(QueueBooks):
     """``keeps``: which messages go to the store (``kinds``). ``is_timeless``: no message expires
     here, whatever it says. ``needs_admission``: publishers go by ``put``.

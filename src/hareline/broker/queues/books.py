@@ -23,6 +23,7 @@ from hareline.broker.queues.entry import (
     RankedEntry,
 )
 from hareline.broker.queues.ports import QueuePort
+from hareline.compiled import mypyc_attr
 from hareline.storage.interface import QueueLedger
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from hareline.message import Message
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QueueBooks(QueuePort):
     """``next_offset`` is also the number of messages ever enqueued. ``delivered_count``,
     ``released_count`` and ``settled_count`` only grow, but for deliveries that did not happen.

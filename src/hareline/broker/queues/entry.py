@@ -17,9 +17,10 @@ Only ``queues.books`` and the lanes change the state.                           
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
+from hareline.compiled import mypyc_attr
 from hareline.storage.interface import StoredEntry
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ UNCOUNTED: Final = 0x8000
 STATE_NAMES: Final = ("ready", "acquired", "settled", "held", "parked")
 
 
-class EntryQueue(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class EntryQueue(metaclass=ABCMeta):
     """Where an acquired entry goes back to: its queue, or what counts the readings of one.
 
     ``shows_delivery_count``: redelivered messages carry it in the header x-delivery-count.
@@ -63,7 +65,8 @@ class EntryQueue(ABC):
         """Delivered entries that the client does not want leave, dead-lettered if that is set."""
 
 
-class EntryHolder(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class EntryHolder(metaclass=ABCMeta):
     """The consumer that acquired an entry, as far as the entry's channel goes by it."""
 
     __slots__ = ()
@@ -82,6 +85,7 @@ class EntryHolder(ABC):
         """
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QueueEntry(StoredEntry):
     """``offset`` only grows within a queue and fixes the entry's place in it.
 
@@ -116,6 +120,7 @@ class QueueEntry(StoredEntry):
         return f"<QueueEntry {self.offset} of {self.queue.name!r}, {STATE_NAMES[self.state]}>"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RankedEntry(QueueEntry):
     """An entry of a queue that does more than FIFO.
 

@@ -1,83 +1,30 @@
-"""What the parts of a queue may call of it, and of each other.
+"""What the parts of a queue may call of it; ``part_ports`` has what they may call of each other.
 
 Lanes, policies, paging and dead letters are handed the queue as a ``QueuePort`` and know nothing
 else of it, so none of them imports ``queues.queue``. The hot path calls some of these methods:
 this is an abstract base class and not a protocol, so that a compiled build can call them directly.
 
-The chain of bases: ``entry.EntryQueue`` (for an entry's holder), ``credit.DispatchedQueue`` (for a
-window of credit), ``consumer.ConsumedQueue`` (for a consumer), ``QueuePort`` (for the parts),
-``books.QueueBooks`` (states and counters), ``admission.AdmittingQueue`` (new messages), ``Queue``.
+The chain of bases: ``entry.EntryQueue`` (for an entry's holder), ``credit.ConsumedQueue`` (for a
+consumer and its windows), ``QueuePort`` (for the parts), ``books.QueueBooks`` (states and
+counters), ``admission.AdmittingQueue`` (new messages), ``Queue``.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.queues.dead_letters.scheduler import DeadLetterSender
-from hareline.broker.queues.dispatch.consumer import ConsumedQueue
+from hareline.broker.queues.dispatch.credit import ConsumedQueue
 from hareline.broker.queues.dispatch.lane import MainLane
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.kinds import DeathReason
-from hareline.broker.queues.paging.pages import Page, Pager
+from hareline.broker.queues.part_ports import HoldPort, OverflowPort, PagingPort
+from hareline.compiled import mypyc_attr
 from hareline.turn import Dispatching
 
 
-class PagingPort(Pager):
-    """What lanes may call of paging. ``has_stored``: some entries may have lost their content."""
-
-    __slots__ = ()
-
-    has_stored: bool
-
-    @abstractmethod
-    def watch(self, entry: QueueEntry) -> None:
-        """Let the content of an entry that stands in no ordering leave memory later."""
-
-    @abstractmethod
-    def readable(
-        self, entries: list[QueueEntry], *, are_in_place: bool = False
-    ) -> list[QueueEntry]:
-        """These entries, whose contents are about to be read; without those that cannot be.
-
-        ``are_in_place``: they stand in the ordering, or are parked.
-        """
-
-    @abstractmethod
-    def drop_numbers(self, page: Page) -> None:
-        """Settle numbers that have left the pages of a log, without reading them."""
-
-
-class OverflowPort(ABC):
-    """What paging may call of the overflow policy.
-
-    ``counts_unacked``: limits count headers, and what is not settled (Broker-J).
-    """
-
-    __slots__ = ()
-
-    counts_unacked: bool
-
-    @property
-    @abstractmethod
-    def memory_window(self) -> tuple[int, int] | None:
-        """Entries and octets that may stay in memory; None: no such limit."""
-
-    @abstractmethod
-    def on_pages_dropped(self, stored_bytes: int) -> None:
-        """Entries that stood in pages are gone; ``stored_bytes`` as limits count them."""
-
-
-class HoldPort(ABC):
-    """What others may call of the policy that holds entries until they are valid."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def entries(self) -> list[QueueEntry]:
-        """All held entries, in no order, left where they are."""
-
-
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QueuePort(ConsumedQueue, Enqueueing, Dispatching):
     """The counters are read here and written by ``queues.books`` alone.
 

@@ -44,6 +44,7 @@ from hareline.broker.queues.kinds import NO_DELIVERY_LIMIT, DeathReason
 from hareline.broker.queues.orders.order import EntryOrder
 from hareline.broker.queues.policies.hold import ready_at_ms
 from hareline.broker.queues.wiring import wire_deleted
+from hareline.compiled import mypyc_attr
 from hareline.message import Message
 from hareline.storage.interface import QueueLedger
 from hareline.turn import Turn
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from hareline.broker.queues.policies.lease import Lease
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Queue(AdmittingQueue):
     """``owner``: whose the queue is exclusively (``broker.ownership``), None for all connections.
 

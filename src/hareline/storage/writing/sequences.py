@@ -19,13 +19,6 @@ from hareline.storage.journal.format.frame import RECORD_OVERHEAD
 from hareline.storage.journal.format.producers import SEQUENCE, producers_head
 
 
-class MovedSequences(NamedTuple):
-    """What one batch says of a virtual host: sequences by producer id."""
-
-    ledger: DurableSequences
-    moved: dict[ProducerSequence, int]
-
-
 class HeldSequences:
     """What an unfinished transaction has moved, and has not been written."""
 
@@ -149,6 +142,13 @@ class DurableSequences(SequenceLedger):
         holder = self._gathered.holder
         own = 1 if holder is not None and sequence in holder else 0
         return sequence.hold_count > own
+
+
+class MovedSequences(NamedTuple):
+    """What one batch says of a virtual host: sequences by producer id."""
+
+    ledger: DurableSequences
+    moved: dict[ProducerSequence, int]
 
 
 def moved_bound(taken: list[MovedSequences]) -> int:

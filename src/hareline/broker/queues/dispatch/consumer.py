@@ -14,46 +14,20 @@ from typing import TYPE_CHECKING
 
 from hareline.broker.queues.dispatch.credit import (
     UNLIMITED,
+    ConsumedQueue,
     CreditWindow,
-    DispatchedQueue,
     WaitingConsumer,
 )
 from hareline.broker.queues.dispatch.start_position import FIRST, StartPosition
 from hareline.broker.queues.entry import QueueEntry
+from hareline.compiled import mypyc_attr
 
 if TYPE_CHECKING:
     from hareline.broker.selectors.selector import Selector
     from hareline.message import Message, Publisher
-    from hareline.storage.interface import QueueLedger
 
 
-class ConsumedQueue(DispatchedQueue):
-    """What a consumer, and the channel that ends it, may call of its queue.
-
-    ``ledger`` is None unless the queue is durable.
-    """
-
-    __slots__ = ()
-
-    ledger: QueueLedger | None
-
-    @abstractmethod
-    def mark(self) -> None:
-        """Ask for a dispatch at the end of this turn."""
-
-    @abstractmethod
-    def deliver_due(self) -> None:
-        """Deliver now what the end of the turn would deliver."""
-
-    @abstractmethod
-    def remove_consumer(self, consumer: Consumer) -> None:
-        """The consumer gets nothing more; what it has unacked stays with its channel."""
-
-    @abstractmethod
-    def activate(self, consumer: Consumer) -> None:
-        """The consumer may have become able to receive: credit came back, or its socket drained."""
-
-
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Consumer(WaitingConsumer):
     """One subscription to one queue.
 
@@ -109,8 +83,6 @@ class Consumer(WaitingConsumer):
         "tag",
         "windows",
     )
-
-    queue: ConsumedQueue
 
     def __init__(
         self,

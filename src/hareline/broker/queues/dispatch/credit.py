@@ -22,24 +22,29 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline.broker.queues.entry import EntryHolder, EntryQueue
+from hareline.compiled import mypyc_attr
 from hareline.turn import Dispatching
 
 if TYPE_CHECKING:
+    from hareline.storage.interface import QueueLedger
     from hareline.turn import Turn
 
 UNLIMITED: Final = 1 << 62
 
 
-class DispatchedQueue(EntryQueue):
-    """What a window asks of a consumer's queue: whether it is going to serve the consumer.
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ConsumedQueue(EntryQueue):
+    """What a consumer, a window and the channel that ends a consumer may call of its queue.
 
-    ``is_marked``: a dispatch is still to come in this turn or the next.
+    ``is_marked``: a dispatch is still to come in this turn or the next. ``ledger`` is None unless
+    the queue is durable.
     """
 
     __slots__ = ()
 
     turn: Turn
     is_marked: bool
+    ledger: QueueLedger | None
 
     @property
     @abstractmethod
@@ -48,24 +53,34 @@ class DispatchedQueue(EntryQueue):
 
     @abstractmethod
     def activate(self, consumer: Any) -> None:
-        """Serve a consumer of this queue again, if it can receive now."""
+        """The consumer may have become able to receive: credit came back, or its socket drained."""
+
+    @abstractmethod
+    def mark(self) -> None:
+        """Ask for a dispatch at the end of this turn."""
+
+    @abstractmethod
+    def deliver_due(self) -> None:
+        """Deliver now what the end of the turn would deliver."""
+
+    @abstractmethod
+    def remove_consumer(self, consumer: Any) -> None:
+        """The consumer gets nothing more; what it has unacked stays with its channel."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class WaitingConsumer(EntryHolder):
     """What a window knows of a consumer, which may wait in its line.
 
-    ``acknowledges``: its deliveries use up credit. ``is_active``: its lane serves it.
+    ``acknowledges``: its deliveries use up credit. ``is_active``: its lane serves it. ``queue``:
+    what it receives from.
     """
 
     __slots__ = ()
 
     acknowledges: bool
     is_active: bool
-
-    @property
-    @abstractmethod
-    def queue(self) -> DispatchedQueue:
-        """The queue that it receives from."""
+    queue: ConsumedQueue
 
 
 class CreditWindow(Dispatching):

@@ -24,6 +24,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from hareline.broker.queues.entry import SETTLED, QueueEntry
+from hareline.compiled import mypyc_attr
 
 if TYPE_CHECKING:
     from hareline.message import Message
@@ -63,6 +64,7 @@ class GroupTag(NamedTuple):
     sequence: int
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Group:
     """``outstanding``: acquired entries. ``runs``: its parked entries, by what they match."""
 
@@ -149,6 +151,9 @@ class ParkedRun:
     def clear(self) -> None:
         self._heap.clear()
         self._line = None
+
+    def __hash__(self) -> int:
+        return id(self)  # a compiled class that has an order has no hash unless it says so
 
     def __lt__(self, other: ParkedRun) -> bool:
         """For heads of the same rank, all but one of which are old; so any order will do."""

@@ -11,7 +11,7 @@ main lane.                                                                      
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ BATCH_ENTRIES: Final = 512
 BATCH_BYTES: Final = 262_144
 
 
-class Lane(ABC):
+class Lane(metaclass=ABCMeta):
     """What the queue calls of any of its lanes. ``consumers``: all that the lane serves."""
 
     __slots__ = ("consumers",)

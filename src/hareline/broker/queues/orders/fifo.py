@@ -25,6 +25,7 @@ from typing import Final
 from hareline.broker.queues.entry import SETTLED, QueueEntry
 from hareline.broker.queues.orders.order import PagedOrder
 from hareline.broker.queues.paging.pages import PAGE_ENTRIES, Page, Pager, Pages
+from hareline.compiled import mypyc_attr
 
 DEAD_ALLOWED: Final = 64  # settled entries left standing, beyond as many as are live
 # Octets that they may keep from being freed. Above it, a sixteenth as many as are live are enough
@@ -32,6 +33,7 @@ DEAD_ALLOWED: Final = 64  # settled entries left standing, beyond as many as are
 DEAD_BYTES_ALLOWED: Final = 4_194_304
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FifoOrder(PagedOrder):
     """``lost``: how many entries have left because they could not be read from disk.
 
@@ -247,7 +249,7 @@ class FifoOrder(PagedOrder):
 
     def __iter__(self) -> Iterator[QueueEntry]:
         # of entries that have left memory, all but the content of their messages comes back
-        returned = (entry for _, entry in sorted(self._returned))
+        returned = [entry for _, entry in sorted(self._returned)]
         for entry in merge(returned, self._entries(), key=lambda entry: entry.offset):
             if entry.state != SETTLED:
                 yield entry

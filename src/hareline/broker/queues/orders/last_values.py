@@ -21,9 +21,11 @@ from functools import partial
 
 from hareline.broker.queues.entry import ACQUIRED, QueueEntry, RankedEntry
 from hareline.broker.queues.property_cache import PropertyCache
+from hareline.compiled import mypyc_attr
 from hareline.message import Message
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LastValues:
     """``key_header`` is the header that names what a message is the value of.
 

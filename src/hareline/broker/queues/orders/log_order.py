@@ -20,21 +20,19 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, takewhile
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
-from hareline.broker.queues.entry import SETTLED, EntryQueue, QueueEntry
+from hareline.broker.queues.entry import SETTLED, QueueEntry
 from hareline.broker.queues.orders.order import PagedOrder
 from hareline.broker.queues.paging.log_pages import LogPages, journal_position
 from hareline.broker.queues.paging.pages import PAGE_ENTRIES, Page, Pager
-
-if TYPE_CHECKING:
-    from hareline.message import Message
 
 DEAD_ALLOWED: Final = 64  # settled entries left standing, beyond as many as are live
 INSERTED_MAX: Final = 64  # entries put in one by one; for more the whole log is rebuilt
 POSITIONS_AT_ONCE: Final = 65_536
 
-_TAKEN: Final = QueueEntry(cast("EntryQueue", None), cast("Message", None), -1)
+_TAKEN: Final = QueueEntry.__new__(QueueEntry)  # of no queue, and without a message
+_TAKEN.offset = -1
 _TAKEN.state = SETTLED
 _offset_of: Final = attrgetter("offset")
 _arrival_of: Final = attrgetter("message.arrival_ms")
@@ -235,8 +233,9 @@ class LogOrder(PagedOrder):
         """
         if self.pages is not None:
             yield from self.pages.entries_from(offset)
-        rest = islice(self.entries, self.index_of(offset), None)
-        yield from (entry for entry in rest if entry.state != SETTLED)
+        for entry in islice(self.entries, self.index_of(offset), None):
+            if entry.state != SETTLED:
+                yield entry
 
     def entries_between(self, start: int, end: int) -> list[QueueEntry]:
         """The entries from offset ``start`` to before ``end``, as ``entries_from``."""
@@ -297,13 +296,13 @@ class LogOrder(PagedOrder):
             offsets, positions = self.pages.positions(start, end, POSITIONS_AT_ONCE)
         room = POSITIONS_AT_ONCE - len(offsets)
         if room > 0:
-            rest = islice(self.entries, self.index_of(start), None)
-            live = (entry for entry in rest if entry.state != SETTLED)
-            for entry in islice(live, room):
-                if entry.offset >= end:
+            for entry in islice(self.entries, self.index_of(start), None):
+                if entry.offset >= end or room == 0:
                     break
-                offsets.append(entry.offset)
-                positions.append(journal_position(entry.message.position))
+                if entry.state != SETTLED:
+                    offsets.append(entry.offset)
+                    positions.append(journal_position(entry.message.position))
+                    room -= 1
         return offsets, positions
 
     def __len__(self) -> int:
@@ -314,5 +313,6 @@ class LogOrder(PagedOrder):
         # numbers as new objects, with their contents: not for a log that may be deep
         if self.pages is not None:
             yield from self.pages.entries_from(0)
-        rest = islice(self.entries, self.head, None)
-        yield from (entry for entry in rest if entry.state != SETTLED)
+        for entry in islice(self.entries, self.head, None):
+            if entry.state != SETTLED:
+                yield entry

@@ -27,15 +27,17 @@ What an ordering may rely on, and must keep:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from hareline.broker.queues.entry import QueueEntry, RankedEntry
 from hareline.broker.queues.paging.pages import Page, Pager
+from hareline.compiled import mypyc_attr
 
 
-class EntryOrder(ABC):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class EntryOrder(metaclass=ABCMeta):
     """Ready entries in delivery order. ``len()`` is their number, iteration shows them in order.
 
     ``entry_class``: what its entries are, or a subclass of it; QueueEntry if ``rank`` is not used.
@@ -115,6 +117,7 @@ class EntryOrder(ABC):
     def __iter__(self) -> Iterator[QueueEntry]: ...
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PagedOrder(EntryOrder):
     """An ordering in which entries behind a window can become numbers in pages.
 

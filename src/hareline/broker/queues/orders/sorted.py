@@ -82,7 +82,8 @@ class SortedOrder(EntryOrder):
         elif isinstance(pile, deque):
             pile.append(entry)
         elif isinstance(pile, FifoOrder):
-            pile.add(entry)
+            add = pile.add  # mypyc would take ``pile.add(entry)`` for a call of the property itself
+            add(entry)
         else:
             piles[place] = deque((pile, entry))
         self._count += 1

@@ -33,8 +33,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from hareline.broker.queues.dispatch.credit import UNLIMITED
 from hareline.broker.queues.entry import HELD, SETTLED, QueueEntry
 from hareline.broker.queues.environment import QueueEnvironment
+from hareline.broker.queues.part_ports import HoldPort
 from hareline.broker.queues.policies.deadline_timer import NEVER, DeadlineTimer
-from hareline.broker.queues.ports import HoldPort, QueuePort
+from hareline.broker.queues.ports import QueuePort
 
 if TYPE_CHECKING:
     from hareline.message import Message

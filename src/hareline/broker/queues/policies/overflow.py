@@ -35,7 +35,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
 
 from hareline import events
-from hareline.broker.queues.ports import OverflowPort, QueuePort
+from hareline.broker.queues.part_ports import OverflowPort
+from hareline.broker.queues.ports import QueuePort
 
 if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry

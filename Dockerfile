@@ -1,10 +1,15 @@
 ARG PYTHON_VERSION=3.11
 
+# Only this stage has a C compiler: the wheel that it makes has the hot modules compiled.
 FROM python:${PYTHON_VERSION}-slim AS build
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
+COPY scripts/compiled_wheel.py ./scripts/
 COPY src ./src
-RUN pip wheel --no-cache-dir --wheel-dir /wheels .
+RUN HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 pip wheel --no-cache-dir --wheel-dir /wheels .
 
 FROM python:${PYTHON_VERSION}-slim
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \

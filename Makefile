@@ -18,11 +18,17 @@ CAN_DEVELOP := $(VENV)/.can-develop$(SPARK:%=-with-%)
 # The version is read from __init__.py, so a new one is installed again.
 INSTALL_INPUTS := Makefile pyproject.toml scripts/make_venv.sh src/hareline/__init__.py
 
+# What `make test-compiled` makes, from what, and runs there.
+COMPILED_VENV := .venv-compiled
+COMPILED_READY := $(COMPILED_VENV)/.ready
+COMPILED_TESTS := tests/unit tests/conformance tests/transcripts tests/crash
+SOURCES := $(shell find src -name '*.py')
+
 SOAK_SECONDS ?= 3600
 CRASH_ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-broker run check test bench bench-jms bench-spark lint format reference fuzz soak crash clean
+.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-spark lint format reference fuzz soak crash clean
 
 help:                 ## Print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -49,6 +55,22 @@ check: lint           ## Check style, types, layers, unit tests and transcripts,
 
 test: install         ## Run the whole test suite
 	$(PYTEST) $(SIDE_BY_SIDE) $(ARGS)
+
+wheel: install-broker ## Build a wheel into dist; COMPILED=1: for this Python, with modules compiled
+	$(if $(COMPILED),HATCH_BUILD_HOOK_ENABLE_CUSTOM=1) $(VENV_PYTHON) -m pip wheel \
+		--disable-pip-version-check --no-deps --wheel-dir dist .
+
+test-compiled: $(COMPILED_READY)  ## Run the tests of units, behaviour and crashes against compiled modules
+	$(COMPILED_VENV)/bin/python -m pytest -o pythonpath=. -n auto --maxprocesses=8 \
+		$(COMPILED_TESTS) $(ARGS)
+
+# The package is a wheel here, and "src" is not on the path.
+$(COMPILED_READY): $(INSTALL_INPUTS) scripts/compiled_wheel.py $(SOURCES) | $(CAN_RUN)
+	@rm -rf $(COMPILED_READY) dist/compiled
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(VENV_PYTHON) -m pip wheel --quiet \
+		--disable-pip-version-check --no-deps --wheel-dir dist/compiled .
+	@sh scripts/make_venv.sh $(COMPILED_VENV) dev dist/compiled/hareline-*.whl
+	@touch $(COMPILED_READY)
 
 bench: install        ## Measure against RabbitMQ and write docs/benchmarks.md
 	$(VENV_PYTHON) -m benchmarks.macro $(ARGS)
@@ -81,4 +103,4 @@ crash: install        ## Kill brokers CRASH_ROUNDS times (200) at work, and look
 	CRASH_ROUNDS=$(CRASH_ROUNDS) $(PYTEST) -m crash --timeout=0 -s $(ARGS)
 
 clean:                ## Remove what the other targets made
-	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(COMPILED_VENV) dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,6 +1,7 @@
 #!/bin/sh
-# make_venv.sh DIRECTORY [EXTRAS]: a virtual environment there, with this package in it, and what its
-# extras ("dev" or "dev,spark") name. What is there already stays.
+# make_venv.sh DIRECTORY [EXTRAS [WHEEL]]: a virtual environment there, with this package in it, and
+# what its extras ("dev" or "dev,spark") name. What is there already stays. The package is the source
+# tree itself, so that changes take effect at once; or a wheel, in place of one that is there.
 #
 # The Makefile runs it. It looks for a Python of at least 3.11 (or takes the one that $PYTHON names).
 # Debian and Ubuntu ship Python without ensurepip: root gets the missing package installed, anyone
@@ -9,6 +10,7 @@ set -eu
 
 directory=$1
 extras=${2:-}
+wheel=${3:-}
 cd "$(dirname "$0")/.."
 
 is_usable() {
@@ -76,9 +78,12 @@ case $extras in
     *) what="Hareline and what developing it needs" ;;
 esac
 echo "Installing $what into $directory" >&2
+if [ -n "$wheel" ]; then
+    "$directory/bin/python" -m pip uninstall --quiet --yes hareline >&2
+fi
 {
     status=0
     "$directory/bin/python" -m pip install --disable-pip-version-check --progress-bar off \
-        --editable ".${extras:+[$extras]}" || status=$?
+        $([ -n "$wheel" ] || echo --editable) "${wheel:-.}${extras:+[$extras]}" || status=$?
     echo "status $status"
 } | show_steps >&2

@@ -1,4 +1,5 @@
-"""What the whole suite shares: how long property tests search, ``--row``, and a quick collector.
+"""What the whole suite shares: how long property tests search, ``--row``, what compiled code cannot
+run, and a quick collector.
 
 `make fuzz` runs the property tests under the profile "fuzz". A test whose examples are long, or
 cheap, takes a share of what the profile says: tests/support/examples.py. `make test` divides the
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from hareline.compiled import build
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -61,6 +64,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (kept if chosen & ids else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that is marked ``pure`` where the package is compiled; its reason is printed."""
+    mark = item.get_closest_marker("pure")
+    if mark is not None and build() == "compiled":
+        pytest.skip(f"not compiled: {mark.args[0]}")
 
 
 @pytest.hookimpl(optionalhook=True)

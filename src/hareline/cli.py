@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, Self, TextIO
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from hareline import __version__, cli_journal, cli_replay, cli_spark
+from hareline import __version__, cli_journal, cli_replay, cli_spark, compiled
 from hareline.choices import HashingAlgorithm, LogLevel
 from hareline.errors import ConfigurationError, ListenError, StoreError
 
@@ -205,8 +205,8 @@ def hash_password(
 
 @app.command(cls=_Command)
 def version() -> None:
-    """Print the version."""
-    typer.echo(f"hareline {__version__}")
+    """Print the version, and whether this is a compiled build."""
+    typer.echo(f"hareline {__version__} (build: {compiled.build()})")
 
 
 app.command()(cli_replay.replay)

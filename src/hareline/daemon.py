@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from hareline import __version__, events
+from hareline import __version__, compiled, events
 from hareline.errors import ConfigurationError
 from hareline.net.allocator import keep_freed_memory
 from hareline.net.collector import IdleCollector
@@ -63,6 +63,7 @@ async def _serve(
     report(
         events.BROKER_STARTING,
         version=__version__,
+        build=compiled.build(),
         pid=os.getpid(),
         data_dir=str(settings.data_dir),
     )

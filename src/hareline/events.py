@@ -27,7 +27,7 @@ class Report(Protocol):
     def __call__(self, event: Event, **fields: object) -> None: ...
 
 
-BROKER_STARTING: Final = Event("BRK-1001", "starting", ("version", "pid", "data_dir"))
+BROKER_STARTING: Final = Event("BRK-1001", "starting", ("version", "build", "pid", "data_dir"))
 BROKER_LISTENING: Final = Event("BRK-1002", "listening on {url}", ("url",))
 BROKER_STOPPING: Final = Event("BRK-1003", "stopping: {reason}", ("reason",))
 BROKER_READY: Final = Event("BRK-1004", "ready", ("startup_ms",))

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import hareline
 from hareline import __version__
+from hareline.compiled import build
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +24,7 @@ def _only_the_environment_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """``python -m hareline`` in a process of its own."""
-    package = Path(__file__).resolve().parents[2] / "src"
+    package = Path(hareline.__file__).parents[1]
     return subprocess.run(
         [sys.executable, "-m", "hareline", *arguments],
         capture_output=True,
@@ -34,7 +36,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_module_is_the_command() -> None:
-    assert command("version").stdout == f"hareline {__version__}\n"
+    assert command("version").stdout == f"hareline {__version__} (build: {build()})\n"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from hareline import __version__, logs
 from hareline.auth.passwords import verify_password
 from hareline.auth.scram import ScramKeys, derive_keys
 from hareline.cli import app
+from hareline.compiled import build
 from hareline.errors import ConfigurationError, StoreError
 from hareline.settings import Settings
 from hareline.settings.reference import option_help, sample
@@ -57,7 +58,7 @@ def _file(directory: Path, text: str) -> str:
 @pytest.mark.parametrize("argument", ["version", "--version"])
 def test_version_is_the_package_s(argument: str) -> None:
     result = _run(argument)
-    assert (result.exit_code, result.stdout) == (0, f"hareline {__version__}\n")
+    assert (result.exit_code, result.stdout) == (0, f"hareline {__version__} (build: {build()})\n")
 
 
 @pytest.mark.parametrize(

@@ -302,6 +302,7 @@ def test_other_ways_of_coming_back_use_up_no_delivery(broker: SteppedBroker, qpi
     assert broker.queue("q").ready_count == 0
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_a_limit_beyond_what_is_counted_ends_there(
     broker: SteppedBroker, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

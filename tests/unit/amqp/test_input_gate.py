@@ -165,6 +165,7 @@ def test_an_error_behind_a_flood_is_the_channels(broker: SteppedBroker, peer: Pe
     assert depth(broker) == PUBLISHES
 
 
+@pytest.mark.pure("replaces a method, which compiled code calls directly")
 def test_a_bug_that_a_later_share_comes_to_closes_that_connection_alone(
     broker: SteppedBroker, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -168,6 +168,7 @@ def test_a_requester_that_comes_back_has_another_address(requester: Peer, server
     assert requester.bodies() == [b"in time"]
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_replies_wait_for_a_full_socket_up_to_a_limit_of_octets(
     broker: SteppedBroker, requester: Peer, server: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +188,7 @@ def test_replies_wait_for_a_full_socket_up_to_a_limit_of_octets(
     assert broker.reported(events.REPLIES_DROPPED) == [once, once]
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_one_reply_waits_however_long_it_is(
     requester: Peer, server: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def test_a_deleted_exchange_is_404_even_for_a_cached_route(peer: Peer) -> None:
     )
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_more_routes_than_are_remembered_still_arrive(
     broker: SteppedBroker, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_million_producers_take_no_more_room_than_the_limit(stand: Stand) -> N
     assert stand.producers.forgotten_count == 950
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_a_lower_limit_is_reached_step_by_step(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

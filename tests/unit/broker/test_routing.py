@@ -233,6 +233,7 @@ def test_equal_addresses_are_one_object(vhost: VirtualHost) -> None:
     assert (address.exchange, address.routing_key, address.octets) == ("x", "k", octets)
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_addresses_are_kept_up_to_a_limit(
     vhost: VirtualHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:

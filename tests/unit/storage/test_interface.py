@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hareline.broker.queues.entry import READY, QueueEntry
 from hareline.storage.interface import StoredEntry
 from tests.support.messages import make_message
@@ -27,6 +29,7 @@ def test_a_ledger_adds_a_run_entry_by_entry_unless_it_can_do_better() -> None:
     assert ledger.added == [3, 4, 5]
 
 
+@pytest.mark.pure("hands over an object that is of another class")
 def test_an_entry_of_a_queue_is_what_a_store_reads_and_has_no_dictionary() -> None:
     message = make_message()
     entry = QueueEntry(None, message, 7)  # type: ignore[arg-type]

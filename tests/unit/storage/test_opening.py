@@ -146,6 +146,7 @@ def large_files(machine: Machine) -> list[Path]:
     return sorted((machine.path / "large").iterdir())
 
 
+@pytest.mark.pure("replaces a method, which compiled code calls directly")
 def test_definitions_are_durable_before_the_journal_is_handed_anything(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -497,6 +497,7 @@ def test_forgotten_routes_are_asked_for_again_whatever_stencil_was_cut() -> None
     assert lane.calls < 8, "the first of them had to find its route"
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_stencils_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stencil, "SHAPES_MAX", 3)
     octets = b"".join(keyed("k" * number) for number in range(50))

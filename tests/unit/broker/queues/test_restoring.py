@@ -197,6 +197,7 @@ class TestRestored:
         end_paged(paged.queue)
         assert paged.queue.acquire(1) == []
 
+    @pytest.mark.pure("replaces a constant, which is compiled in")
     def test_whole_ones_leave_memory_on_their_way_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("hareline.broker.queues.restoring.RESTORED_PER_STEP", 10)
         paged = durable()

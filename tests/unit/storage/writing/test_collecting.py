@@ -68,6 +68,7 @@ def test_with_retention_even_what_was_settled_before_is_written() -> None:
     assert list(again.found[2]) == []
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_a_message_of_several_queues_is_whole_in_a_batch_that_is_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_message_of_several_queues_is_whole_in_a_batch_that_is_full(
     assert list(again.found[1]) == list(again.found[2]) == expected
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_more_than_a_batch_takes_goes_into_several_and_the_ticket_waits_for_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -121,6 +123,7 @@ def test_more_than_a_batch_takes_goes_into_several_and_the_ticket_waits_for_all(
     assert len(again.found[3]) == 1
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_messages_that_have_to_wait_for_the_next_batch_keep_their_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -516,6 +516,7 @@ def test_what_only_the_system_had_is_durable_before_anything_is_built_on_it() ->
     assert again.reopen().bodies(1) == [b"written, and not synced"]
 
 
+@pytest.mark.pure("replaces a method, which compiled code calls directly")
 def test_a_bug_where_a_batch_is_made_is_a_failure_and_not_silence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

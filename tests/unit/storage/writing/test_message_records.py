@@ -138,6 +138,7 @@ def test_options_are_as_long_as_they_are_said_to_be() -> None:
     assert options_of(plain) == (0, b"")
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_addresses_are_shared_until_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_records, "_ADDRESSES_MAX", 3)
     reader = MessageReader()

@@ -322,6 +322,7 @@ def fill_several_batches(monkeypatch: pytest.MonkeyPatch, stand: StoreStand) -> 
         stand.entry(2, persistent(b"beside"))
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_a_batch_that_is_divided_counts_with_its_sequences_or_not_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -336,6 +337,7 @@ def test_a_batch_that_is_divided_counts_with_its_sequences_or_not_at_all(
     assert highest(again) == {}
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_a_batch_that_is_divided_ends_with_its_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     stand = StoreStand(is_automatic=False)
     fill_several_batches(monkeypatch, stand)
@@ -349,6 +351,7 @@ def test_a_batch_that_is_divided_ends_with_its_sequences(monkeypatch: pytest.Mon
     assert highest(again) == {b"a": 29}
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_a_message_of_a_divided_batch_may_be_in_several_queues(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -366,6 +369,7 @@ def test_a_message_of_a_divided_batch_may_be_in_several_queues(
     assert again.bodies(1) == again.bodies(2) == []
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_a_batch_that_is_divided_is_above_the_durable_end_until_its_sequences_are_durable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

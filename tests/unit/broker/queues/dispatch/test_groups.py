@@ -116,6 +116,7 @@ def test_groups_are_found_by_owner() -> None:
     assert groups.owned_by("nobody") == []
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_idle_groups_are_forgotten_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch, queue: Queue
 ) -> None:
@@ -702,6 +703,7 @@ def test_a_full_queue_gives_up_the_oldest_though_it_is_parked() -> None:
 
 
 @BOTH
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_many_groups_that_are_done_with_are_forgotten(
     arguments: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -262,6 +262,7 @@ def test_batches_of_large_messages_are_small(plain: SelectiveQueue) -> None:
 # --------------------------------------------------------------------- a turn's share
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_one_turn_delivers_no_more_than_its_share(
     plain: SelectiveQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +275,7 @@ def test_one_turn_delivers_no_more_than_its_share(
     assert not plain.turn.is_armed
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_one_turn_looks_at_no_more_than_its_share(
     plain: SelectiveQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,6 +289,7 @@ def test_one_turn_looks_at_no_more_than_its_share(
     assert names(red) == ["r1"]
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_parked_entries_are_part_of_the_share_too(
     plain: SelectiveQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -194,6 +194,7 @@ def test_selector_and_replay_period_hold_for_get_together() -> None:
 
 
 @pytest.mark.row("A18")
+@pytest.mark.pure("replaces a method, which compiled code calls directly")
 def test_get_looks_at_each_message_of_a_log_once(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = with_filters(NON_DESTRUCTIVE, colour=("x-filter-jms-selector", "colour = 'red'"))
     looks: list[QueueEntry] = []

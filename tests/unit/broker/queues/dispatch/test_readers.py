@@ -42,6 +42,7 @@ def test_fifty_readers_share_one_copy_of_each_message(log: ReadingQueue) -> None
     assert all(not one.heap and not one.shelf for one in readers_of(log)._by_consumer.values())
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_a_long_stretch_of_other_values_is_looked_at_in_shares() -> None:
     stream = ReadingQueue(STREAM)
     stream.accept(*[b"x"] * (readers.LOOKS_PER_TURN + 1))

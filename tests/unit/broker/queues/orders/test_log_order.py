@@ -172,6 +172,7 @@ def test_offsets_positions_and_instants_of_what_lives(log: LogOrder, queue: Queu
     assert log.offset_since(ARRIVAL_MS + 8001) is None
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_positions_come_in_shares(
     log: LogOrder, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,166 @@
+"""Build hook of the wheel that has the hot modules compiled by mypyc; off by default.
+
+hatchling loads `CompiledWheelHook` for `make wheel COMPILED=1`, which sets
+HATCH_BUILD_HOOK_ENABLE_CUSTOM; pyproject.toml names what it needs then. The sources stay in the
+wheel, beside the extension modules that Python prefers to them, so tracebacks show their lines.
+Nothing is written into the source tree. The compiler runs in a process of its own: this file as a
+program, in a temporary directory.
+
+`COMPILED` and `LEFT_OUT` are the one list of what is compiled.
+docs/compiled-build.md says what the source must keep to.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Final
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+#: Modules below ``hareline``, as patterns; a ``*`` stands for dots too.
+COMPILED: Final = (
+    "message.*",
+    "wire.*",
+    "amqp.*",
+    "broker.archiving",
+    "broker.audit.queue",
+    "broker.enqueueing",
+    "broker.exchanges.*",
+    "broker.producers",
+    "broker.queues.*",
+    "broker.routing",
+    "storage.contents.store",
+    "storage.interface",
+    "storage.journal.format.*",
+    "storage.writing.*",
+)
+
+#: What of these is left out, and why.
+LEFT_OUT: Final = {
+    "message.large_body": "bodies in files are referred to weakly",
+    "message.message": "a stored message has a property where a message has an attribute",
+    "message.stored": "a stored message has a property where a message has an attribute",
+    "wire.methods": "classes that pamqp makes, with their metaclass",
+    "wire.stream_chunks": "read ranges of streams, in processes of their own",
+    "wire.table": "its types derive from int, float, list and dict",
+    "amqp.alarms": "called a few times a day",
+    "amqp.client": "a record of a connection",
+    "amqp.consumer_arguments": "reads what a declaration says",
+    "amqp.connection_parts": "a frozen dataclass that is filled once",
+    "amqp.context": "wiring; a record of everything else",
+    "amqp.dialect": "reads what a client says of itself",
+    "amqp.handshake": "once a connection",
+    "amqp.heartbeat": "once a heartbeat",
+    "amqp.methods.*": "once a control method",
+    "amqp.product": "once a connection",
+    "amqp.reading_arguments": "reads what a declaration says",
+    "broker.exchanges.delayed": "has an attribute where the other types have a class attribute",
+    "broker.queues.dead_letters.*": "its parts are replaced by others in audited queues",
+    "broker.queues.declare.*": "reads what a declaration says, with pydantic",
+    "broker.queues.dispatch.start_position": "a frozen dataclass, made once a reader",
+    "broker.queues.environment": "a frozen dataclass that is filled once",
+    "broker.queues.orders.sort_keys": "asks numbers for their wire types, which mypyc takes away",
+    "broker.queues.paging.*": "a page at a time, most of it in arrays",
+    "broker.queues.part_ports": "its classes must have no type to mypyc; it says why",
+    "broker.queues.policies.*": "reached by ports; see part_ports",
+}
+
+CONFIGURATION: Final = """\
+[mypy]
+mypy_path = src
+namespace_packages = true
+explicit_package_bases = true
+ignore_missing_imports = true
+"""
+
+
+def compiled_modules(source: Path) -> list[Path]:
+    """The files to compile, from the directory that has the package ``hareline``, sorted."""
+    package = source / "hareline"
+    return [
+        path
+        for path in sorted(package.rglob("*.py"))
+        if path.name != "__init__.py"
+        and is_compiled(".".join(path.relative_to(package).with_suffix("").parts))
+    ]
+
+
+def is_compiled(module: str) -> bool:
+    """True if this module, named from below ``hareline``, is compiled."""
+    return any(fnmatch(module, each) for each in COMPILED) and not any(
+        fnmatch(module, each) for each in LEFT_OUT
+    )
+
+
+class CompiledWheelHook(BuildHookInterface[Any]):
+    """Adds the extension modules to the wheel, and its tag says for which Python they are."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, and add what was made; an editable install stays as it is."""
+        if self.target_name != "wheel" or version == "editable":
+            return
+        self._directory = tempfile.mkdtemp(prefix="hareline-compiled-")
+        made = _compile(Path(self.root) / "src", Path(self._directory))
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        build_data["force_include"].update(made)
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove the temporary directory."""
+        if hasattr(self, "_directory"):
+            shutil.rmtree(self._directory)
+
+
+def _compile(source: Path, directory: Path) -> dict[str, str]:
+    """Compile in ``directory``; returns the extension modules with their places in the wheel."""
+    shutil.copytree(source / "hareline", directory / "src" / "hareline")
+    (directory / "mypy.ini").write_text(CONFIGURATION, encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, Path(__file__).resolve()],
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if run.returncode:
+        raise RuntimeError(f"mypyc or the C compiler has failed:\n{run.stdout}")
+    made = directory / "made"
+    return {
+        str(path): path.relative_to(made).as_posix()
+        for path in sorted(made.rglob("*"))
+        if path.suffix in {".so", ".pyd"}
+    }
+
+
+def _run_compiler() -> None:
+    """Compile the modules of ``src``, below the working directory, into ``made``."""
+    from mypyc.build import mypycify
+    from setuptools import Distribution
+
+    files = [str(path) for path in compiled_modules(Path("src"))]
+    extensions = mypycify(
+        ["--config-file", "mypy.ini", *files],
+        group_name="hareline",
+        multi_file=True,  # a fifth of the C, and of the time and memory that compiling it takes
+        opt_level="2",
+        debug_level="0",
+    )
+    distribution = Distribution({"name": "hareline", "ext_modules": extensions})
+    command = distribution.get_command_obj("build_ext")
+    command.build_lib = "made"
+    command.parallel = os.cpu_count()
+    command.ensure_finalized()
+    command.run()
+
+
+if __name__ == "__main__":
+    _run_compiler()

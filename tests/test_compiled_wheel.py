@@ -1,0 +1,67 @@
+"""What is compiled: one list, true of the tree, and fit for mypyc as far as the source can show."""
+
+from __future__ import annotations
+
+import ast
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from scripts.compiled_wheel import COMPILED, LEFT_OUT, compiled_modules, is_compiled
+from tests.support.sources import imports_of, modules_of
+
+SOURCE: Final = Path(__file__).resolve().parent.parent / "src"
+MODULES: Final = modules_of(SOURCE / "hareline")
+#: mypyc makes coroutines slow, and what these define is not known to it.
+NOT_COMPILED_WITH: Final = ("asyncio", "pydantic", "logging", "structlog", "weakref")
+
+
+def compiled() -> list[str]:
+    return sorted(filter(is_compiled, MODULES))
+
+
+def test_the_hot_modules_are_compiled() -> None:
+    assert {"wire.decoder", "amqp.publishing", "broker.queues.books"} < set(compiled())
+    assert {"storage.writing.ledger", "storage.contents.store"} < set(compiled())
+
+
+def test_the_files_are_those_of_the_modules() -> None:
+    files = [path for name, path in MODULES.items() if is_compiled(name)]
+    assert compiled_modules(SOURCE) == sorted(each for each in files if each.stem != "__init__")
+
+
+@pytest.mark.parametrize("pattern", COMPILED)
+def test_each_pattern_is_of_a_module(pattern: str) -> None:
+    assert any(fnmatch(module, pattern) for module in compiled())
+
+
+@pytest.mark.parametrize("pattern", LEFT_OUT)
+def test_what_is_left_out_would_be_compiled_and_has_a_reason(pattern: str) -> None:
+    assert LEFT_OUT[pattern]
+    left_out = [module for module in MODULES if fnmatch(module, pattern)]
+    assert left_out
+    assert all(any(fnmatch(module, each) for each in COMPILED) for module in left_out)
+
+
+@pytest.mark.parametrize("module", compiled())
+def test_a_compiled_module_imports_nothing_that_stays_interpreted_for_a_reason(module: str) -> None:
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    imported = {name.partition(".")[0] for _, name in imports_of(module, tree)}
+    assert not imported.intersection(NOT_COMPILED_WITH)
+
+
+@pytest.mark.parametrize("module", compiled())
+def test_compiled_classes_have_no_base_that_takes_their_slots_away(module: str) -> None:
+    """``ABC`` as a base gives each object a dictionary; the metaclass by itself does not."""
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef):
+            assert "ABC" not in [ast.unparse(base) for base in node.bases], node.name
+
+
+@pytest.mark.parametrize("module", compiled())
+def test_no_attribute_of_a_compiled_class_is_deleted(module: str) -> None:
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Delete):
+            assert not any(isinstance(target, ast.Attribute) for target in node.targets)

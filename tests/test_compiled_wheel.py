@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
@@ -65,3 +66,40 @@ def test_no_attribute_of_a_compiled_class_is_deleted(module: str) -> None:
     for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Delete):
             assert not any(isinstance(target, ast.Attribute) for target in node.targets)
+
+
+def test_no_attribute_is_declared_again_in_a_derived_class() -> None:
+    """mypyc shows such a one to the collector twice, which then frees too much or nothing."""
+    classes = {
+        node.name: node
+        for module in compiled()
+        for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    }
+    again = {
+        f"{name}.{attribute}"
+        for name, node in classes.items()
+        for base in _bases(node, classes)
+        for attribute in _declared(node) & _declared(base)
+    }
+    assert again - {"ReadingAccount.shows_delivery_count"} == set()  # no object, so not shown
+
+
+def _bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
+    """All compiled bases of a compiled class."""
+    for base in node.bases:
+        if (found := classes.get(ast.unparse(base))) is not None:
+            yield found
+            yield from _bases(found, classes)
+
+
+def _declared(node: ast.ClassDef) -> set[str]:
+    """The attributes that a class gives a type, in its body or at ``self`` in a method."""
+    return {
+        each.target.attr if isinstance(each.target, ast.Attribute) else each.target.id
+        for each in ast.walk(node)
+        if isinstance(each, ast.AnnAssign)
+        and (each in node.body or ast.unparse(each.target).startswith("self."))
+        and isinstance(each.target, ast.Attribute | ast.Name)
+        and "ClassVar" not in ast.unparse(each.annotation)
+    }

@@ -25,7 +25,6 @@ from hareline.message import Message
 from hareline.storage.interface import QueueLedger
 
 if TYPE_CHECKING:
-    from hareline.broker.enqueueing import Enqueueing
     from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
     from hareline.broker.queues.orders.last_values import LastValues
     from hareline.broker.queues.paging.window import Paging
@@ -56,7 +55,7 @@ class AdmittingQueue(QueueBooks):
         super().__init__(order, lane)
         self.environment = environment
         self.keeps = KEEPS_NONE
-        self.archive: Enqueueing | None = None
+        self.archive = None
         self.dead_letters: DeadLetters | None = None
         self.last_values = order.values if isinstance(order, LastValueOrder) else None
         self.shows_delivery_count = False

@@ -24,7 +24,6 @@ from hareline.broker.queues.entry import (
 )
 from hareline.broker.queues.ports import QueuePort
 from hareline.compiled import mypyc_attr
-from hareline.storage.interface import QueueLedger
 
 if TYPE_CHECKING:
     from hareline.broker.queues.dispatch.browsing import BrowsingLane
@@ -74,7 +73,6 @@ class QueueBooks(QueuePort):
         "unacked_count",
     )
 
-    lane: MainLane
     hold: Hold | None
     overflow: Overflow | None
     paging: Paging | None
@@ -87,7 +85,7 @@ class QueueBooks(QueuePort):
         self.hold = None
         self.overflow = None
         self.paging = None
-        self.ledger: QueueLedger | None = None
+        self.ledger = None
         self.is_marked = False
         self.next_offset = 0
         self.ready_bytes = 0

@@ -1,14 +1,15 @@
 """What parts of a queue may call of its paging, its overflow policy and its hold.
 
-A ``ports.QueuePort`` hands them out by these types, and the queue itself by their classes. The
-compiled build leaves this module out, since a compiled attribute cannot have a narrower type in a
-derived class than in its base; to mypyc, what is not compiled has no type.
+``ports.QueuePort`` inherits these types, and the queue gives each the class of the part. The
+compiled build leaves this module out: an attribute of a compiled class is declared once, with one
+type.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from hareline.broker.queues.dead_letters.scheduler import DeadLetterSender
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.paging.pages import Page, Pager
 
@@ -66,3 +67,14 @@ class HoldPort(ABC):
     @abstractmethod
     def entries(self) -> list[QueueEntry]:
         """All held entries, in no order, left where they are."""
+
+
+class QueueParts:
+    """The parts of a queue by their ports; the queue itself knows them by their classes."""
+
+    __slots__ = ()
+
+    hold: HoldPort | None
+    overflow: OverflowPort | None
+    paging: PagingPort | None
+    dead_letters: DeadLetterSender | None

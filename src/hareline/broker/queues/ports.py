@@ -14,18 +14,17 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from hareline.broker.enqueueing import Enqueueing
-from hareline.broker.queues.dead_letters.scheduler import DeadLetterSender
 from hareline.broker.queues.dispatch.credit import ConsumedQueue
 from hareline.broker.queues.dispatch.lane import MainLane
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.kinds import DeathReason
-from hareline.broker.queues.part_ports import HoldPort, OverflowPort, PagingPort
+from hareline.broker.queues.part_ports import QueueParts
 from hareline.compiled import mypyc_attr
 from hareline.turn import Dispatching
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class QueuePort(ConsumedQueue, Enqueueing, Dispatching):
+class QueuePort(ConsumedQueue, Enqueueing, QueueParts, Dispatching):
     """The counters are read here and written by ``queues.books`` alone.
 
     ``ready_bytes``: octets of the ready entries' bodies. ``is_delivering``: entries may be on their
@@ -45,10 +44,6 @@ class QueuePort(ConsumedQueue, Enqueueing, Dispatching):
     has_entries_to_itself: bool
     entry_class: type[QueueEntry]
     lane: MainLane
-    hold: HoldPort | None
-    overflow: OverflowPort | None
-    paging: PagingPort | None
-    dead_letters: DeadLetterSender | None
 
     # ------------------------------------------------------------------------- for lanes
 

@@ -30,6 +30,9 @@ class NullLane(PublishLane):
     def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> bool:
         return self._is_plain
 
+    def publish_checked(self, route: Any, content: bytes, header_size: int, size: int) -> None:
+        """Nothing becomes of it."""
+
     def publish_plain(self, route: Any, content: bytes, header_size: int, size: int) -> None:
         """Nothing becomes of it."""
 

@@ -110,7 +110,11 @@ class Publishing(PublishLane):
                 route = route.persistent
         if route.takes_runs:
             self.publish_plain(route, content, header_size, size)
-            return True
+        else:
+            self.publish_checked(route, content, header_size, size)
+        return True
+
+    def publish_checked(self, route: Route, content: bytes, header_size: int, size: int) -> None:
         start_s = self._turn.now()
         if route.is_dynamic or route.needs_admission:
             message = self._message(route, content, header_size, size)
@@ -119,7 +123,6 @@ class Publishing(PublishLane):
             self.publish_plain(route, content, header_size, size)
             entries = len(route.queues)
         self._gate.count_work(entries, start_s)
-        return False
 
     def publish_run(
         self, route: Route, contents: list[bytes], header_size: int, framing: int
@@ -140,7 +143,6 @@ class Publishing(PublishLane):
             self._count(self.confirms, len(messages), awaits_store=route.awaits_store)
 
     def publish_plain(self, route: Route, content: bytes, header_size: int, size: int) -> None:
-        """A publish to fixed queues whose properties ask for nothing."""
         message = Message(
             route.address,
             content,

@@ -90,12 +90,16 @@ class PublishLane(metaclass=ABCMeta):
     def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> bool:
         """A whole publish: ``content`` is the header frame and the body frame, if any.
 
-        True if it was plain: for others that match its stencil, the ones below may be called.
+        True if it was plain: for others that match its stencil, the ones below are called.
         """
 
     @abstractmethod
+    def publish_checked(self, route: Any, content: bytes, header_size: int, size: int) -> None:
+        """A publish that asks for nothing, with a route for its mode that takes no runs."""
+
+    @abstractmethod
     def publish_plain(self, route: Any, content: bytes, header_size: int, size: int) -> None:
-        """A publish that asks for nothing, with a route for its delivery mode."""
+        """The same with a route that takes runs."""
 
     @abstractmethod
     def publish_run(
@@ -189,7 +193,7 @@ class Decoder:
     def hold(self) -> None:
         """Decode nothing more once the call returns that this is called from.
 
-        That is a call for a frame, or for a publish that was not plain.
+        That is a call for a frame, or for a publish that is not plain or takes no run.
         """
         self._is_held = True
 
@@ -277,7 +281,7 @@ class Decoder:
                                 continue
                 if lane is not None:
                     stencils = lane.stencils
-                    if stencils.recent and route.takes_runs:
+                    if stencils.recent:
                         contents: list[bytes] = []
                         position = stencils.take(
                             data, position, method, self.lane_body_max, contents
@@ -286,7 +290,17 @@ class Decoder:
                             stencil = stencils.recent[0]
                             target = route.persistent if stencil.is_persistent else route
                             header_size, framing = stencil.header_size, stencil.framing
-                            if len(contents) == 1:
+                            if not route.takes_runs:
+                                run = contents
+                                contents.reverse()
+                                while contents and not self._is_held:
+                                    content = contents.pop()
+                                    lane.publish_checked(
+                                        target, content, header_size, len(content) - framing
+                                    )
+                                if self._is_held:
+                                    return position - _size_of(method, run)
+                            elif len(contents) == 1:
                                 content = contents[0]
                                 lane.publish_plain(
                                     target, content, header_size, len(content) - framing
@@ -294,7 +308,7 @@ class Decoder:
                             else:
                                 run = contents
                                 lane.publish_run(target, run, header_size, framing)
-                                run = ()
+                            run = ()
                             continue
                     start = position + len(method)
                     if end - start > _CONTENT_HEAD_SIZE:
@@ -320,17 +334,13 @@ class Decoder:
                             )
                         ):
                             shape = header_payload << 17 | flags << 1 | (body_size > 0)
-                            if (
-                                shape in stencils.by_shape
-                                and route.takes_runs
-                                and stencils.find(data, start, shape)
-                            ):
+                            if shape in stencils.by_shape and stencils.find(data, start, shape):
                                 continue
                             position = stop
                             content = data[start:stop]
                             if lane.publish(route, flags, content, header_size, body_size):
                                 stencils.learn(content, header_size, shape)
-                            elif self._is_held:
+                            if self._is_held:
                                 return position
                             continue
                     # the content is not here as a whole, or invalid: frame by frame
@@ -352,8 +362,7 @@ class Decoder:
                     return end if self._is_discarding else position
             return self._decode_short(data, position)
         except AmqpError as error:
-            position -= sum([len(method) + len(content) for content in run])
-            raise _CallFailed(number, position, error) from error
+            raise _CallFailed(number, position - _size_of(method, run), error) from error
 
     def _decode_short(self, data: bytes, position: int) -> int:
         """The last octets: heartbeats and tiny bodies are shorter than any method frame."""
@@ -420,6 +429,11 @@ class _CallFailed(Exception):
         self.number = number
         self.position = position
         self.error = error
+
+
+def _size_of(method: bytes, contents: Sequence[bytes]) -> int:
+    """How many octets publishes with this method frame and these contents take in the stream."""
+    return sum([len(method) + len(content) for content in contents])
 
 
 def frame_error(kind: int, payload: bytes, reason: str) -> FrameError:

@@ -86,18 +86,21 @@ class Stencil:
         holes = [offset + cut for cut in self._cuts]
         if self.sizes is not None:
             holes += (offset + self.size, offset + len(content) - 1)
-        return RunStencil(method + content, holes, offset)
+        return RunStencil(self, method + content, holes, offset)
 
 
 class RunStencil:
     """Publishes that differ in nothing but values, from the method frame to the last octet.
 
-    ``size``: octets of each.
+    ``stencil``: of their contents. ``size``: octets of each.
     """
 
-    __slots__ = ("_content_at", "_match", "_shown", "size")
+    __slots__ = ("_content_at", "_match", "_shown", "size", "stencil")
 
-    def __init__(self, publish: bytes, holes: Sequence[int], content_at: int) -> None:
+    def __init__(
+        self, stencil: Stencil, publish: bytes, holes: Sequence[int], content_at: int
+    ) -> None:
+        self.stencil = stencil
         self.size = len(publish)
         self._content_at = content_at
         self._match, self._shown = _cut(publish, holes)
@@ -134,8 +137,8 @@ class Stencils:
     ) -> int:
         """Gather the contents of publishes with this method frame that match a recent stencil.
 
-        At ``position`` such a frame begins. Returns where the first other publish begins; the
-        stencil is the first of ``recent`` now.
+        At ``position`` such a frame begins, and ``recent`` is not empty. Returns where the first
+        other publish begins; the stencil is the first of ``recent`` now.
         """
         end = len(data)
         run = self._run
@@ -143,6 +146,8 @@ class Stencils:
             position = run.take(data, position, contents)
             if contents:
                 self._credit = CREDIT_MAX
+                if run.stencil is not self.recent[0]:
+                    self.recent = (run.stencil, self.recent[0])
                 return position
             if position + run.size <= end:  # not merely the rest of what was read
                 self._run = None

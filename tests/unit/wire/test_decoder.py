@@ -21,7 +21,7 @@ from pamqp import frame as pamqp_frame
 from pamqp import header as pamqp_header
 from pamqp import heartbeat as pamqp_heartbeat
 
-from hareline.errors import AmqpError, FrameError, NotFound, PreconditionFailed
+from hareline.errors import AmqpError, FrameError, NotFound, NotKept, PreconditionFailed
 from hareline.wire import stencil
 from hareline.wire.constants import BASIC_ACK, BASIC_PUBLISH, FRAME_MAX_BEFORE_TUNE
 from hareline.wire.decoder import (
@@ -64,11 +64,11 @@ Event = Publish | Ack | Other
 
 
 class RecordingRoute(KnownRoute):
-    """``method``: the payload that leads here."""
+    """``method``: the payload that leads here, by runs unless its key has dots."""
 
     def __init__(self, method: bytes, *, is_persistent: bool = False) -> None:
         self.method = method
-        self.takes_runs = True
+        self.takes_runs = b"a.b.c" not in method
         self.is_persistent = is_persistent
 
     @property
@@ -81,7 +81,7 @@ class RecordingPublishLane(PublishLane):
         super().__init__()
         self.recorder = recorder
         self.number = number
-        self.calls = self.plain_calls = 0
+        self.calls = self.plain_calls = self.checked_calls = 0
         self.run_sizes: list[int] = []
 
     def publish(self, route: Any, flags: int, content: bytes, header_size: int, size: int) -> bool:
@@ -89,8 +89,17 @@ class RecordingPublishLane(PublishLane):
         self.note(route.method, content, header_size, size)
         return self.recorder.lets_publishes_repeat
 
+    def publish_checked(self, route: Any, content: bytes, header_size: int, size: int) -> None:
+        assert not route.takes_runs
+        self.checked_calls += 1
+        self.note_plain(route, content, header_size, size)
+
     def publish_plain(self, route: Any, content: bytes, header_size: int, size: int) -> None:
+        assert route.takes_runs
         self.plain_calls += 1
+        self.note_plain(route, content, header_size, size)
+
+    def note_plain(self, route: Any, content: bytes, header_size: int, size: int) -> None:
         mode = decode_delivery_mode(content[19 : header_size - 1])
         assert route.is_persistent == (mode == 2)
         self.note(route.method, content, header_size, size)
@@ -832,6 +841,17 @@ def test_a_frame_of_an_unknown_type_leaves_the_stream_in_step() -> None:
     assert recorder.events == oracle(nack(1, 1) + nack(1, 2))
 
 
+@pytest.mark.parametrize("between", [b"", b"other"])
+def test_a_run_goes_on_behind_publishes_of_another_shape(between: bytes) -> None:
+    alike, other = publish(1, "", "k", b"body"), publish(1, "", "k", between)
+    parts = [alike * 5, other * 2, alike * 5, other, alike, other * 2 + alike * 2]
+    recorder = recorder_for(b"".join(parts), [1], [])
+    for part in parts:
+        recorder.decoder.feed(part)
+    assert recorder.events == oracle(b"".join(parts))
+    assert recorder.lanes[1].plain_calls
+
+
 # ------------------------------------------------------------------------------------- held
 
 
@@ -868,6 +888,36 @@ def test_a_held_decoder_keeps_what_it_is_fed_and_loses_nothing(size: int) -> Non
     assert recorder.events == oracle(octets)
     assert holds == 2
     assert recorder.lanes[1].calls == 2
+
+
+class HoldingLane(RecordingPublishLane):
+    """Stops after each publish that takes no run, and refuses those with an x in their body."""
+
+    def publish_checked(self, route: Any, content: bytes, header_size: int, size: int) -> None:
+        self.recorder.decoder.hold()
+        if content[-2:-1] == b"x":
+            raise NotKept("refused")
+        super().publish_checked(route, content, header_size, size)
+
+
+def test_publishes_behind_one_at_which_it_is_held_wait_and_none_is_lost() -> None:
+    bodies = [b"1", b"2", b"3", b"x", b"5", b"6", b"x"]
+    octets = b"".join(publish(1, "", "a.b.c", body) for body in bodies)
+    recorder = Recorder()
+    lane = HoldingLane(recorder, 1)
+    for method in publish_methods(octets):
+        lane.routes[method] = RecordingRoute(method)
+    recorder.lanes[1] = recorder.decoder.publish_lanes[1] = lane
+    recorder.decoder.feed(octets)
+    holds = 0
+    while recorder.decoder.has_stopped():
+        recorder.decoder.resume()
+        holds += 1
+    taken = [each.body for each in recorder.events if isinstance(each, Publish)]
+    assert taken == [body for body in bodies if body != b"x"]
+    assert [error.reply_code for _, error in recorder.errors] == [NotKept.reply_code] * 2
+    assert lane.checked_calls >= 3
+    assert holds >= 3
 
 
 def test_a_held_decoder_that_discards_goes_on_with_nothing() -> None:

@@ -27,7 +27,7 @@ _PROPERTIES: Final = 19
 _FRAME_SIZE: Final = 3  # where the payload's size stands in a frame: 4 octets
 
 HEADER_SIZE_MAX: Final = 1024  # of a header frame that is made a stencil
-VALUES_MAX: Final = 64  # in it
+VALUES_MAX: Final = 24  # in it, so that those of a channel take 150 KB at most
 SHAPES_MAX: Final = 32  # of a channel; the oldest goes
 RUN_FROM: Final = 3  # contents of one size, and the next ones are expected to have it too
 
@@ -45,7 +45,8 @@ class Stencil:
 
     ``header_size``: octets of the header frame. ``framing``: octets of a content that are not body.
     A content matches if ``match(octets, 0)`` is ``shown``, and one with a body, if
-    ``sizes(octets, 0)`` is one size twice. ``size``: how many octets that looks at.
+    ``sizes(octets, 0)`` is one size twice. ``size``: how many octets that looks at. ``run``: the
+    last stencil of whole publishes that was made of it.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class Stencil:
         "header_size",
         "is_persistent",
         "match",
+        "run",
         "shown",
         "size",
         "sizes",
@@ -75,6 +77,7 @@ class Stencil:
             holes = [_BODY_SIZE, _PROPERTIES, *holes, in_body_frame, in_body_frame + 4]
             self.sizes = Struct(f">{_BODY_SIZE}xQ{in_body_frame - _PROPERTIES}xI").unpack_from
         self.match, self.shown = _cut(content[: self.size], holes)
+        self.run: RunStencil | None = None
 
     def matches(self, data: bytes, start: int) -> bool:
         """Whether a content of this shape begins at ``start``, with sizes that may be wrong."""
@@ -86,28 +89,29 @@ class Stencil:
         holes = [offset + cut for cut in self._cuts]
         if self.sizes is not None:
             holes += (offset + self.size, offset + len(content) - 1)
-        return RunStencil(self, method + content, holes, offset)
+        self.run = RunStencil(self, method, content, holes)
+        return self.run
 
 
 class RunStencil:
     """Publishes that differ in nothing but values, from the method frame to the last octet.
 
-    ``stencil``: of their contents. ``size``: octets of each.
+    ``stencil``: of their contents. ``method``: the method frame of each. ``size``: octets of each.
     """
 
-    __slots__ = ("_content_at", "_match", "_shown", "size", "stencil")
+    __slots__ = ("_match", "_shown", "method", "size", "stencil")
 
     def __init__(
-        self, stencil: Stencil, publish: bytes, holes: Sequence[int], content_at: int
+        self, stencil: Stencil, method: bytes, content: bytes, holes: Sequence[int]
     ) -> None:
         self.stencil = stencil
-        self.size = len(publish)
-        self._content_at = content_at
-        self._match, self._shown = _cut(publish, holes)
+        self.method = method
+        self.size = len(method) + len(content)
+        self._match, self._shown = _cut(method + content, holes)
 
     def take(self, data: bytes, position: int, contents: list[bytes]) -> int:
         """Gather publishes; returns where the first begins that differs in more."""
-        match, shown, size, content_at = self._match, self._shown, self.size, self._content_at
+        match, shown, size, content_at = self._match, self._shown, self.size, len(self.method)
         last = len(data) - size
         while position <= last and match(data, position) == shown:
             contents.append(data[position + content_at : position + size])
@@ -180,11 +184,24 @@ class Stencils:
                 if self._credit < CREDIT_MAX:
                     self._credit += count
                 if count >= RUN_FROM:
-                    last = contents[-1]
-                    if len(last) == len(contents[-2]) == len(contents[-3]):
-                        self._run = stencil.with_sizes(method, last)
+                    size = len(contents[-1])
+                    if size == len(contents[-2]) == len(contents[-3]):
+                        is_read_over = position + method_size + size > end
+                        self._expect(stencil, method, contents[-1], is_read_over)
                 break
         return position
+
+    def _expect(self, stencil: Stencil, method: bytes, content: bytes, is_read_over: bool) -> None:
+        """Look for more of the same first, if that costs nothing or more is likely to come.
+
+        In the middle of a read another publish is next, so a stencil of whole ones is made only
+        when a read has ended. Shapes that take turns find theirs again.
+        """
+        run = stencil.run
+        if run is not None and run.size == len(method) + len(content) and run.method == method:
+            self._run = run
+        elif is_read_over:
+            self._run = stencil.with_sizes(method, content)
 
     def find(self, data: bytes, start: int, shape: int) -> bool:
         """Make recent the stencil of this shape, which is in ``by_shape``.

@@ -16,6 +16,7 @@ from hareline.wire.stencil import (
     CREDIT_MAX,
     CUT_COST,
     HEADER_SIZE_MAX,
+    RUN_FROM,
     SHAPES_MAX,
     TRY_EVERY,
     VALUES_MAX,
@@ -167,6 +168,22 @@ def test_a_run_goes_on_in_the_next_read_and_ends_at_another_publish() -> None:
     other = content(b"other!", example(2))[0]
     assert take(stencils, METHOD + other)[1] == [other]
     assert stencils._run is None
+
+
+def test_no_run_is_made_for_groups_that_another_publish_ends_in_the_same_read() -> None:
+    shapes = [content(b"body", example(0))[0], content(b"body")[0]]
+    stencils = learned(*(content(b"body", each) for each in (example(0), Properties())))
+    group = b"".join((METHOD + octets) * RUN_FROM for octets in shapes)
+    position = 0
+    data = group * 3
+    while position < len(data):
+        position, taken = take(stencils, data, position)
+        assert len(taken) == RUN_FROM
+    runs = [each.run for each in stencils.recent]
+    assert [run is None for run in runs] == [False, True], "only that of the last in the read"
+    position, taken = take(stencils, data)
+    assert take(stencils, data, position)[1] == [shapes[1]] * RUN_FROM
+    assert stencils._run is runs[0], "its turn has come again, and it was not made anew"
 
 
 def test_two_shapes_in_turn_are_both_recent() -> None:

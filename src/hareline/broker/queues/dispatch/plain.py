@@ -152,7 +152,8 @@ class PlainLane(MainLane):
                     budget -= self._serve_one(ring, limit)
                 else:
                     budget -= self._serve_round(ring, limit)
-        return False
+        # what a full consumer gave back may have woken one of a ring that was served before
+        return bool(len(order) and rings)
 
     def _batch_limit(self, waiting: int, budget: int) -> int:
         """How many entries to take at once: by count, and by octets at this queue's average."""

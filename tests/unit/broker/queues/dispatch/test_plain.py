@@ -449,6 +449,24 @@ def test_a_window_shared_by_a_channel_reaches_over_queues(turn: ManualTurn) -> N
     assert consumers[1].bodies == [b"b"]
 
 
+def test_one_who_is_woken_by_what_a_lower_priority_gives_back_is_served(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    """Its ring was served before, and nothing else asks for another dispatch."""
+    window = CreditWindow(limit_bytes=1)
+    low = RecordingConsumer(queue, priority=-1, windows=(window,))
+    queue.add_consumer(low)
+    publish(b"1", b"2", b"3")
+    turn.run()
+    assert low.bodies == [b"1"]
+    high = RecordingConsumer(queue, acknowledges=False, windows=(window,))
+    queue.add_consumer(high)
+    window.resize(0, 0)  # the low one waits for longer
+    low.drain(0)  # there is room for one of the two that it could have
+    turn.run()
+    assert (low.bodies, high.bodies) == ([b"1", b"2"], [b"3"])
+
+
 def test_a_consumer_without_windows_is_served_past_one_whose_window_is_closed(
     queue: Queue, turn: ManualTurn, publish: Publish
 ) -> None:

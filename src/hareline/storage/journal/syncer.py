@@ -176,6 +176,7 @@ class ThreadSyncer(Syncer):
         waiting: list[tuple[float, int, Work]] = []  # a heap by the time each is due
         while (work := self._next(waiting)) is not None:
             self._done.put((work, _run(work)))
+            del work  # which may be all that still refers to a body in a file
             if not self._is_draining:
                 with suppress(RuntimeError):  # the loop is closed: only ``drain`` reports now
                     self._hand_back(self._tell)

@@ -146,6 +146,9 @@ class BatchBuilder:
         contents.bound += CLEAN_TIME.size
         is_rolled = contents.bound > room
         if is_rolled:
+            if is_packed:
+                for taken in contents.entries:
+                    unpack(taken)
             self._begin_segment(contents.bound, now_ms)
         books = self._liveness.segments[writer.number]
         if is_rolled:
@@ -155,9 +158,6 @@ class BatchBuilder:
             for payload in self._gathered.sequences.whole_lists():
                 self._add(PRODUCERS, payload)
         if contents.entries:
-            if is_packed and is_rolled:
-                for taken in contents.entries:
-                    unpack(taken)
             if is_rolled or not is_packed:
                 self._pack(contents)
             self._messages(contents, books)
@@ -227,6 +227,7 @@ class BatchBuilder:
         packer.parts = []
         for body, listed in packer.large:
             self._keep_large(body, listed)
+        packer.large = []
         for taken in contents.entries:
             ledger, count = taken.ledger, len(taken.entries)
             self._records += count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from queue import Queue
 
@@ -85,6 +86,19 @@ def test_work_is_done_in_the_order_in_which_it_was_submitted() -> None:
         "told c",
         "told d",
     ]
+
+
+def test_work_that_is_told_is_freed_while_the_thread_waits_for_more() -> None:
+    loop, log = Loop(), list[str]()
+    syncer = ThreadSyncer(loop.calls.put)
+    work = Note("a", log)
+    is_freed = threading.Event()
+    weakref.finalize(work, is_freed.set)
+    syncer.submit(work)
+    del work
+    loop.run_next()
+    assert is_freed.wait(WAIT_S)
+    syncer.close()
 
 
 def test_delayed_work_is_passed_by_what_comes_later() -> None:

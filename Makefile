@@ -57,7 +57,7 @@ test: install         ## Run the whole test suite
 	$(PYTEST) $(SIDE_BY_SIDE) $(ARGS)
 
 wheel: install-broker ## Build a wheel into dist; COMPILED=1: for this Python, with modules compiled
-	$(if $(COMPILED),HATCH_BUILD_HOOK_ENABLE_CUSTOM=1) $(VENV_PYTHON) -m pip wheel \
+	$(if $(filter 1,$(COMPILED)),HATCH_BUILD_HOOK_ENABLE_CUSTOM=1) $(VENV_PYTHON) -m pip wheel \
 		--disable-pip-version-check --no-deps --wheel-dir dist .
 
 test-compiled: $(COMPILED_READY)  ## Run the tests of units, behaviour and crashes against compiled modules

@@ -108,7 +108,11 @@ class CompiledWheelHook(BuildHookInterface[Any]):
         if self.target_name != "wheel" or version == "editable":
             return
         self._directory = tempfile.mkdtemp(prefix="hareline-compiled-")
-        made = _compile(Path(self.root) / "src", Path(self._directory))
+        try:
+            made = _compile(Path(self.root) / "src", Path(self._directory))
+        except BaseException:
+            shutil.rmtree(self._directory)  # ``finalize`` is not called then
+            raise
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         build_data["force_include"].update(made)

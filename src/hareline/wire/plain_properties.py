@@ -59,7 +59,7 @@ _STEP_OF: Final = {  # all others are short strings
     FLAG_USER_ID: _USER_ID,
 }
 _LOWEST_FLAG: Final = 0x0004
-_STEPS: Final[dict[int, tuple[int, ...]]] = {}  # flags -> steps in order; at most 2 ** 14 of them
+_STEPS: Final[dict[int, tuple[int, ...]]] = {}  # flags -> steps in order; at most 2 ** 16 of them
 
 # What follows the letter of a field's type: so many octets, or one of these.
 _UNKNOWN: Final = 255

@@ -2,9 +2,11 @@
 
 ``python -m benchmarks.stream_ranges``: starts a broker with a data directory, fills a stream, and
 publishes to a durable queue of the same broker, at a steady rate and as fast as it goes, in windows
-that are alternately without and with a client that reads ranges of the stream without a pause.
-Publisher and reader are processes of their own; the reader runs only where the processor is idle,
-as if it had a machine of its own. Prints one JSON object; medians over the windows.
+that take turns: without anything else, with a client that reads ranges of the stream without a
+pause, and with two processes that only compute. Publisher and reader are processes of their own;
+the reader runs only where the processor is idle, as if it had a machine of its own, and so do
+those that compute: what they cost is what this machine takes for anything that runs beside the
+broker. Prints one JSON object; medians over the windows.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
+import zlib
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -125,7 +128,9 @@ def read_ranges(port: int, count: int, commands_from: Connection) -> None:
             if word == "end":
                 return
             is_on = word == "on"
-            if not is_on:
+            if is_on:
+                connection.close()  # the server may have done so meanwhile
+            else:
                 commands_from.send((rows, octets))
             rows = octets = 0
         end = min(offset + 100_000, count)
@@ -137,6 +142,20 @@ def read_ranges(port: int, count: int, commands_from: Connection) -> None:
                 octets += len(piece)
         rows += end - offset
         offset = end % count
+
+
+def compute() -> None:
+    """A process that takes what is left of the processor and has nothing to do with the broker."""
+    give_way()
+    octets = bytes(1 << 20)
+    while True:
+        zlib.crc32(octets)
+
+
+def _start_computing() -> multiprocessing.Process:
+    process = multiprocessing.Process(target=compute, daemon=True)
+    process.start()
+    return process
 
 
 @contextlib.contextmanager
@@ -178,29 +197,32 @@ def measure(port: int, url: str, rows: int, windows: int, seconds: float) -> dic
     publisher = Publisher(url, QUEUE)
     found: dict[str, Any] = {}
     for name, rate in (("steady", float(STEADY_RATE)), ("full", None)):
-        of: dict[bool, list[tuple[float, float, float]]] = {False: [], True: []}
+        of: defaultdict[str, list[tuple[float, float, float]]] = defaultdict(list)
         reads = []
         publisher.run(seconds / 2, rate)
-        for window in range(2 * windows):
-            is_reading = bool(window % 2)
+        for label in ("without", "with", "computing") * windows:
             started = time.monotonic()
-            if is_reading:
+            computing = [_start_computing() for _ in range(2 * (label == "computing"))]
+            if label == "with":
                 ours.send("on")
                 time.sleep(0.3)
             confirmed, times = publisher.run(seconds, rate)
-            of[is_reading].append((confirmed, percentile(times, 0.5), percentile(times, 0.99)))
-            if is_reading:
+            of[label].append((confirmed, percentile(times, 0.5), percentile(times, 0.99)))
+            if label == "with":
                 ours.send("off")
                 count, octets = ours.recv()
                 elapsed = time.monotonic() - started
                 reads.append((count / elapsed, octets / elapsed / 1e6))
+            for each in computing:
+                each.kill()
+                each.join()
         found[name] = {
             label: {
                 "msg_per_s": round(statistics.median(each[0] for each in seen)),
                 "p50_ms": round(statistics.median(each[1] for each in seen) * 1e3, 2),
                 "p99_ms": round(statistics.median(each[2] for each in seen) * 1e3, 2),
             }
-            for label, seen in (("without", of[False]), ("with", of[True]))
+            for label, seen in of.items()
         }
         found[name]["read_rows_per_s"] = round(statistics.median(each[0] for each in reads))
         found[name]["read_mb_per_s"] = round(statistics.median(each[1] for each in reads), 1)

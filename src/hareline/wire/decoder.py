@@ -52,6 +52,7 @@ _ACK_PAYLOAD_SIZE: Final = 13
 _KNOWN_TYPES: Final = frozenset((FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class KnownRoute(metaclass=ABCMeta):
     """Where publishes with a method payload go, as far as the decoder has to know.
 

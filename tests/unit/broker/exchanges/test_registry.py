@@ -56,7 +56,19 @@ def test_arguments_that_the_type_refuses_are_refused() -> None:
 
 
 # x-jms-topic takes no bindings without a condition, and functions cannot be pickled: test_jms_topic
-@pytest.mark.parametrize("type_name", [name for name in EXCHANGE_TYPES if name != "x-jms-topic"])
+@pytest.mark.parametrize(
+    "type_name",
+    [
+        pytest.param(
+            name,
+            marks=pytest.mark.pure("pickle sees nothing of its compiled base")
+            if name == "x-delayed-message"
+            else (),
+        )
+        for name in EXCHANGE_TYPES
+        if name != "x-jms-topic"
+    ],
+)
 def test_nothing_is_left_of_bindings_that_are_gone(type_name: str) -> None:
     exchange = create_exchange(type_name, "x", arguments=NEEDED.get(type_name))
     empty = pickle.dumps(exchange)

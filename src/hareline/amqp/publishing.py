@@ -37,13 +37,7 @@ from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue, has_taker
 from hareline.errors import NoRoute, NotKept
-from hareline.message import (
-    PROPERTIES_START,
-    Address,
-    LargeBody,
-    Message,
-    large_message,
-)
+from hareline.message import PROPERTIES_START, Address, LargeBody, Message, large_message
 from hareline.storage.interface import MessageStore
 from hareline.wire.constants import FLAG_HEADERS
 from hareline.wire.decoder import PublishLane
@@ -432,7 +426,7 @@ class Publishing(PublishLane):
             elif len(takers) == len(queues):
                 unkept = ""
             queues = takers
-        untaken: tuple[Enqueueing, ...] = ()
+        untaken: list[Enqueueing] = []
         for queue in queues:
             if queue.needs_admission and isinstance(queue, Queue):
                 outcome = queue.put(message)
@@ -440,7 +434,7 @@ class Publishing(PublishLane):
                 if overflow is None:
                     continue
                 if outcome != TAKEN:
-                    untaken += (queue,)
+                    untaken.append(queue)
                 if outcome == REFUSED and refusal is None:
                     refusal = overflow
                 elif overflow.stops_publishers:
@@ -451,7 +445,10 @@ class Publishing(PublishLane):
                 queue.enqueue(message)
         copies: tuple[Enqueueing, ...] = ()
         if archives or self._routing.has_archives:
-            takers = tuple([queue for queue in queues if queue not in untaken])
+            takers = queues
+            if untaken:  # of a wide fan-out there may be thousands
+                left_out = set(untaken)
+                takers = tuple([queue for queue in queues if queue not in left_out])
             copies = archive_message(message, takers, archives)
         confirms = self.confirms
         if is_mandatory:

@@ -52,6 +52,14 @@ OURS: dict[str, tuple[str, ...]] = {
         *("message", "ranges.messages", "storage.contents.pinned"),
         *("wire.property_parts", "wire.stream_chunks"),
     ),
+    "management.api": (
+        *("management", "amqp", "broker", "auth", "settings", "errors", "events", "clock", "wire"),
+        *("message", "compiled"),
+    ),
+    "http_side": (
+        *("management", "net", "settings", "events", "amqp.context"),
+        *("storage.interface", "storage.opening"),
+    ),
     "ranges": (
         *("ranges", "wire.property_parts", "wire.stream_chunks", "errors"),
         *("storage.contents.large", "storage.journal"),
@@ -85,7 +93,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "settings": ("pydantic", "pydantic_core", "annotated_types"),
     "wire": ("pamqp",),
     "broker.queues.declare.arguments": ("pydantic",),
-    "management": ("fastapi", "starlette", "uvicorn", "pydantic", "prometheus_client"),
+    "management": ("fastapi", "starlette", "uvicorn", "pydantic", "prometheus_client", "regex"),
     "spark": ("pyspark", "pyarrow"),
     "spark.writing.publisher": ("pika",),
     "server": ("uvloop",),

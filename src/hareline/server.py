@@ -30,7 +30,7 @@ from hareline.broker.queues.paging.window import set_spooling
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.logs import set_level
-from hareline.net.binding import Address, bind_all, close_all, listen_error
+from hareline.net.binding import Address, bind_all, close_all
 from hareline.net.collector import collection_off
 from hareline.net.disk import DiskWatch, disk_space
 from hareline.net.key_maker import KeyMaker
@@ -49,12 +49,7 @@ from hareline.storage.recovery.restore import VhostRecovery
 from hareline.turn import Turn
 
 if TYPE_CHECKING:
-    from hareline.management.app import Health
-    from hareline.management.authentication import Authenticator
-    from hareline.management.listener import ManagementListener
-    from hareline.management.replay import ReplayService
-    from hareline.management.stream_access import StreamAccess
-    from hareline.management.streams import StreamService
+    from hareline.http_side import HttpSide
 
 # How long the disk has to end in order, even if connections have used up the deadline.
 STORAGE_CLOSE_MIN_S: Final = 2.0
@@ -100,8 +95,8 @@ class Broker:
             on_pressure=self._on_memory_pressure,
         )
         self._disk_watch: DiskWatch | None = None
-        self._management: ManagementListener | None = None
-        self._streams: StreamService | None = None
+        self._management: HttpSide | None = None
+        self._listening: list[tuple[str, int]] = []
         self.has_started = False
         self.is_stopping = False
         self.urls: list[str] = []
@@ -127,7 +122,7 @@ class Broker:
             self._memory_watch.start()
             if self._disk_watch is not None:
                 self._disk_watch.start()
-            listening = await self._listeners.start(
+            self._listening = await self._listeners.start(
                 assemble.endpoints(settings, addresses, bound),
                 write_high_bytes=settings.limits.write_buffer_high_bytes,
             )
@@ -140,7 +135,7 @@ class Broker:
             self._close_storage()
             close_all(bound)
             raise
-        self.urls = [_url("amqp", host, port) for host, port in listening]
+        self.urls = [_url("amqp", host, port) for host, port in self._listening]
         self.has_started = True
 
     @property
@@ -230,70 +225,23 @@ class Broker:
         report(events.STORE_FAILED, reason=reason, directory=str(self.settings.data_dir))
 
     def _start_management(self, address: Address, sockets: Sequence[socket.socket]) -> None:
-        from hareline.management.app import create_app
-        from hareline.management.listener import ManagementListener
-        from hareline.management.readers import ReaderService
-        from hareline.management.stream_access import StreamAccess
+        from hareline.http_side import BrokerParts, HttpSide
 
-        access = StreamAccess(self._authenticator(), self.context.vhosts)
-        streams = self._streams = self._stream_service(access)
-        readers = ReaderService(access)
-        routers = [self._replay_service().router(), streams.router(), readers.router()]
-        listener = ManagementListener(create_app(self._health, routers))
-        try:
-            host, port = listener.start(sockets)
-        except OSError as error:
-            raise listen_error(address, error) from error
+        parts = BrokerParts(
+            self.context,
+            self._storage,
+            self._store,
+            self._memory_watch,
+            settings=lambda: self.settings,
+            is_stopping=lambda: self.is_stopping,
+            listening=lambda: self._listening,
+            report=report,
+        )
+        self._management = HttpSide(parts, address)
+        host, port = self._management.start(sockets)
         self.management_url = _url("http", host, port)
-        self._management = listener
-
-    def _health(self) -> Health:
-        from hareline.management.app import Health
-
-        alarms, store = self.context.alarms, self._store
-        reasons = [alarms.reason if alarms.is_on else "", store.refusal]
-        return Health(
-            status="stopping" if self.is_stopping else "failed" if store.failure else "ok",
-            alarms=alarms.resources,
-            publishers_blocked=alarms.is_on,
-            store="failed" if store.failure else "refusing" if store.refusal else "ok",
-            reason="; ".join(filter(None, reasons)),
-        )
-
-    def _authenticator(self) -> Authenticator:
-        from hareline.management.authentication import Authenticator
-
-        context = self.context
-        return Authenticator(
-            context.users, lambda: context.limits.authentication_failure_delay_s, report
-        )
-
-    def _stream_service(self, access: StreamAccess) -> StreamService:
-        from hareline.management.reader_process import ReaderProcess
-        from hareline.management.streams import StreamService
-
-        places = reader = None
-        if self._storage is not None:
-            places = self._storage.ranges()
-            reader = ReaderProcess(places.directory, places.large_directory, report)
-        return StreamService(access, places, reader)
-
-    def _replay_service(self) -> ReplayService:
-        from hareline.management.replay import ReplayService
-
-        context = self.context
-        return ReplayService(
-            self._authenticator(),
-            context.vhosts,
-            None if self._storage is None else self._storage.replays(),
-            lambda: context.alarms.is_on or context.turn.is_behind,
-            report,
-        )
 
     async def _close_management(self) -> None:
-        if self._streams is not None:
-            await self._streams.stop()
-            self._streams = None
         if self._management is not None:
             await self._management.stop()
             self._management = None

@@ -1,39 +1,36 @@
-"""The HTTP application on the management port: health checks, and a place for other routes.
+"""The HTTP application on the management port: what all routes have in common.
+
+``hareline.http_side`` gives it the routers. It has the health check for containers, finds paths as
+they came (``management.paths``), makes answers of errors, and describes all routes.
 
 ``GET /api/health`` needs no login. It answers 503 if only a restart helps, or one is under way:
 the store has failed, the broker is stopping. An alarm is answered with 200, because a broker that
 is killed for it would have the same messages afterwards. docs/http-api.md describes all routes.
+
+Invariant: whatever goes wrong below a route, the client gets a status and JSON that says what.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
-from pydantic import BaseModel
+from fastapi.exceptions import RequestValidationError
 
 from hareline import __version__
+from hareline.errors import AmqpError
+from hareline.management.api.answers import amqp_refusal
+from hareline.management.api.openapi import description_of
+from hareline.management.health import Health
+from hareline.management.pace import Pace
+from hareline.management.paths import RawPaths
 from hareline.management.refusals import Refusal
-from hareline.management.stream_access import RawStreamPaths
-
-
-class Health(BaseModel):
-    """The answer to a health check.
-
-    ``alarms``: the resources that are short; each of them blocks connections that publish.
-    ``store``: whether persistent messages are stored. ``reason``: what is wrong, as text.
-    """
-
-    status: Literal["ok", "failed", "stopping"]
-    alarms: list[str] = []
-    publishers_blocked: bool = False
-    store: Literal["ok", "refusing", "failed"] = "ok"
-    reason: str = ""
 
 
 def create_app(read_health: Callable[[], Health], routers: Sequence[APIRouter] = ()) -> FastAPI:
     app = FastAPI(title="Hareline", version=__version__, docs_url=None, redoc_url=None)
+    app.state.pace = Pace()
 
     @app.get("/api/health", responses={503: {"model": Health}})
     async def health(response: Response) -> Health:
@@ -44,10 +41,27 @@ def create_app(read_health: Callable[[], Health], routers: Sequence[APIRouter] =
 
     for router in routers:
         app.include_router(router)
-    app.add_middleware(RawStreamPaths)
+    app.add_middleware(RawPaths)
     app.add_exception_handler(404, _not_found)
     app.add_exception_handler(405, _not_allowed)
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(AmqpError, _amqp_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.openapi = _Description(app)  # type: ignore[method-assign]
     return app
+
+
+class _Description:
+    """The OpenAPI document of an application, made when it is first asked for."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._document: dict[str, Any] | None = None
+
+    def __call__(self) -> dict[str, Any]:
+        if self._document is None:
+            self._document = description_of(self._app)
+        return self._document
 
 
 async def _not_found(request: Request, _error: Exception) -> Response:
@@ -58,3 +72,19 @@ async def _not_allowed(request: Request, error: Exception) -> Response:
     reason = f"{request.url.path} does not take {request.method}"
     headers = getattr(error, "headers", None)
     return Refusal(405, "method_not_allowed", reason, headers=headers).answer()
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return error.answer()
+
+
+async def _amqp_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, AmqpError)
+    return amqp_refusal(error).answer()
+
+
+async def _invalid(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    problems = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors()]
+    return Refusal(400, "bad_request", "; ".join(problems)).answer()

@@ -19,14 +19,16 @@ BODY_MAX_BYTES: Final = 65_536
 Model = TypeVar("Model", bound=BaseModel)
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, max_bytes: int = BODY_MAX_BYTES) -> bytes:
     """The octets of the body. Raises Refusal if there are too many."""
-    octets = b""
+    pieces: list[bytes] = []
+    size = 0
     async for piece in request.stream():
-        octets += piece
-        if len(octets) > BODY_MAX_BYTES:
-            raise Refusal(400, "bad_request", f"body: longer than {BODY_MAX_BYTES} octets")
-    return octets
+        pieces.append(piece)
+        size += len(piece)
+        if size > max_bytes:
+            raise Refusal(400, "bad_request", f"body: longer than {max_bytes} octets")
+    return b"".join(pieces)
 
 
 def parse_body(model: type[Model], octets: bytes) -> Model:

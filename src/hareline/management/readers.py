@@ -22,8 +22,9 @@ from hareline.broker.queues.stream import Stream
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
 from hareline.management.bodies import parse_body, read_body
+from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal, json_answer
-from hareline.management.stream_access import StreamAccess, name_in_path, refusing
+from hareline.management.stream_access import StreamAccess, refusing
 
 _PATH: Final = "/api/stream/{vhost}/{queue}/readers"
 _NAME_MAX_OCTETS: Final = 255

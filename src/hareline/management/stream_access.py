@@ -1,7 +1,7 @@
 """Which stream a request is about, and whether its user may read it.
 
 The routes below ``/api/stream`` begin here. Names in their paths are percent-encoded, ``/`` as
-``%2F``, so they are matched by the path as it came (``RawStreamPaths``).
+``%2F``, and matched by the path as it came (``management.paths``).
 
 Invariant: a user finds no stream that AMQP would not let it read.
 """
@@ -9,42 +9,20 @@ Invariant: a user finds no stream that AMQP would not let it read.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Any
 
 from fastapi import Request
 from fastapi.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hareline.auth.permissions import AccessChecker
 from hareline.broker.queues.stream import Stream, stream_of
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError
 from hareline.management.authentication import Authenticator
+from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
 
-_PREFIX: Final = b"/api/stream/"
-
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
-
-
-class RawStreamPaths:
-    """Has the paths of these routes matched as they came, before ``%2F`` becomes a slash."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        raw_path: bytes = scope.get("raw_path") or b""
-        if raw_path.startswith(_PREFIX):
-            scope["path"] = raw_path.decode("latin-1")
-        await self._app(scope, receive, send)
-
-
-def name_in_path(encoded: str) -> str:
-    """The name of a virtual host or queue; octets that are not UTF-8 are surrogates."""
-    return unquote(encoded, errors="surrogateescape")
 
 
 class StreamAccess:

@@ -1,0 +1,33 @@
+"""RabbitMQ's management API below ``/api``: one module per resource, listed in ``ROUTERS``.
+
+How a resource module is added:
+
+1. It has ``def router(site: Site) -> APIRouter``; routes are functions within it. ``site``
+   (``api.site``) has the broker's parts; what a route needs beyond them becomes a field there.
+2. A route takes ``request: Request`` alone, begins with ``who = await caller(site, request)``
+   (``api.access``; the third argument is the tag that it needs), finds a virtual host with
+   ``who.vhost(name)`` to read or ``who.enter(name)`` to change, and asks ``who.require("write",
+   "queue", vhost, name)`` before it touches something as AMQP would.
+3. Names in paths are percent-encoded: ``name_in_path(request.path_params["vhost"])``
+   (``management.paths``). Bodies are pydantic models: ``parse_body(Model, await read_body(
+   request))`` (``management.bodies``).
+4. It answers with ``answer``, ``created`` or ``no_content`` (``api.answers``), or with ``listing``
+   (``api.listing``) for a list. It raises a ``Refusal``, or lets an AmqpError pass:
+   ``management.app`` makes the answer of both.
+5. Its arguments for OpenAPI (``api.openapi``) are ``**one_route(Model)``, ``**list_route(Model)``
+   or ``**body_route(Model)``. The docstring of a route is its description.
+6. What loops over something that a client can make large does so in shares (``management.pace``).
+7. It is added to ``ROUTERS``, and to the table in docs/http-api.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from fastapi import APIRouter
+
+from hareline.management.api import whoami
+from hareline.management.api.site import Site
+
+ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (whoami.router,)

@@ -1,0 +1,136 @@
+"""Who asks, and what they may see and do: tags, visible virtual hosts, rights by name.
+
+Every route of ``management.api`` begins with ``await caller(site, request)``, or with the tag that
+it needs as third argument. The rules are RabbitMQ's:
+
+=============  ===================================================================================
+management     the virtual hosts that the user has permissions in, and its own connections
+policymaker    as management, and policies and parameters there
+monitoring     as management, and all virtual hosts, connections and nodes, for reading
+administrator  as monitoring and policymaker, and users, permissions and virtual hosts
+=============  ===================================================================================
+
+Invariant: a caller finds no object of a virtual host that it does not see.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal
+
+from fastapi import Request
+
+from hareline.auth.permissions import AccessChecker, Resource, Right
+from hareline.auth.users import User
+from hareline.broker.vhost import VirtualHost
+from hareline.errors import AmqpError
+from hareline.management.refusals import Refusal
+
+if TYPE_CHECKING:
+    from hareline.management.api.site import Site
+
+Tag = Literal["management", "policymaker", "monitoring", "administrator"]
+
+#: What each tag of a user stands for.
+IMPLIED: Final = MappingProxyType[str, frozenset[Tag]](
+    {
+        "management": frozenset({"management"}),
+        "policymaker": frozenset({"management", "policymaker"}),
+        "monitoring": frozenset({"management", "monitoring"}),
+        "administrator": frozenset({"management", "policymaker", "monitoring", "administrator"}),
+    }
+)
+_LACKING: Final = MappingProxyType[Tag, str](
+    {
+        "management": "Not management user",
+        "policymaker": "Not policymaker user",
+        "monitoring": "Not monitor user",
+        "administrator": "Not administrator user",
+    }
+)
+
+
+class Caller:
+    """The user of one request. ``tags``: all that its tags stand for."""
+
+    __slots__ = ("_checkers", "_site", "tags", "user")
+
+    def __init__(self, site: Site, user: User) -> None:
+        self._site = site
+        self.user = user
+        self.tags: frozenset[Tag] = frozenset().union(
+            *(IMPLIED.get(tag, frozenset()) for tag in user.tags)
+        )
+        self._checkers: dict[str, AccessChecker] = {}
+
+    @property
+    def is_monitor(self) -> bool:
+        """True if the user sees all virtual hosts and connections."""
+        return "monitoring" in self.tags
+
+    @property
+    def is_administrator(self) -> bool:
+        """True if the user may do everything."""
+        return "administrator" in self.tags
+
+    def sees(self, vhost_name: str) -> bool:
+        """True if objects of this virtual host are shown to the user."""
+        return self.is_monitor or vhost_name in self.user.permissions
+
+    def may_enter(self, vhost_name: str) -> bool:
+        """True if the user has permissions in this virtual host."""
+        return vhost_name in self.user.permissions
+
+    def vhosts(self) -> list[VirtualHost]:
+        """The virtual hosts that the user sees, by name."""
+        vhosts = self._site.vhosts
+        return [vhosts[name] for name in sorted(vhosts) if self.sees(name)]
+
+    def vhost(self, name: str) -> VirtualHost:
+        """A virtual host for reading. Raises Refusal: 404 if missing, 401 if it is not seen."""
+        vhost = self._site.vhosts.get(name)
+        if vhost is None:
+            raise Refusal(404, "Object Not Found", "Not Found")
+        if not self.sees(name):
+            raise _not_this_vhost()
+        return vhost
+
+    def enter(self, name: str) -> VirtualHost:
+        """A virtual host to change something in. Raises Refusal like ``vhost``, and 401 if the
+        user has no permissions there."""
+        vhost = self._site.vhosts.get(name)
+        if vhost is None:
+            raise Refusal(404, "Object Not Found", "Not Found")
+        if not self.may_enter(name):
+            raise _not_this_vhost()
+        return vhost
+
+    def may(self, right: Right, resource: Resource, vhost_name: str, name: str) -> bool:
+        """True if AMQP would let the user do this to the resource of this name."""
+        try:
+            self.require(right, resource, vhost_name, name)
+        except AmqpError:
+            return False
+        return True
+
+    def require(self, right: Right, resource: Resource, vhost_name: str, name: str) -> None:
+        """Raise AccessRefused (or NotAllowed without any permissions) unless the user may."""
+        checker = self._checkers.get(vhost_name)
+        if checker is None:
+            checker = self._checkers[vhost_name] = AccessChecker(self.user, vhost_name)
+        checker.require(right, resource, name)
+
+    def __repr__(self) -> str:
+        return f"<Caller {self.user.name!r}>"
+
+
+async def caller(site: Site, request: Request, tag: Tag = "management") -> Caller:
+    """Who asks. Raises Refusal: 401 without a valid login, or if the user lacks the tag."""
+    found = Caller(site, await site.authenticator.user(request))
+    if tag not in found.tags:
+        raise Refusal(401, "not_authorised", _LACKING[tag])
+    return found
+
+
+def _not_this_vhost() -> Refusal:
+    return Refusal(401, "not_authorised", "User not authorised to access virtual host")

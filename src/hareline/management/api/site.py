@@ -1,0 +1,76 @@
+"""What every route of the API is given: the broker's parts, and facts about the process.
+
+``hareline.http_side`` makes one ``Site`` when the management port opens. A resource module gets it
+in ``router(site)`` and keeps nothing of its own. Parts that a broker may lack are None, and a route
+that needs one says so by a 503 or leaves its keys out.
+
+Invariant: nothing here changes the broker; routes do, by the same calls as ``amqp``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hareline.amqp.context import Context
+from hareline.auth.users import UserRegistry
+from hareline.broker.vhost import VirtualHost
+from hareline.management.authentication import Authenticator
+from hareline.management.health import Health
+from hareline.settings import Settings
+
+
+class ListenerFacts(NamedTuple):
+    """One port that is listened on. ``protocol``: ``amqp`` or ``http``."""
+
+    protocol: str
+    host: str
+    port: int
+
+
+class ResourceFacts(NamedTuple):
+    """A resource with a watermark: octets in use or free, and the mark."""
+
+    bytes_now: int
+    watermark_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """The process. ``name``: what RabbitMQ calls the node. ``data_dir`` None: nothing is kept.
+
+    What may change while it runs is a function.
+    """
+
+    name: str
+    data_dir: Path | None
+    listeners: Callable[[], Sequence[ListenerFacts]]
+    health: Callable[[], Health]
+    memory: Callable[[], ResourceFacts]
+    disk: Callable[[], ResourceFacts]
+    started_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+
+
+@dataclass(slots=True)
+class Site:
+    """``sampler`` (``hareline.statistics``) and ``administration`` are None where there are none."""
+
+    context: Context
+    authenticator: Authenticator
+    settings: Callable[[], Settings]
+    node: NodeFacts
+    sampler: Any = None
+    administration: Any = None
+
+    @property
+    def vhosts(self) -> Mapping[str, VirtualHost]:
+        """All virtual hosts by name; ``Caller.vhosts`` are those that a user sees."""
+        return self.context.vhosts
+
+    @property
+    def users(self) -> UserRegistry:
+        """All users."""
+        return self.context.users

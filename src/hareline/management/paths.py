@@ -1,0 +1,38 @@
+"""Paths of requests: matched as they came, so that names may hold a slash as ``%2F``.
+
+``management.app`` puts ``RawPaths`` before all routes; routes decode the names in their path with
+``name_in_path``. A slash at the end of a path means nothing, as in RabbitMQ's API.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote, unquote
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+PREFIX: Final = b"/api/"
+
+
+class RawPaths:
+    """Has paths below ``/api/`` matched as they came, before ``%2F`` becomes a slash."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        raw_path: bytes = scope.get("raw_path") or b""
+        if raw_path.startswith(PREFIX):
+            scope["path"] = raw_path.decode("latin-1").rstrip("/")
+        await self._app(scope, receive, send)
+
+
+def name_in_path(encoded: str) -> str:
+    """The name of a virtual host, queue ...; octets that are not UTF-8 are surrogates."""
+    return unquote(encoded, errors="surrogateescape")
+
+
+def path_of_name(name: str) -> str:
+    """The name as a segment of a path, such as ``%2F``; the inverse of ``name_in_path``."""
+    return quote(name, safe="", errors="surrogateescape")

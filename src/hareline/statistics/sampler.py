@@ -1,0 +1,282 @@
+"""The one sampler of a broker: what the numbers of its objects were, and how fast they change.
+
+``net.sampling`` runs ``sample`` every ``management.sample_interval_s`` while management is on, a
+share at a time; the HTTP API and the metrics ask for rates and histories. What is sampled is said
+by ``Source`` objects (``statistics.sources`` has those of a broker), so nothing here knows a queue.
+
+A tick looks at a ``mark`` of each object, one integer that differs when anything of it has changed,
+and stores numbers only of those where it does. Sums over the objects follow from these differences.
+
+Invariant: after a tick the sums are those of the newest rows of all objects that exist.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from hareline.clock import Clock
+from hareline.statistics.history import Retention, Series
+from hareline.statistics.windows import Window
+
+Key = tuple[str, ...]
+
+#: How long a share of a tick may take, and how many objects are visited between looks at the clock.
+SHARE_S: Final = 0.002
+OBJECTS_PER_LOOK: Final = 64
+
+
+class Source(ABC):
+    """One kind of objects. ``names``: of their numbers, in the order of ``values``."""
+
+    kind: str
+    names: tuple[str, ...]
+    retention: Retention
+
+    @abstractmethod
+    def visit(self) -> Iterable[tuple[Key, str, int, Any]]:
+        """Of each object its key, the group it is summed up in, its mark, and the object."""
+
+    @abstractmethod
+    def values(self, found: Any) -> tuple[int, ...]:
+        """The numbers of an object that ``visit`` has yielded."""
+
+    @abstractmethod
+    def take_ended(self) -> Iterable[tuple[Key, str]]:
+        """Keys and groups of the objects that have ended since the last call."""
+
+
+class SumSource(ABC):
+    """Numbers that are worked out once a tick, from the sums or from the process."""
+
+    kind: str
+    names: tuple[str, ...]
+    retention: Retention
+
+    @abstractmethod
+    def rows(self, sums: Sums) -> Iterable[tuple[Key, tuple[int, ...]]]:
+        """Key and values of each object."""
+
+
+class Sums:
+    """Sums of the newest rows: of all objects of a kind, and of each group of them."""
+
+    __slots__ = ("_by_group", "_widths")
+
+    def __init__(self) -> None:
+        self._by_group: dict[tuple[str, str | None], list[int]] = {}
+        self._widths: dict[str, int] = {}
+
+    def of(self, kind: str, group: str | None = None) -> tuple[int, ...]:
+        """The sums over one group of objects, or all of this kind; () if there never was one."""
+        return tuple(self._by_group.get((kind, group), ()))
+
+    def move(
+        self, kind: str, group: str, before: tuple[int, ...], values: tuple[int, ...]
+    ) -> None:
+        """An object had the values ``before``, and has these now."""
+        for key in ((kind, group), (kind, None)):
+            sums = self._by_group.get(key)
+            if sums is None:
+                sums = self._by_group[key] = [0] * len(values)
+            for column, value in enumerate(values):
+                sums[column] += value - before[column]
+
+    def forget_group(self, group: str) -> None:
+        """A virtual host is gone, and all its objects before it."""
+        for key in [key for key in self._by_group if key[1] == group]:
+            del self._by_group[key]
+
+
+class Sampler:
+    """Rates and histories of everything that the sources name.
+
+    ``interval_s`` may be changed while it runs.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        interval_s: float,
+        sources: Iterable[Source],
+        sum_sources: Iterable[SumSource] = (),
+    ) -> None:
+        self._clock = clock
+        self.interval_s = interval_s
+        self._sources = list(sources)
+        self._sum_sources = list(sum_sources)
+        self._series: dict[str, dict[Key, Series]] = {}
+        self._columns: dict[str, dict[str, int]] = {}
+        for source in (*self._sources, *self._sum_sources):
+            self._series[source.kind] = {}
+            self._columns[source.kind] = {name: at for at, name in enumerate(source.names)}
+        self.sums = Sums()
+        self._ticks_ms: deque[int] = deque(maxlen=2)  # of the newest tick, and the one before
+        self._now_ms = 0
+
+    # ------------------------------------------------------------------------ sampling
+
+    def sample(self) -> Iterator[None]:
+        """Take one sample of everything; yields after each share of its work."""
+        self._clock.refresh()
+        self._now_ms = self._clock.now_ms
+        for source in self._sources:
+            yield from self._visit_all(source)
+        self._finish()
+
+    def _visit_all(self, source: Source) -> Iterator[None]:
+        clock = self._clock
+        visited = iter(source.visit())
+        end_s = clock.running_s() + SHARE_S
+        while objects := list(islice(visited, OBJECTS_PER_LOOK)):
+            self._visit(source, objects)
+            if clock.running_s() >= end_s:
+                yield
+                end_s = clock.running_s() + SHARE_S
+
+    def _visit(self, source: Source, objects: list[tuple[Key, str, int, Any]]) -> None:
+        series_of = self._series[source.kind]
+        now_ms = self._now_ms
+        for key, group, mark, found in objects:
+            series = series_of.get(key)
+            if series is None:
+                if not mark:
+                    continue  # it has done nothing yet
+                series = series_of[key] = Series(source.retention, len(source.names))
+            if series.mark != mark:
+                series.mark = mark
+                self._take(source.kind, group, series, source.values(found))
+            if series.trim_ms <= now_ms:
+                series.trim(now_ms)
+
+    def _take(self, kind: str, group: str, series: Series, values: tuple[int, ...]) -> None:
+        before = series.last
+        if values != before:
+            self.sums.move(kind, group, before, values)
+            series.append(self._now_ms, values)
+
+    def _finish(self) -> None:
+        """Forget what has ended, and work out the sums, in one go: they belong together."""
+        for source in self._sources:
+            series_of = self._series[source.kind]
+            for key, group in source.take_ended():
+                series = series_of.pop(key, None)
+                if series is not None:
+                    self.sums.move(source.kind, group, series.last, (0,) * len(series.last))
+        now_ms = self._now_ms
+        for source in self._sum_sources:
+            series_of, before = {}, self._series[source.kind]
+            for key, values in source.rows(self.sums):
+                series = before.get(key) or Series(source.retention, len(values))
+                series_of[key] = series
+                if values != series.last:
+                    series.append(now_ms, values)
+                if series.trim_ms <= now_ms:
+                    series.trim(now_ms)
+            self._series[source.kind] = series_of
+        self._ticks_ms.append(now_ms)
+
+    # ------------------------------------------------------------------------- reading
+
+    def rate(self, kind: str, key: Key, name: str) -> float:
+        """Per second, between the last two samples; 0.0 where nothing is known."""
+        found = self._find(kind, key, name)
+        if found is None or len(self._ticks_ms) < 2:
+            return 0.0
+        return self._rate(*found)
+
+    def _rate(self, series: Series, column: int) -> float:
+        if len(self._ticks_ms) < 2:
+            return 0.0
+        before_ms, now_ms = self._ticks_ms
+        if series.newest_ms <= before_ms or now_ms <= before_ms:
+            return 0.0
+        before = series.value_at(before_ms, column) or 0
+        return round((series.last[column] - before) * 1000 / (now_ms - before_ms), 3)
+
+    def latest(self, kind: str, key: Key) -> dict[str, int]:
+        """The numbers of the newest sample; {} where nothing is known."""
+        series = self._series.get(kind, {}).get(key)
+        if series is None:
+            return {}
+        return dict(zip(self._columns[kind], series.last, strict=True))
+
+    def details(
+        self, kind: str, key: Key, name: str, value: int, window: Window | None = None
+    ) -> dict[str, object]:
+        """RabbitMQ's ``*_details`` of a number that is ``value`` now.
+
+        ``{"rate": 1.2}``, and with a window ``samples`` (newest first), ``avg`` and ``avg_rate``.
+        """
+        found = self._find(kind, key, name)
+        details: dict[str, object] = {"rate": 0.0 if found is None else self._rate(*found)}
+        if window is not None:
+            details |= self._samples(found, value, window)
+        return details
+
+    def _find(self, kind: str, key: Key, name: str) -> tuple[Series, int] | None:
+        series = self._series.get(kind, {}).get(key)
+        if series is None:
+            return None
+        column = self._columns[kind].get(name)
+        return None if column is None else (series, column)
+
+    def _samples(
+        self, found: tuple[Series, int] | None, value: int, window: Window
+    ) -> dict[str, object]:
+        """Samples at whole steps of the window, the newest first, as far back as there are any."""
+        step_ms = window.increment_s * 1000
+        last_ms = (self._ticks_ms[-1] if self._ticks_ms else 0) // step_ms * step_ms
+        samples: list[dict[str, int]] = []
+        if found is not None:
+            series, column = found
+            for time_ms in range(last_ms, last_ms - window.age_s * 1000 - 1, -step_ms):
+                at_ms = series.value_at(time_ms, column)
+                if at_ms is None:
+                    break
+                samples.append({"sample": at_ms, "timestamp": time_ms})
+        if not samples:
+            return {"samples": [], "avg_rate": 0.0, "avg": float(value)}
+        numbers = [sample["sample"] for sample in samples]
+        span_ms = samples[0]["timestamp"] - samples[-1]["timestamp"]
+        rate = (numbers[0] - numbers[-1]) * 1000 / span_ms if span_ms else 0.0
+        return {
+            "samples": samples,
+            "avg_rate": rate,
+            "avg": sum(numbers) / len(numbers),
+        }
+
+
+def message_stats(
+    sampler: Sampler | None,
+    kind: str,
+    key: Key,
+    counts: Mapping[str, int],
+    window: Window | None = None,
+) -> dict[str, object]:
+    """Counters with their ``*_details`` in RabbitMQ's shape; {} where nothing was counted."""
+    if not any(counts.values()):
+        return {}
+    return with_details(sampler, kind, key, counts, window)
+
+
+def with_details(
+    sampler: Sampler | None,
+    kind: str,
+    key: Key,
+    numbers: Mapping[str, int],
+    window: Window | None = None,
+) -> dict[str, object]:
+    """Numbers with their ``*_details``; of depths too, which may all be 0."""
+    shown: dict[str, object] = {}
+    for name, value in numbers.items():
+        shown[name] = value
+        shown[f"{name}_details"] = (
+            {"rate": 0.0}
+            if sampler is None
+            else sampler.details(kind, key, name, value, window)
+        )
+    return shown

@@ -93,6 +93,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "spark.writing.sink": ("tests/spark/writing/test_sink.py", "writes with it in Spark"),
     "spark.pipelines.places": ("tests/spark/pipelines/test_places.py", "asks Hadoop by Spark"),
     "spark.pipelines.report": ("tests/spark/pipelines/test_report.py", "makes reports in Spark"),
+    "statistics.facts": ("tests/unit/statistics/test_readings.py", "records; reads them"),
     "testing": ("tests/server/test_embedding.py", "starts brokers with it"),
     "wire.constants": ("tests/unit/wire/test_decoder.py", "numbers; decodes by them"),
 }

@@ -35,7 +35,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "auth": ("auth", "wire.table", "errors"),
     "broker": (
         *("broker", "errors", "clock", "compiled", "events", "message", "turn"),
-        "storage.interface",
+        *("storage.interface", "statistics.counts"),
     ),
     "storage": ("storage", "message", "errors", "events", "clock", "compiled"),
     "storage.recovery.known_queues": ("storage", "broker", "errors"),
@@ -43,14 +43,20 @@ OURS: dict[str, tuple[str, ...]] = {
     "storage.journal": ("storage.journal", "errors"),
     "amqp": (
         *("amqp", "wire", "broker", "auth", "turn", "clock", "message", "errors", "events"),
-        *("storage.interface", "compiled"),
+        *("storage.interface", "compiled", "statistics.counts"),
     ),
-    "net": ("net", "amqp", "auth", "settings", "errors", "events", "logs", "clock", "turn"),
+    "statistics": ("statistics", "clock"),
+    "statistics.readings": ("statistics", "amqp", "broker", "message"),
+    "statistics.sources": ("statistics", "amqp", "broker"),
+    "net": (
+        *("net", "amqp", "auth", "settings", "errors", "events", "logs", "clock", "turn"),
+        "statistics",
+    ),
     "management": (
         *("management", "broker", "auth", "settings", "errors", "events", "logs"),
         *("storage.replaying.range", "storage.replaying.source"),
         *("message", "ranges.messages", "storage.contents.pinned"),
-        *("wire.property_parts", "wire.stream_chunks"),
+        *("wire.property_parts", "wire.stream_chunks", "statistics"),
     ),
     "management.api": (
         *("management", "amqp", "broker", "auth", "settings", "errors", "events", "clock", "wire"),
@@ -127,6 +133,7 @@ HOT = (
     "amqp.output",
     "amqp.settlement",
     "amqp.settling",
+    "amqp.tallies",
     "amqp.unacked",
     "broker.enqueueing",
     "broker.queues.*",

@@ -362,6 +362,7 @@ class Broker:
             store=self._store,
             definitions=self._definitions,
             audit=self._audit_of(settings),
+            counts=self.context.counts,
         )
         return vhost
 

@@ -38,6 +38,7 @@ from hareline.broker.queues.declare.arguments import server_named_prefix
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.vhost import generated_name
 from hareline.errors import AmqpError, NotFound
+from hareline.statistics.counts import ChannelCounts
 from hareline.wire.methods import Frame
 
 
@@ -135,6 +136,35 @@ class Channel:
         self.access.require("configure", "queue", name)
         return name
 
+    # ----------------------------------------------------------------- what is counted
+
+    @property
+    def counts(self) -> ChannelCounts:
+        """What has happened on this channel."""
+        counts = ChannelCounts()
+        port = self.port
+        deliveries = port.next_tag - 1
+        tally = port.tally
+        if tally is not None:
+            tally.collect()
+            counts.publish = tally.publish
+            counts.return_unroutable = tally.return_unroutable
+            counts.drop_unroutable = tally.drop_unroutable
+            counts.deliver_no_ack = tally.automatic
+            counts.get = tally.get
+            counts.get_no_ack = tally.get_no_ack
+            counts.get_empty = tally.get_empty
+            counts.redeliver = tally.redeliver
+            deliveries -= tally.automatic + tally.get + tally.get_no_ack
+        counts.deliver = deliveries
+        confirms, transaction = self.publishing.confirms, self.publishing.transaction
+        if confirms is not None:
+            counts.confirm = confirms.confirmed_count
+        kept = 0 if transaction is None else transaction.kept_count
+        unsettled = len(port.unacked) + kept
+        counts.ack = deliveries + counts.get - unsettled - port.unacked.given_back
+        return counts
+
     # ---------------------------------------------------------- deliveries that are out
 
     @property
@@ -212,6 +242,7 @@ class Channel:
 
     def detach(self) -> None:
         """Forget what refers back to the channel; called last, when the number is free again."""
+        self.vhost.counts.on_channel_ended(self.vhost.name, self.port.channel_name, self.counts)
         self.redelivery = None
         self.port.close()
         self.prefetch.window.close()

@@ -67,6 +67,7 @@ class Channels:
                 method_id=0,
             )
         channel = self.by_number[number] = Channel(connection, self._parts, number)
+        channel.vhost.counts.broker.churn.channel_created += 1
         channel.open_lanes()
         channel.reply(commands.Channel.OpenOk)
 

@@ -23,6 +23,7 @@ from hareline.wire.table import Table
 class Client:
     """``user`` is None until the login, ``vhost`` and ``access`` have no value before open.
 
+    ``mechanism``: of its login. ``is_open``: connection.open was granted, so it counts as one.
     ``publisher`` stands for the connection in its messages. ``takes_channel_flow``: it holds its
     publishes back at channel.flow. ``takes_consumer_cancel``: it takes a basic.cancel.
     """
@@ -30,6 +31,8 @@ class Client:
     __slots__ = (
         "access",
         "dialect",
+        "is_open",
+        "mechanism",
         "properties",
         "publisher",
         "takes_channel_flow",
@@ -40,6 +43,8 @@ class Client:
 
     def __init__(self) -> None:
         self.properties = Table()
+        self.mechanism = ""
+        self.is_open = False
         self.dialect: Dialect = RABBITMQ
         self.publisher = Publisher()
         self.takes_channel_flow = False

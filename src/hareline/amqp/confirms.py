@@ -25,7 +25,10 @@ from hareline.wire.encoder import ack_frame, nack_frame
 
 
 class Confirms(LateFrames):
-    """``ticket`` is that of the last publish that the store keeps; set by the publish lane."""
+    """``ticket`` is that of the last publish that the store keeps; set by the publish lane.
+
+    ``nacked_count``: publishes that were answered by basic.nack.
+    """
 
     __slots__ = (
         "_output",
@@ -35,6 +38,7 @@ class Confirms(LateFrames):
         "_waiting",
         "channel_number",
         "is_marked",
+        "nacked_count",
         "sequence",
         "ticket",
     )
@@ -50,6 +54,17 @@ class Confirms(LateFrames):
         self.ticket = 0
         # (last publish of a turn, ticket it waits for), both growing
         self._waiting: deque[tuple[int, int]] = deque()
+        self.nacked_count = 0
+
+    @property
+    def confirmed_count(self) -> int:
+        """Publishes that were answered by basic.ack."""
+        return self._released - self.nacked_count
+
+    @property
+    def unconfirmed_count(self) -> int:
+        """Publishes that no frame has answered yet."""
+        return self.sequence - self._released
 
     def mark(self) -> None:
         """There is something to release at the end of this turn."""
@@ -114,6 +129,7 @@ class Confirms(LateFrames):
         else:
             refused = [number for number in self._refused if number <= last]
             self._refused = self._refused[len(refused) :]
+        self.nacked_count += len(refused)
         frames: list[bytes] = []
         released = self._released
         for index, number in enumerate(refused):

@@ -136,6 +136,13 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         """Whether a resource alarm blocks it."""
         return self._flow.is_blocked
 
+    @property
+    def inner_state(self) -> tuple[str, int, int]:
+        """State of the handshake, empty after it; heartbeat in seconds; reasons not to read."""
+        handshake = "" if self._handshake is None else self._handshake.state
+        heartbeat_s = 0 if self._heartbeat is None else self._heartbeat.interval_s
+        return handshake, heartbeat_s, self._gate.reasons
+
     # ------------------------------------------------------------------- octets in
 
     def receive(self, data: bytes) -> None:

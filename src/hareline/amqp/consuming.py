@@ -114,10 +114,23 @@ class ChannelConsumer(Consumer):
                 break
         port.next_tag = tag
         output.count_deliveries(size)
-        ledger = self.queue.ledger
+        queue = self.queue
+        if unacked is None:
+            port.counting().automatic += tag - first_tag
+        if queue.redelivering:
+            self._count_redelivered(entries, tag - first_tag)
+        ledger = queue.ledger
         if ledger is not None and ledger.deliver_ticket:
             output.hold(ledger.deliver_ticket)
         return tag - first_tag
+
+    def _count_redelivered(self, entries: list[QueueEntry], taken: int) -> None:
+        """Count those of the first ``taken`` entries that the queue has found to be redelivered."""
+        count = sum([entry.delivery_count > 0 for entry in entries[:taken]])
+        queue = self.queue
+        if isinstance(queue, Queue):
+            queue.redelivering = max(0, queue.redelivering - count)
+        self._port.counting().redeliver += count
 
     def _envelope(self, address: Address) -> tuple[bytes, bytes]:
         if len(self._envelopes) >= ENVELOPES_MAX:
@@ -128,6 +141,11 @@ class ChannelConsumer(Consumer):
         )
         self._envelopes[address] = envelope
         return envelope
+
+    @property
+    def port(self) -> DeliveryPort:
+        """Its channel's way out."""
+        return self._port
 
     @property
     def room_bytes(self) -> int:
@@ -165,16 +183,28 @@ class ChannelConsumers:
         self.client = client
         self.by_tag: dict[str, ChannelConsumer] = {}
 
+    def add(self, consumer: ChannelConsumer) -> None:
+        """A consumer that has this tag from now on."""
+        self.by_tag[consumer.tag] = consumer
+        self.client.vhost.counts.broker.consumers_created += 1
+
+    def forget(self, tag: str) -> ChannelConsumer | None:
+        """The consumer with this tag, which it has no longer; None if there is none."""
+        consumer = self.by_tag.pop(tag, None)
+        if consumer is not None:
+            self.client.vhost.counts.broker.consumers_closed += 1
+        return consumer
+
     def on_cancelled(self, consumer: ChannelConsumer) -> None:
         """The queue of this consumer was deleted: tell the client, if it takes that."""
-        self.by_tag.pop(consumer.tag, None)
+        self.forget(consumer.tag)
         if self.client.takes_consumer_cancel and not self.port.is_closing:
             self.port.reply(commands.Basic.Cancel, consumer_tag=consumer.tag, nowait=True)
 
     def on_finished(self, consumer: ChannelConsumer) -> None:
         """This consumer was let go at the end of its queue: tell the client."""
         if self.client.dialect.is_end_reported:  # Broker-J: a cancel-ok without a request
-            self.by_tag.pop(consumer.tag, None)
+            self.forget(consumer.tag)
             if not self.port.is_closing:
                 self.port.reply(commands.Basic.CancelOk, consumer_tag=consumer.tag)
         else:
@@ -184,5 +214,6 @@ class ChannelConsumers:
         """Take all of them from their queues: the channel ends."""
         consumers = list(self.by_tag.values())
         self.by_tag.clear()
+        self.client.vhost.counts.broker.consumers_closed += len(consumers)
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer)

@@ -17,6 +17,7 @@ from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.events import Report
+from hareline.statistics.counts import BrokerCounts
 from hareline.storage.interface import BodyStore
 from hareline.turn import Turn
 from hareline.wire.constants import FRAME_OVERHEAD
@@ -82,6 +83,7 @@ class Context:
         self.vhosts: dict[str, VirtualHost] = {}
         self.vhost_connection_limits: dict[str, int] = {}
         self.connections: dict[LiveConnection, None] = {}  # in the order in which they came
+        self.counts = BrokerCounts()
         self.alarms = Alarms(self.connections)
         self.commit_definitions: Callable[[], None] = _nothing_to_commit
         self.on_last_connection_gone: Callable[[], None] | None = None
@@ -104,6 +106,10 @@ class Context:
     def forget(self, connection: LiveConnection) -> None:
         """The connection has ended."""
         self.connections.pop(connection, None)
+        client = connection.client
+        if client.is_open:
+            name = connection.transport.connection_name
+            client.vhost.counts.on_connection_ended(client.vhost.name, name, connection.counts)
         if not self.connections and self.on_last_connection_gone is not None:
             self.on_last_connection_gone()
 

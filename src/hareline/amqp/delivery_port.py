@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hareline.amqp.output import Output
+from hareline.amqp.tallies import ChannelTally
 from hareline.amqp.unacked import UnackedDeliveries
 from hareline.message import Message
 from hareline.wire.encoder import content_frames
@@ -24,7 +25,7 @@ class DeliveryPort:
 
     ``unacked``: deliveries that wait for an acknowledgement. ``is_stopped``: by the client, with
     channel.flow. ``is_flowing``: deliveries of queues may go out. ``is_closing``: one side has
-    sent channel.close.
+    sent channel.close. ``tally``: what the channel has counted, None as long as that is nothing.
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class DeliveryPort:
         "next_tag",
         "number",
         "output",
+        "tally",
         "unacked",
     )
 
@@ -47,6 +49,19 @@ class DeliveryPort:
         self.is_flowing = True
         self.is_closing = False
         self._waiters: list[Callable[[], None]] = []
+        self.tally: ChannelTally | None = None
+
+    @property
+    def channel_name(self) -> str:
+        """RabbitMQ's name of the channel: its connection's, and the number."""
+        return f"{self.output.connection_name} ({self.number})"
+
+    def counting(self) -> ChannelTally:
+        """The channel's tally, to count something."""
+        tally = self.tally
+        if tally is None:
+            tally = self.tally = ChannelTally()
+        return tally
 
     def take_tag(self) -> int:
         """The tag of a delivery that goes out now."""

@@ -59,6 +59,11 @@ class ChannelFlow(StoppedPublisher):
         self._full: dict[Overflow, None] = {}
         self._stopped_s: float | None = None  # when channel.flow was sent, while it is in force
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a full queue stops the publishes."""
+        return bool(self._full)
+
     def stop(self, overflow: Overflow) -> None:
         """Wait for this queue: a publish went into it that found it full, or made it so."""
         if overflow not in self._full:

@@ -23,6 +23,7 @@ and been granted is written to ``Client`` here and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from sys import intern
 from typing import Any, Final, Literal
 
 from hareline import events
@@ -216,6 +217,8 @@ class Handshake:
 
     def _log_in(self, user: User) -> Outcome:
         self._client.user = user
+        self._client.mechanism = intern(self._mechanism)
+        self._context.counts.auth_attempts += 1
         self._exchange = None
         limits = self._context.limits
         self._output.send(
@@ -234,6 +237,8 @@ class Handshake:
         ``why`` is for the log alone.
         """
         client, users = self._client, self._context.users
+        self._context.counts.auth_attempts += 1
+        self._context.counts.auth_attempts_failed += 1
         reason = f"authentication of user '{name}' by {self._mechanism} failed"
         if why:
             reason = f"{reason}: {why}"
@@ -280,6 +285,8 @@ class Handshake:
         self._check_limits(vhost.name, user.name)
         self._client.vhost = vhost
         self._client.access = access
+        self._client.is_open = True
+        self._context.counts.churn.connection_created += 1
         self._output.send(0, commands.Connection.OpenOk)
         self._report_open(vhost.name, user.name)
         note_product(self._context, self._client, self._transport)

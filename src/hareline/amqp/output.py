@@ -77,6 +77,11 @@ class Output:
         """The virtual host is open; ``hold`` takes tickets of its store."""
         self._store = store
 
+    @property
+    def connection_name(self) -> str:
+        """RabbitMQ's name of the connection."""
+        return self._transport.connection_name
+
     # --------------------------------------------------------------- frames in
 
     def write(self, *parts: bytes) -> None:

@@ -11,11 +11,30 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
+from typing import NamedTuple
 
 from hareline.amqp.client import Client
 from hareline.clock import Timer
 from hareline.compiled import mypyc_attr, trait
+from hareline.statistics.counts import ConnectionCounts
 from hareline.wire.decoder import FrameSink
+
+
+class SocketFacts(NamedTuple):
+    """``reads`` and ``writes``: how often the socket was read and written ("packets").
+
+    ``unsent_bytes``: what waits for the socket to take it.
+    """
+
+    host: str = ""
+    port: int = 0
+    peer_host: str = ""
+    peer_port: int = 0
+    received_bytes: int = 0
+    reads: int = 0
+    sent_bytes: int = 0
+    writes: int = 0
+    unsent_bytes: int = 0
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -38,6 +57,19 @@ class Transport(metaclass=ABCMeta):
     def product(self) -> str:
         """The product name for all clients of this port; empty where the broker decides."""
         return ""
+
+    @property
+    def connection_name(self) -> str:
+        """RabbitMQ's name of a connection: ``peer -> our address``."""
+        return f"{self.peer} -> unknown"
+
+    def traffic_bytes(self) -> int:
+        """Octets received and sent."""
+        return 0
+
+    def socket_facts(self) -> SocketFacts:
+        """Addresses and what has gone through the socket."""
+        return SocketFacts()
 
     @property
     @abstractmethod
@@ -77,6 +109,12 @@ class LiveConnection(metaclass=ABCMeta):
 
     client: Client
     transport: Transport
+
+    @property
+    def counts(self) -> ConnectionCounts:
+        """What has gone through its socket."""
+        facts = self.transport.socket_facts()
+        return ConnectionCounts(facts.received_bytes, facts.reads, facts.sent_bytes, facts.writes)
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The number that a producer gives a message, read from its headers.
+"""The number that a producer gives a message, read from its headers, and what answers a duplicate.
 
 Called by ``amqp.inspection`` for publishes in whose properties ``PRODUCER_MARK`` occurs. Hardly two
 messages of such a publisher have the same table, so nothing is decoded but the two headers; where
@@ -11,7 +11,9 @@ import struct
 from struct import Struct
 from typing import Final
 
-from hareline.broker.producers import PublishNumber
+from hareline.amqp.confirms import Confirms
+from hareline.amqp.delivery_port import DeliveryPort
+from hareline.broker.producers import Producers, PublishNumber
 from hareline.errors import PreconditionFailed
 from hareline.wire.constants import FLAG_CONTENT_ENCODING, FLAG_CONTENT_TYPE, FLAG_HEADERS
 from hareline.wire.properties import decode_header, decode_headers
@@ -94,3 +96,26 @@ def _checked_sequence(value: object) -> int:
     if value < 0:
         raise PreconditionFailed(f"header '{PRODUCER_SEQUENCE}' must be 0 or more, not {value}")
     return int(value)
+
+
+def answer_duplicate(
+    number: PublishNumber, producers: Producers, port: DeliveryPort, confirms: Confirms | None
+) -> bool | None:
+    """Confirm or refuse a duplicate, and return which; None for a message that is new.
+
+    It is confirmed when its original is durable, and refused where that is not known.
+    """
+    original = producers.find(number)
+    if original is None:
+        return None
+    is_safe = producers.is_safe(original)
+    port.counting().publish += 1
+    if confirms is not None:
+        confirms.sequence += 1
+        if not is_safe:
+            confirms.refuse()
+        elif original.ticket > confirms.ticket:
+            confirms.ticket = original.ticket
+        if not confirms.is_marked:
+            confirms.mark()
+    return is_safe

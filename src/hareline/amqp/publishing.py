@@ -23,11 +23,16 @@ from hareline.amqp.inspection import (
     initial_position,
     parse_expiration,
 )
-from hareline.amqp.product import closes_when_no_route
-from hareline.amqp.publish_number import publish_number
+from hareline.amqp.publish_number import answer_duplicate, publish_number
 from hareline.amqp.reply_to import ReplyConsumer
-from hareline.amqp.returns import not_kept_text, return_message, return_refused
+from hareline.amqp.returns import (
+    check_no_route_allowed,
+    not_kept_text,
+    return_message,
+    return_refused,
+)
 from hareline.amqp.routes import Route, are_kept, find_route, is_kept
+from hareline.amqp.tallies import PublishTally
 from hareline.amqp.transactions import Transaction
 from hareline.broker.archiving import archive_message, archives_of
 from hareline.broker.enqueueing import Enqueueing
@@ -36,7 +41,7 @@ from hareline.broker.queues.kinds import REFUSED, TAKEN
 from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.policies.overflow import Overflow
 from hareline.broker.queues.queue import Queue, has_taker
-from hareline.errors import NoRoute, NotKept
+from hareline.errors import NotKept
 from hareline.message import PROPERTIES_START, Address, LargeBody, Message, large_message
 from hareline.storage.interface import MessageStore
 from hareline.wire.constants import FLAG_HEADERS
@@ -133,6 +138,7 @@ class Publishing(PublishLane):
         contents.clear()  # nothing below refuses one of them
         for queue in route.queues:
             queue.enqueue_run(messages)
+        route.tally.count += len(messages)
         if self.confirms is not None:
             self._count(self.confirms, len(messages), awaits_store=route.awaits_store)
 
@@ -151,6 +157,7 @@ class Publishing(PublishLane):
                 queue.enqueue(message)
         elif route.is_mandatory:
             self._return_untaken(message, _NO_ROUTE, "NO_ROUTE")
+        route.tally.count += 1
         if self.confirms is not None:
             self._count(self.confirms, 1, awaits_store=route.awaits_store)
 
@@ -189,6 +196,8 @@ class Publishing(PublishLane):
                 _NOWHERE, content, header_size, size, self._number, self._clock.now_ms
             )
             route = find_route(self, method_payload, message, self._client)
+            if not route.is_dynamic:
+                route.tally = self._tally_of(route, len(route.queues))
         if self.transaction is None and large is None:
             self.publish(route, flags, content, header_size, size)
             return
@@ -269,6 +278,9 @@ class Publishing(PublishLane):
         queues, archives = route.queues, route.archives
         if extra_keys or route.is_dynamic:
             queues, archives = self._queues_for(route, message, extra_keys)
+            self._tally_of(route, len(queues)).count += 1
+        else:
+            route.tally.count += 1
         message.forget_properties()  # a waiting message costs its octets alone
         if number is None and not route.is_immediate:
             self._enqueue(message, queues, archives, route.is_mandatory)
@@ -290,7 +302,7 @@ class Publishing(PublishLane):
         Raises NoRoute in the qpid dialect for what would be returned, unless its client opts out.
         """
         if route.is_mandatory and not queues:
-            self._check_no_route_allowed(route)
+            check_no_route_allowed(self._client, route.address)
         targets = queues + self._archives_of(queues, archives)
         transaction.publish(
             lambda: self._enqueue_at_commit(message, queues, archives, route, number),
@@ -322,6 +334,7 @@ class Publishing(PublishLane):
             expiration_ms = parse_expiration(message.properties.expiration or "")
             message.forget_properties()
             message = message.expiring_at(expires_at_ms(expiration_ms, now_ms))
+        self._tally_of(route, len(queues)).count += 1
         return self._enqueue_routed(
             message,
             tuple(queue for queue in queues if not queue.is_deleted),
@@ -331,25 +344,7 @@ class Publishing(PublishLane):
         )
 
     def _answer_duplicate(self, number: PublishNumber) -> bool | None:
-        """Confirm or refuse a duplicate, and return which; None for a message that is new.
-
-        It is confirmed when its original is durable, and refused where that is not known.
-        """
-        producers = self._producers
-        original = producers.find(number)
-        if original is None:
-            return None
-        is_safe = producers.is_safe(original)
-        confirms = self.confirms
-        if confirms is not None:
-            confirms.sequence += 1
-            if not is_safe:
-                confirms.refuse()
-            elif original.ticket > confirms.ticket:
-                confirms.ticket = original.ticket
-            if not confirms.is_marked:
-                confirms.mark()
-        return is_safe
+        return answer_duplicate(number, self._producers, self._port, self.confirms)
 
     def _queues_for(
         self, route: Route, message: Message, extra_keys: list[str]
@@ -479,15 +474,17 @@ class Publishing(PublishLane):
             self.flow = ChannelFlow(self._port, self._client, self._clock, self._connection_flow)
         self.flow.stop(overflow)
 
-    def _check_no_route_allowed(self, route: Route) -> None:
-        """Broker-J's closeWhenNoRoute: the commit fails with the connection."""
-        client = self._client
-        if client.dialect.refuses_returned and closes_when_no_route(client.properties):
-            address = route.address
-            raise NoRoute(
-                f"no route for message with exchange '{address.exchange}' and routing key "
-                f"'{address.routing_key}' in vhost '{client.vhost.name}'"
-            )
+    def _tally_of(self, route: Route, fan_out: int) -> PublishTally:
+        """What counts publishes to the exchange of this route that go to so many queues."""
+        exchange = route.exchange
+        if exchange is None:  # a direct reply
+            exchange = self._client.vhost.exchange("")
+        return self._port.counting().of(exchange.counts, fan_out, route.is_mandatory)
+
+    def forget_routes(self) -> None:
+        PublishLane.forget_routes(self)
+        if self._port.tally is not None:
+            self._port.tally.forget()
 
     def _return_untaken(self, message: Message, reply_code: int, reply_text: str) -> None:
         """Return a publish that no queue takes, before it is counted for the confirms."""

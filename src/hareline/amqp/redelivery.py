@@ -40,7 +40,9 @@ class Redelivery:
     def begin(self) -> None:
         """Everything unacked is to be sent again, what was sent again already included."""
         self._port.is_flowing = False
-        self.pending.extendleft(reversed(self._port.unacked.take_all()))
+        unacked = self._port.unacked
+        unacked.given_back += len(unacked)
+        self.pending.extendleft(reversed(unacked.take_all()))
         self.go_on()
 
     def take_all(self) -> list[QueueEntry]:
@@ -93,6 +95,8 @@ class Redelivery:
         else:
             mark_redelivered(entries)
             done = consumer.deliver(entries)
+            first.queue.tally.redelivered += done
+            self._port.counting().redeliver += done
         for _ in range(done):
             pending.popleft()
         return done

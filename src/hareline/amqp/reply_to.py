@@ -106,6 +106,7 @@ class ReplyQueue(Enqueueing):
             TAG_AND_FLAG.pack(port.take_tag(), False),
             deliver_suffix(octets),
         )
+        port.counting().automatic += 1
         port.write_content(head, message)
         port.output.count_deliveries(len(message.content))
 

@@ -7,10 +7,12 @@ Invariant: nothing is returned on a channel that is closing.
 
 from __future__ import annotations
 
+from hareline.amqp.client import Client
 from hareline.amqp.delivery_port import DeliveryPort
+from hareline.amqp.product import closes_when_no_route
 from hareline.broker.queues.policies.overflow import Overflow
-from hareline.errors import ResourceError, within_short_string
-from hareline.message import Message
+from hareline.errors import NoRoute, ResourceError, within_short_string
+from hareline.message import Address, Message
 from hareline.wire.encoder import return_frame
 
 
@@ -41,6 +43,18 @@ def return_refused(
     if within_short_string(text) != text:  # then rather what only the broker knows
         text = within_short_string(explanation)
     return_message(port, message, ResourceError.reply_code, text)
+
+
+def check_no_route_allowed(client: Client, address: Address) -> None:
+    """Raise NoRoute in the qpid dialect, unless its client opts out.
+
+    Broker-J's closeWhenNoRoute: the commit fails with the connection.
+    """
+    if client.dialect.refuses_returned and closes_when_no_route(client.properties):
+        raise NoRoute(
+            f"no route for message with exchange '{address.exchange}' and routing key "
+            f"'{address.routing_key}' in vhost '{client.vhost.name}'"
+        )
 
 
 def not_kept_text(reason: str) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 
 from hareline.amqp.client import Client
 from hareline.amqp.reply_to import REPLY_TO_PREFIX
+from hareline.amqp.tallies import UNTALLIED
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
@@ -46,7 +47,7 @@ class Route(KnownRoute):
     these messages, so their confirms wait for it. ``is_refused``: the store takes no new messages,
     so where one is to be kept they cannot take the plain lane either. ``is_wide``: its messages are
     counted one by one as work of the turn. ``takes_runs``: none of that, be its messages persistent
-    or transient.
+    or transient. ``tally``: counts its publishes, where it is not dynamic.
     """
 
     __slots__ = (
@@ -63,6 +64,7 @@ class Route(KnownRoute):
         "needs_admission",
         "position",
         "queues",
+        "tally",
     )
 
     def __init__(
@@ -94,6 +96,7 @@ class Route(KnownRoute):
         self.is_wide = len(queues) > WIDE_ROUTE
         self.takes_runs = not (is_dynamic or is_refused or self.needs_admission or self.is_wide)
         self._persistent: Route | None = None
+        self.tally = UNTALLIED
 
     @property
     def persistent(self) -> Route:
@@ -112,6 +115,7 @@ class Route(KnownRoute):
                 self.archives,
             )
             route.is_immediate = self.is_immediate
+            route.tally = self.tally
         return route
 
 

@@ -66,7 +66,7 @@ class Settling(SettleLane):
         if self.transaction is not None and not self._dialect.rejects_at_once:
             self.transaction.reject(self._take_deliveries(tag, is_multiple))
         else:
-            reject_entries(self._take(tag, is_multiple))
+            reject_entries(self._give_back(self._take(tag, is_multiple)))
 
     def requeue(self, tag: int, is_multiple: bool, *, is_rejected: bool = False) -> None:
         """The entries go back to their own places in their queues, as redelivered.
@@ -78,7 +78,13 @@ class Settling(SettleLane):
             self.transaction.requeue(self._take_deliveries(tag, is_multiple))
         else:
             is_counted = is_rejected or not self._dialect.counts_rejects_only
-            release_entries(self._take(tag, is_multiple), is_counted=is_counted)
+            entries = self._give_back(self._take(tag, is_multiple))
+            release_entries(entries, is_counted=is_counted)
+
+    def _give_back(self, entries: list[QueueEntry]) -> list[QueueEntry]:
+        """Count these as not acknowledged."""
+        self.unacked.given_back += len(entries)
+        return entries
 
     def _take(self, tag: int, is_multiple: bool) -> list[QueueEntry]:
         unacked = self.unacked
@@ -125,7 +131,7 @@ class Settling(SettleLane):
 
     def release_all(self, without_tags: list[QueueEntry]) -> None:
         """Everything unacked becomes ready again, and so does what has no tag yet."""
-        entries = without_tags + self.unacked.take_all()
+        entries = without_tags + self._give_back(self.unacked.take_all())
         release_entries(entries, is_counted=self.is_release_counted)
 
     @property

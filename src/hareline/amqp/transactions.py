@@ -60,7 +60,19 @@ class Transaction:
         self._entries = 0
         self._kept_bytes = 0
         self._concerns_store = False
+        self._given_back = 0  # of the settlements, those that are no acknowledgements
         self._rollback: Rollback | None = None
+
+    @property
+    def publish_count(self) -> int:
+        """Publishes that wait for the commit."""
+        return len(self._publishes)
+
+    @property
+    def kept_count(self) -> int:
+        """Deliveries that the next commit settles, or that a rollback has yet to put back."""
+        kept = sum([len(settlement.deliveries) for settlement in self._settlements])
+        return kept if self._rollback is None else kept + self._rollback.kept_count
 
     def publish(
         self,
@@ -84,9 +96,11 @@ class Transaction:
         self._add(deliveries, settle_entries)
 
     def reject(self, deliveries: list[Delivery]) -> None:
+        self._given_back += len(deliveries)
         self._add(deliveries, reject_entries)
 
     def requeue(self, deliveries: list[Delivery]) -> None:
+        self._given_back += len(deliveries)
         self._add(deliveries, release_entries)
 
     def _add(self, deliveries: list[Delivery], apply: Callable[[list[QueueEntry]], None]) -> None:
@@ -102,8 +116,10 @@ class Transaction:
         """Entries whose settlement waits for the commit."""
         return [entry for settlement in self._settlements for _, entry in settlement.deliveries]
 
-    def commit(self, store: MessageStore, clock: Clock) -> Commit:
+    def commit(self, store: MessageStore, clock: Clock, unacked: UnackedDeliveries) -> Commit:
         """What is to be carried out; the transaction is empty then.
+
+        ``unacked`` counts what is settled otherwise than by an acknowledgement.
 
         Raises NotKept while the store refuses what this has for it, and ContentTooLarge for more
         than a transaction may have; nothing has changed then.
@@ -123,6 +139,7 @@ class Transaction:
             concerns_store=(self._kept_bytes > 0 or self._concerns_store) and not store.failure,
             is_small=self._entries <= ENTRIES_PER_LOOK,
         )
+        unacked.given_back += self._given_back
         self._clear()
         return commit
 
@@ -144,7 +161,7 @@ class Transaction:
     def _clear(self) -> None:
         self._publishes = deque()
         self._settlements = deque()
-        self._entries = self._kept_bytes = 0
+        self._entries = self._kept_bytes = self._given_back = 0
         self._concerns_store = False
 
 
@@ -249,6 +266,11 @@ class Rollback(Job):
         self._settlements = settlements
         self._unacked = unacked
         self._clock = clock
+
+    @property
+    def kept_count(self) -> int:
+        """Deliveries that are still to be put back."""
+        return sum([len(settlement.deliveries) for settlement in self._settlements])
 
     def run(self, until_s: float) -> bool:
         while self._settlements or self._publishes:

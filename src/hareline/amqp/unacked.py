@@ -12,14 +12,19 @@ from hareline.broker.queues.entry import QueueEntry
 
 
 class UnackedDeliveries:
-    """``entries``: only what delivers may write to it (``entries[tag] = entry``)."""
+    """``entries``: only what delivers may write to it (``entries[tag] = entry``).
 
-    __slots__ = ("_is_mixed", "_lowest", "entries")
+    ``given_back``: how many deliveries have ended otherwise than by an acknowledgement; counted by
+    what takes them.
+    """
+
+    __slots__ = ("_is_mixed", "_lowest", "entries", "given_back")
 
     def __init__(self) -> None:
         self.entries: dict[int, QueueEntry] = {}
         self._lowest = 1
         self._is_mixed = False  # not in the order of the tags
+        self.given_back = 0
 
     def take(self, tag: int) -> QueueEntry | None:
         return self.entries.pop(tag, None)

@@ -211,6 +211,7 @@ class Declarations:
         Raises AccessRefused (reserved name), ResourceLocked (another owner) and PreconditionFailed
         (invalid or inequivalent arguments).
         """
+        churn = self._registry.counts.broker.churn
         existing = self._registry.queues.get(asked.name)
         if existing is not None:
             if asked.lenient_to is not None:
@@ -219,6 +220,7 @@ class Declarations:
                 self._check_queue_equivalent(existing, asked)
             if existing.lease is not None:
                 existing.lease.touch()
+            churn.queue_declared += 1
             return existing
         parsed = self._check_new_queue(asked)
         queue = self._make_queue(
@@ -249,6 +251,8 @@ class Declarations:
             except AmqpError:  # both queues or none
                 self._registry.end_queue(queue)
                 raise
+        churn.queue_declared += 1
+        churn.queue_created += 1
         return queue
 
     def restore_queue(

@@ -27,6 +27,7 @@ from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.registry import create_exchange
 from hareline.broker.ownership import may_use
+from hareline.broker.queues.counts import queue_counts
 from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.queue import Queue
@@ -35,6 +36,7 @@ from hareline.broker.stream_readers import StreamReaders
 from hareline.clock import Clock, Timers
 from hareline.errors import AccessRefused, NotFound, ResourceLocked, StoreError
 from hareline.events import Report
+from hareline.statistics.counts import VhostCounts
 from hareline.storage.interface import DefinitionStore
 
 RESERVED_PREFIX: Final = "amq."
@@ -55,7 +57,7 @@ class Registry:
 
     ``queue_ids`` are those of the queues in ``definitions``, ``queue_arguments`` what each queue
     was declared with. ``archives`` says which streams others archive to, ``readers``
-    how far readers of streams have come.
+    how far readers of streams have come. ``counts``: what is gone of the virtual host.
     """
 
     def __init__(
@@ -65,7 +67,9 @@ class Registry:
         report: Report,
         clock: Clock,
         timers: Timers,
+        counts: VhostCounts,
     ) -> None:
+        self.counts = counts
         self.vhost_name = vhost_name
         self._definitions = definitions
         self._report = report
@@ -176,6 +180,7 @@ class Registry:
 
     def _forget_exchange(self, name: str) -> None:
         exchange = self.exchanges.pop(name)
+        self.counts.on_exchange_ended(self.vhost_name, name)
         self.archives.on_exchange_removed(exchange)
         self.routing.mark_changed()
         self.binder.forget_source(name)
@@ -236,6 +241,9 @@ class Registry:
                 del self._owned[queue.owner]
         self.routing.mark_changed()
         self._drop_bindings_to("queue", queue)
+        if not isinstance(queue.owner, Exchange):
+            self.counts.broker.churn.queue_deleted += 1
+        self.counts.on_queue_ended(self.vhost_name, queue.name, queue_counts(queue))
         consumers: list[Consumer] = queue.delete()
         for consumer in consumers:
             consumer.on_queue_deleted()

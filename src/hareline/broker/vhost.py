@@ -29,6 +29,7 @@ from hareline.broker.registry import DEFAULT_EXCHANGE_REFUSED, RESERVED_PREFIX, 
 from hareline.clock import Clock, Timers
 from hareline.errors import AccessRefused, NotFound, PreconditionFailed, StoreError
 from hareline.events import Report
+from hareline.statistics.counts import BrokerCounts, VhostCounts
 from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.turn import Turn
 
@@ -54,6 +55,7 @@ class VirtualHost:
     undone; what was deleted stays deleted, unless the broker ends before anything else can be
     written. ``exchanges``, ``queues``, ``queue_arguments``, ``queue_ids`` (of the queues in
     ``definitions``) and ``bindings`` are for reading. ``readers``: the positions in its streams.
+    ``counts``: what is gone of it.
     """
 
     def __init__(
@@ -68,11 +70,16 @@ class VirtualHost:
         definitions: DefinitionStore,
         max_queues: int = 0,
         audit: AuditRecorder | None = None,
+        counts: BrokerCounts | None = None,
     ) -> None:
-        """``audit``: what is told of messages; its stream is opened by ``open_audit``."""
+        """``audit``: what is told of messages; its stream is opened by ``open_audit``.
+
+        ``counts``: the broker's; None: its own.
+        """
         self.name = name
+        self.counts = VhostCounts(counts)
         self._definitions = definitions
-        registry = self._registry = Registry(name, definitions, report, clock, timers)
+        registry = self._registry = Registry(name, definitions, report, clock, timers, self.counts)
         self.exchanges = registry.exchanges
         self.queues = registry.queues
         self.queue_arguments = registry.queue_arguments

@@ -15,6 +15,7 @@ from hareline.turn import Turn
 
 # About 0.5 ms of publishes, and small enough for what it turns into to stay in the cache.
 READ_BUFFER_BYTES: Final = 65_536
+ADDRESSES_MAX: Final = 1_024  # of ours, that clients have come to
 LARGE_BUFFER_BYTES: Final = 524_288  # for bodies of many frames, whose cost is copying
 
 
@@ -44,7 +45,8 @@ class Pacing:
     has drained. While the store is behind they are not read at all: it catches up as fast as the
     disk is.
 
-    The read buffers are shared by all connections: one is filled and emptied in one call each.
+    The read buffers are shared by all connections: one is filled and emptied in one call each. So
+    are the addresses that they came to.
     """
 
     def __init__(self, turn: Turn) -> None:
@@ -53,6 +55,7 @@ class Pacing:
         self._others: dict[Paced, None] = {}
         self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
         self.large_buffer = memoryview(bytearray(LARGE_BUFFER_BYTES))
+        self._addresses: dict[tuple[str, int], tuple[str, int]] = {}
 
     def pause(self, connection: Paced) -> None:
         """Stop reading it until the turn ends or, while dispatch is behind, its turn comes."""
@@ -60,6 +63,15 @@ class Pacing:
             (self._publishers if connection.publishes else self._others)[connection] = None
             connection.set_behind(True)
             self._turn.arm()
+
+    def shared_address(self, sockname: tuple[str, int] | None) -> tuple[str, int]:
+        """Our own address of a connection: one object for all that came to it."""
+        if sockname is None:  # the peer was gone before it could be asked for
+            return ("", 0)
+        address = sockname[:2]
+        if len(self._addresses) >= ADDRESSES_MAX:
+            self._addresses.clear()
+        return self._addresses.setdefault(address, address)
 
     def forget(self, connection: Paced) -> None:
         """The connection has ended."""

@@ -18,7 +18,7 @@ from typing import Final, cast
 
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
-from hareline.amqp.ports import Transport
+from hareline.amqp.ports import SocketFacts, Transport
 from hareline.net.pacing import Paced, Pacing
 
 # Replies, returns and confirms are not subject to credit. A client that asks for more of them than
@@ -44,12 +44,15 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         "_is_choked",
         "_is_reading",
         "_linger",
+        "_local",
         "_loop",
         "_pacing",
         "_peer",
         "_product",
+        "_reads",
         "_transport",
         "_write_high_bytes",
+        "_writes",
         "received_bytes",
         "sent_bytes",
     )
@@ -65,6 +68,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._peer: tuple[str, int] = ("", 0)
+        self._local: tuple[str, int] = ("", 0)
         self._buffer = pacing.read_buffer
         self._is_reading = True
         self._linger: asyncio.TimerHandle | None = None
@@ -73,12 +77,15 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         self._is_choked = False
         self.received_bytes = 0
         self.sent_bytes = 0
+        self._reads = 0
+        self._writes = 0
 
     # ------------------------------------------------------------ from asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast("asyncio.Transport", transport)
         self._peer = (transport.get_extra_info("peername") or ("", 0))[:2]
+        self._local = self._pacing.shared_address(transport.get_extra_info("sockname"))
         transport.set_write_buffer_limits(high=self._write_high_bytes)
         self._connection = Connection(self._context, self)
 
@@ -93,6 +100,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
     def buffer_updated(self, nbytes: int) -> None:
         buffer, connection = self._buffer, self._connection
         self.received_bytes += nbytes
+        self._reads += 1
         if connection is None:
             return
         try:
@@ -132,10 +140,26 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
 
     @property
     def peer(self) -> str:
-        host, port = self._peer
-        if not host:  # the peer was gone before it could be asked for
-            return "unknown"
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return _address_text(self._peer)
+
+    @property
+    def connection_name(self) -> str:
+        return f"{_address_text(self._peer)} -> {_address_text(self._local)}"
+
+    def traffic_bytes(self) -> int:
+        return self.received_bytes + self.sent_bytes
+
+    def socket_facts(self) -> SocketFacts:
+        transport = self._transport
+        return SocketFacts(
+            *self._local,
+            *self._peer,
+            self.received_bytes,
+            self._reads,
+            self.sent_bytes,
+            self._writes,
+            0 if transport is None else transport.get_write_buffer_size(),
+        )
 
     @property
     def host(self) -> str:
@@ -163,6 +187,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         if transport is None or transport.is_closing():
             return
         self.sent_bytes += len(octets)
+        self._writes += 1
         transport.write(octets)
         if (
             not self._is_choked
@@ -224,3 +249,10 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
             transport.resume_reading()
         else:
             transport.pause_reading()
+
+
+def _address_text(address: tuple[str, int]) -> str:
+    host, port = address
+    if not host:  # the peer was gone before it could be asked for
+        return "unknown"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

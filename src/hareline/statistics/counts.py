@@ -1,9 +1,9 @@
 """What is counted of messages, connections and objects: records of integers that only grow.
 
-The objects themselves keep as little as possible while messages pass: mostly one number per run or
-batch (``amqp.tallies``, ``broker.queues.books``). ``queue.counts``, ``channel.counts``,
-``connection.counts`` and ``exchange.counts`` work a record out when one is asked for.
-``BrokerCounts`` is the only one that is kept: churn, and what objects had counted that are gone.
+The objects themselves count as little as possible while messages pass: mostly one number per run or
+batch (``amqp.tallies``, ``queues.tally``). ``queue_counts(queue)``, ``Channel.counts`` and
+``LiveConnection.counts`` work a record out when it is asked for. Those that are kept are
+``Exchange.counts``, and ``BrokerCounts`` with churn and what objects had counted that are gone.
 
 Names are those of RabbitMQ's management API. Invariant: no number of an object falls while the
 object exists, and no total falls at all.
@@ -200,7 +200,6 @@ class VhostCounts:
         """A queue is deleted."""
         self.gone.queues.add(counts)
         self.broker.gone.queues.add(counts)
-        self.broker.churn.queue_deleted += 1
         self._note("queue", (vhost, name), vhost)
 
     def on_exchange_ended(self, vhost: str, name: str) -> None:

@@ -10,7 +10,7 @@ Invariant: ``at`` is exact for times within the first level, and within a step f
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
 
@@ -40,16 +40,17 @@ NEVER: Final = 1 << 62
 class Series:
     """``last``: the values of the newest row. ``trim_ms``: when ``trim`` has something to do.
 
-    ``mark`` is the sampler's: of the object when the newest row was taken.
+    ``mark`` is the sampler's, of the object when it was last seen to change, at ``changed_ms``.
     """
 
-    __slots__ = ("_levels", "_retention", "last", "mark", "trim_ms")
+    __slots__ = ("_levels", "_retention", "changed_ms", "last", "mark", "trim_ms")
 
     def __init__(self, retention: Retention, width: int) -> None:
         self._retention = retention
         self._levels: list[array[int]] = [array("q")]
         self.last: tuple[int, ...] = (0,) * width
         self.mark = -1
+        self.changed_ms = 0
         self.trim_ms = NEVER
 
     def append(self, now_ms: int, values: tuple[int, ...]) -> None:
@@ -77,13 +78,16 @@ class Series:
                 return rows[(index - 1) * width + 1 + column]
         return None
 
-    @property
-    def first_ms(self) -> int:
-        """The time of the oldest row."""
+    def reached_ms(self, column: int, value: int) -> int | None:
+        """The time of the first row in which a number that only grows is ``value`` or more."""
+        width = len(self.last) + 1
         for rows in reversed(self._levels):
-            if rows:
-                return rows[0]
-        return NEVER
+            if rows and rows[column + 1 - width] >= value:
+                row = bisect_left(
+                    range(len(rows) // width), value, key=lambda row: rows[row * width + column + 1]
+                )
+                return rows[row * width]
+        return None
 
     @property
     def newest_ms(self) -> int:
@@ -109,9 +113,9 @@ class Series:
                 if number + 1 == len(levels):
                     levels.append(array("q"))
                 _fold(levels[number + 1], rows[: count * width], width, retention[number + 1])
-                del rows[: count * width]
+                rows = levels[number] = rows[count * width :]  # in as much memory as it needs
             elif count > 1:  # one row says what the values were when the span began
-                del rows[: (count - 1) * width]
+                rows = levels[number] = rows[(count - 1) * width :]
             is_last_row = number + 1 == len(retention) and len(rows) == width
             if rows and not is_last_row:
                 due_ms = min(due_ms, rows[0] + span_ms + TRIM_SLACK_MS)

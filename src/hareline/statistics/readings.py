@@ -1,7 +1,290 @@
 """From live objects to ``statistics.facts``: what they are, how busy, and what they wait for.
 
-Called by the HTTP API and the metrics for each object they show, and by ``statistics.sources``.
-Everything is read, nothing changed; the cost of a call does not grow with the depth of a queue.
+Called by the HTTP API and the metrics for each object that they show. Everything is read, nothing
+is changed, and what a call costs does not grow with the depth of a queue.
+
+Invariant: no number here is worked out while messages pass.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from hareline.amqp.channel import Channel
+from hareline.amqp.connection import Connection
+from hareline.amqp.consuming import ChannelConsumer
+from hareline.amqp.context import Context
+from hareline.amqp.handshake import WAIT_OPEN, WAIT_TUNE_OK
+from hareline.amqp.input_gate import ALARM, SHARE
+from hareline.amqp.ports import LiveConnection
+from hareline.broker.queues.counts import queue_counts
+from hareline.broker.queues.dispatch.consumer import Consumer
+from hareline.broker.queues.dispatch.reading import ReadingLane
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.queue import Queue
+from hareline.message import StoredMessage
+from hareline.statistics.facts import ChannelFacts, ConnectionFacts, ConsumerFacts, QueueFacts
+from hareline.statistics.sampler import Sampler
+
+#: Deliveries that are looked at, of a channel or a queue; beyond, numbers are estimates.
+LOOKS_MAX: Final = 4_096
+#: Octets of memory for a message and its entry beside its content, and for a number in a page
+#: (docs/data-model.md).
+MESSAGE_BYTES: Final = 280
+PAGED_BYTES: Final = 16
+#: Of a queue without messages, and of each consumer.
+QUEUE_BYTES: Final = 4_096
+CONSUMER_BYTES: Final = 1_024
+
+_HANDSHAKE_STATES: Final = {WAIT_TUNE_OK: "tuning", WAIT_OPEN: "opening"}
+
+
+# ---------------------------------------------------------------------------- connections
+
+
+def connection_facts(connection: LiveConnection) -> ConnectionFacts:
+    """What is known of a connection."""
+    assert isinstance(connection, Connection), connection
+    client, transport = connection.client, connection.transport
+    socket = transport.socket_facts()
+    properties = client.properties
+    provided = properties.get("connection_name")
+    _, heartbeat_s, _ = connection.inner_state
+    return ConnectionFacts(
+        name=transport.connection_name,
+        user_provided_name=provided if isinstance(provided, str) else "",
+        peer_host=socket.peer_host,
+        peer_port=socket.peer_port,
+        host=socket.host,
+        port=socket.port,
+        user="" if client.user is None else client.user.name,
+        vhost=client.vhost.name if client.is_open else "",
+        state=connection_state(connection),
+        auth_mechanism=client.mechanism,
+        client_properties=properties,
+        connected_ms=connection.connected_ms,
+        frame_max=connection.output.frame_max,
+        channel_max=connection.channels.channel_max,
+        heartbeat_s=heartbeat_s,
+        channel_count=len(connection.channels.by_number),
+        send_pend=socket.unsent_bytes,
+        is_slow=connection.output.is_socket_full,
+        counts=connection.counts,
+    )
+
+
+def connection_state(connection: LiveConnection) -> str:
+    """RabbitMQ's word for what a connection does; see ``ConnectionFacts``."""
+    assert isinstance(connection, Connection), connection
+    handshake_state, _, reasons = connection.inner_state
+    if handshake_state:
+        return _HANDSHAKE_STATES.get(handshake_state, "starting")
+    if connection.state != "running":
+        return connection.state
+    if connection.is_blocked:
+        return "blocked"
+    if connection.context.alarms.is_on:
+        return "blocking"
+    if reasons & ~(ALARM | SHARE) or not connection.transport.is_reading:
+        return "flow"
+    return "running"
+
+
+# ------------------------------------------------------------------------------- channels
+
+
+def channels_of(context: Context) -> Iterable[Channel]:
+    """All channels of all open connections, those of a connection one after the other."""
+    for connection in list(context.connections):
+        if connection.client.is_open and isinstance(connection, Connection):
+            yield from list(connection.channels.by_number.values())
+
+
+def channel_facts(channel: Channel) -> ChannelFacts:
+    """What is known of a channel."""
+    client, port, publishing = channel.client, channel.port, channel.publishing
+    confirms, transaction = publishing.confirms, publishing.transaction
+    return ChannelFacts(
+        name=port.channel_name,
+        number=channel.number,
+        connection_name=channel.parts.transport.connection_name,
+        user="" if client.user is None else client.user.name,
+        vhost=channel.vhost.name,
+        state=channel_state(channel),
+        is_confirming=confirms is not None,
+        is_transactional=transaction is not None,
+        is_stopped=port.is_stopped,
+        consumer_count=len(channel.consumers.by_tag) + (channel.reply_to.queue is not None),
+        prefetch_count=channel.prefetch.count,
+        global_prefetch_count=channel.prefetch.window.limit_count,
+        unacked=len(port.unacked),
+        unconfirmed=0 if confirms is None else confirms.unconfirmed_count,
+        uncommitted=0 if transaction is None else transaction.publish_count,
+        acks_uncommitted=0 if transaction is None else transaction.kept_count,
+        counts=channel.counts,
+    )
+
+
+def channel_state(channel: Channel) -> str:
+    """``closing``; ``flow`` while a full queue or its client stops it; else ``running``."""
+    if channel.is_closing:
+        return "closing"
+    flow = channel.publishing.flow
+    if channel.port.is_stopped or (flow is not None and flow.is_stopped):
+        return "flow"
+    return "running"
+
+
+# ------------------------------------------------------------------------------ consumers
+
+
+def consumer_facts(consumer: Consumer, vhost: str) -> ConsumerFacts:
+    """What is known of a consumer."""
+    channel_name, is_slow, unacked, oldest = "", False, 0, 0
+    if isinstance(consumer, ChannelConsumer):
+        port = consumer.port
+        channel_name = port.channel_name
+        is_slow = port.output.is_socket_full
+        oldest, unacked = _unacked_of(consumer)
+    is_limited = _live_limit(consumer.queue)
+    status = "up"
+    if is_limited:
+        status = "single_active" if consumer.is_live else "waiting"
+    return ConsumerFacts(
+        tag=consumer.tag,
+        vhost=vhost,
+        queue=consumer.queue.name,
+        channel_name=channel_name,
+        ack_required=consumer.acknowledges,
+        exclusive=consumer.is_exclusive,
+        active=consumer.is_live and not consumer.is_cancelled,
+        status=status,
+        priority=consumer.priority,
+        prefetch_count=consumer.prefetch_count,
+        credit=consumer.open_credit,
+        unacked=unacked,
+        oldest_tag=oldest,
+        is_slow=is_slow,
+        arguments=consumer.arguments if isinstance(consumer, ChannelConsumer) else {},
+    )
+
+
+def _live_limit(queue: object) -> bool:
+    return isinstance(queue, Queue) and queue.lane.consumers.live is not None
+
+
+def _unacked_of(consumer: ChannelConsumer) -> tuple[int, int]:
+    """The first delivery tag of what the consumer has unacked, and how many these are.
+
+    Where more than ``LOOKS_MAX`` deliveries of its channel are unacked, the number follows from
+    its credit, or from its part in those that were looked at.
+    """
+    unacked = consumer.port.unacked
+    if not consumer.acknowledges or not unacked.entries:
+        return 0, 0
+    oldest = found = looks = 0
+    for tag, entry in islice(unacked.entries.items(), LOOKS_MAX):
+        looks += 1
+        if entry.consumer is consumer:
+            found += 1
+            if not oldest or tag < oldest:
+                oldest = tag
+    total = len(unacked.entries)
+    if total > looks:
+        credit = consumer.open_credit
+        found = found * total // looks if credit is None else consumer.prefetch_count - credit
+    return oldest, found
+
+
+def delivered_ms(sampler: Sampler, channel_name: str, tag: int) -> int | None:
+    """When the delivery with this tag went out, to the sample; None where that is not known."""
+    return sampler.reached_ms("channel", (channel_name,), "deliver_get", tag)
+
+
+# --------------------------------------------------------------------------------- queues
+
+
+def queue_facts(queue: Queue) -> QueueFacts:
+    """What is known of a queue."""
+    ready, unacked = queue.ready_count, queue.unacked_count
+    ready_bytes = queue.ready_bytes
+    unacked_bytes = _unacked_bytes(queue, ready, unacked)
+    paged = 0 if queue.paging is None else queue.paging.paged_count
+    paged_bytes = ready_bytes * paged // ready if ready else 0
+    messages = ready + unacked
+    total_bytes = ready_bytes + unacked_bytes
+    persistent = 0 if queue.ledger is None else min(queue.ledger.counts()[1], messages)
+    in_memory, in_memory_bytes = messages - paged, total_bytes - paged_bytes
+    return QueueFacts(
+        messages=messages,
+        ready=ready,
+        unacked=unacked,
+        held=queue.held_count,
+        ready_bytes=ready_bytes,
+        unacked_bytes=unacked_bytes,
+        persistent=persistent,
+        persistent_bytes=total_bytes * persistent // messages if messages else 0,
+        in_memory=in_memory,
+        in_memory_bytes=in_memory_bytes,
+        paged_out=paged,
+        paged_out_bytes=paged_bytes,
+        memory=QUEUE_BYTES
+        + queue.consumer_count * CONSUMER_BYTES
+        + (in_memory + queue.held_count) * MESSAGE_BYTES
+        + paged * PAGED_BYTES
+        + in_memory_bytes,
+        consumers=queue.consumer_count,
+        can_deliver=can_deliver(queue),
+        head_timestamp=head_timestamp(queue),
+        declared_ms=queue.declared_ms,
+        counts=queue_counts(queue),
+    )
+
+
+def can_deliver(queue: Queue) -> bool:
+    """False if ready messages wait for consumers that can take none now."""
+    if not queue.ready_count:
+        return True
+    return any(consumer.is_active for consumer in islice(queue.lane.consumers, LOOKS_MAX))
+
+
+def head_timestamp(queue: Queue) -> int | None:
+    """Seconds in the timestamp property of the next message, None without one.
+
+    Not of streams, and not where the message's content is on disk alone, as in RabbitMQ.
+    """
+    if isinstance(queue.lane, ReadingLane) or not len(queue.order):
+        return None
+    entry = queue.order.peek()
+    if entry is None or isinstance(entry.message, StoredMessage):
+        return None
+    timestamp = entry.message.properties.timestamp
+    entry.message.forget_properties()
+    return None if timestamp is None else int(timestamp)
+
+
+def _unacked_bytes(queue: Queue, ready: int, unacked: int) -> int:
+    """Octets of the deliveries that are out, from those of its consumers; else as of ready ones."""
+    if not unacked:
+        return 0
+    found = size = looks = 0
+    ports = {
+        id(consumer.port): consumer.port
+        for consumer in islice(queue.lane.consumers, LOOKS_MAX)
+        if isinstance(consumer, ChannelConsumer)
+    }
+    for port in ports.values():
+        for entry in islice(port.unacked.entries.values(), LOOKS_MAX - looks):
+            looks += 1
+            if _is_of(entry, queue):
+                found += 1
+                size += entry.message.size
+    if found:
+        return size * unacked // found
+    return queue.ready_bytes * unacked // ready if ready else 0
+
+
+def _is_of(entry: QueueEntry, queue: Queue) -> bool:
+    return entry.queue is queue or (entry.queue.name == queue.name and queue.tally.reading > 0)

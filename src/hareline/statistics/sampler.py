@@ -41,7 +41,7 @@ class Source(ABC):
         """Of each object its key, the group it is summed up in, its mark, and the object."""
 
     @abstractmethod
-    def values(self, found: Any) -> tuple[int, ...]:
+    def values(self, key: Key, found: Any) -> tuple[int, ...]:
         """The numbers of an object that ``visit`` has yielded."""
 
     @abstractmethod
@@ -64,19 +64,16 @@ class SumSource(ABC):
 class Sums:
     """Sums of the newest rows: of all objects of a kind, and of each group of them."""
 
-    __slots__ = ("_by_group", "_widths")
+    __slots__ = ("_by_group",)
 
     def __init__(self) -> None:
         self._by_group: dict[tuple[str, str | None], list[int]] = {}
-        self._widths: dict[str, int] = {}
 
     def of(self, kind: str, group: str | None = None) -> tuple[int, ...]:
         """The sums over one group of objects, or all of this kind; () if there never was one."""
         return tuple(self._by_group.get((kind, group), ()))
 
-    def move(
-        self, kind: str, group: str, before: tuple[int, ...], values: tuple[int, ...]
-    ) -> None:
+    def move(self, kind: str, group: str, before: tuple[int, ...], values: tuple[int, ...]) -> None:
         """An object had the values ``before``, and has these now."""
         for key in ((kind, group), (kind, None)):
             sums = self._by_group.get(key)
@@ -85,34 +82,30 @@ class Sums:
             for column, value in enumerate(values):
                 sums[column] += value - before[column]
 
-    def forget_group(self, group: str) -> None:
-        """A virtual host is gone, and all its objects before it."""
-        for key in [key for key in self._by_group if key[1] == group]:
-            del self._by_group[key]
-
 
 class Sampler:
     """Rates and histories of everything that the sources name.
 
-    ``interval_s`` may be changed while it runs.
+    ``sources`` has those of objects by their kinds, ``sums`` the sums over these.
     """
 
     def __init__(
         self,
         clock: Clock,
-        interval_s: float,
         sources: Iterable[Source],
         sum_sources: Iterable[SumSource] = (),
     ) -> None:
         self._clock = clock
-        self.interval_s = interval_s
         self._sources = list(sources)
         self._sum_sources = list(sum_sources)
+        self.sources: dict[str, Source] = {source.kind: source for source in self._sources}
         self._series: dict[str, dict[Key, Series]] = {}
         self._columns: dict[str, dict[str, int]] = {}
-        for source in (*self._sources, *self._sum_sources):
-            self._series[source.kind] = {}
-            self._columns[source.kind] = {name: at for at, name in enumerate(source.names)}
+        named = [(source.kind, source.names) for source in self._sources]
+        named += [(source.kind, source.names) for source in self._sum_sources]
+        for kind, names in named:
+            self._series[kind] = {}
+            self._columns[kind] = {name: at for at, name in enumerate(names)}
         self.sums = Sums()
         self._ticks_ms: deque[int] = deque(maxlen=2)  # of the newest tick, and the one before
         self._now_ms = 0
@@ -148,7 +141,8 @@ class Sampler:
                 series = series_of[key] = Series(source.retention, len(source.names))
             if series.mark != mark:
                 series.mark = mark
-                self._take(source.kind, group, series, source.values(found))
+                series.changed_ms = now_ms
+                self._take(source.kind, group, series, source.values(key, found))
             if series.trim_ms <= now_ms:
                 series.trim(now_ms)
 
@@ -167,16 +161,18 @@ class Sampler:
                 if series is not None:
                     self.sums.move(source.kind, group, series.last, (0,) * len(series.last))
         now_ms = self._now_ms
-        for source in self._sum_sources:
-            series_of, before = {}, self._series[source.kind]
-            for key, values in source.rows(self.sums):
-                series = before.get(key) or Series(source.retention, len(values))
+        for summing in self._sum_sources:
+            before = self._series[summing.kind]
+            series_of = self._series[summing.kind] = {}
+            for key, values in summing.rows(self.sums):
+                series = before.get(key)
+                if series is None:
+                    series = Series(summing.retention, len(values))
                 series_of[key] = series
                 if values != series.last:
                     series.append(now_ms, values)
                 if series.trim_ms <= now_ms:
                     series.trim(now_ms)
-            self._series[source.kind] = series_of
         self._ticks_ms.append(now_ms)
 
     # ------------------------------------------------------------------------- reading
@@ -203,6 +199,16 @@ class Sampler:
         if series is None:
             return {}
         return dict(zip(self._columns[kind], series.last, strict=True))
+
+    def changed_ms(self, kind: str, key: Key) -> int | None:
+        """When the object was last seen to change; None where nothing is known."""
+        series = self._series.get(kind, {}).get(key)
+        return None if series is None else series.changed_ms
+
+    def reached_ms(self, kind: str, key: Key, name: str, value: int) -> int | None:
+        """When a counter was first seen to be ``value`` or more; None where that is not known."""
+        found = self._find(kind, key, name)
+        return None if found is None else found[0].reached_ms(found[1], value)
 
     def details(
         self, kind: str, key: Key, name: str, value: int, window: Window | None = None
@@ -275,8 +281,6 @@ def with_details(
     for name, value in numbers.items():
         shown[name] = value
         shown[f"{name}_details"] = (
-            {"rate": 0.0}
-            if sampler is None
-            else sampler.details(kind, key, name, value, window)
+            {"rate": 0.0} if sampler is None else sampler.details(kind, key, name, value, window)
         )
     return shown

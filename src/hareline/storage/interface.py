@@ -73,6 +73,10 @@ class QueueLedger(metaclass=ABCMeta):
         self.deliver_ticket = 0
         self.writes_all = False
 
+    def counts(self) -> tuple[int, int]:
+        """How many entries were written since the start, and how many are kept now."""
+        return 0, 0
+
     @abstractmethod
     def add(self, entry: StoredEntry) -> None:
         """Gather a new entry whose message must survive; called once, before it is settled."""

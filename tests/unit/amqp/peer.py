@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context, Identity, Limits
-from hareline.amqp.ports import Transport
+from hareline.amqp.ports import SocketFacts, Transport
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS, Permissions
@@ -94,18 +94,38 @@ class RecordingTransport(Transport):
         self._broker = broker
         self._is_loopback = is_loopback
         self.listener_product = ""
+        self.port = 40000 + broker.accepted
+        broker.accepted += 1
         self.written = b""
         self.writes = 0
+        self.sent_bytes = 0
         self.state = "open"  # or "closed", or "dropped"
         self._is_reading = True
 
     @property
     def peer(self) -> str:
-        return f"{self.host}:40000"
+        return f"{self.host}:{self.port}"
 
     @property
     def host(self) -> str:
         return "127.0.0.1" if self._is_loopback else "192.0.2.7"
+
+    @property
+    def connection_name(self) -> str:
+        return f"{self.host}:{self.port} -> 127.0.0.1:5672"
+
+    def traffic_bytes(self) -> int:
+        return self.sent_bytes
+
+    def socket_facts(self) -> SocketFacts:
+        return SocketFacts(
+            host="127.0.0.1",
+            port=5672,
+            peer_host=self.host,
+            peer_port=self.port,
+            sent_bytes=self.sent_bytes,
+            writes=self.writes,
+        )
 
     @property
     def product(self) -> str:
@@ -123,6 +143,7 @@ class RecordingTransport(Transport):
         if self.state == "open":
             self.written += octets
             self.writes += 1
+            self.sent_bytes += len(octets)
 
     def close(self) -> None:
         self.state = "closed"
@@ -165,6 +186,7 @@ class SteppedBroker:
         self.store = store or MemoryStore()
         self.definitions = definitions or MemoryDefinitions()
         self.clock = clock or ManualClock()
+        self.accepted = 0
         self.timers: list[ManualTimer] = []
         self.scheduled: list[Callable[[], None]] = []
         self.reports: list[tuple[Event, dict[str, object]]] = []
@@ -215,6 +237,7 @@ class SteppedBroker:
             definitions=self.definitions,
             max_queues=max_queues,
             audit=audit,
+            counts=self.context.counts,
         )
         self.context.vhosts[name] = vhost
         self.context.vhost_connection_limits[name] = max_connections

@@ -26,8 +26,12 @@ HIGH_BYTES = 1000
 class FakeTransport(asyncio.Transport):
     """A socket of which a test says how much waits in it; it closes when it is told to."""
 
-    def __init__(self, peer: tuple[Any, ...] | None = ("127.0.0.1", 40000)) -> None:
-        super().__init__({"peername": peer})
+    def __init__(
+        self,
+        peer: tuple[Any, ...] | None = ("127.0.0.1", 40000),
+        sockname: tuple[Any, ...] | None = None,
+    ) -> None:
+        super().__init__({"peername": peer, "sockname": sockname})
         self.written = b""
         self.waiting_bytes = 0
         self.high: int | None = None
@@ -318,3 +322,25 @@ async def test_the_connection_is_freed_without_the_collector() -> None:
         assert connections() == before
     finally:
         gc.enable()
+
+
+async def test_a_connection_is_named_by_both_ends(stand: Stand) -> None:
+    other = ConnectionShell(stand.broker.context, stand.pacing, HIGH_BYTES, "")
+    transport = FakeTransport(("2001:db8::1", 5), ("::1", 5672, 0, 0))
+    other.connection_made(transport)
+    assert other.connection_name == "[2001:db8::1]:5 -> [::1]:5672"
+    assert stand.shell.connection_name == "127.0.0.1:40000 -> unknown"
+    other.connection_lost(None)
+    assert other.connection_name == "[2001:db8::1]:5 -> [::1]:5672"  # as it was counted
+
+
+async def test_what_goes_through_the_socket_is_counted(stand: Stand) -> None:
+    stand.receive(PROTOCOL_HEADER[:3])
+    stand.receive(PROTOCOL_HEADER[3:])
+    stand.finish_turns()
+    stand.transport.waiting_bytes = 7
+    facts = stand.shell.socket_facts()
+    assert (facts.received_bytes, facts.reads) == (len(PROTOCOL_HEADER), 2)
+    assert (facts.sent_bytes, facts.writes) == (len(stand.transport.written), 1)
+    assert facts.unsent_bytes == 7
+    assert stand.shell.traffic_bytes() == facts.received_bytes + facts.sent_bytes

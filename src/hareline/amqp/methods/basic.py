@@ -73,7 +73,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     consumer = _new_consumer(channel, tag, queue, method, options, reading)
     if consumer.is_selective:
         _check_selector_room(channel, queue, consumer)
-    channel.consumers.by_tag[tag] = consumer
+    channel.consumers.add(consumer)
     if not method.nowait:
         channel.reply(commands.Basic.ConsumeOk, consumer_tag=tag)
     queue.add_consumer(consumer)
@@ -167,7 +167,7 @@ def _consume_replies(channel: Channel, method: commands.Basic.Consume, tag: str)
 def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
     """An unknown tag is no error. Deliveries stay unacked; none follow cancel-ok."""
     tag = method.consumer_tag or ""
-    consumer = channel.consumers.by_tag.pop(tag, None)
+    consumer = channel.consumers.forget(tag)
     if consumer is not None:
         consumer.queue.deliver_due()
         consumer.queue.remove_consumer(consumer)
@@ -190,15 +190,22 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
         )
     check_not_stream(arguments, "basic.get", queue=queue_name, vhost=channel.vhost.name)
     entry = queue.get()
+    queue.redelivering = 0  # counted here
+    queue.tally.count_get(entry, acknowledges=not method.no_ack)
+    tally = channel.port.counting()
     if entry is None:
+        tally.get_empty += 1
         channel.reply(commands.Basic.GetEmpty)
         return
     port = channel.port
     tag = port.take_tag()
     if method.no_ack:
         entry.queue.settle(entry)
+        tally.get_no_ack += 1
     else:
         port.unacked.entries[tag] = entry
+        tally.get += 1
+    tally.redeliver += entry.delivery_count > 0
     message = entry.message
     output = port.output
     head = get_ok_frame(

@@ -43,7 +43,9 @@ def _transaction(channel: Channel) -> Transaction:
 def commit(channel: Channel, method: commands.Tx.Commit) -> None:
     """commit-ok follows the durable position, and the answers to what comes behind follow it."""
     context = channel.parts.context
-    commit = _transaction(channel).commit(channel.vhost.environment.store, context.clock)
+    commit = _transaction(channel).commit(
+        channel.vhost.environment.store, context.clock, channel.port.unacked
+    )
     if context.shares.start(commit, partial(_on_commit_done, channel, commit)):
         _answer_commit(channel, commit)
     else:
@@ -126,7 +128,9 @@ def _answer_rollback(channel: Channel) -> None:
     channel.reply(commands.Tx.RollbackOk)
     if channel.dialect.releases_at_rollback:
         context = channel.parts.context
-        entries = channel.take_unsent() + channel.port.unacked.take_all()
+        unacked = channel.port.unacked
+        unacked.given_back += len(unacked)
+        entries = channel.take_unsent() + unacked.take_all()
         is_counted = channel.settling.is_release_counted
         context.shares.start(Release(entries, context.clock, is_counted=is_counted))
         channel.port.update_flow()

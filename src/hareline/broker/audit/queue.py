@@ -102,7 +102,7 @@ class AuditedQueue(Queue):
     ) -> None:
         if acked is not None:
             self.trace.happened("acked", [acked], tag=_tag_of(acked))
-        super().count_readings(count, unacked_count=unacked_count)
+        super().count_readings(count, unacked_count=unacked_count, acked=acked)
 
     def _drop_acquired(self, entries: list[QueueEntry], reason: DeathReason) -> None:
         for tag, dropped in _by_tag(entries):

@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.alternate import ALTERNATE_BINDING, ALTERNATE_EXCHANGE
 from hareline.compiled import mypyc_attr
+from hareline.statistics.counts import ExchangeCounts
 
 Arguments = Mapping[str, object]
 
@@ -64,7 +65,7 @@ class Exchange(metaclass=ABCMeta):
     False, once, with the key it was published with (RabbitMQ passes the message to those types as
     a whole, so that a random choice is made once). ``alternate_queue``: the queue that is used if
     there is no exchange ``alternate_exchange``, or None. ``archive``: the stream that gets what is
-    published here, or None.
+    published here, or None. ``counts``: what its publishers have counted, at the last tick.
     """
 
     type_name: ClassVar[str]
@@ -75,6 +76,7 @@ class Exchange(metaclass=ABCMeta):
         "alternate_queue",
         "archive",
         "arguments",
+        "counts",
         "is_auto_delete",
         "is_durable",
         "is_internal",
@@ -103,6 +105,7 @@ class Exchange(metaclass=ABCMeta):
             self.alternate_exchange if ALTERNATE_BINDING in self.arguments else None
         )
         self.archive: Enqueueing | None = None
+        self.counts = ExchangeCounts()
         self._begin()
 
     def _begin(self) -> None:  # noqa: B027 - the default exchange has nothing of its own

@@ -168,7 +168,7 @@ class AdmittingQueue(QueueBooks):
         entry.delivery_count = delivery_count
         if entry.returns and self.shows_delivery_count:
             entry.message = showing_count(message, entry.returns)
-        self.count_revived(offset)
+        self.count_revived(offset, returned_count=delivery_count > 0)
         if not is_paged:
             self._take_in(entry, message.arrival_ms)
             return entry

@@ -23,6 +23,7 @@ from hareline.broker.queues.entry import (
     RankedEntry,
 )
 from hareline.broker.queues.ports import QueuePort
+from hareline.broker.queues.tally import QueueTally
 from hareline.compiled import mypyc_attr
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ if TYPE_CHECKING:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueBooks(QueuePort):
     """``next_offset`` is also the number of messages ever enqueued. ``delivered_count``,
-    ``released_count`` and ``settled_count`` only grow, but for deliveries that did not happen.
+    ``released_count`` and ``settled_count`` only grow, but for deliveries that did not happen;
+    ``tally`` has more of that kind. ``returned_count`` is no less than the ready entries that came
+    back. ``redelivering``: of the acquired entries, those that came back, and that their channel
+    has yet to count.
 
     ``order`` has the ready entries but those that the ``lane`` has parked. ``ledger``: what the
     store keeps of this queue, if it is durable. ``paging``: what of a deep queue leaves memory,
@@ -68,8 +72,11 @@ class QueueBooks(QueuePort):
         "overflow",
         "paging",
         "ready_bytes",
+        "redelivering",
         "released_count",
+        "returned_count",
         "settled_count",
+        "tally",
         "unacked_count",
     )
 
@@ -93,7 +100,10 @@ class QueueBooks(QueuePort):
         self.unacked_count = 0
         self.delivered_count = 0
         self.released_count = 0
+        self.returned_count = 0
+        self.redelivering = 0
         self.settled_count = 0
+        self.tally = QueueTally()
         # what ``wiring`` makes of the parts and the policies
         self._insert: Callable[[Any], None] = order.add
         self._append: Callable[[Any], None] = order.add
@@ -184,8 +194,13 @@ class QueueBooks(QueuePort):
         for entry in entries:
             entry.state = SETTLED
         self.held_count -= len(entries)
-        self.settled_count += len(entries)
+        self._count_dropped(len(entries))
         return entries
+
+    def _count_dropped(self, count: int) -> None:
+        """So many entries have left without having been accepted."""
+        self.settled_count += count
+        self.tally.dropped += count
 
     # -------------------------------------------------------------------------- out
 
@@ -209,6 +224,8 @@ class QueueBooks(QueuePort):
             entry.state = ACQUIRED
         self.unacked_count += len(entries)
         self.delivered_count += len(entries)
+        if self.returned_count:
+            self._count_redelivered(entries)
         if self.ledger is not None and entries:
             self.ledger.on_acquired(entries)
         return entries
@@ -218,8 +235,17 @@ class QueueBooks(QueuePort):
         self.ready_bytes -= sum([entry.message.size for entry in entries])
         self.unacked_count += len(entries)
         self.delivered_count += len(entries)
+        if self.returned_count:
+            self._count_redelivered(entries)
         if self.ledger is not None:
             self.ledger.on_acquired(entries)
+
+    def _count_redelivered(self, entries: list[QueueEntry]) -> None:
+        """Count those of these acquired entries that were delivered before."""
+        count = sum([entry.delivery_count > 0 for entry in entries])
+        self.tally.redelivered += count
+        self.redelivering += count
+        self.returned_count = max(0, self.returned_count - count) if self.ready_count else 0
 
     def count_readings(
         self, count: int, *, unacked_count: int, acked: QueueEntry | None = None
@@ -229,8 +255,12 @@ class QueueBooks(QueuePort):
         Of readings that have ended that number is below 0; ``acked``: of the one that its reader
         has acknowledged.
         """
-        self.delivered_count += count
         self.unacked_count += unacked_count
+        if count:
+            self.delivered_count += count
+            self.tally.count_readings(count, unacked_count)
+        elif acked is None:
+            self.tally.reading_back -= unacked_count
 
     def settle(self, entry: QueueEntry) -> None:
         """The acquired entry leaves the queue for good."""
@@ -245,6 +275,7 @@ class QueueBooks(QueuePort):
         count = len(entries)
         self.unacked_count -= count
         self.settled_count += count
+        self.tally.automatic += count
         if (
             self._on_departed is not None or self.expiry is not None or self.browsers is not None
         ):  # these keep entries, and go by their state
@@ -262,7 +293,7 @@ class QueueBooks(QueuePort):
     def _settle_taken(self, entries: list[QueueEntry]) -> None:
         for entry in entries:
             entry.state = SETTLED
-        self.settled_count += len(entries)
+        self._count_dropped(len(entries))
 
     def _settle_waiting(self, entries: list[QueueEntry], *, are_in_place: bool = True) -> None:
         """Ready or held entries leave; ``are_in_place`` as in ``on_lost``."""
@@ -278,7 +309,7 @@ class QueueBooks(QueuePort):
                 self.lane.parking.on_dropped()
             elif are_in_place:
                 self.order.discard(entry)
-        self.settled_count += len(entries)
+        self._count_dropped(len(entries))
 
     def on_lost(self, entries: list[QueueEntry], *, are_in_place: bool) -> None:
         """Ready or held entries leave whose messages cannot be read; the store keeps what it has.
@@ -295,7 +326,7 @@ class QueueBooks(QueuePort):
 
         ``stored_bytes``: as limits count them.
         """
-        self.settled_count += count
+        self._count_dropped(count)
         self.ready_bytes -= min(size_bytes, self.ready_bytes)
         if self.overflow is not None:
             self.overflow.on_pages_dropped(stored_bytes)
@@ -305,10 +336,16 @@ class QueueBooks(QueuePort):
     def restore(self, entries: list[QueueEntry]) -> None:
         """Put acquired entries that were never delivered back as they were."""
         self.delivered_count -= len(entries)
+        if self.tally.redelivered:
+            count = sum([entry.delivery_count > 0 for entry in entries])
+            self.tally.redelivered -= count
+            self.redelivering = max(0, self.redelivering - count)
+            self.returned_count += count
         self._put_back(entries)
 
     def _count_released(self, entries: list[QueueEntry]) -> None:
         self.released_count += len(entries)
+        self.returned_count += len(entries)
 
     def _put_back(self, entries: list[QueueEntry]) -> None:
         for entry in entries:
@@ -328,7 +365,7 @@ class QueueBooks(QueuePort):
     def _drop_pages(self) -> int:
         """Settle what stands in pages, without reading it; returns how many entries they were."""
         dropped = 0 if self.paging is None else self.paging.drop_pages()
-        self.settled_count += dropped
+        self._count_dropped(dropped)
         return dropped
 
     def _take_all(self) -> list[QueueEntry]:
@@ -350,7 +387,13 @@ class QueueBooks(QueuePort):
 
     # ----------------------------------------------------------------- of an earlier life
 
-    def count_revived(self, last_offset: int, ready_bytes: int = 0) -> None:
-        """Count entries of an earlier life, the last with this offset; octets of those in pages."""
-        self.next_offset = max(self.next_offset, last_offset + 1)
+    def count_revived(
+        self, last_offset: int, ready_bytes: int = 0, *, returned_count: int = 0
+    ) -> None:
+        """Count entries of an earlier life, the last with this offset; octets of those in pages.
+
+        ``returned_count``: how many of them were delivered before.
+        """
+        self.tally.first_offset = self.next_offset = max(self.next_offset, last_offset + 1)
         self.ready_bytes += ready_bytes
+        self.returned_count += returned_count

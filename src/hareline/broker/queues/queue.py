@@ -60,13 +60,15 @@ class Queue(AdmittingQueue):
     ``on_unused`` is called when the last consumer has left (the virtual host deletes auto-delete
     queues then). ``delivery_limit``: how often an entry may come back, NO_DELIVERY_LIMIT = always.
     ``exclusive_count``: consumers that let no other one in. ``incarnation``: 16 hex digits that
-    tell it from an earlier queue of this name; empty if no definition keeps it.
+    tell it from an earlier queue of this name; empty if no definition keeps it. ``declared_ms``:
+    when it was declared or restored, in epoch milliseconds.
     """
 
     __slots__ = (
         "_has_closing",
         "arguments",
         "consumer_count",
+        "declared_ms",
         "delivery_limit",
         "exclusive_count",
         "incarnation",
@@ -99,6 +101,7 @@ class Queue(AdmittingQueue):
         self.turn = turn
         self.is_durable = is_durable
         self.incarnation = ""
+        self.declared_ms = 0 if environment is None else environment.clock.now_ms
         self.is_auto_delete = is_auto_delete
         self.owner = owner
         self.arguments: Mapping[str, object] = arguments or {}

@@ -69,7 +69,11 @@ def restore_paged(
     assert queue.paging is not None
     objects = [queue.revive(*each, is_paged=True) for each in kept]
     kept_bytes = sum([entry.message.size for entry in objects])
-    queue.count_revived(offsets[-1] if offsets else -1, ready_bytes + kept_bytes)
+    queue.count_revived(
+        offsets[-1] if offsets else -1,
+        ready_bytes + kept_bytes,
+        returned_count=len(delivery_counts or ()),
+    )
     queue.paging.restore(
         offsets,
         positions,

@@ -20,10 +20,10 @@ class JournalBooks:
     """``live``: segment number to how many entries have their home there.
 
     ``returns``: offset to (delivery count, segment where the RETURN record stands). ``large``:
-    offset to the id of a large body.
+    offset to the id of a large body. ``written_count``: entries that this broker has written.
     """
 
-    __slots__ = ("_liveness", "large", "live", "queue_id", "returns")
+    __slots__ = ("_liveness", "large", "live", "queue_id", "returns", "written_count")
 
     def __init__(self, queue_id: int, liveness: Liveness) -> None:
         self.queue_id = queue_id
@@ -31,6 +31,7 @@ class JournalBooks:
         self.live: dict[int, int] = {}
         self.returns: dict[int, tuple[int, int]] = {}
         self.large: dict[int, int] = {}
+        self.written_count = 0
 
     def restore(self, found: RecoveredQueue) -> None:
         """Take over what recovery found, which the segments know already."""
@@ -40,6 +41,10 @@ class JournalBooks:
 
     def add(self, segment: SegmentBooks, count: int) -> None:
         """``count`` more entries have their home in this segment."""
+        self.written_count += count
+        self._enter(segment, count)
+
+    def _enter(self, segment: SegmentBooks, count: int) -> None:
         segment.live += count
         self.live[segment.number] = self.live.get(segment.number, 0) + count
 
@@ -73,7 +78,7 @@ class JournalBooks:
     def move(self, offset: int, source: int, segment: SegmentBooks) -> None:
         """An entry was written again, in this segment, with its delivery count."""
         self._leave(source, 1)
-        self.add(segment, 1)
+        self._enter(segment, 1)
         self.returns.pop(offset, None)
 
     def clear(self) -> list[int]:

@@ -168,6 +168,9 @@ class DurableLedger(QueueLedger):
         self._durable_watermark = 0  # the last one that is durable
         self._watermark_ticket = 0  # when ``redelivery_watermark`` is durable
 
+    def counts(self) -> tuple[int, int]:
+        return self.books.written_count, sum(self.books.live.values())
+
     def add(self, entry: StoredEntry) -> None:
         if self.is_gathered or self._gather():
             self.added.append(entry)

@@ -33,7 +33,8 @@ class Consumer(WaitingConsumer):
 
     ``credit``: deliveries it may still receive by count. ``windows``: further limits (octets,
     channel-wide), checked entry by entry when there are any. ``acknowledges`` is False for no-ack
-    consumers, whose entries are settled on delivery and use up no window. ``priority``: higher is
+    consumers, whose entries are settled on delivery and use up no window. ``prefetch_count``: what
+    ``credit`` began with, 0 for no limit. ``priority``: higher is
     served first (consumer argument x-priority). ``selector``: it takes only messages of which this
     is true; None takes all. ``is_live``: False while it waits for another consumer to leave.
 
@@ -68,6 +69,7 @@ class Consumer(WaitingConsumer):
         "is_exclusive",
         "is_live",
         "no_local_of",
+        "prefetch_count",
         "priority",
         "publisher",
         "queue",
@@ -103,6 +105,7 @@ class Consumer(WaitingConsumer):
         self.tag = tag
         self.queue = queue
         self.acknowledges = acknowledges
+        self.prefetch_count = prefetch_count if acknowledges else 0
         self.is_exclusive = is_exclusive
         self.priority = priority
         self.credit = prefetch_count if prefetch_count and acknowledges else UNLIMITED
@@ -189,6 +192,13 @@ class Consumer(WaitingConsumer):
         is_true = self.selector.matches(message)
         message.forget_properties()
         return is_true
+
+    @property
+    def open_credit(self) -> int | None:
+        """Deliveries that it may still receive by count; None: any number."""
+        if not self.prefetch_count:
+            return None
+        return max(0, self.credit + self.refill_from * self._is_refilling)
 
     def restore_credit(self, size: int) -> None:
         """One delivery of ``size`` octets was settled or released."""

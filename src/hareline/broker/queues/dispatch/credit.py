@@ -37,13 +37,15 @@ class ConsumedQueue(EntryQueue):
     """What a consumer, a window and the channel that ends a consumer may call of its queue.
 
     ``is_marked``: a dispatch is still to come in this turn or the next. ``ledger`` is None unless
-    the queue is durable.
+    the queue is durable. ``redelivering``: acquired entries that were delivered before, and that
+    their channel has yet to count.
     """
 
     __slots__ = ()
 
     turn: Turn
     is_marked: bool
+    redelivering: int
     ledger: QueueLedger | None
 
     @property

@@ -35,19 +35,24 @@ offset_of: Final = attrgetter("offset")
 
 
 class Contents(ContentSource):
-    """Contents of a content store; the latest are remembered until the end of the dispatch."""
+    """Contents of a content store; the latest are remembered until the end of the dispatch.
 
-    __slots__ = ("_content_store", "_recent", "_recent_bytes")
+    ``read_count``: how many were read from the store, here and in ``ReadBack``.
+    """
+
+    __slots__ = ("_content_store", "_recent", "_recent_bytes", "read_count")
 
     def __init__(self, content_store: ContentStore) -> None:
         self._content_store = content_store
         self._recent: dict[int, bytes] = {}
         self._recent_bytes = 0
+        self.read_count = 0
 
     def content(self, position: int) -> bytes:
         content = self._recent.get(position)
         if content is None:
             content = self._content_store.content(position)
+            self.read_count += 1
             self.remember(position, content)
         return content
 
@@ -112,6 +117,7 @@ class ReadBack:
             messages = self._content_store.read_run([message.stored_at for _, message in stored])
         except StoreError:
             return self._readable_one_by_one(entries, stored, are_in_place)
+        contents.read_count += len(messages)
         for (_, before), message in zip(stored, messages, strict=True):
             contents.remember(before.stored_at, message.content)
         return entries
@@ -151,6 +157,7 @@ class ReadBack:
             messages = self._content_store.read_run([position for _, position in stored])
         except StoreError:
             return self.readable(entries, are_in_place=False)
+        self.contents.read_count += len(messages)
         for (entry, _), message in zip(stored, messages, strict=True):
             entry.message = message
         return entries
@@ -176,6 +183,7 @@ class ReadBack:
             entries = list(map(queue.entry_class, repeat(queue), messages, page.offsets))
         except StoreError:
             entries = self._numbers_one_by_one(queue, page)
+        self.contents.read_count += len(entries)
         if page.counts is not None:
             for entry in entries:
                 entry.delivery_count = page.counts.get(entry.offset, 0)
@@ -216,6 +224,7 @@ class ReadBack:
         entry_class = queue.entry_class
         try:
             messages = self._content_store.read_run(positions)
+            self.contents.read_count += len(messages)
             return list(map(entry_class, repeat(queue), messages, offsets))
         except StoreError:
             pass  # which of them it is shows below
@@ -230,6 +239,7 @@ class ReadBack:
                 lost_bytes += size
             else:
                 entries.append(entry_class(queue, message, offset))
+        self.contents.read_count += len(entries)
         lost_count = len(offsets) - len(entries)
         stored = stored_each * lost_count
         queue.on_pages_left(lost_count, lost_bytes, stored, reason="unreadable")

@@ -59,14 +59,13 @@ class Paging(PagingPort):
     """What leaves the memory of one queue; the ordering's pages call it as their ``Pager``.
 
     ``has_stored``: there may be entries whose message has lost its content, so entries have to pass
-    ``readable`` before a content is read.
+    ``readable`` before a content is read. ``contents``: what reads it.
     """
 
     __slots__ = (
         "_can_be_numbers",
         "_can_spool",
         "_content_store",
-        "_contents",
         "_environment",
         "_is_spooling",
         "_is_waiting",
@@ -80,6 +79,7 @@ class Paging(PagingPort):
         "_readable_offset",
         "_watched",
         "_watched_bytes",
+        "contents",
         "has_stored",
     )
 
@@ -94,7 +94,7 @@ class Paging(PagingPort):
         self._environment = environment
         self._content_store = content_store
         self._read_back = ReadBack(queue, environment, content_store)
-        self._contents = self._read_back.contents
+        self.contents = self._read_back.contents
         self._order = order
         self._order_add = order.add
         self._paged_order = order.paged
@@ -143,7 +143,7 @@ class Paging(PagingPort):
         if queue is None:
             return
         if self.has_stored:
-            self._contents.forget()
+            self.contents.forget()
         count = queue.ready_count
         is_pressed = self._environment.pressure.is_high
         if (
@@ -225,12 +225,12 @@ class Paging(PagingPort):
         if message.extras is not None and message.large is not None:
             return
         if message.position and queue.ledger is not None:
-            entry.message = StoredMessage(message, self._contents, message.position)
+            entry.message = StoredMessage(message, self.contents, message.position)
             self.has_stored = True
         else:
             position = self._spool(message)
             if position:
-                entry.message = StoredMessage(message, self._contents, position, is_spooled=True)
+                entry.message = StoredMessage(message, self.contents, position, is_spooled=True)
                 self.has_stored = True
 
     def _spool(self, message: Message) -> int:
@@ -392,9 +392,14 @@ class Paging(PagingPort):
     # -------------------------------------------------------------- all at once, and none
 
     @property
+    def paged_count(self) -> int:
+        """How many entries are no objects any more."""
+        return 0 if self._paged_order is None else self._paged_order.paged_count
+
+    @property
     def is_paged(self) -> bool:
         """True if entries stand in pages, so that it takes the disk to have them all."""
-        return self._paged_order is not None and self._paged_order.paged_count > 0
+        return self.paged_count > 0
 
     def drop_pages(self) -> int:
         """Forget all entries that are numbers, without reading them; returns how many they were."""

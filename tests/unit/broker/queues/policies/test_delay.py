@@ -334,7 +334,7 @@ class ContentStore:
         queue = place.queue
         paging = Paging(queue, queue.order, place.environment, self)  # type: ignore[arg-type]
         queue.install(paging=paging)
-        self.contents = paging._contents
+        self.contents = paging.contents
         paging.has_stored = True
         for position, entry in enumerate(entries, 1):
             assert entry.state == HELD

@@ -50,6 +50,7 @@ from hareline.turn import Turn
 
 if TYPE_CHECKING:
     from hareline.http_side import HttpSide
+    from hareline.net.sampling import Statistics
 
 # How long the disk has to end in order, even if connections have used up the deadline.
 STORAGE_CLOSE_MIN_S: Final = 2.0
@@ -97,6 +98,7 @@ class Broker:
         self._disk_watch: DiskWatch | None = None
         self._management: HttpSide | None = None
         self._listening: list[tuple[str, int]] = []
+        self.statistics: Statistics | None = None  # while management is on
         self.has_started = False
         self.is_stopping = False
         self.urls: list[str] = []
@@ -122,6 +124,8 @@ class Broker:
             self._memory_watch.start()
             if self._disk_watch is not None:
                 self._disk_watch.start()
+            if self.statistics is not None:
+                self.statistics.start()
             self._listening = await self._listeners.start(
                 assemble.endpoints(settings, addresses, bound),
                 write_high_bytes=settings.limits.write_buffer_high_bytes,
@@ -226,7 +230,13 @@ class Broker:
 
     def _start_management(self, address: Address, sockets: Sequence[socket.socket]) -> None:
         from hareline.http_side import BrokerParts, HttpSide
+        from hareline.net.sampling import Statistics
 
+        self.statistics = Statistics(
+            self.context,
+            lambda: self.settings.management.sample_interval_s,
+            None if self._storage is None else self._storage.directory.path,
+        )
         parts = BrokerParts(
             self.context,
             self._storage,
@@ -298,6 +308,8 @@ class Broker:
         self._memory_watch.stop()
         if self._disk_watch is not None:
             self._disk_watch.stop()
+        if self.statistics is not None:
+            self.statistics.stop()
 
     def _close_storage(self, timeout_s: float = math.inf) -> None:
         """Stop timers and turns, then close the store, which has all that they did before."""

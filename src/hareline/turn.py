@@ -66,7 +66,8 @@ class Turn:
 
     ``is_behind``: dispatch or the store did not keep up, so publishers should pause;
     ``is_store_behind``: it was the store, and they must wait until it has caught up.
-    ``work``: units of work that were read in this turn.
+    ``work``: units of work that were read in this turn. ``watch`` is told how many seconds each
+    turn took, if it is there.
     """
 
     __slots__ = (
@@ -79,6 +80,7 @@ class Turn:
         "is_store_behind",
         "now",
         "on_finished",
+        "watch",
         "work",
         "write_pending",
     )
@@ -99,6 +101,7 @@ class Turn:
         self.is_store_behind = False
         self.write_pending: Callable[[], bool] = _write_nothing
         self.on_finished: Callable[[], None] | None = None
+        self.watch: Callable[[float], object] | None = None
 
     def mark_queue(self, queue: Dispatching) -> None:
         self._queues.append(queue)
@@ -124,6 +127,7 @@ class Turn:
         connections: Iterator[Draining] = iter(())
         postponed: list[Dispatching] = []
         unfinished: list[Dispatching] = []
+        started_s = 0.0 if self.watch is None else self.now()
         try:
             self._serve_line()
             queues, self._queues = iter(self._queues), []
@@ -145,6 +149,8 @@ class Turn:
             self.is_behind = self.is_store_behind or bool(unfinished) or bool(postponed)
             if self.on_finished is not None:
                 self.on_finished()
+            if self.watch is not None:
+                self.watch(self.now() - started_s)
         except BaseException:
             self._is_armed = False
             raise

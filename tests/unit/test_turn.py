@@ -322,3 +322,14 @@ def test_dispatches_end_when_their_time_is_up_and_the_others_come_first_next_tim
         scheduled.pop()()
     assert sorted(log[5:]) == ["dispatch q1", "dispatch q2", "dispatch q3", "dispatch q4"]
     assert not turn.is_behind
+
+
+def test_a_watch_is_told_how_long_each_turn_took() -> None:
+    turn = ManualTurn()
+    times = iter([1.0, 1.25, 1.25, 1.5])
+    turn.now = lambda: next(times)
+    told: list[float] = []
+    turn.watch = told.append
+    turn.mark_queue(Work([], "q"))
+    turn.step()
+    assert told == [0.5]

@@ -53,6 +53,13 @@ class Management(Section):
     enabled: bool = option(True, "Whether the HTTP interface is started at all.")
     bind: BindAddress = option("127.0.0.1", "Address to listen on.")
     port: Port = option(15672, "TCP port for HTTP. 0 lets the system choose; the choice is logged.")
+    sample_interval_s: float = option(
+        5.0,
+        "How often counters and depths are sampled, for rates and histories.",
+        reload="live",
+        ge=0.1,
+        le=60,
+    )
 
 
 class Identity(Section):

@@ -1,0 +1,107 @@
+"""The timer of the sampler, and a sampler that runs in a broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hareline.events import Event
+from hareline.net.sampling import SampleTimer
+from hareline.server import Broker
+from hareline.settings import Listener, Management, Settings, Storage
+from tests.support.waiting import until
+
+
+class Ticks:
+    """Counts ticks and their shares; raises in the tick ``fails_at``."""
+
+    def __init__(self, shares: int, fails_at: int = 0) -> None:
+        self.begun = self.done = self.shares = 0
+        self._shares = shares
+        self._fails_at = fails_at
+        self.reports: list[dict[str, object]] = []
+
+    def sample(self) -> Iterator[None]:
+        self.begun += 1
+        for _ in range(self._shares):
+            self.shares += 1
+            yield
+        if self.begun == self._fails_at:
+            raise ZeroDivisionError("a bug")
+        self.done += 1
+
+    def report(self, event: Event, **fields: object) -> None:
+        self.reports.append(fields)
+
+
+async def test_a_tick_is_taken_a_share_at_a_time() -> None:
+    ticks = Ticks(shares=3)
+    timer = SampleTimer(ticks.sample, lambda: 0.001, ticks.report)
+    timer.start()
+    assert (ticks.begun, ticks.shares, ticks.done) == (1, 1, 0)
+    await until(lambda: ticks.done >= 3, "three ticks")
+    timer.stop()
+    assert ticks.shares >= 9
+
+
+async def test_a_failure_is_reported_and_the_next_tick_comes() -> None:
+    ticks = Ticks(shares=1, fails_at=1)
+    timer = SampleTimer(ticks.sample, lambda: 0.001, ticks.report)
+    timer.start()
+    await until(lambda: ticks.done >= 1, "the next tick")
+    timer.stop()
+    assert [report["where"] for report in ticks.reports] == ["statistics"]
+
+
+async def test_nothing_is_sampled_after_the_stop() -> None:
+    ticks = Ticks(shares=5)
+    timer = SampleTimer(ticks.sample, lambda: 0.0, ticks.report)
+    timer.start()
+    timer.stop()
+    timer.stop()
+    assert ticks.shares == 1
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    made = Broker(
+        Settings(
+            data_dir=tmp_path,
+            listener=Listener(port=0),
+            management=Management(port=0, sample_interval_s=0.1),
+            storage=Storage.model_validate({"kind": "journal"}),
+        )
+    )
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.stop(0)
+
+
+async def test_a_broker_samples_itself(broker: Broker) -> None:
+    statistics = broker.statistics
+    assert statistics is not None
+    sampler = statistics.sampler
+    await until(lambda: sampler.latest("node", ()), "a sample")
+    assert sampler.latest("node", ())["disk_free"] > 0
+    assert broker.context.counts.ended is not None
+
+
+async def test_without_management_nothing_is_sampled(tmp_path: Path) -> None:
+    made = Broker(
+        Settings(
+            data_dir=tmp_path,
+            listener=Listener(port=0),
+            management=Management(enabled=False),
+            storage=Storage.model_validate({"kind": "memory"}),
+        )
+    )
+    await made.start()
+    try:
+        assert made.statistics is None
+        assert (made.context.counts.ended, made.context.turn.watch) == (None, None)
+    finally:
+        await made.stop(0)

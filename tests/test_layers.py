@@ -60,7 +60,7 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "management.api": (
         *("management", "amqp", "broker", "auth", "settings", "errors", "events", "clock", "wire"),
-        *("message", "compiled"),
+        *("message", "compiled", "statistics"),
     ),
     "http_side": (
         *("management", "net", "settings", "events", "amqp.context"),
@@ -99,7 +99,15 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "settings": ("pydantic", "pydantic_core", "annotated_types"),
     "wire": ("pamqp",),
     "broker.queues.declare.arguments": ("pydantic",),
-    "management": ("fastapi", "starlette", "uvicorn", "pydantic", "prometheus_client", "regex"),
+    "management": (
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "pydantic",
+        "prometheus_client",
+        "regex",
+        "orjson",
+    ),
     "spark": ("pyspark", "pyarrow"),
     "spark.writing.publisher": ("pika",),
     "server": ("uvloop",),

@@ -10,6 +10,7 @@ Invariant: it is given parts and makes none that the broker works without.
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from hareline.management.app import create_app
 from hareline.management.authentication import Authenticator
 from hareline.management.health import Health
 from hareline.management.listener import ManagementListener
+from hareline.management.login_limits import LoginLimits
 from hareline.management.reader_process import ReaderProcess
 from hareline.management.readers import ReaderService
 from hareline.management.replay import ReplayService
@@ -30,6 +32,7 @@ from hareline.management.streams import StreamService
 from hareline.net.binding import Address, listen_error
 from hareline.net.disk import disk_space
 from hareline.net.memory import MemoryWatch, used_bytes
+from hareline.net.sampling import Statistics
 from hareline.settings import Settings
 from hareline.storage.interface import MessageStore
 from hareline.storage.opening import DiskStorage
@@ -47,6 +50,7 @@ class BrokerParts:
     storage: DiskStorage | None
     store: MessageStore
     memory_watch: MemoryWatch
+    statistics: Statistics
     settings: Callable[[], Settings]
     is_stopping: Callable[[], bool]
     listening: Callable[[], Sequence[tuple[str, int]]]
@@ -62,9 +66,13 @@ class HttpSide:
         self._bound: tuple[str, int] = (address.host, address.port)
         context = parts.context
         authenticator = Authenticator(
-            context.users, lambda: context.limits.authentication_failure_delay_s, parts.report
+            context.users,
+            lambda: context.limits.authentication_failure_delay_s,
+            parts.report,
+            LoginLimits(lambda: parts.settings().management.login_failures_max, time.monotonic),
         )
-        self.site = Site(context, authenticator, parts.settings, self._node())
+        sampler = parts.statistics.sampler
+        self.site = Site(context, authenticator, parts.settings, self._node(), sampler)
         access = StreamAccess(authenticator, context.vhosts)
         self._streams = self._stream_service(access)
         routers = [router(self.site) for router in ROUTERS]
@@ -110,6 +118,7 @@ class HttpSide:
             health=self.health,
             memory=self._memory,
             disk=self._disk,
+            numbers=self._parts.statistics.node,
         )
 
     def _listeners(self) -> list[ListenerFacts]:

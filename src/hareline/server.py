@@ -242,6 +242,7 @@ class Broker:
             self._storage,
             self._store,
             self._memory_watch,
+            self.statistics,
             settings=lambda: self.settings,
             is_stopping=lambda: self.is_stopping,
             listening=lambda: self._listening,

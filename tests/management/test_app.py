@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hareline.broker.queues.queue import Queue
-from hareline.management.app import Health
+from hareline.management.health import Health
 from hareline.management.replay import Outcome, ReplayRequest
 from hareline.message import UNWRITTEN
 from hareline.server import Broker

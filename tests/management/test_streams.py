@@ -95,8 +95,8 @@ async def running(wanted: Settings) -> AsyncIterator[Broker]:
 
 
 def service(broker: Broker) -> StreamService:
-    assert broker._streams is not None
-    return broker._streams
+    assert broker._management is not None
+    return broker._management._streams
 
 
 def reader(broker: Broker) -> ReaderProcess:

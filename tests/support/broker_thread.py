@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from hareline.broker.queues.queue import Queue
 from hareline.server import Broker, loop_factory
-from hareline.settings import Listener, Management, Settings, Storage
+from hareline.settings import Listener, Settings, Storage
 
 from .raw_client import RawClient
 from .waiting import wait_for
@@ -96,15 +96,18 @@ class BrokerThread:
 
 
 @contextmanager
-def broker_in_thread(settings: Settings | None = None) -> Iterator[BrokerThread]:
-    """Loopback, a free port, no HTTP; everything else is as ``settings`` say.
+def broker_in_thread(
+    settings: Settings | None = None, *, has_http: bool = False
+) -> Iterator[BrokerThread]:
+    """Loopback, free ports, HTTP if asked for; everything else is as ``settings`` say.
 
     Without a word of storage in them, nothing is written to disk.
     """
     settings = settings or Settings()
+    management = settings.management.model_copy(update={"enabled": has_http, "port": 0})
     fixed: dict[str, object] = {
         "listener": Listener(bind="127.0.0.1", port=0),
-        "management": Management(enabled=False),
+        "management": management,
     }
     if "storage" not in settings.model_fields_set:
         fixed["storage"] = Storage(kind="memory")

@@ -1,7 +1,8 @@
 """The HTTP application on the management port: what all routes have in common.
 
 ``hareline.http_side`` gives it the routers. It has the health check for containers, finds paths as
-they came (``management.paths``), makes answers of errors, and describes all routes.
+they came (``management.paths``), makes answers of errors, and describes all routes; requests of
+other sites come no further than ``management.protection``.
 
 ``GET /api/health`` needs no login. It answers 503 if only a restart helps, or one is under way:
 the store has failed, the broker is stopping. An alarm is answered with 200, because a broker that
@@ -25,6 +26,7 @@ from hareline.management.api.openapi import description_of
 from hareline.management.health import Health
 from hareline.management.pace import Pace
 from hareline.management.paths import RawPaths
+from hareline.management.protection import Protection
 from hareline.management.refusals import Refusal
 
 
@@ -42,11 +44,13 @@ def create_app(read_health: Callable[[], Health], routers: Sequence[APIRouter] =
     for router in routers:
         app.include_router(router)
     app.add_middleware(RawPaths)
+    app.add_middleware(Protection)
     app.add_exception_handler(404, _not_found)
     app.add_exception_handler(405, _not_allowed)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(AmqpError, _amqp_error)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _bug)
     app.openapi = _Description(app)  # type: ignore[method-assign]
     return app
 
@@ -88,3 +92,8 @@ async def _invalid(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     problems = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors()]
     return Refusal(400, "bad_request", "; ".join(problems)).answer()
+
+
+async def _bug(_request: Request, _error: Exception) -> Response:
+    """An exception of ours; the server logs it when this is answered."""
+    return Refusal(500, "internal_error", "internal error; the broker's log says more").answer()

@@ -2,7 +2,11 @@
 
 Called by the routes that change something. The rules are those of a login over AMQP: a user
 limited to this machine is refused from elsewhere, an unknown user takes as long as a
-wrong password, and each failure is answered after ``auth.failure_delay_s``.
+wrong password, and each failure is answered after ``auth.failure_delay_s``. After too many failures
+from an address (``management.login_limits``) its logins are refused for a while, right or wrong.
+
+A password is compared at each request, so that a change of it holds for the next one. That costs
+one hash, some 2 us; remembering who was right would cost as much.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from fastapi import Request
 from hareline import events
 from hareline.auth.users import User, UserRegistry
 from hareline.events import Report
+from hareline.management.login_limits import LoginLimits
 from hareline.management.refusals import Refusal
 
 ADMINISTRATOR: Final = "administrator"
@@ -29,9 +34,15 @@ class Authenticator:
     """``failure_delay_s`` is called each time, because a reload may change it."""
 
     def __init__(
-        self, users: UserRegistry, failure_delay_s: Callable[[], float], report: Report
+        self,
+        users: UserRegistry,
+        failure_delay_s: Callable[[], float],
+        report: Report,
+        limits: LoginLimits | None = None,
     ) -> None:
+        """``limits`` None: any number of logins may fail."""
         self._users = users
+        self._limits = limits
         self._failure_delay_s = failure_delay_s
         self._report = report
 
@@ -43,40 +54,55 @@ class Authenticator:
         return user
 
     async def user(self, request: Request) -> User:
-        """The user of a request. Raises Refusal: 401 without a valid login."""
-        name, password = _credentials(request.headers.get("Authorization"))
+        """The user of a request. Raises Refusal: 401 without a valid login, 429 after too many."""
+        try:
+            name, password = _credentials(request.headers.get("Authorization"))
+        except ValueError as problem:
+            raise _unauthorized(request, str(problem)) from None
         host, port = request.client or ("", 0)
+        limits = self._limits
+        wait_s = 0 if limits is None else limits.wait_s(host, name)
+        if wait_s:
+            reason = f"too many logins have failed; try again in {wait_s} s"
+            headers = {"Retry-After": str(wait_s)}
+            raise Refusal(429, "too_many_requests", reason, headers=headers)
         user = self._users.authenticate(name, password, _is_loopback(host))
         if user is None:
+            if limits is not None:
+                limits.on_failure(host, name)
             self._report(
                 events.CONNECTION_REFUSED,
                 peer=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
                 reason=f"HTTP login of user '{name}' failed",
             )
             await asyncio.sleep(self._failure_delay_s())
-            raise _unauthorized("wrong user or password")
+            raise _unauthorized(request, "wrong user or password")
+        if limits is not None:
+            limits.on_success(host, name)
         return user
 
 
 def _credentials(header: str | None) -> tuple[str, str]:
-    """User and password of an Authorization header (RFC 7617)."""
+    """User and password of an Authorization header (RFC 7617). Raises ValueError."""
     if header is None:
-        raise _unauthorized("log in with a user of the broker, by HTTP basic authentication")
+        raise ValueError("log in with a user of the broker, by HTTP basic authentication")
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic":
-        raise _unauthorized(f"Authorization: scheme '{scheme}' is not Basic")
+        raise ValueError(f"Authorization: scheme '{scheme}' is not Basic")
     try:
         decoded = base64.b64decode(encoded.strip(), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        raise _unauthorized("Authorization: not the base64 of user:password in UTF-8") from None
+        raise ValueError("Authorization: not the base64 of user:password in UTF-8") from None
     name, colon, password = decoded.partition(":")
     if not colon:
-        raise _unauthorized("Authorization: no colon between user and password")
+        raise ValueError("Authorization: no colon between user and password")
     return name, password
 
 
-def _unauthorized(reason: str) -> Refusal:
-    return Refusal(401, "not_authorized", reason, headers=_CHALLENGE)
+def _unauthorized(request: Request, reason: str) -> Refusal:
+    """401. A script of a page gets no challenge: its browser would ask the user by itself."""
+    is_script = request.headers.get("Sec-Fetch-Dest") == "empty"
+    return Refusal(401, "not_authorized", reason, headers={} if is_script else _CHALLENGE)
 
 
 def _is_loopback(host: str) -> bool:

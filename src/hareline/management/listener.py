@@ -41,6 +41,7 @@ class ManagementListener:
                 http=_Protocol,
                 log_config=None,
                 access_log=False,
+                server_header=False,
                 lifespan="off",
                 timeout_graceful_shutdown=1,
             )

@@ -1,7 +1,8 @@
 """Paths of requests: matched as they came, so that names may hold a slash as ``%2F``.
 
 ``management.app`` puts ``RawPaths`` before all routes; routes decode the names in their path with
-``name_in_path``. A slash at the end of a path means nothing, as in RabbitMQ's API.
+``name_in_path``. A slash at the end of a path means nothing, as in RabbitMQ's API, and a HEAD is a
+GET whose body stays away; not for streams, whose bodies another process writes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from urllib.parse import quote, unquote
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 PREFIX: Final = b"/api/"
+_STREAMS: Final = b"/api/stream/"
 
 
 class RawPaths:
@@ -25,6 +27,8 @@ class RawPaths:
         raw_path: bytes = scope.get("raw_path") or b""
         if raw_path.startswith(PREFIX):
             scope["path"] = raw_path.decode("latin-1").rstrip("/")
+            if scope.get("method") == "HEAD" and not raw_path.startswith(_STREAMS):
+                scope = {**scope, "method": "GET"}  # the server still knows that it is a HEAD
         await self._app(scope, receive, send)
 
 

@@ -184,6 +184,25 @@ class Sampler:
             return 0.0
         return self._rate(*found)
 
+    def rates(self, kind: str, key: Key) -> Mapping[str, float]:
+        """The rates of all numbers of an object; {} if none has changed between the last samples.
+
+        For lists, which show them all: the series is looked up once.
+        """
+        series = self._series.get(kind, {}).get(key)
+        if series is None or len(self._ticks_ms) < 2:
+            return {}
+        before_ms, now_ms = self._ticks_ms
+        if series.newest_ms <= before_ms or now_ms <= before_ms:
+            return {}
+        last = series.last
+        before = series.at(before_ms) or (0,) * len(last)
+        span_ms = now_ms - before_ms
+        return {
+            name: round((last[column] - before[column]) * 1000 / span_ms, 3)
+            for name, column in self._columns[kind].items()
+        }
+
     def _rate(self, series: Series, column: int) -> float:
         if len(self._ticks_ms) < 2:
             return 0.0
@@ -278,9 +297,13 @@ def with_details(
 ) -> dict[str, object]:
     """Numbers with their ``*_details``; of depths too, which may all be 0."""
     shown: dict[str, object] = {}
+    if sampler is not None and window is not None:
+        for name, value in numbers.items():
+            shown[name] = value
+            shown[f"{name}_details"] = sampler.details(kind, key, name, value, window)
+        return shown
+    rates: Mapping[str, float] = {} if sampler is None else sampler.rates(kind, key)
     for name, value in numbers.items():
         shown[name] = value
-        shown[f"{name}_details"] = (
-            {"rate": 0.0} if sampler is None else sampler.details(kind, key, name, value, window)
-        )
+        shown[f"{name}_details"] = {"rate": rates.get(name, 0.0)}
     return shown

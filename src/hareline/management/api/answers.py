@@ -4,8 +4,7 @@ Every route of ``management.api`` answers with what is here. A route raises a ``
 an AmqpError pass; ``management.app`` turns both into answers, so that no route has an ``except``
 for them.
 
-Invariant: what goes out is valid JSON in ASCII, whatever octets a client has put into a name or an
-argument.
+Invariant: what goes out is valid JSON, whatever octets a client has put into a name or an argument.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
+import orjson
 from fastapi.responses import Response
 from pydantic import BaseModel
 
@@ -31,6 +31,7 @@ __all__ = [
     "answer",
     "created",
     "encoded",
+    "instant",
     "no_content",
     "not_found",
 ]
@@ -85,12 +86,18 @@ def amqp_refusal(error: AmqpError) -> Refusal:
     return Refusal(400, "bad_request", f"{error.reply_code} {error.reply_text}")
 
 
-def encoded(data: object) -> str:
+def instant(epoch_ms: int) -> str:
+    """A time as RabbitMQ writes it: ISO 8601 in UTC, with milliseconds."""
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def encoded(data: object) -> bytes:
     """These data as JSON. Octets, times and numbers that JSON does not have are translated."""
     try:
-        return json.dumps(data, default=_plain, allow_nan=False, separators=(",", ":"))
-    except ValueError:  # not a number, or infinite: an argument of a client
-        return json.dumps(_finite(data), default=_plain, separators=(",", ":"))
+        return orjson.dumps(data, _plain)
+    except TypeError:  # text with octets that are not UTF-8, or a number beyond 64 bits
+        text = json.dumps(_finite(data), default=_plain, separators=(",", ":"))
+        return text.encode("ascii")
 
 
 def _plain(value: object) -> object:
@@ -101,18 +108,23 @@ def _plain(value: object) -> object:
             return octets.decode()
         except UnicodeDecodeError:
             return base64.b64encode(octets).decode("ascii")
-    if isinstance(value, datetime):
-        return int(value.timestamp())
+    if isinstance(value, float):
+        return float(value)  # of a class of our own
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(value)
     if isinstance(value, set | frozenset):
         return sorted(value)
     return str(value)
 
 
 def _finite(value: object) -> object:
+    """The value without numbers that are none, which are null."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _finite(each) for key, each in value.items()}
+        return {str(key): _finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(each) for each in value]
     return value

@@ -15,12 +15,12 @@ Invariant: no step runs longer than a share (``management.pace``) at one go.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from fastapi import Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 
 from hareline.management.api.answers import encoded
 from hareline.management.api.name_filter import NameFilter
@@ -30,6 +30,8 @@ from hareline.management.refusals import Refusal
 
 #: Items that are sorted at one go, in some 3 ms.
 SORT_COUNT: Final = 4_096
+#: Octets of JSON that are written at one go.
+PIECE_BYTES: Final = 262_144
 _COLUMNS_MAX: Final = 200
 
 T = TypeVar("T")
@@ -89,30 +91,75 @@ async def listing(
     """
     query = ListQuery.of(request)
     rows = _Rows(describe, name_of, keys or {})
+    body = Pieces()
     async with pace_of(request).share() as share:
-        wanted = rows.all_of(items)
+        wanted = await rows.all_of(items, share)
         total = len(wanted)
         if query.name:
             wanted = await rows.filtered(wanted, query, share)
         count = len(wanted)
         start, end = _bounds(query, count)
         sort = (query.sort, *default_sort) if query.sort else tuple(default_sort)
-        parts = [
-            encoded(picked(row, query.columns) if query.columns else row)
-            async for row in rows.sorted(wanted, sort, query.is_reversed, start, end, share)
-        ]
-    body = f"[{','.join(parts)}]"
-    if query.page:
-        page = {
-            "filtered_count": count,
-            "item_count": len(parts),
-            "page": query.page,
-            "page_count": max(1, -(-count // query.page_size)),
-            "page_size": query.page_size,
-            "total_count": total,
-        }
-        body = f'{encoded(page)[:-1]},"items":{body}}}'
-    return Response(body, media_type="application/json")
+        async for row in rows.sorted(wanted, sort, query.is_reversed, start, end, share):
+            body.add(encoded(picked(row, query.columns) if query.columns else row))
+    if not query.page:
+        return body.answer(b"[", b"]")
+    page = {
+        "filtered_count": count,
+        "item_count": body.count,
+        "page": query.page,
+        "page_count": max(1, -(-count // query.page_size)),
+        "page_size": query.page_size,
+        "total_count": total,
+    }
+    return body.answer(encoded(page)[:-1] + b',"items":[', b"]}")
+
+
+class Pieces:
+    """The items of a list as JSON, joined in pieces so that a long body is written in pieces.
+
+    ``count``: the items.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._items: list[bytes] = []
+        self._items_size = 0
+        self._pieces: list[bytes] = []
+
+    def add(self, item: bytes) -> None:
+        """Append an item."""
+        self.count += 1
+        self._items.append(item)
+        self._items_size += len(item)
+        if self._items_size >= PIECE_BYTES:
+            self._join(b",")
+
+    def _join(self, behind: bytes) -> None:
+        self._pieces.append(b",".join(self._items) + behind)
+        self._items = []
+        self._items_size = 0
+
+    def answer(self, head: bytes, tail: bytes) -> Response:
+        """The list between ``head`` and ``tail``."""
+        if self._items or not self._pieces:
+            self._join(tail)
+        else:
+            self._pieces[-1] = self._pieces[-1][:-1] + tail
+        pieces = self._pieces
+        pieces[0] = head + pieces[0]
+        if len(pieces) == 1:
+            return Response(pieces[0], media_type="application/json")
+        return StreamingResponse(
+            _each(pieces),
+            media_type="application/json",
+            headers={"Content-Length": str(sum(map(len, pieces)))},
+        )
+
+
+async def _each(pieces: list[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
 
 
 class _Rows(Generic[T]):
@@ -130,9 +177,11 @@ class _Rows(Generic[T]):
         self._items: list[T] = []
         self._described: dict[int, Mapping[str, Any]] = {}
 
-    def all_of(self, items: Iterable[T]) -> Sequence[int]:
+    async def all_of(self, items: Iterable[T], share: Share) -> Sequence[int]:
         """The numbers of all items, in their order."""
-        self._items = list(items)
+        for item in items:
+            await share.pause()
+            self._items.append(item)
         return range(len(self._items))
 
     def row(self, number: int) -> Mapping[str, Any]:
@@ -146,18 +195,14 @@ class _Rows(Generic[T]):
     ) -> Sequence[int]:
         """Those of the items whose name passes."""
         name_filter = NameFilter(query.name, is_regex=query.is_regex)
-        passed = []
-        for number in numbers:
-            await share.pause()
-            if self._name_of is not None:
-                name = self._name_of(self._items[number])
-            else:
-                name = str(self.row(number).get("name", ""))
-            if name_filter.allows(name):
-                passed.append(number)
-        return passed
+        return [number async for number in name_filter.passed(numbers, self._name, share)]
 
-    async def sorted(  # noqa: PLR0913
+    def _name(self, number: int) -> str:
+        if self._name_of is not None:
+            return self._name_of(self._items[number])
+        return str(self.row(number).get("name", ""))
+
+    async def sorted(
         self,
         numbers: Sequence[int],
         sort: Sequence[str],
@@ -165,7 +210,7 @@ class _Rows(Generic[T]):
         start: int,
         end: int,
         share: Share,
-    ) -> Any:
+    ) -> AsyncIterator[Mapping[str, Any]]:
         """Yield the rows from ``start`` to before ``end`` of the sorted items."""
         columns = [self._column(name) for name in sort]
         keyed: list[SortKey] = []
@@ -195,6 +240,12 @@ class _Rows(Generic[T]):
             return lambda number: _sortable(found(self._items[number]))
         path = name.split(".")
         return lambda number: _sortable(_value_at(self.row(number), path))
+
+
+def picked_columns(request: Request, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A single object as the request asks for it: with all columns, or the chosen ones."""
+    columns = ListQuery.of(request).columns
+    return picked(row, columns) if columns else row
 
 
 def picked(row: Mapping[str, Any], columns: Iterable[Sequence[str]]) -> dict[str, Any]:
@@ -240,7 +291,8 @@ def _natural(name: str, text: str, minimum: int, maximum: int | None) -> int:
     number = int(text)
     if number < minimum or (maximum is not None and number > maximum):
         allowed = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise Refusal(400, "bad_request", f"{name}: must be {allowed}, not {number}")
+        word = "invalid_pagination_parameters"
+        raise Refusal(400, word, f"{name}: must be {allowed}, not {number}")
     return number
 
 

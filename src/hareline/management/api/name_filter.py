@@ -1,28 +1,37 @@
 """Filtering by name: a part of a name, or a regular expression with a bound on its time.
 
 Made by ``management.api.listing`` for a request. Both ignore case, as RabbitMQ's do. Expressions
-come from any user and are run on the loop, so the engine is one that stops after a time.
+come from any user, and some would run for hours, so they run in a thread, in an engine that lets
+the loop go on meanwhile and stops after a time.
 
-Invariant: however the expression backtracks, one filter takes ``BUDGET_S`` of the loop's time at
-most, in pieces of ``MATCH_S``.
+Invariant: however the expression backtracks, the loop never waits for it, and a filter takes little
+more than ``BUDGET_S``.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from itertools import islice
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeVar
 
 import regex
 
+from hareline.management.pace import Share
 from hareline.management.refusals import Refusal
 
-BUDGET_S: Final = 0.25
-MATCH_S: Final = 0.01
+BUDGET_S: Final = 0.5
+MATCH_S: Final = 0.05
 PATTERN_MAX: Final = 512  # characters
+#: Names that a thread is handed at one go.
+BATCH_COUNT: Final = 1_024
+
+T = TypeVar("T")
 
 
 class NameFilter:
-    """``allows``: whether a name contains the text, or is matched by the expression."""
+    """Picks the items whose name contains the text, or is matched by the expression."""
 
     __slots__ = ("_left_s", "_pattern", "_text")
 
@@ -32,20 +41,41 @@ class NameFilter:
         self._pattern = _compiled(text) if is_regex else None
         self._left_s = BUDGET_S
 
-    def allows(self, name: str) -> bool:
-        """True if the name passes. Raises Refusal if the expression takes too long."""
+    async def passed(
+        self, items: Iterable[T], name_of: Callable[[T], str], share: Share
+    ) -> AsyncIterator[T]:
+        """Yield the items whose name passes. Raises Refusal if the expression takes too long."""
         pattern = self._pattern
         if pattern is None:
-            return self._text in name.lower()
+            for item in items:
+                await share.pause()
+                if self._text in name_of(item).lower():
+                    yield item
+            return
+        rest = iter(items)
+        while batch := list(islice(rest, BATCH_COUNT)):
+            names = []
+            for item in batch:
+                await share.pause()
+                names.append(name_of(item))
+            found = await share.wait_for(asyncio.to_thread(self._search, pattern, names))
+            for item, is_found in zip(batch, found, strict=True):
+                if is_found:
+                    yield item
+
+    def _search(self, pattern: regex.Pattern[str], names: list[str]) -> list[bool]:
+        """Which of the names match; called in a thread."""
         start_s = perf_counter()
-        try:
-            found = pattern.search(name, timeout=MATCH_S)
-        except TimeoutError:
-            raise _too_slow() from None
+        found = []
+        for name in names:
+            try:
+                found.append(pattern.search(name, concurrent=True, timeout=MATCH_S) is not None)
+            except TimeoutError:
+                raise _too_slow() from None
+            if perf_counter() - start_s > self._left_s:
+                raise _too_slow()
         self._left_s -= perf_counter() - start_s
-        if self._left_s < 0:
-            raise _too_slow()
-        return found is not None
+        return found
 
 
 def _compiled(text: str) -> regex.Pattern[str]:

@@ -21,6 +21,8 @@ from hareline.broker.vhost import VirtualHost
 from hareline.management.authentication import Authenticator
 from hareline.management.health import Health
 from hareline.settings import Settings
+from hareline.statistics.facts import NodeFacts as ProcessFacts
+from hareline.statistics.sampler import Sampler
 
 
 class ListenerFacts(NamedTuple):
@@ -51,18 +53,19 @@ class NodeFacts:
     health: Callable[[], Health]
     memory: Callable[[], ResourceFacts]
     disk: Callable[[], ResourceFacts]
+    numbers: Callable[[], ProcessFacts]
     started_ms: int = field(default_factory=lambda: int(time.time() * 1000))
 
 
 @dataclass(slots=True)
 class Site:
-    """``sampler`` (``hareline.statistics``) and ``administration`` are None where there are none."""
+    """``sampler`` and ``administration`` are None where there are none."""
 
     context: Context
     authenticator: Authenticator
     settings: Callable[[], Settings]
     node: NodeFacts
-    sampler: Any = None
+    sampler: Sampler | None = None
     administration: Any = None
 
     @property

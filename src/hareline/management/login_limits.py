@@ -1,0 +1,96 @@
+"""How many logins may fail before further ones are not looked at: for each address, and its users.
+
+``management.authentication`` asks before it compares a password, and tells how that went. A user is
+locked out only from the address whose logins have failed, so one address cannot lock a user out
+everywhere. IPv6 addresses count by their /64, which one host may have as a whole.
+
+Invariant: at most ``PLACES_MAX`` places are remembered, whatever addresses and names are tried.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Final
+
+#: Failures count for this long.
+WINDOW_S: Final = 60.0
+#: What one address may fail with all names together, as a multiple of what it may with one.
+NAMES_FACTOR: Final = 5
+PLACES_MAX: Final = 4_096
+
+Place = tuple[str, str]
+
+
+class LoginLimits:
+    """``failures_max``: called each time, since a reload may change it; 0 is no limit."""
+
+    def __init__(self, failures_max: Callable[[], int], now_s: Callable[[], float]) -> None:
+        self._failures_max = failures_max
+        self._now_s = now_s
+        self._failures: OrderedDict[Place, deque[float]] = OrderedDict()
+
+    def wait_s(self, host: str, user: str) -> int:
+        """After how many seconds a login may be tried; 0 for now."""
+        limit = self._failures_max()
+        if not limit:
+            return 0
+        network = network_of(host)
+        return max(
+            self._wait_of((network, user), limit),
+            self._wait_of((network, ""), limit * NAMES_FACTOR),
+        )
+
+    def _wait_of(self, place: Place, limit: int) -> int:
+        failures = self._failures.get(place)
+        if failures is None:
+            return 0
+        now_s = self._now_s()
+        while failures and failures[0] <= now_s - WINDOW_S:
+            failures.popleft()
+        if not failures:
+            del self._failures[place]
+            return 0
+        if len(failures) < limit:
+            return 0
+        return math.ceil(failures[len(failures) - limit] + WINDOW_S - now_s)
+
+    def on_failure(self, host: str, user: str) -> None:
+        """A login has failed."""
+        limit = self._failures_max()
+        if not limit:
+            return
+        network = network_of(host)
+        self._note((network, user), limit)
+        self._note((network, ""), limit * NAMES_FACTOR)
+
+    def _note(self, place: Place, limit: int) -> None:
+        failures = self._failures.setdefault(place, deque())
+        failures.append(self._now_s())
+        while len(failures) > limit:
+            failures.popleft()
+        self._failures.move_to_end(place)
+        while len(self._failures) > PLACES_MAX:
+            self._failures.popitem(last=False)
+
+    def on_success(self, host: str, user: str) -> None:
+        """A login has succeeded: the earlier failures of this user were slips."""
+        self._failures.pop((network_of(host), user), None)
+
+    def __len__(self) -> int:
+        return len(self._failures)
+
+
+def network_of(host: str) -> str:
+    """What counts as one address: an IPv4 address, or the /64 of an IPv6 address."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)

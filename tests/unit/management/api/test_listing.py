@@ -1,0 +1,209 @@
+"""Lists: filtered, sorted, paged, with chosen columns; described only as far as needed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import StreamingResponse
+
+from hareline.management.api import listing as listing_module
+from hareline.management.api.listing import Pieces, listing, picked
+from hareline.management.api.openapi import PAGE_SIZE, PAGE_SIZE_MAX
+from hareline.management.pace import Pace
+from hareline.management.refusals import Refusal
+
+Row = dict[str, Any]
+
+
+def request(query: str = "") -> Request:
+    app = FastAPI()
+    app.state.pace = Pace()
+    return Request({"type": "http", "query_string": query.encode(), "headers": [], "app": app})
+
+
+class Rows:
+    """Numbers as items; which of them were described."""
+
+    def __init__(self, *, has_keys: bool = True) -> None:
+        self.described: list[int] = []
+        self.has_keys = has_keys
+
+    def describe(self, number: int) -> Row:
+        self.described.append(number)
+        row: Row = {"name": f"q{number}", "vhost": "/", "messages": number * 7 % 10}
+        if number % 2:
+            row["message_stats"] = {"publish": number, "publish_details": {"rate": number / 2}}
+        return row
+
+    async def ask(self, count: int, query: str = "") -> Any:
+        keys: Mapping[str, Any] = {
+            "name": lambda number: f"q{number}",
+            "vhost": lambda number: "/",
+            "messages": lambda number: number * 7 % 10,
+        }
+        answer = await listing(
+            request(query),
+            range(count),
+            self.describe,
+            name_of=(lambda number: f"q{number}") if self.has_keys else None,
+            keys=keys if self.has_keys else None,
+        )
+        return json.loads(bytes(answer.body))
+
+
+async def names(count: int, query: str, **options: bool) -> list[str]:
+    found = await Rows(**options).ask(count, query)
+    return [row["name"] for row in (found if isinstance(found, list) else found["items"])]
+
+
+async def test_without_a_page_the_answer_is_an_array_by_name() -> None:
+    assert await names(12, "") == sorted(f"q{number}" for number in range(12))
+
+
+async def test_a_page_says_how_many_there_are_and_describes_only_its_own_items() -> None:
+    rows = Rows()
+    found = await rows.ask(250, "page=2&page_size=10&name=q1")
+    assert {key: value for key, value in found.items() if key != "items"} == {
+        "filtered_count": 111,
+        "item_count": 10,
+        "page": 2,
+        "page_count": 12,
+        "page_size": 10,
+        "total_count": 250,
+    }
+    assert len(rows.described) == 10
+    assert [row["name"] for row in found["items"]] == sorted(
+        f"q{number}" for number in range(250) if "q1" in f"q{number}"
+    )[10:20]
+
+
+async def test_pages_have_a_hundred_items_unless_told_otherwise() -> None:
+    found = await Rows().ask(250, "page=3")
+    assert (found["page_size"], found["item_count"], found["page_count"]) == (PAGE_SIZE, 50, 3)
+
+
+async def test_the_first_page_of_nothing_is_empty() -> None:
+    found = await Rows().ask(0, "page=1")
+    assert (found["items"], found["page_count"], found["total_count"]) == ([], 1, 0)
+
+
+async def test_a_page_beyond_the_last_is_refused() -> None:
+    with pytest.raises(Refusal) as refused:
+        await Rows().ask(10, "page=2&page_size=10")
+    assert (refused.value.status, refused.value.error) == (400, "page_out_of_range")
+    assert refused.value.reason == "Page out of range, page: 2 page size: 10, len: 10"
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("page=0", "page"),
+        ("page=-1", "page"),
+        ("page=one", "page"),
+        ("page=1&page_size=0", "page_size"),
+        (f"page=1&page_size={PAGE_SIZE_MAX + 1}", "page_size"),
+        ("page=99999999999999999999", "page"),
+        ("page=1&name=(&use_regex=true", "name"),
+        ("columns=" + ",".join(map(str, range(300))), "columns"),
+    ],
+)
+async def test_arguments_that_are_not_valid_are_named(query: str, named: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        await Rows().ask(10, query)
+    assert refused.value.status == 400
+    assert refused.value.reason.startswith(f"{named}: ")
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+async def test_a_sort_by_a_column_has_the_default_order_behind_it(has_keys: bool) -> None:
+    expected = sorted(range(20), key=lambda number: (number * 7 % 10, f"q{number}"))
+    assert await names(20, "sort=messages", has_keys=has_keys) == [f"q{each}" for each in expected]
+    backward = await names(20, "sort=messages&sort_reverse=true", has_keys=has_keys)
+    assert backward == [f"q{each}" for each in reversed(expected)]
+
+
+async def test_a_sort_by_a_nested_column_puts_rows_without_it_first() -> None:
+    query = "sort=message_stats.publish_details.rate"
+    assert await names(6, query) == ["q0", "q2", "q4", "q1", "q3", "q5"]
+    assert await names(6, f"{query}&page=1&page_size=2&sort_reverse=true") == ["q5", "q3"]
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+async def test_a_name_is_looked_for_in_any_case_and_as_an_expression(has_keys: bool) -> None:
+    assert await names(25, "name=Q1", has_keys=has_keys) == sorted(
+        ["q1", *(f"q1{digit}" for digit in range(10))]
+    )
+    query = "name=%5EQ%5B12%5D%24&use_regex=true"
+    assert await names(25, query, has_keys=has_keys) == ["q1", "q2"]
+
+
+@pytest.mark.parametrize("is_reversed", ["false", "true"])
+async def test_blocks_that_are_sorted_apart_are_merged(
+    is_reversed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing_module, "SORT_COUNT", 4)
+    expected = sorted((f"q{number}" for number in range(30)), reverse=is_reversed == "true")
+    assert await names(30, f"sort=name&sort_reverse={is_reversed}") == expected
+    query = f"sort=name&sort_reverse={is_reversed}&page=2&page_size=7"
+    assert await names(30, query) == expected[7:14]
+
+
+async def test_columns_of_all_kinds_of_values_can_be_sorted_by() -> None:
+    values: list[object] = [None, True, 2, 1.5, "b", "a", ["x"], {"k": 1}, math.nan]
+    answer = await listing(
+        request("sort=value"),
+        values,
+        lambda value: {"value": value, "name": repr(value)},
+        ("name",),
+    )
+    found = [row["name"] for row in json.loads(bytes(answer.body))]
+    assert found == ["None", "nan", "True", "1.5", "2", "'a'", "'b'", "['x']", "{'k': 1}"]
+
+
+def test_columns_are_picked_from_nested_objects_and_lists() -> None:
+    row = {
+        "a": 1,
+        "b": {"c": 2, "d": {"e": 3, "f": 4}},
+        "l": [{"x": 1, "y": 2}, {"x": 3}],
+        "n": None,
+    }
+    columns = [each.split(".") for each in ("a", "b.c", "b.d.e", "l.x", "n", "no.such", "n.x")]
+    assert picked(row, columns) == {
+        "a": 1,
+        "n": None,
+        "b": {"c": 2, "d": {"e": 3}},
+        "l": [{"x": 1}, {"x": 3}],
+    }
+    assert picked(row, [["b", "c"], ["b"]]) == {"b": row["b"]}
+
+
+async def test_columns_are_those_asked_for() -> None:
+    found = await Rows().ask(3, "columns=name,message_stats.publish")
+    assert found == [
+        {"name": "q0"},
+        {"name": "q1", "message_stats": {"publish": 1}},
+        {"name": "q2"},
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 10])
+@pytest.mark.parametrize("size", [1, 5, 7, 1_000])
+async def test_a_long_answer_is_written_in_pieces_and_is_the_same(
+    count: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing_module, "PIECE_BYTES", size)
+    pieces = Pieces()
+    for number in range(count):
+        pieces.add(b"[%d]" % number)
+    answer = pieces.answer(b'{"items":[', b"]}")
+    if isinstance(answer, StreamingResponse):
+        body = b"".join([cast("bytes", piece) async for piece in answer.body_iterator])
+        assert answer.headers["content-length"] == str(len(body))
+    else:
+        body = bytes(answer.body)
+    assert json.loads(body) == {"items": [[number] for number in range(count)]}

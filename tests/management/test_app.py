@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openapi_spec_validator import validate
 
 from hareline.broker.queues.queue import Queue
 from hareline.management.health import Health
@@ -152,7 +153,7 @@ async def test_what_is_not_served_is_refused_in_the_form_of_all_refusals(broker:
 # ------------------------------------------------------------------------------- the page
 
 
-async def test_the_page_has_a_section_for_each_route_and_no_other(broker: Broker) -> None:
+async def test_the_page_has_a_row_for_each_route_and_no_other(broker: Broker) -> None:
     status, description = await ask(broker, "/openapi.json")
     assert status == 200
     served = {
@@ -161,8 +162,8 @@ async def test_the_page_has_a_section_for_each_route_and_no_other(broker: Broker
         for method in methods
     }
     page = (DOCS / "http-api.md").read_text(encoding="utf-8")
-    sections = set(re.findall(r"^## ([A-Z]+ /\S+)$", page, re.MULTILINE))
-    assert sections == served | {"GET /openapi.json"}
+    rows = set(re.findall(r"^\| \[?`([A-Z]+ /\S+)`", page, re.MULTILINE))
+    assert rows == served | {"GET /openapi.json"}
 
 
 def test_the_pages_name_every_field() -> None:
@@ -173,3 +174,14 @@ def test_the_pages_name_every_field() -> None:
     requested = [field.alias or name for name, field in ReplayRequest.model_fields.items()]
     for name in [*requested, *Outcome().fields()]:
         assert re.search(rf"^\|.*`{name}`.*\|", replay, re.MULTILINE), name
+
+
+async def test_the_description_is_valid(broker: Broker) -> None:
+    _, description = await ask(broker, "/openapi.json")
+    validate(description)
+    names = [
+        operation["operationId"]
+        for operations in description["paths"].values()
+        for operation in operations.values()
+    ]
+    assert len(names) == len(set(names))

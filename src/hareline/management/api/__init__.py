@@ -27,7 +27,23 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from hareline.management.api import whoami
+from hareline.management.api import (
+    bindings,
+    channels,
+    connections,
+    consumers,
+    exchanges,
+    queues,
+    whoami,
+)
 from hareline.management.api.site import Site
 
-ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (whoami.router,)
+ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
+    connections.router,
+    channels.router,
+    consumers.router,
+    exchanges.router,
+    queues.router,
+    bindings.router,
+    whoami.router,
+)

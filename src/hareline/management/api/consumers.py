@@ -1,0 +1,146 @@
+"""``/api/consumers``: who receives from which queue, and what keeps it from getting more.
+
+Consumers are shown in virtual hosts that the user sees; without the tag monitoring only those of
+its own connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict
+
+from hareline.amqp.connection import Connection
+from hareline.amqp.consuming import ChannelConsumer
+from hareline.management.api.access import Caller, caller
+from hareline.management.api.listing import listing
+from hareline.management.api.live import channels_of, open_connections_of
+from hareline.management.api.openapi import list_route
+from hareline.management.api.site import Site
+from hareline.management.paths import name_in_path
+from hareline.statistics.readings import consumer_facts, delivered_ms
+
+Place = tuple[Connection, ChannelConsumer]
+
+
+class QueuePlace(BaseModel):
+    """The queue of a consumer."""
+
+    name: str
+    vhost: str
+
+
+class ChannelDetails(BaseModel):
+    """The channel of a consumer."""
+
+    name: str
+    number: int
+    user: str
+    connection_name: str
+    peer_host: str
+    peer_port: int
+    node: str
+
+
+class ConsumerInfo(BaseModel):
+    """A consumer; ``activity_status`` is up, single_active or waiting."""
+
+    model_config = ConfigDict(extra="allow")
+
+    consumer_tag: str
+    queue: QueuePlace
+    channel_details: ChannelDetails
+    ack_required: bool
+    exclusive: bool
+    active: bool
+    activity_status: str
+    prefetch_count: int
+    arguments: dict[str, Any]
+
+
+def describe_consumer(
+    site: Site, connection: Connection, consumer: ChannelConsumer
+) -> dict[str, Any]:
+    """The JSON object of a consumer."""
+    facts = consumer_facts(consumer, connection.client.vhost.name)
+    socket, user = connection.transport.socket_facts(), connection.client.user
+    row: dict[str, Any] = {
+        "consumer_tag": facts.tag,
+        "queue": {"name": facts.queue, "vhost": facts.vhost},
+        "channel_details": {
+            "name": facts.channel_name,
+            "number": consumer.port.number,
+            "user": "" if user is None else user.name,
+            "connection_name": connection.transport.connection_name,
+            "peer_host": socket.peer_host,
+            "peer_port": socket.peer_port,
+            "node": site.node.name,
+        },
+        "ack_required": facts.ack_required,
+        "exclusive": facts.exclusive,
+        "active": facts.active,
+        "activity_status": facts.status,
+        "prefetch_count": facts.prefetch_count,
+        "consumer_timeout": 0,
+        "arguments": facts.arguments,
+        "priority": facts.priority,
+        "messages_unacknowledged": facts.unacked,
+        "is_slow": facts.is_slow,
+    }
+    if facts.credit is not None:
+        row["credit"] = facts.credit
+    if facts.oldest_tag and site.sampler is not None:
+        since_ms = delivered_ms(site.sampler, facts.channel_name, facts.oldest_tag)
+        if since_ms is not None:
+            age_ms = max(0, site.context.clock.now_ms - since_ms)
+            row["oldest_unacknowledged_age_s"] = age_ms / 1000
+    return row
+
+
+_KEYS: Final[Mapping[str, Callable[[Place], Any]]] = {
+    "consumer_tag": lambda place: place[1].tag,
+    "queue.name": lambda place: place[1].queue.name,
+    "queue.vhost": lambda place: place[0].client.vhost.name,
+    "channel_details.name": lambda place: place[1].port.channel_name,
+}
+
+
+def router(site: Site) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["consumers"])
+
+    async def consumer_list(request: Request, places: Iterator[Place]) -> Response:
+        return await listing(
+            request,
+            places,
+            lambda place: describe_consumer(site, *place),
+            ("queue.vhost", "queue.name", "consumer_tag"),
+            name_of=lambda place: place[1].queue.name,
+            keys=_KEYS,
+        )
+
+    @router.get("/api/consumers", **list_route(ConsumerInfo))
+    async def consumers(request: Request) -> Response:
+        """All consumers that the user sees; ``name`` filters by the name of the queue."""
+        return await consumer_list(request, _all(site, await caller(site, request)))
+
+    @router.get("/api/consumers/{vhost}", **list_route(ConsumerInfo))
+    async def consumers_of_vhost(request: Request) -> Response:
+        """The consumers in a virtual host that the user sees."""
+        who = await caller(site, request)
+        vhost = who.vhost(name_in_path(request.path_params["vhost"]))
+        places = (each for each in _all(site, who) if each[0].client.vhost is vhost)
+        return await consumer_list(request, places)
+
+    return router
+
+
+def _all(site: Site, who: Caller) -> Iterator[Place]:
+    for connection in open_connections_of(site, who):
+        if who.sees(connection.client.vhost.name):
+            for channel in channels_of(connection):
+                for consumer in list(channel.consumers.by_tag.values()):
+                    yield connection, consumer

@@ -1,0 +1,249 @@
+"""``/api/queues``: what is in each queue, who takes it, and how fast; for reading.
+
+A user sees the queues of the virtual hosts that it sees. A list describes only the queues of the
+page that is asked for, if it is sorted by one of ``_KEYS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict
+
+from hareline.amqp.consuming import ChannelConsumer
+from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.stream import stream_of
+from hareline.broker.vhost import VirtualHost
+from hareline.management.api.access import Caller, caller
+from hareline.management.api.answers import answer, instant, not_found
+from hareline.management.api.consumers import describe_consumer
+from hareline.management.api.listing import listing, picked_columns
+from hareline.management.api.live import ConnectionsByClient, connection_details
+from hareline.management.api.openapi import list_route, one_route
+from hareline.management.api.rates import Rates
+from hareline.management.api.site import Site
+from hareline.management.pace import Share, pace_of
+from hareline.management.paths import name_in_path
+from hareline.statistics.facts import QueueFacts
+from hareline.statistics.readings import queue_facts
+
+Place = tuple[VirtualHost, Queue]
+
+
+class QueueInfo(BaseModel):
+    """A queue. ``messages`` is ready and unacknowledged; sizes are octets of bodies."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    vhost: str
+    type: str
+    durable: bool
+    auto_delete: bool
+    exclusive: bool
+    arguments: dict[str, Any]
+    node: str
+    state: str
+    consumers: int
+    messages: int
+    messages_ready: int
+    messages_unacknowledged: int
+    message_stats: dict[str, Any] = {}
+
+
+class Queues:
+    """Descriptions of queues for one request."""
+
+    def __init__(self, site: Site, request: Request) -> None:
+        self._site = site
+        self._rates = Rates(site, request)
+        self._clients = ConnectionsByClient(site)
+        self._node = site.node.name
+
+    def describe(self, place: Place) -> dict[str, Any]:
+        """The JSON object of a queue."""
+        vhost, queue = place
+        row = self._declared(vhost, queue)
+        if not self._rates.has_totals:
+            return row
+        facts = queue_facts(queue)
+        key = (vhost.name, queue.name)
+        depths = {
+            "messages": facts.messages,
+            "messages_ready": facts.ready,
+            "messages_unacknowledged": facts.unacked,
+        }
+        if not self._rates.is_wanted:
+            return row | depths
+        row |= self._rates.with_details("queue", key, depths, "lengths")
+        row |= _amounts(facts)
+        changed_ms = self._rates.changed_ms("queue", key, facts.declared_ms)
+        if changed_ms is not None:
+            row["idle_since"] = instant(changed_ms)
+        return row | self._rates.object_stats("queue", key, facts.counts.as_dict())
+
+    def _declared(self, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
+        arguments = vhost.queue_arguments[queue.name]
+        row: dict[str, Any] = {
+            "name": queue.name,
+            "vhost": vhost.name,
+            "type": arguments.queue_type or "classic",
+            "durable": queue.is_durable,
+            "auto_delete": queue.is_auto_delete,
+            "exclusive": queue.owner is not None,
+            "arguments": arguments.raw,
+            "node": self._node,
+            "state": "running",
+            "policy": None,
+            "operator_policy": None,
+            "effective_policy_definition": {},
+            "exclusive_consumer_tag": _exclusive_tag(queue),
+            "single_active_consumer_tag": None,
+        }
+        if arguments.single_active_consumer:
+            live = [each.tag for each in queue.consumers if each.is_live]
+            row["single_active_consumer_tag"] = live[0] if live else None
+        if queue.owner is not None:
+            connection = self._clients.of(queue.owner)
+            if connection is not None:
+                row["owner_pid_details"] = connection_details(connection)
+        return row
+
+    async def describe_one(self, place: Place, share: Share) -> dict[str, Any]:
+        """The JSON object of a queue, with its consumers."""
+        vhost, queue = place
+        row = self.describe(place)
+        details = row["consumer_details"] = []
+        for consumer in queue.consumers:
+            await share.pause()
+            connection = self._clients.of(consumer.publisher)
+            if connection is not None and isinstance(consumer, ChannelConsumer):
+                details.append(describe_consumer(self._site, connection, consumer))
+        # which exchange brought what, and which channel took it, is not counted (rates_mode basic)
+        row["deliveries"] = []
+        row["incoming"] = []
+        stream = stream_of(queue)
+        if stream is not None:
+            row["incarnation"] = stream.incarnation
+            row["first_offset"] = stream.first
+            row["next_offset"] = stream.next
+            row["readers"] = len(vhost.readers.positions(queue))
+        return row
+
+    def keys(self) -> Mapping[str, Callable[[Place], Any]]:
+        """What a list can be sorted by without describing its queues."""
+        keys = dict(_KEYS)
+        for name in _RATED:
+            keys[f"message_stats.{name}_details.rate"] = self._rate_of(name)
+        for name in ("messages", "messages_ready", "messages_unacknowledged"):
+            keys[f"{name}_details.rate"] = self._rate_of(name)
+        return keys
+
+    def _rate_of(self, name: str) -> Callable[[Place], float]:
+        return lambda place: self._rates.rate("queue", (place[0].name, place[1].name), name)
+
+
+_RATED = ("publish", "deliver", "deliver_no_ack", "get", "get_no_ack", "ack", "redeliver")
+_KEYS: Mapping[str, Callable[[Place], Any]] = {
+    "name": lambda place: place[1].name,
+    "vhost": lambda place: place[0].name,
+    "durable": lambda place: place[1].is_durable,
+    "auto_delete": lambda place: place[1].is_auto_delete,
+    "exclusive": lambda place: place[1].owner is not None,
+    "type": lambda place: place[0].queue_arguments[place[1].name].queue_type or "classic",
+    "consumers": lambda place: place[1].consumer_count,
+    "messages": lambda place: place[1].ready_count + place[1].unacked_count,
+    "messages_ready": lambda place: place[1].ready_count,
+    "messages_unacknowledged": lambda place: place[1].unacked_count,
+    "message_bytes_ready": lambda place: place[1].ready_bytes,
+}
+
+
+def _amounts(facts: QueueFacts) -> dict[str, Any]:
+    can_deliver = float(facts.can_deliver)
+    return {
+        "consumers": facts.consumers,
+        "consumer_capacity": can_deliver if facts.consumers else 0.0,
+        "consumer_utilisation": can_deliver if facts.consumers else 0.0,
+        "memory": facts.memory,
+        "messages_persistent": facts.persistent,
+        "messages_ram": facts.in_memory,
+        "messages_ready_ram": facts.ready - facts.paged_out,
+        "messages_unacknowledged_ram": facts.unacked,
+        "messages_paged_out": facts.paged_out,
+        "messages_held": facts.held,
+        "message_bytes": facts.ready_bytes + facts.unacked_bytes,
+        "message_bytes_ready": facts.ready_bytes,
+        "message_bytes_unacknowledged": facts.unacked_bytes,
+        "message_bytes_persistent": facts.persistent_bytes,
+        "message_bytes_ram": facts.in_memory_bytes,
+        "message_bytes_paged_out": facts.paged_out_bytes,
+        "head_message_timestamp": facts.head_timestamp,
+    }
+
+
+def _exclusive_tag(queue: Queue) -> str | None:
+    if not queue.exclusive_count:
+        return None
+    return next((each.tag for each in queue.consumers if each.is_exclusive), None)
+
+
+def find_queue(who: Caller, request: Request) -> Place:
+    """The queue in the path. Raises Refusal: 404 if missing, 401 if it is not seen."""
+    vhost = who.vhost(name_in_path(request.path_params["vhost"]))
+    queue = vhost.queues.get(name_in_path(request.path_params["queue"]))
+    if queue is None:
+        raise not_found()
+    return vhost, queue
+
+
+def _places(vhosts: list[VirtualHost]) -> Iterator[Place]:
+    for vhost in vhosts:
+        for queue in list(vhost.queues.values()):
+            yield vhost, queue
+
+
+def router(site: Site) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["queues"])
+
+    async def queue_list(request: Request, vhosts: list[VirtualHost]) -> Response:
+        queues = Queues(site, request)
+        return await listing(
+            request,
+            _places(vhosts),
+            queues.describe,
+            ("vhost", "name"),
+            name_of=lambda place: place[1].name,
+            keys=queues.keys(),
+        )
+
+    @router.get("/api/queues", **list_route(QueueInfo))
+    async def queues(request: Request) -> Response:
+        """The queues of all virtual hosts that the user sees."""
+        return await queue_list(request, (await caller(site, request)).vhosts())
+
+    @router.get("/api/queues/detailed", **list_route(QueueInfo))
+    async def queues_detailed(request: Request) -> Response:
+        """As ``/api/queues``, which leaves nothing out here."""
+        return await queue_list(request, (await caller(site, request)).vhosts())
+
+    @router.get("/api/queues/{vhost}", **list_route(QueueInfo))
+    async def queues_of_vhost(request: Request) -> Response:
+        """The queues of a virtual host."""
+        who = await caller(site, request)
+        return await queue_list(request, [who.vhost(name_in_path(request.path_params["vhost"]))])
+
+    @router.get("/api/queues/{vhost}/{queue}", **one_route(QueueInfo))
+    async def queue(request: Request) -> Response:
+        """One queue, with its consumers."""
+        who = await caller(site, request)
+        place = find_queue(who, request)
+        async with pace_of(request).share() as share:
+            row = await Queues(site, request).describe_one(place, share)
+        return answer(picked_columns(request, row))
+
+    return router

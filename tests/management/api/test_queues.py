@@ -1,0 +1,192 @@
+"""Queues over HTTP: what each says of itself, lists, filters, and what tools read of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.api_broker import OTHER, ApiBroker, segment
+
+#: What RabbitMQ 4's clients in Rust take for granted, and what Flower, KEDA and exporters read.
+NEEDED = {
+    *("name", "vhost", "type", "durable", "auto_delete", "exclusive", "arguments", "node"),
+    *("state", "messages", "messages_ready", "messages_unacknowledged", "consumers", "memory"),
+    *("messages_ram", "messages_persistent", "message_bytes", "consumer_utilisation"),
+    *("head_message_timestamp", "policy", "idle_since", "messages_details"),
+}
+
+
+def test_a_queue_says_what_is_in_it_and_who_takes_it(broker: ApiBroker) -> None:
+    connection = broker.connect(name="shown")
+    channel = connection.channel()
+    channel.queue_declare("shown", durable=True, arguments={"x-max-length": 10})
+    for _ in range(3):
+        channel.basic_publish("", "shown", b"12345")
+    channel.basic_qos(prefetch_count=1)
+    channel.basic_consume("shown", lambda *_: None, consumer_tag="taker")
+    found = broker.wait_for(
+        "/queues/%2F/shown",
+        lambda row: row["messages_unacknowledged"] == 1,
+        "a delivery",
+    )
+    assert set(found) >= NEEDED
+    assert (found["messages"], found["messages_ready"]) == (3, 2)
+    assert found["message_bytes_ready"] == 10
+    assert found["arguments"] == {"x-max-length": 10}
+    assert (found["type"], found["durable"], found["exclusive"]) == ("classic", True, False)
+    assert (found["consumers"], found["state"]) == (1, "running")
+    [consumer] = found["consumer_details"]
+    assert consumer["consumer_tag"] == "taker"
+    assert consumer["channel_details"]["connection_name"] == broker.name_of(connection)
+    assert consumer["queue"] == {"name": "shown", "vhost": "/"}
+    assert (found["deliveries"], found["incoming"]) == ([], [])
+    stats = found["message_stats"]
+    assert (stats["publish"], stats["deliver"], stats["deliver_get"]) == (3, 1, 1)
+    assert isinstance(stats["publish_details"]["rate"], float)
+    assert isinstance(stats["deliver_get_details"]["rate"], float)
+
+
+def test_an_exclusive_queue_names_its_connection_and_consumers_their_exclusiveness(
+    broker: ApiBroker,
+) -> None:
+    connection = broker.connect()
+    channel = connection.channel()
+    name = channel.queue_declare("", exclusive=True).method.queue
+    channel.basic_consume(name, lambda *_: None, consumer_tag="only", exclusive=True)
+    row = broker.get(f"/queues/%2F/{name}")
+    assert row["exclusive"] is True
+    assert row["owner_pid_details"]["name"] == broker.name_of(connection)
+    assert row["exclusive_consumer_tag"] == "only"
+    assert row["consumer_details"][0]["exclusive"] is True
+
+
+def test_of_a_single_active_consumer_the_others_wait(broker: ApiBroker) -> None:
+    channel = broker.connect().channel()
+    channel.queue_declare("single", arguments={"x-single-active-consumer": True})
+    for tag in ("first", "second"):
+        channel.basic_consume("single", lambda *_: None, consumer_tag=tag)
+    row = broker.get("/queues/%2F/single")
+    assert row["single_active_consumer_tag"] == "first"
+    states = {each["consumer_tag"]: each["activity_status"] for each in row["consumer_details"]}
+    assert states == {"first": "single_active", "second": "waiting"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"), [("quorum", {}), ("stream", {"x-max-age": "1D"}), ("classic", {})]
+)
+def test_the_type_of_a_queue_is_named(
+    broker: ApiBroker, kind: str, arguments: dict[str, Any]
+) -> None:
+    channel = broker.connect().channel()
+    channel.queue_declare(f"of-{kind}", durable=True, arguments={"x-queue-type": kind, **arguments})
+    row = broker.get(f"/queues/%2F/of-{kind}")
+    assert row["type"] == kind
+    assert ("incarnation" in row) == (kind == "stream")
+
+
+def test_names_with_anything_in_them_are_found(broker: ApiBroker) -> None:
+    channel = broker.connect().channel()
+    for name in ("a/b", "ä ö", "100%", "q?x=1", "a+b", "#"):
+        channel.queue_declare(name, auto_delete=True)
+        row = broker.get(f"/queues/%2F/{segment(name)}")
+        assert row["name"] == name
+        assert name in {each["name"] for each in broker.get("/queues/%2F")}
+
+
+def test_a_queue_that_is_missing_is_not_found(broker: ApiBroker) -> None:
+    assert broker.refused("/queues/%2F/nope") == (
+        404,
+        {"error": "Object Not Found", "reason": "Not Found"},
+    )
+
+
+def test_lists_are_of_all_virtual_hosts_or_of_one(broker: ApiBroker) -> None:
+    for vhost, user in (("/", "admin"), (OTHER, "elsewhere")):
+        broker.connect(user, vhost).channel().queue_declare("listed", auto_delete=True)
+    for path in ("/queues", "/queues/", "/queues/detailed"):
+        rows = [row for row in broker.get(path) if row["name"] == "listed"]
+        assert [row["vhost"] for row in rows] == ["/", OTHER]
+    assert {row["vhost"] for row in broker.get(f"/queues/{OTHER}")} == {OTHER}
+
+
+def test_a_list_without_statistics_has_only_what_was_declared(broker: ApiBroker) -> None:
+    broker.connect().channel().queue_declare("bare", auto_delete=True)
+    query = "/queues/%2F?page=1&name=bare&disable_stats=true"
+    [bare] = broker.get(query)["items"]
+    assert "messages" not in bare
+    assert bare["auto_delete"] is True
+    [totals] = broker.get(f"{query}&enable_queue_totals=true")["items"]
+    assert totals["messages"] == 0
+    assert "message_stats" not in totals
+    assert "memory" not in totals
+
+
+def test_a_list_is_sorted_by_depth_and_by_rate(broker: ApiBroker) -> None:
+    channel = broker.connect().channel()
+    for depth in (2, 0, 5):
+        channel.queue_declare(f"depth-{depth}", auto_delete=True)
+        for _ in range(depth):
+            channel.basic_publish("", f"depth-{depth}", b"")
+    channel.queue_declare("depth-barrier")
+
+    def names(query: str) -> list[str]:
+        found = broker.get(f"/queues/%2F?name=depth-%5Cd&use_regex=true&page=1&{query}")
+        return [row["name"] for row in found["items"]]
+
+    expected = ["depth-5", "depth-2", "depth-0"]
+    assert names("sort=messages&sort_reverse=true") == expected
+    assert names("sort=messages_ready&sort_reverse=true") == expected
+    assert names("sort=message_bytes") == ["depth-0", "depth-2", "depth-5"]
+    assert sorted(names("sort=message_stats.publish_details.rate")) == sorted(expected)
+
+
+def test_columns_are_chosen_in_lists_and_of_one_queue(broker: ApiBroker) -> None:
+    broker.connect().channel().queue_declare("columns", auto_delete=True)
+    columns = "columns=name,messages_details.rate"
+    assert broker.get(f"/queues/%2F/columns?{columns}") == {
+        "name": "columns",
+        "messages_details": {"rate": 0.0},
+    }
+    [row] = broker.get(f"/queues?name=columns&page=1&{columns}")["items"]
+    assert set(row) == {"name", "messages_details"}
+
+
+def test_samples_of_a_time_span_come_with_averages(broker: ApiBroker) -> None:
+    broker.connect().channel().queue_declare("sampled", auto_delete=True)
+    row = broker.get("/queues/%2F/sampled?lengths_age=60&lengths_incr=5")
+    assert set(row["messages_details"]) == {"rate", "samples", "avg", "avg_rate"}
+    status, refusal = broker.refused("/queues/%2F/sampled?lengths_age=x&lengths_incr=5")
+    assert (status, refusal["error"]) == (400, "bad_request")
+    assert "lengths_age" in refusal["reason"]
+
+
+# ------------------------------------------------------------------------------------ tools
+
+
+def test_keda_reads_one_queue_and_queues_by_an_expression(broker: ApiBroker) -> None:
+    channel = broker.connect().channel()
+    for name in ("keda-a", "keda-b"):
+        channel.queue_declare(name, auto_delete=True)
+        channel.basic_publish("", name, b"work")
+    channel.queue_declare("keda-barrier", auto_delete=True)
+    row = broker.get("/queues/%2F/keda-a", "manager")
+    assert (row["messages"], row["messages_ready"], row["messages_unacknowledged"]) == (1, 1, 0)
+    assert row["message_stats"]["publish_details"]["rate"] >= 0
+    assert row["message_stats"]["deliver_get_details"]["rate"] >= 0
+    # https://keda.sh: useRegex, operation sum
+    found = broker.get(
+        "/queues/%2F?page=1&use_regex=true&pagination=false&name=%5Ekeda-%5Bab%5D%24&page_size=100",
+        "manager",
+    )
+    assert found["page_count"] == 1
+    assert [row["messages"] for row in found["items"]] == [1, 1]
+
+
+def test_flower_reads_the_queues_of_a_virtual_host(broker: ApiBroker) -> None:
+    broker.connect().channel().queue_declare("celery", durable=True)
+    # flower/utils/broker.py
+    found = {row["name"]: row for row in broker.get("/queues/%2F", "manager")}
+    for key in ("name", "messages", "messages_unacknowledged", "messages_ready", "consumers"):
+        assert key in found["celery"]
+    assert "T" in found["celery"]["idle_since"]

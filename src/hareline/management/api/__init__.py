@@ -33,12 +33,18 @@ from hareline.management.api import (
     connections,
     consumers,
     exchanges,
+    health,
+    nodes,
+    overview,
+    product,
     queues,
     whoami,
 )
 from hareline.management.api.site import Site
 
 ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
+    overview.router,
+    nodes.router,
     connections.router,
     channels.router,
     consumers.router,
@@ -46,4 +52,6 @@ ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
     queues.router,
     bindings.router,
     whoami.router,
+    product.router,
+    health.router,
 )

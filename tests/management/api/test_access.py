@@ -1,0 +1,153 @@
+"""Who may ask for what: tags, virtual hosts that are not shown, connections of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.api_broker import OTHER, PASSWORD, ApiBroker, api_broker, api_settings
+
+REFUSED = (401, "not_authorised")
+
+
+def word(answer: tuple[int, Any]) -> tuple[int, str]:
+    return answer[0], answer[1]["error"]
+
+
+def test_a_login_is_needed_and_programs_are_asked_for_one(broker: ApiBroker) -> None:
+    answer = broker.http.get("/api/overview")
+    assert (answer.status_code, answer.json()["error"]) == (401, "not_authorized")
+    assert answer.headers["www-authenticate"].startswith("Basic realm=")
+    script = broker.http.get("/api/overview", headers={"Sec-Fetch-Dest": "empty"})
+    assert script.status_code == 401
+    assert "www-authenticate" not in script.headers
+
+
+def test_a_user_without_a_tag_may_not_use_the_api(broker: ApiBroker) -> None:
+    assert broker.refused("/whoami", "plain") == (
+        401,
+        {"error": "not_authorised", "reason": "Not management user"},
+    )
+
+
+@pytest.mark.parametrize("user", ["admin", "monitor", "policymaker", "manager"])
+def test_each_tag_lets_its_user_in(broker: ApiBroker, user: str) -> None:
+    found = broker.get("/whoami", user)
+    assert found["name"] == user
+    assert len(found["tags"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "users"),
+    [
+        ("/nodes", {"admin", "monitor"}),
+        ("/overview", {"admin", "monitor", "policymaker", "manager"}),
+        ("/queues", {"admin", "monitor", "policymaker", "manager"}),
+    ],
+)
+def test_what_needs_which_tag(broker: ApiBroker, path: str, users: set[str]) -> None:
+    for user in ("admin", "monitor", "policymaker", "manager"):
+        status = broker.ask("GET", path, user).status_code
+        assert (status == 200) == (user in users), user
+
+
+@pytest.mark.parametrize("kind", ["queues", "exchanges", "bindings", "consumers"])
+def test_a_virtual_host_is_hidden_from_those_without_permissions_in_it(
+    broker: ApiBroker, kind: str
+) -> None:
+    channel = broker.connect("elsewhere", OTHER).channel()
+    channel.queue_declare(f"hidden-{kind}", auto_delete=True)
+    channel.basic_consume(f"hidden-{kind}", lambda *_: None)
+    for user, is_seen in (("elsewhere", True), ("monitor", True), ("admin", True)):
+        assert OTHER in {_vhost(row) for row in broker.get(f"/{kind}", user)}, (user, is_seen)
+        assert broker.get(f"/{kind}/{OTHER}", user)
+    assert OTHER not in {_vhost(row) for row in broker.get(f"/{kind}", "manager")}
+    refusal = broker.refused(f"/{kind}/{OTHER}", "manager")
+    assert refusal == (
+        401,
+        {
+            "error": "not_authorised",
+            "reason": "User not authorised to access virtual host",
+        },
+    )
+
+
+def _vhost(row: dict[str, Any]) -> Any:
+    return row["queue"]["vhost"] if "queue" in row else row["vhost"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/queues/{}",
+        "/exchanges/{}",
+        "/bindings/{}",
+        "/consumers/{}",
+        "/vhosts/{}/connections",
+        "/vhosts/{}/channels",
+        "/aliveness-test/{}",
+    ],
+)
+def test_a_virtual_host_that_is_missing_is_not_found(broker: ApiBroker, path: str) -> None:
+    assert broker.refused(path.format("nowhere")) == (
+        404,
+        {"error": "Object Not Found", "reason": "Not Found"},
+    )
+
+
+def test_connections_and_channels_of_others_are_for_those_who_monitor(broker: ApiBroker) -> None:
+    own = broker.connect("manager")
+    own.channel()
+    other = broker.connect("monitor")
+    other.channel()
+    own_name, other_name = broker.name_of(own), broker.name_of(other)
+
+    def names(kind: str, user: str) -> set[str]:
+        return {row["name"].removesuffix(" (1)") for row in broker.get(f"/{kind}", user)}
+
+    for kind in ("connections", "channels", "vhosts/%2F/connections", "vhosts/%2F/channels"):
+        assert {own_name, other_name} <= names(kind, "monitor")
+        assert own_name in names(kind, "manager")
+        assert other_name not in names(kind, "manager")
+    assert broker.get(f"/connections/{own_name}", "manager")["name"] == own_name
+    assert broker.refused(f"/connections/{other_name}", "manager")[0] == 404
+    assert broker.refused(f"/channels/{other_name} (1)", "manager")[0] == 404
+    assert broker.refused("/connections/username/monitor", "manager")[0] == 401
+
+
+def test_overviews_count_what_their_users_see(broker: ApiBroker) -> None:
+    with_all = broker.get("/overview", "monitor")["object_totals"]
+    with_own = broker.get("/overview", "elsewhere")["object_totals"]
+    assert with_all["exchanges"] == 2 * with_own["exchanges"]
+    assert broker.get("/overview", "elsewhere")["listeners"] == []
+
+
+def test_another_site_may_not_change_anything(broker: ApiBroker) -> None:
+    connection = broker.connect("manager")
+    path = f"/connections/{broker.name_of(connection)}"
+    answer = broker.ask("DELETE", path, headers={"Sec-Fetch-Site": "cross-site"})
+    assert (answer.status_code, answer.json()["error"]) == (403, "cross_site")
+    answer = broker.ask("DELETE", path, headers={"Origin": "http://evil.example"})
+    assert answer.status_code == 403
+    connection.process_data_events()
+    assert connection.is_open
+
+
+def test_too_many_failed_logins_are_refused_for_a_while_whatever_the_password() -> None:
+    with api_broker(api_settings()) as broker:
+        for _ in range(10):
+            answer = broker.http.get("/api/whoami", auth=("admin", "wrong"))
+            assert answer.status_code == 401
+        answer = broker.http.get("/api/whoami", auth=("admin", PASSWORD))
+        assert (answer.status_code, answer.json()["error"]) == (429, "too_many_requests")
+        assert 0 < int(answer.headers["retry-after"]) <= 60
+        assert broker.get("/whoami", "monitor")["name"] == "monitor"
+
+
+def test_a_changed_password_holds_for_the_next_request() -> None:
+    with api_broker(api_settings()) as broker:
+        assert broker.get("/whoami")["name"] == "admin"
+        changed = broker.thread.ask(lambda running: running.context.users.remove("admin"))
+        assert changed is not None
+        assert broker.refused("/whoami")[0] == 401

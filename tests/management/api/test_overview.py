@@ -1,0 +1,159 @@
+"""Overview, nodes and what the broker is: the keys that tools need, and that numbers add up."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.support.api_broker import ApiBroker
+
+OVERVIEW_KEYS = {
+    *("management_version", "rates_mode", "sample_retention_policies", "exchange_types"),
+    *("product_version", "product_name", "rabbitmq_version", "cluster_name", "cluster_tags"),
+    *("node_tags", "erlang_version", "erlang_full_version", "crypto_lib_version"),
+    *("disable_stats", "default_queue_type", "is_op_policy_updating_enabled"),
+    *("enable_queue_totals", "message_stats", "churn_rates", "queue_totals", "object_totals"),
+    *("statistics_db_event_queue", "node", "listeners", "contexts"),
+}
+NODE_KEYS = {
+    *("name", "type", "running", "uptime", "run_queue", "processors", "os_pid", "fd_used"),
+    *("fd_total", "sockets_used", "sockets_total", "proc_used", "proc_total", "mem_used"),
+    *("mem_limit", "mem_alarm", "mem_calculation_strategy", "disk_free", "disk_free_limit"),
+    *("disk_free_alarm", "rates_mode", "net_ticktime", "enabled_plugins", "auth_mechanisms"),
+    *("applications", "contexts", "partitions", "being_drained", "db_dir", "log_files"),
+    "config_files",
+}
+
+
+def test_the_overview_has_what_tools_need(broker: ApiBroker) -> None:
+    found = broker.get("/overview")
+    assert set(found) >= OVERVIEW_KEYS
+    assert found["rabbitmq_version"] == broker.get("/version")
+    assert found["cluster_name"] == broker.get("/cluster-name")["name"]
+    protocols = {(each["protocol"], each["port"]) for each in found["listeners"]}
+    assert protocols == {
+        ("amqp", broker.thread.address[1]),
+        ("http", int(broker.url.rpartition(":")[2])),
+    }
+    assert set(found["churn_rates"]) >= {
+        f"{what}{suffix}"
+        for what in (
+            *("connection_created", "connection_closed", "channel_created", "channel_closed"),
+            *("queue_declared", "queue_created", "queue_deleted"),
+        )
+        for suffix in ("", "_details")
+    }
+    for name in ("direct", "fanout", "topic", "headers", "x-delayed-message"):
+        assert name in {each["name"] for each in found["exchange_types"]}
+
+
+def test_totals_are_sums_over_all_objects(broker: ApiBroker) -> None:
+    before = broker.get("/overview")
+    connection = broker.connect()
+    channel = connection.channel()
+    channel.queue_declare("counted", durable=True)
+    for _ in range(4):
+        channel.basic_publish("", "counted", b"")
+    channel.basic_get("counted")
+    channel.queue_declare("counted", passive=True)
+    after = broker.get("/overview")
+
+    def grown(part: str, name: str) -> int:
+        return int(after[part][name] - before[part].get(name, 0))
+
+    assert {name: grown("object_totals", name) for name in after["object_totals"]} == {
+        "connections": 1,
+        "channels": 1,
+        "consumers": 0,
+        "exchanges": 0,
+        "queues": 1,
+    }
+    assert grown("queue_totals", "messages") == 4
+    assert grown("queue_totals", "messages_ready") == 3
+    assert grown("queue_totals", "messages_unacknowledged") == 1
+    assert "rate" in after["queue_totals"]["messages_details"]
+    assert grown("churn_rates", "connection_created") == 1
+    assert grown("churn_rates", "queue_created") == 1
+
+
+def test_counters_of_messages_are_those_of_the_last_sample(broker: ApiBroker) -> None:
+    channel = broker.connect().channel()
+    channel.queue_declare("sampled", durable=True)
+    before = broker.get("/overview")["message_stats"].get("publish", 0)
+    for _ in range(5):
+        channel.basic_publish("", "sampled", b"")
+    found = broker.wait_for(
+        "/overview",
+        lambda found: found["message_stats"].get("publish", 0) >= before + 5,
+        "a sample",
+    )
+    assert "rate" in found["message_stats"]["publish_details"]
+    of_user = broker.get("/overview", "manager")
+    assert of_user["message_stats"]["publish"] >= 5
+    assert of_user["churn_rates"] == {}
+
+
+def test_statistics_can_be_left_out(broker: ApiBroker) -> None:
+    found = broker.get("/overview?disable_stats=true")
+    assert (found["queue_totals"], found["object_totals"]) == ({}, {})
+    assert found["node"]
+
+
+def test_the_only_node_is_this_process(broker: ApiBroker) -> None:
+    [listed] = broker.get("/nodes")
+    assert set(listed) >= NODE_KEYS
+    assert listed["os_pid"] == str(os.getpid())
+    assert listed["mem_used"] > 1_000_000
+    assert listed["disk_free"] > 0
+    name = broker.get("/overview")["node"]
+    one = broker.get(f"/nodes/{name}?memory=true")
+    assert set(one) >= NODE_KEYS
+    assert one["memory"]["total"]["rss"] > 1_000_000
+    memory = broker.get(f"/nodes/{name}/memory")["memory"]
+    assert memory["queue_procs"] + memory["other_system"] == memory["total"]["rss"]
+    assert broker.refused("/nodes/other@node")[0] == 404
+
+
+def test_logins_are_counted(broker: ApiBroker) -> None:
+    name = broker.get("/overview")["node"]
+    [before] = broker.get(f"/auth/attempts/{name}", "monitor")
+    broker.connect()
+    [after] = broker.get(f"/auth/attempts/{name}", "monitor")
+    assert after["auth_attempts_succeeded"] == before["auth_attempts_succeeded"] + 1
+    assert after["auth_attempts_failed"] == before["auth_attempts_failed"]
+    assert broker.refused(f"/auth/attempts/{name}", "manager")[0] == 401
+
+
+def test_alarms_show_at_the_node(broker: ApiBroker) -> None:
+    name = broker.get("/overview")["node"]
+    broker.thread.ask(lambda running: running.context.alarms.set("memory"))
+    try:
+        assert broker.get(f"/nodes/{name}")["mem_alarm"] is True
+    finally:
+        broker.thread.ask(lambda running: running.context.alarms.clear("memory"))
+    assert broker.get(f"/nodes/{name}")["mem_alarm"] is False
+
+
+def test_flags_and_features_are_true(broker: ApiBroker) -> None:
+    flags = {each["name"]: each for each in broker.get("/feature-flags")}
+    assert flags["quorum_queue"]["state"] == "enabled"
+    features = {each["name"]: each["state"] for each in broker.get("/deprecated-features")}
+    assert features["transient_nonexcl_queues"] == "permitted"
+    assert features["classic_queue_mirroring"] == "denied"
+
+    def used() -> set[str]:
+        return {each["name"] for each in broker.get("/deprecated-features/used")}
+
+    assert "global_qos" not in used()
+    channel = broker.connect().channel()
+    channel.basic_qos(prefetch_count=5, global_qos=True)
+    channel.queue_declare("transient", auto_delete=True)
+    assert used() >= {"global_qos", "transient_nonexcl_queues"}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"), [("/extensions", []), ("/auth", {"oauth_enabled": False})]
+)
+def test_what_there_is_not_is_said_so(broker: ApiBroker, path: str, expected: object) -> None:
+    assert broker.get(path) == expected

@@ -24,6 +24,17 @@ from hareline.statistics.windows import Window
 
 Key = tuple[str, ...]
 
+#: Of ``message_stats``: counters that are shown together.
+STATS_GROUPS: Final = (
+    ("publish", "confirm", "return_unroutable", "drop_unroutable"),
+    ("publish_in", "publish_out"),
+    (
+        *("deliver", "deliver_no_ack", "deliver_get", "get", "get_no_ack", "get_empty"),
+        *("ack", "redeliver"),
+    ),
+    ("disk_reads", "disk_writes"),
+)
+
 #: How long a share of a tick may take, and how many objects are visited between looks at the clock.
 SHARE_S: Final = 0.002
 OBJECTS_PER_LOOK: Final = 64
@@ -230,16 +241,16 @@ class Sampler:
         return None if found is None else found[0].reached_ms(found[1], value)
 
     def details(
-        self, kind: str, key: Key, name: str, value: int, window: Window | None = None
+        self, kind: str, key: Key, name: str, window: Window | None = None
     ) -> dict[str, object]:
-        """RabbitMQ's ``*_details`` of a number that is ``value`` now.
+        """RabbitMQ's ``*_details`` of a number.
 
         ``{"rate": 1.2}``, and with a window ``samples`` (newest first), ``avg`` and ``avg_rate``.
         """
         found = self._find(kind, key, name)
         details: dict[str, object] = {"rate": 0.0 if found is None else self._rate(*found)}
         if window is not None:
-            details |= self._samples(found, value, window)
+            details |= self._samples(found, window)
         return details
 
     def _find(self, kind: str, key: Key, name: str) -> tuple[Series, int] | None:
@@ -249,27 +260,23 @@ class Sampler:
         column = self._columns[kind].get(name)
         return None if column is None else (series, column)
 
-    def _samples(
-        self, found: tuple[Series, int] | None, value: int, window: Window
-    ) -> dict[str, object]:
-        """Samples at whole steps of the window, the newest first, as far back as there are any."""
+    def _samples(self, found: tuple[Series, int] | None, window: Window) -> dict[str, object]:
+        """Samples at whole steps of time, the newest first; 0 before anything was counted."""
         step_ms = window.increment_s * 1000
         last_ms = (self._ticks_ms[-1] if self._ticks_ms else 0) // step_ms * step_ms
-        samples: list[dict[str, int]] = []
-        if found is not None:
+        times = range(last_ms, last_ms - window.age_s * 1000 - 1, -step_ms)
+        if found is None:
+            numbers = [0] * len(times)
+        else:
             series, column = found
-            for time_ms in range(last_ms, last_ms - window.age_s * 1000 - 1, -step_ms):
-                at_ms = series.value_at(time_ms, column)
-                if at_ms is None:
-                    break
-                samples.append({"sample": at_ms, "timestamp": time_ms})
-        if not samples:
-            return {"samples": [], "avg_rate": 0.0, "avg": float(value)}
-        numbers = [sample["sample"] for sample in samples]
-        span_ms = samples[0]["timestamp"] - samples[-1]["timestamp"]
+            numbers = [series.value_at(time_ms, column) or 0 for time_ms in times]
+        span_ms = times[0] - times[-1]
         rate = (numbers[0] - numbers[-1]) * 1000 / span_ms if span_ms else 0.0
         return {
-            "samples": samples,
+            "samples": [
+                {"sample": number, "timestamp": time_ms}
+                for number, time_ms in zip(numbers, times, strict=True)
+            ],
             "avg_rate": rate,
             "avg": sum(numbers) / len(numbers),
         }
@@ -282,10 +289,16 @@ def message_stats(
     counts: Mapping[str, int],
     window: Window | None = None,
 ) -> dict[str, object]:
-    """Counters with their ``*_details`` in RabbitMQ's shape; {} where nothing was counted."""
-    if not any(counts.values()):
-        return {}
-    return with_details(sampler, kind, key, counts, window)
+    """Counters with their ``*_details`` in RabbitMQ's shape; {} where nothing was counted.
+
+    As there, a group of counters is shown as soon as one of them has counted anything.
+    """
+    shown: dict[str, int] = {}
+    for group in STATS_GROUPS:
+        numbers = {name: counts[name] for name in group if name in counts}
+        if any(numbers.values()):
+            shown |= numbers
+    return with_details(sampler, kind, key, shown, window)
 
 
 def with_details(
@@ -300,7 +313,7 @@ def with_details(
     if sampler is not None and window is not None:
         for name, value in numbers.items():
             shown[name] = value
-            shown[f"{name}_details"] = sampler.details(kind, key, name, value, window)
+            shown[f"{name}_details"] = sampler.details(kind, key, name, window)
         return shown
     rates: Mapping[str, float] = {} if sampler is None else sampler.rates(kind, key)
     for name, value in numbers.items():

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 GROUPS: Final = ("lengths", "msg_rates", "data_rates", "node_stats")
-SAMPLES_MAX: Final = 2_000
+SAMPLES_MAX: Final = 500
 
 
 class Window(NamedTuple):

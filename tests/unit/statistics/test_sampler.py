@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from hareline.clock import ManualClock
+from hareline.statistics.counts import ChannelCounts, Counts, ExchangeCounts, QueueCounts
 from hareline.statistics.history import BASIC, GLOBAL
 from hareline.statistics.sampler import (
     OBJECTS_PER_LOOK,
+    STATS_GROUPS,
     Key,
     Sampler,
     Source,
@@ -220,7 +222,7 @@ def test_samples_of_a_window_come_newest_first(stand: Stand) -> None:
         thing.depth += 1
         stand.tick()
     now_ms = stand.clock.now_ms
-    assert stand.sampler.details("thing", ("a",), "count", 60, Window(20, 10)) == {
+    assert stand.sampler.details("thing", ("a",), "count", Window(20, 10)) == {
         "rate": 2.0,
         "samples": [
             {"sample": 60, "timestamp": now_ms},
@@ -230,29 +232,50 @@ def test_samples_of_a_window_come_newest_first(stand: Stand) -> None:
         "avg_rate": 2.0,
         "avg": 40.0,
     }
-    assert stand.sampler.details("thing", ("a",), "count", 60) == {"rate": 2.0}
+    assert stand.sampler.details("thing", ("a",), "count") == {"rate": 2.0}
 
 
-def test_there_are_no_samples_from_before_the_object(stand: Stand) -> None:
+def test_samples_from_before_the_object_are_0(stand: Stand) -> None:
     stand.clock.advance(-stand.clock.now_ms % 5_000)
     stand.add("a", count=3)
     stand.tick()
-    details = stand.sampler.details("thing", ("a",), "count", 3, Window(60, 5))
-    assert details["samples"] == [{"sample": 3, "timestamp": stand.clock.now_ms}]
-    assert (details["avg_rate"], details["avg"]) == (0.0, 3.0)
-    details = stand.sampler.details("thing", ("b",), "count", 0, Window(60, 5))
-    assert details == {"rate": 0.0, "samples": [], "avg_rate": 0.0, "avg": 0.0}
+    now_ms = stand.clock.now_ms
+    details = stand.sampler.details("thing", ("a",), "count", Window(10, 5))
+    assert details == {
+        "rate": 0.0,
+        "samples": [
+            {"sample": 3, "timestamp": now_ms},
+            {"sample": 0, "timestamp": now_ms - 5_000},
+            {"sample": 0, "timestamp": now_ms - 10_000},
+        ],
+        "avg_rate": 0.3,
+        "avg": 1.0,
+    }
+    details = stand.sampler.details("thing", ("b",), "count", Window(5, 5))
+    assert (details["avg_rate"], details["avg"]) == (0.0, 0.0)
+    assert details["samples"] == [
+        {"sample": 0, "timestamp": now_ms},
+        {"sample": 0, "timestamp": now_ms - 5_000},
+    ]
 
 
-def test_message_stats_are_empty_where_nothing_was_counted(stand: Stand) -> None:
-    assert message_stats(stand.sampler, "thing", ("a",), {"count": 0, "depth": 0}) == {}
-    assert message_stats(None, "thing", ("a",), {"count": 1, "depth": 0}) == {
-        "count": 1,
-        "count_details": {"rate": 0.0},
-        "depth": 0,
-        "depth_details": {"rate": 0.0},
+def test_message_stats_are_shown_by_groups_of_which_something_was_counted(stand: Stand) -> None:
+    counts = {"publish": 3, "confirm": 0, "deliver": 0, "ack": 0, "disk_reads": 0}
+    assert message_stats(None, "thing", ("a",), dict.fromkeys(counts, 0)) == {}
+    assert message_stats(stand.sampler, "thing", ("a",), counts) == {
+        "publish": 3,
+        "publish_details": {"rate": 0.0},
+        "confirm": 0,
+        "confirm_details": {"rate": 0.0},
     }
     assert with_details(stand.sampler, "thing", ("a",), {"depth": 0}) == {
         "depth": 0,
         "depth_details": {"rate": 0.0},
     }
+
+
+@pytest.mark.parametrize("counts", [QueueCounts(), ChannelCounts(), ExchangeCounts()])
+def test_every_counter_is_in_one_group(counts: Counts) -> None:
+    grouped = [name for group in STATS_GROUPS for name in group]
+    assert set(counts.as_dict()) <= set(grouped)
+    assert len(set(grouped)) == len(grouped)

@@ -28,6 +28,6 @@ def test_what_is_no_number_of_seconds_is_refused_by_name(text: str) -> None:
 
 
 def test_a_window_with_too_many_samples_is_refused() -> None:
-    assert read_windows({"lengths_age": "1999", "lengths_incr": "1"})
-    with pytest.raises(WindowError, match="more than 2000 samples"):
-        read_windows({"lengths_age": "2000", "lengths_incr": "1"})
+    assert read_windows({"lengths_age": "499", "lengths_incr": "1"})
+    with pytest.raises(WindowError, match="more than 500 samples"):
+        read_windows({"lengths_age": "500", "lengths_incr": "1"})

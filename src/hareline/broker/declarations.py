@@ -439,8 +439,11 @@ class Declarations:
             raise self._inequivalent(queue.name, "durable", asked.is_durable)
         if asked.is_auto_delete != queue.is_auto_delete:
             raise self._inequivalent(queue.name, "auto_delete", asked.is_auto_delete)
+        current = self._registry.queue_arguments[queue.name]
+        if current.raw is not queue.arguments:  # it goes by others now, but clients know these
+            current = replace(current, raw=queue.arguments)
         check_equivalent(
-            self._registry.queue_arguments[queue.name],
+            current,
             asked.arguments,
             queue=queue.name,
             vhost=self._vhost_name,

@@ -14,6 +14,7 @@ Invariant: what is in a table is not deleted, and every change of a table change
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -56,8 +57,8 @@ class Registry:
     """The tables of one virtual host: for others to read, and changed by the methods below.
 
     ``queue_ids`` are those of the queues in ``definitions``, ``queue_arguments`` what each queue
-    was declared with. ``archives`` says which streams others archive to, ``readers``
-    how far readers of streams have come. ``counts``: what is gone of the virtual host.
+    goes by (``broker.live_arguments``). ``archives`` says which streams others archive to,
+    ``readers`` how far readers of streams have come. ``counts``: what is gone of the virtual host.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Registry:
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by owner
         self.routing = Routing(self.exchanges, self.queues)
         self.archives = Archives(vhost_name, self.queues, self.queue_arguments, self.routing)
+        self.on_queue_removed: Callable[[Queue], None] | None = None
         self.readers = StreamReaders(
             vhost_name, self.queue_ids, clock, timers, report, definitions.reader_store
         )
@@ -234,6 +236,8 @@ class Registry:
         self.readers.on_queue_removed(queue, queue_id)
         del self.queues[queue.name]
         self.archives.on_queue_removed(queue, self.queue_arguments.pop(queue.name))
+        if self.on_queue_removed is not None:
+            self.on_queue_removed(queue)
         if queue.owner is not None:
             owned = self._owned[queue.owner]
             del owned[queue]

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from hareline import events
+from hareline.broker.queues.dispatch.paused import working_lane
 from hareline.broker.queues.dispatch.reading import ReadingLane
 from hareline.broker.queues.policies.reader_positions import ReaderPosition, ReaderPositions
 from hareline.broker.queues.queue import Queue
@@ -103,7 +104,7 @@ class StreamReaders:
         found = self._positions.get(queue)
         if found is None:
             found = self._positions[queue] = ReaderPositions(self._clock)
-            lane = queue.lane
+            lane = working_lane(queue.lane)
             if isinstance(lane, ReadingLane) and lane.retention is not None:
                 lane.retention.pins = found
         return found

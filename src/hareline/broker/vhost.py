@@ -20,6 +20,7 @@ from hareline.broker.declarations import Declarations, ExchangeDeclaration, Queu
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.registry import create_exchange
+from hareline.broker.live_arguments import LiveArguments
 from hareline.broker.producers import Producers
 from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.queues.declare.build import QueueDefaults
@@ -56,6 +57,7 @@ class VirtualHost:
     written. ``exchanges``, ``queues``, ``queue_arguments``, ``queue_ids`` (of the queues in
     ``definitions``) and ``bindings`` are for reading. ``readers``: the positions in its streams.
     ``counts``: what is gone of it.
+    ``live_arguments``: what its queues go by, and which of them are paused.
     """
 
     def __init__(
@@ -108,6 +110,10 @@ class VirtualHost:
         self.environment.dead_letter_scheduler.turn = turn
         store.on_refusal_changed.append(routing.mark_changed)  # routes know who keeps messages
         self._declarations = Declarations(registry, turn, self.environment, definitions)
+        self.live_arguments = LiveArguments(
+            registry, definitions, lambda: self._declarations.queue_defaults
+        )
+        registry.on_queue_removed = self.live_arguments.on_queue_removed
         self.max_queues = max_queues
 
     @property

@@ -423,6 +423,12 @@ class DefinitionStore(metaclass=ABCMeta):
         """Delete a queue and its bindings."""
 
     @abstractmethod
+    def set_queue_settings(
+        self, vhost: str, name: str, *, is_paused: bool, changes: Mapping[str, object]
+    ) -> None:
+        """Keep what operators have set for a queue; see ``broker.live_arguments``."""
+
+    @abstractmethod
     def add_exchange(
         self,
         vhost: str,

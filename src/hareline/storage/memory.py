@@ -61,6 +61,11 @@ class MemoryDefinitions(DefinitionStore):
     def delete_queue(self, vhost: str, name: str) -> None:
         """It was only in memory."""
 
+    def set_queue_settings(
+        self, vhost: str, name: str, *, is_paused: bool, changes: Mapping[str, object]
+    ) -> None:
+        """They are only in memory."""
+
     def add_exchange(
         self,
         vhost: str,

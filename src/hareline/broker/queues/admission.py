@@ -77,7 +77,8 @@ class AdmittingQueue(QueueBooks):
     ) -> None:
         """Go on with these parts; what is None stays as it is.
 
-        ``paging``, ``overflow`` and ``last_values`` are for a queue without entries.
+        ``paging`` and ``last_values`` are for a queue without entries, and so is ``overflow`` if it
+        counts what is not settled.
         """
         if lane is not None:
             self.lane.hand_over_to(lane)
@@ -192,6 +193,29 @@ class AdmittingQueue(QueueBooks):
         self._end_hold(entries)
         if self.overflow is not None:
             self.overflow.enforce(None)
+
+
+def swap_lane(queue: AdmittingQueue, lane: MainLane) -> None:
+    """Give the queue a lane that serves the consumers of its present one already, or did before."""
+    queue.lane = lane
+    queue._wire()
+
+
+def without_overflow(queue: AdmittingQueue) -> None:
+    """Take the limits from a queue that has some."""
+    assert queue.overflow is not None, queue
+    queue.overflow.stop()
+    queue.overflow = None
+    queue._wire()
+
+
+def without_hold(queue: AdmittingQueue) -> None:
+    """Let a queue that holds nothing now take in all messages as ready."""
+    assert queue.hold is not None, queue
+    assert not queue.held_count, queue
+    queue.hold.stop()
+    queue.hold = None
+    queue._wire()
 
 
 def showing_count(message: Message, delivery_count: int) -> Message:

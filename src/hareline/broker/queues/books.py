@@ -397,3 +397,15 @@ class QueueBooks(QueuePort):
         self.tally.first_offset = self.next_offset = max(self.next_offset, last_offset + 1)
         self.ready_bytes += ready_bytes
         self.returned_count += returned_count
+
+
+def settle_in_place(queue: QueueBooks, entries: list[QueueEntry]) -> None:
+    """Settle ready or held entries where they stand, as if a consumer had accepted them.
+
+    For operators: nothing is dead-lettered, and no delivery is counted.
+    """
+    queue._settle_waiting(entries)
+    on_departed = queue._on_departed
+    if on_departed is not None:
+        for entry in entries:
+            on_departed(entry)

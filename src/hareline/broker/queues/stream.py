@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from hareline.broker.queues.dispatch.paused import working_lane
 from hareline.broker.queues.dispatch.reading import ReadingLane
 from hareline.broker.queues.orders.log_order import LogOrder
 
@@ -118,7 +119,7 @@ class Stream:
 
 def stream_of(queue: Queue) -> Stream | None:
     """The queue as a stream; None for a queue of another type."""
-    order, lane, environment = queue.order, queue.lane, queue.environment
+    order, lane, environment = queue.order, working_lane(queue.lane), queue.environment
     if (
         queue.arguments.get("x-queue-type") != "stream"
         or not isinstance(order, LogOrder)

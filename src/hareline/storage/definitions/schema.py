@@ -5,7 +5,8 @@ this version; a file of an earlier version is upgraded in one transaction; a fil
 version, of another program, or without a table or column it should have is refused and not changed.
 
 The file also holds what else is small and must survive a restart: the number of the newest segment
-of the journal, the hosts that Qpid clients come from, and the positions of readers in streams.
+of the journal, the hosts that Qpid clients come from, the positions of readers in streams, and what
+operators have set for queues.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final
 from hareline.errors import StoreError
 
 FILE_NAME: Final = "definitions.sqlite"
-VERSION: Final = 3  # PRAGMA user_version; a change of the tables raises it, and adds to UPGRADES
+VERSION: Final = 4  # PRAGMA user_version; a change of the tables raises it, and adds to UPGRADES
 APPLICATION_ID: Final = 0x48415245  # "HARE"; tells our files from those of other programs
 _MODE: Final = 0o640
 
@@ -82,6 +83,11 @@ CREATE TABLE readers (
     put_ms INTEGER NOT NULL,
     PRIMARY KEY (queue_id, name)
 ) WITHOUT ROWID;
+CREATE TABLE queue_settings (
+    queue_id INTEGER PRIMARY KEY,
+    is_paused INTEGER NOT NULL,
+    changes BLOB NOT NULL
+);
 """
 
 # From the version that is the key to the next one; never changed once a release has it.
@@ -105,6 +111,13 @@ CREATE TABLE readers (
     put_ms INTEGER NOT NULL,
     PRIMARY KEY (queue_id, name)
 ) WITHOUT ROWID;
+""",
+    3: """
+CREATE TABLE queue_settings (
+    queue_id INTEGER PRIMARY KEY,
+    is_paused INTEGER NOT NULL,
+    changes BLOB NOT NULL
+);
 """,
 }
 

@@ -52,6 +52,7 @@ class QueueDefinition(NamedTuple):
     """``owner``: the only client id whose connections may use the queue; None: all may.
 
     ``incarnation``: 16 hex digits that no other declaration of a queue of this name has.
+    ``changes``, ``is_paused``: what operators have set (``broker.live_arguments``).
     """
 
     queue_id: int
@@ -60,6 +61,8 @@ class QueueDefinition(NamedTuple):
     arguments: Table
     owner: str | None = None
     incarnation: str = ""
+    changes: Table | None = None
+    is_paused: bool = False
 
 
 class BindingDefinition(NamedTuple):
@@ -194,6 +197,17 @@ class SqliteDefinitions(DefinitionStore):
     def delete_queue(self, vhost: str, name: str) -> None:
         self._turn.remove((_remove_queue, (stored_name(vhost), stored_name(name))))
 
+    def set_queue_settings(
+        self, vhost: str, name: str, *, is_paused: bool, changes: Mapping[str, object]
+    ) -> None:
+        key = (stored_name(vhost), stored_name(name))
+        with self._turn.change() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO queue_settings (queue_id, is_paused, changes)"
+                " SELECT id, ?, ? FROM queues WHERE vhost = ? AND name = ?",
+                (is_paused, encoded_arguments(changes), *key),
+            )
+
     def add_exchange(
         self,
         vhost: str,
@@ -293,8 +307,8 @@ class SqliteDefinitions(DefinitionStore):
     def queues(self, vhost: str) -> list[QueueDefinition]:
         """Return the queues in the order of their declaration."""
         rows = self._rows(
-            "SELECT id, name, is_auto_delete, arguments, owner, incarnation FROM queues"
-            " WHERE vhost = ? ORDER BY id",
+            "SELECT id, name, is_auto_delete, arguments, owner, incarnation, changes, is_paused"
+            " FROM queues LEFT JOIN queue_settings ON queue_id = id WHERE vhost = ? ORDER BY id",
             vhost,
         )
         return [
@@ -305,8 +319,19 @@ class SqliteDefinitions(DefinitionStore):
                 self._decoded(arguments, f"queue '{read_name(name)}'"),
                 None if owner is None else read_name(owner),
                 incarnation,
+                None if changes is None else self._decoded(changes, f"queue '{read_name(name)}'"),
+                bool(is_paused),
             )
-            for queue_id, name, is_auto_delete, arguments, owner, incarnation in rows
+            for (
+                queue_id,
+                name,
+                is_auto_delete,
+                arguments,
+                owner,
+                incarnation,
+                changes,
+                is_paused,
+            ) in rows
         ]
 
     def queue_ids(self, vhost: str, name: str) -> list[int]:
@@ -359,11 +384,12 @@ class SqliteDefinitions(DefinitionStore):
 
 
 def _remove_queue(connection: sqlite3.Connection, key: Key) -> None:
-    connection.execute(
-        "DELETE FROM readers WHERE queue_id IN"
-        " (SELECT id FROM queues WHERE vhost = ? AND name = ?)",
-        key,
-    )
+    for table in ("readers", "queue_settings"):
+        connection.execute(
+            f"DELETE FROM {table} WHERE queue_id IN"
+            " (SELECT id FROM queues WHERE vhost = ? AND name = ?)",
+            key,
+        )
     cursor = connection.execute(
         "INSERT INTO deleted_queues (id, vhost, name)"
         " SELECT id, vhost, name FROM queues WHERE vhost = ? AND name = ?",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hareline.broker.queues.declare.arguments import parse_queue_arguments
 from hareline.broker.queues.declare.build import level_reader, make_order
+from hareline.broker.queues.declare.live import overlaid
 from hareline.errors import AmqpError
 from hareline.storage.definitions.sqlite import QueueDefinition, SqliteDefinitions
 from hareline.storage.recovery.queue_contents import KnownQueue
@@ -24,10 +25,11 @@ def known_queues(definitions: SqliteDefinitions) -> dict[int, KnownQueue]:
 
 def _known(queue: QueueDefinition, vhost: str) -> KnownQueue:
     name = f"queue '{queue.name}' in vhost '{vhost}'"
-    if not queue.arguments:
+    own = overlaid(queue.arguments, queue.changes) if queue.changes else queue.arguments
+    if not own:
         return KnownQueue(name)
     try:
-        arguments = parse_queue_arguments(queue.arguments, queue=queue.name, vhost=vhost)
+        arguments = parse_queue_arguments(own, queue=queue.name, vhost=vhost)
     except AmqpError:
         return KnownQueue(name)  # ``recovery.restore`` reports what is wrong with it
     is_loaded = (

@@ -97,6 +97,9 @@ class VhostRecovery:
                     owner=known.owner,
                     incarnation=known.incarnation,
                 )
+                self._vhost.live_arguments.restore(
+                    queue, known.changes or {}, paused=known.is_paused
+                )
             except AmqpError as error:
                 what = f"queue '{name}' in vhost '{self._vhost.name}'"
                 raise _impossible(what, error) from error

@@ -78,6 +78,12 @@ class DeadLetters(DeadLetterSender):
         self.unroutable_count = 0
         self.cycle_count = 0
 
+    def take_counts_of(self, former: DeadLetters) -> None:
+        """Go on counting where the former dead letters of this queue stopped."""
+        self.published_count = former.published_count
+        self.unroutable_count = former.unroutable_count
+        self.cycle_count = former.cycle_count
+
     def wants(self, reason: DeathReason) -> bool:
         """True if messages that die for this reason are published."""
         return reason in self._targets

@@ -103,8 +103,8 @@ def make_queue(
     _set_lane(queue, order, arguments, environment)
     _set_times(queue, arguments, environment)
     _set_limits(queue, arguments, environment)
-    _set_delivery_limit(queue, arguments)
-    queue.dead_letters = _dead_letters_of(arguments, name, environment, defaults)
+    set_delivery_limit(queue, arguments)
+    queue.dead_letters = dead_letters_of(arguments, name, environment, defaults)
     if arguments.expires_ms is not None:
         queue.lease = Lease(
             queue,
@@ -269,30 +269,38 @@ def _set_limits(queue: Queue, arguments: QueueArguments, environment: QueueEnvir
         return  # its limits are its retention
     if arguments.max_length is None and arguments.max_length_bytes is None:
         return
+    queue.install(overflow=make_overflow(queue, arguments, environment))
+
+
+def make_overflow(
+    queue: Queue, arguments: QueueArguments, environment: QueueEnvironment
+) -> Overflow:
+    """The limits that the arguments set; there must be one."""
     overflow_class = Overflow if environment.audit is None else AuditedOverflow
-    overflow = overflow_class(
+    return overflow_class(
         queue,
         environment,
         max_length=arguments.max_length,
         max_length_bytes=arguments.max_length_bytes,
         policy=arguments.overflow or "drop-head",
-        resume_percent=(
-            RESUME_PERCENT
-            if arguments.flow_resume_percent is None
-            else arguments.flow_resume_percent
-        ),
+        resume_percent=resume_percent_of(arguments),
         # what readers have not acknowledged is in the queue as well
-        counts_unacked=_has_qpid_limits(arguments.raw) and not is_non_destructive(arguments),
+        counts_unacked=has_qpid_limits(arguments.raw) and not is_non_destructive(arguments),
     )
-    queue.install(overflow=overflow)
 
 
-def _has_qpid_limits(raw: Mapping[str, object]) -> bool:
+def resume_percent_of(arguments: QueueArguments) -> float:
+    """How far an overfull queue's depth must fall, in percent of its limits."""
+    percent = arguments.flow_resume_percent
+    return RESUME_PERCENT if percent is None else percent
+
+
+def has_qpid_limits(raw: Mapping[str, object]) -> bool:
     """True if all limits have Qpid's names; they then count what Broker-J counts."""
     return not any(BY_FIELD[field].name in raw for field in ("max_length", "max_length_bytes"))
 
 
-def _dead_letters_of(
+def dead_letters_of(
     arguments: QueueArguments, name: str, environment: QueueEnvironment, defaults: QueueDefaults
 ) -> DeadLetters | None:
     """What the queue of this name publishes of its dead messages; None: nothing."""
@@ -313,7 +321,8 @@ def _dead_letters_of(
     return letters_class(name, environment, targets, takes_transient=takes_transient)
 
 
-def _set_delivery_limit(queue: Queue, arguments: QueueArguments) -> None:
+def set_delivery_limit(queue: Queue, arguments: QueueArguments) -> None:
+    """Set how often an entry may come back, and whether messages show how often they did."""
     limit = arguments.delivery_limit
     if limit is None and arguments.max_delivery_attempts:
         limit = arguments.max_delivery_attempts - 1  # which counts the first delivery too

@@ -69,6 +69,14 @@ class ReadingLane(MainLane):
             self._call_watchers()
         return is_unfinished
 
+    def keep_up(self) -> None:
+        """Do what ``run`` does but show entries to readers: the queue is paused."""
+        if self.retention is not None:
+            self.retention.drop_old()
+            self.retention.drop_excess()
+        if self.watchers:
+            self._call_watchers()
+
     def _call_watchers(self) -> None:
         watchers = self.watchers[:]
         self.watchers.clear()

@@ -94,6 +94,28 @@ class Expiry:
         self._check_above = SETTLED_ALLOWED
         self._deadline = DeadlineTimer(environment, self._on_deadline)
 
+    def set_bounds(
+        self,
+        *,
+        message_ttl_ms: int | None,
+        min_ttl_ms: int | None,
+        max_ttl_ms: int | None,
+        sweep_ms: int | None,
+    ) -> None:
+        """Bound the times of entries that come from now on; the others keep theirs.
+
+        The queue has to be wired again, as ``concerns_all`` may have changed.
+        """
+        self._message_ttl_ms = message_ttl_ms
+        self._min_ttl_ms = min_ttl_ms or 0
+        self._max_ttl_ms = max_ttl_ms or 0
+        self._sweep_ms = sweep_ms
+        self.concerns_all = message_ttl_ms is not None or bool(min_ttl_ms) or bool(max_ttl_ms)
+        self._deadline.cancel()
+        earliest_ms = self._earliest_ms()
+        if earliest_ms != NEVER:
+            self._set_deadline(earliest_ms)
+
     # ---------------------------------------------------------------- in
 
     def add(self, entry: RankedEntry, since_ms: int) -> None:

@@ -55,6 +55,7 @@ OverflowPolicy = Literal[
 ]
 
 REPORT_INTERVAL_S: Final = 10.0
+DROPPED_AT_ONCE: Final = 2048  # some milliseconds; the rest is dropped in the next turns
 RESUME_PERCENT: Final = 80.0  # Broker-J: queue.queueFlowResumeLimit
 
 _NO_LIMIT: Final = sys.maxsize
@@ -89,6 +90,7 @@ class Overflow(OverflowPort):
         "_given_up",
         "_is_enforcing",
         "_is_reported",
+        "_is_trimming",
         "_limit_bytes",
         "_limit_count",
         "_queue",
@@ -122,6 +124,25 @@ class Overflow(OverflowPort):
         self._queue: QueuePort | None = queue  # None: the queue is deleted
         self._queue_name = queue.name
         self._environment = environment
+        self._stored_bytes = 0  # kept only if ``counts_unacked``
+        self._note_limits(max_length, max_length_bytes, policy, resume_percent, counts_unacked)
+        self._stopped: dict[StoppedPublisher, None] = {}
+        self._is_enforcing = False
+        self._is_trimming = False  # a lower limit has more to drop than one call may
+        self.is_overfull = False
+        self.stops_publishers = False
+        self._is_reported = False
+        self._given_up = 0  # messages dropped or refused, not reported yet
+        self._timer: Timer | None = None
+
+    def _note_limits(
+        self,
+        max_length: int | None,
+        max_length_bytes: int | None,
+        policy: OverflowPolicy,
+        resume_percent: float,
+        counts_unacked: bool,
+    ) -> None:
         self.policy = policy
         self._refuses = policy in ("reject-publish", "reject-publish-dlx")
         self.counts_unacked = counts_unacked
@@ -129,16 +150,8 @@ class Overflow(OverflowPort):
         self._limit_bytes = _NO_LIMIT if max_length_bytes is None else max_length_bytes
         self._resume_count = self._resume_depth(max_length, resume_percent)
         self._resume_bytes = self._resume_depth(max_length_bytes, resume_percent)
-        self._stored_bytes = 0  # kept only if ``counts_unacked``
         self._room_count = 0  # until the depth is measured
         self._room_bytes = 0
-        self._stopped: dict[StoppedPublisher, None] = {}
-        self._is_enforcing = False
-        self.is_overfull = False
-        self.stops_publishers = False
-        self._is_reported = False
-        self._given_up = 0  # messages dropped or refused, not reported yet
-        self._timer: Timer | None = None
 
     def _resume_depth(self, limit: int | None, percent: float) -> int:
         if limit is None:
@@ -147,6 +160,41 @@ class Overflow(OverflowPort):
         if self.policy in ("none", "flow-control", "flow-to-disk"):
             return depth
         return min(depth, limit - 1)  # these never get above the limit: at it they are full
+
+    def set_limits(
+        self,
+        *,
+        max_length: int | None,
+        max_length_bytes: int | None,
+        policy: OverflowPolicy,
+        resume_percent: float,
+        counts_unacked: bool,
+    ) -> None:
+        """Go by other limits from now on; what is above them is dropped in shares.
+
+        ``counts_unacked`` may become True only while the queue is empty.
+        """
+        if not counts_unacked:
+            self._stored_bytes = 0
+        self._is_trimming = False
+        self._note_limits(max_length, max_length_bytes, policy, resume_percent, counts_unacked)
+        if self.is_overfull:
+            self._end_episode_if_underfull()
+        if self.stops_publishers and policy != "flow-control":
+            self._let_publish()
+        self.stops_publishers = self.is_overfull and policy == "flow-control"
+        self.enforce_limits()
+
+    def enforce_limits(self) -> None:
+        """Begin to drop what is above the limits, where the policy says so."""
+        queue = self._queue
+        if queue is None or not self._is_over():
+            return
+        if not self.is_overfull:
+            self._begin_episode()
+        if self.policy == "drop-head":
+            self._is_trimming = True
+        queue.mark()  # the dispatch comes first, and then ``on_delivered``
 
     # ------------------------------------------------------- before a message is taken
 
@@ -219,23 +267,37 @@ class Overflow(OverflowPort):
                     return
         if not self.is_overfull:
             self._begin_episode()
-        if drops:
+        if drops and not self._is_trimming:
             self._drop_least(queue)
 
     def _drop_least(self, queue: QueuePort) -> None:
         """Drop the least ready entries until the rest is within the limits.
 
         RabbitMQ drops a message that is too large on its own; Qpid keeps it, over the limit. What
-        is dead-lettered to this very queue comes in between, and is dropped here as well.
+        is dead-lettered to this very queue comes in between, and is dropped here as well. What a
+        lower limit leaves above it may be much: the rest is dropped when the next dispatch is done.
         """
-        is_over = True
-        while is_over:
+        self._is_trimming = False
+        for _ in range(DROPPED_AT_ONCE):
             victim = queue.lane.least()
             if victim is None or (self.counts_unacked and queue.ready_count == 1):
                 return
             self._give_up(1)
             queue.drop([victim], "maxlen")
-            is_over = self._is_over()
+            if not self._is_over():
+                return
+        self._is_trimming = True
+        queue.mark()
+
+    def _trim(self, queue: QueuePort) -> None:
+        self._is_enforcing = True
+        try:
+            if self._is_over():
+                self._drop_least(queue)
+            else:
+                self._is_trimming = False
+        finally:
+            self._is_enforcing = False
 
     def on_departed(self, entry: QueueEntry) -> None:
         """An entry was settled."""
@@ -261,6 +323,8 @@ class Overflow(OverflowPort):
     def on_delivered(self) -> None:
         """Consumers or a basic.get may have taken entries."""
         if self.is_overfull and not self._is_enforcing:
+            if self._is_trimming and self._queue is not None:
+                self._trim(self._queue)
             self._end_episode_if_underfull()
 
     # ------------------------------------------------------------------------ publishers

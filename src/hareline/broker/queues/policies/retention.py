@@ -62,6 +62,12 @@ class Retention:
         self._deadline = DeadlineTimer(environment, self._on_time)
         self.pins: ReaderPositions | None = None
 
+    def set_limits(self, max_age_ms: int | None, max_length_bytes: int | None) -> None:
+        """Keep so much from now on; the next run of the lane drops what is more."""
+        self._max_age_ms = max_age_ms
+        self._max_length_bytes = max_length_bytes
+        self._deadline.cancel()
+
     def _on_time(self) -> None:
         self.drop_old()
         self.drop_excess()

@@ -144,6 +144,12 @@ class RankedEntry(QueueEntry):
         self.expires_at_ms = 0
 
 
+class NumberedEntry(RankedEntry):
+    """A number of a page, made to show it to an operator; it stands in no ordering."""
+
+    __slots__ = ()
+
+
 def mark_redelivered(entries: list[QueueEntry]) -> None:
     """Acquired entries are about to be sent again to the consumer that has them.
 

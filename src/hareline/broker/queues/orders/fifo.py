@@ -15,15 +15,17 @@ Invariant: ``_line``, ``_pages`` and ``_fresh`` are sorted by offset, each befor
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heapify, heappop, heappush, merge
-from itertools import chain
+from heapq import heapify, heappop, heappush, merge, nlargest, nsmallest
+from itertools import chain, islice
+from operator import attrgetter
 from sys import maxsize
-from typing import Final
+from typing import Any, Final
 
-from hareline.broker.queues.entry import SETTLED, QueueEntry
-from hareline.broker.queues.orders.order import PagedOrder
+from hareline.broker.queues.entry import READY, SETTLED, NumberedEntry, QueueEntry
+from hareline.broker.queues.orders.order import SHARES_MAX, WALKED_AT_ONCE, PagedOrder
 from hareline.broker.queues.paging.pages import PAGE_ENTRIES, Page, Pager, Pages
 from hareline.compiled import mypyc_attr
 
@@ -31,6 +33,13 @@ DEAD_ALLOWED: Final = 64  # settled entries left standing, beyond as many as are
 # Octets that they may keep from being freed. Above it, a sixteenth as many as are live are enough
 # to sweep, so that each pays for a look at 16 entries and no more.
 DEAD_BYTES_ALLOWED: Final = 4_194_304
+
+_offset_of: Final = attrgetter("offset")
+
+
+def _share_of(line: deque[QueueEntry]) -> int:
+    """How many entries to show at once: to come to the middle of a deque costs its length."""
+    return max(WALKED_AT_ONCE, len(line) // SHARES_MAX)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -189,6 +198,92 @@ class FifoOrder(PagedOrder):
         heapify(self._returned)
         self._dead = 0
         self._dead_bytes = 0
+
+    # ------------------------------------------------------------------ for operators
+
+    def walk(self, after: Any = None, *, is_backwards: bool = False) -> Iterator[list[QueueEntry]]:
+        next_share = self._before if is_backwards else self._behind
+        offset: int = (maxsize if is_backwards else -1) if after is None else after
+        while share := next_share(offset):
+            offset = share[-1].offset
+            yield [entry for entry in share if entry.state == READY]
+
+    def _behind(self, offset: int) -> list[QueueEntry]:
+        """A share of the entries behind an offset, in order, settled ones too; empty: no more."""
+        share = self._standing_behind(offset)
+        if not self._returned:
+            return share
+        end = share[-1].offset if share else maxsize
+        back = [entry for at, entry in self._returned if offset < at <= end]
+        count = max(len(share), WALKED_AT_ONCE)
+        if len(back) > count:
+            back = nsmallest(count, back, key=_offset_of)
+            share = [entry for entry in share if entry.offset <= back[-1].offset]
+        return sorted(share + back, key=_offset_of)
+
+    def _before(self, offset: int) -> list[QueueEntry]:
+        """The same before an offset, the nearest first."""
+        share = self._standing_before(offset)
+        if not self._returned:
+            return share
+        end = share[-1].offset if share else -1
+        back = [entry for at, entry in self._returned if end <= at < offset]
+        count = max(len(share), WALKED_AT_ONCE)
+        if len(back) > count:
+            back = nlargest(count, back, key=_offset_of)
+            share = [entry for entry in share if entry.offset >= back[-1].offset]
+        return sorted(share + back, key=_offset_of, reverse=True)
+
+    def _standing_behind(self, offset: int) -> list[QueueEntry]:
+        """As ``_behind``, of what did not come back."""
+        pages = self._pages
+        for line in (self._line,) if pages is None else (self._line, None, self._fresh):
+            if line is None:
+                share = [] if pages is None else pages.shown_behind(offset)
+            elif line and line[-1].offset > offset:
+                start = bisect_right(line, offset, key=_offset_of)
+                share = list(islice(line, start, start + _share_of(line)))
+            else:
+                continue
+            if share:
+                return share
+        return []
+
+    def _standing_before(self, offset: int) -> list[QueueEntry]:
+        pages = self._pages
+        for line in (self._line,) if pages is None else (self._fresh, None, self._line):
+            if line is None:
+                share = [] if pages is None else pages.shown_before(offset)[::-1]
+            elif line and line[0].offset < offset:
+                start = len(line) - bisect_left(line, offset, key=_offset_of)
+                share = list(islice(reversed(line), start, start + _share_of(line)))
+            else:
+                continue
+            if share:
+                return share
+        return []
+
+    def standing(self, entry: QueueEntry) -> QueueEntry | None:
+        if not isinstance(entry, NumberedEntry):
+            return entry if entry.state == READY else None
+        offset = entry.offset
+        found: QueueEntry | None = None
+        if self._pages is not None:
+            found = self._pages.standing(offset)
+            self._count_lost(self._pages)
+        if found is None:  # its page was turned meanwhile
+            found = self._loaded_at(offset)
+        return found if found is not None and found.state == READY else None
+
+    def _loaded_at(self, offset: int) -> QueueEntry | None:
+        for line in (self._line, self._fresh):
+            at = bisect_left(line, offset, key=_offset_of)
+            if at < len(line) and line[at].offset == offset:
+                return line[at]
+        for pair in self._returned:
+            if pair[0] == offset:
+                return pair[1]
+        return None
 
     # ------------------------------------------------------------------------- paging
 

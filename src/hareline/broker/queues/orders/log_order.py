@@ -20,10 +20,11 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, takewhile
 from operator import attrgetter
-from typing import Final
+from sys import maxsize
+from typing import Any, Final
 
-from hareline.broker.queues.entry import SETTLED, QueueEntry
-from hareline.broker.queues.orders.order import PagedOrder
+from hareline.broker.queues.entry import READY, SETTLED, QueueEntry
+from hareline.broker.queues.orders.order import WALKED_AT_ONCE, PagedOrder
 from hareline.broker.queues.paging.log_pages import LogPages, journal_position
 from hareline.broker.queues.paging.pages import PAGE_ENTRIES, Page, Pager
 
@@ -240,6 +241,52 @@ class LogOrder(PagedOrder):
     def entries_between(self, start: int, end: int) -> list[QueueEntry]:
         """The entries from offset ``start`` to before ``end``, as ``entries_from``."""
         return list(takewhile(lambda entry: entry.offset < end, self.entries_from(start)))
+
+    # ------------------------------------------------------------------ for operators
+
+    def walk(self, after: Any = None, *, is_backwards: bool = False) -> Iterator[list[QueueEntry]]:
+        """Numbers that cannot be read leave, as they do when a reader comes to them."""
+        if is_backwards:
+            yield from self._walk_back(after)
+            return
+        offset = 0 if after is None else after + 1
+        while True:
+            if self.pages is not None and offset < self.pages.end:
+                share, offset = self.pages.read(offset, WALKED_AT_ONCE)
+            else:
+                start = self.index_of(offset)
+                share = self.entries[start : start + WALKED_AT_ONCE]
+                if not share:
+                    return
+                offset = share[-1].offset + 1
+            yield [entry for entry in share if entry.state == READY]
+
+    def _walk_back(self, before: int | None) -> Iterator[list[QueueEntry]]:
+        end = maxsize if before is None else before
+        while True:
+            stop = self.index_of(end)
+            share = self.entries[max(self.head, stop - WALKED_AT_ONCE) : stop]
+            if not share:
+                break
+            end = share[0].offset
+            yield [entry for entry in reversed(share) if entry.state == READY]
+        span = WALKED_AT_ONCE  # offsets may have holes of any length
+        while self.pages is not None and self.pages.count and end > self.pages.first_offset:
+            end = min(end, self.pages.end)
+            start = max(self.pages.first_offset, end - span)
+            share, read_to = self.pages.read(start, WALKED_AT_ONCE)
+            if read_to < end and span > WALKED_AT_ONCE:
+                span = max(WALKED_AT_ONCE, span // 2)  # the nearest of them were not read
+                continue
+            yield [entry for entry in reversed(share) if entry.offset < end]
+            end = start
+            span *= 2 if len(share) < WALKED_AT_ONCE // 2 else 1
+
+    def standing(self, entry: QueueEntry) -> QueueEntry | None:
+        if self.pages is None or entry.offset >= self.pages.end:
+            return super().standing(entry)
+        found, _ = self.pages.read(entry.offset, 1)
+        return found[0] if found and found[0].offset == entry.offset else None
 
     # ------------------------------------------------------------------ for bulk reads
 

@@ -29,11 +29,32 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar
+from operator import itemgetter
+from typing import Any, ClassVar, Final
 
-from hareline.broker.queues.entry import QueueEntry, RankedEntry
+from hareline.broker.queues.entry import READY, QueueEntry, RankedEntry
 from hareline.broker.queues.paging.pages import Page, Pager
 from hareline.compiled import mypyc_attr
+
+WALKED_AT_ONCE: Final = 256  # entries of a share; more in what has to be counted off each time
+SHARES_MAX: Final = 64
+
+_rank_in: Final = itemgetter(0)
+
+
+def shares_of(
+    ranked: list[tuple[Any, QueueEntry]], after: Any, is_backwards: bool
+) -> Iterator[list[QueueEntry]]:
+    """Shares of the entries behind a rank, or from the end and before it, of a sorted list."""
+    if is_backwards:
+        ranked = ranked[::-1]
+    for start in range(0, len(ranked), WALKED_AT_ONCE):
+        share = ranked[start : start + WALKED_AT_ONCE]
+        if after is not None:
+            share = [
+                each for each in share if (each[0] < after if is_backwards else each[0] > after)
+            ]
+        yield [entry for _, entry in share if entry.state == READY]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -100,6 +121,23 @@ class EntryOrder(metaclass=ABCMeta):
 
         For entries that have been added or held, in the ordering or not.
         """
+
+    def walk(self, after: Any = None, *, is_backwards: bool = False) -> Iterator[list[QueueEntry]]:
+        """Shares of the entries behind this rank (None: all), left where they are, for operators.
+
+        In order, or from the end and before that rank. Anything may happen to the queue between two
+        shares; what comes or leaves meanwhile is shown or not, and no entry is shown twice. A share
+        may be empty. Numbers of pages are shown as objects that stand nowhere: see ``standing``.
+        """
+        ranked = sorted([(self.rank(entry), entry) for entry in self], key=_rank_in)
+        yield from shares_of(ranked, after, is_backwards)
+
+    def standing(self, entry: QueueEntry) -> QueueEntry | None:
+        """The object that stands here for an entry of ``walk``, a number made one; None: it left.
+
+        It may be settled where it stands.
+        """
+        return entry if entry.state == READY else None
 
     @property
     def paged(self) -> PagedOrder | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from hareline.broker.queues.entry import QueueEntry, RankedEntry
 from hareline.broker.queues.orders.fifo import FifoOrder
@@ -170,6 +170,31 @@ class PriorityOrder(PagedOrder):
                 yield from fifo
                 if fifo.lost:
                     self._count_lost(level, fifo)
+
+    # ------------------------------------------------------------------ for operators
+
+    def walk(self, after: Any = None, *, is_backwards: bool = False) -> Iterator[list[QueueEntry]]:
+        levels = list(range(self._levels) if is_backwards else reversed(range(self._levels)))
+        offset: int | None = None
+        if after is not None:
+            level = self._levels - (after >> _OFFSET_BITS)
+            offset = after & (_RANKED - 1)
+            levels = levels[levels.index(level) :] if level in levels else []
+        for level in levels:
+            fifo = self._fifos[level]
+            if fifo is not None:
+                yield from fifo.walk(offset, is_backwards=is_backwards)
+            offset = None
+
+    def standing(self, entry: QueueEntry) -> QueueEntry | None:
+        level = self._level(entry)
+        fifo = self._fifo(level)
+        found = fifo.standing(entry)
+        if fifo.lost:
+            self._count_lost(level, fifo)
+        if found is not None:
+            self.rank(found)  # of a number that has become an object
+        return found
 
     # ------------------------------------------------------------------------- paging
 

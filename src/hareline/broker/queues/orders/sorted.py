@@ -18,17 +18,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, merge
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from hareline.broker.queues.entry import QueueEntry, RankedEntry
 from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.orders.order import EntryOrder
+from hareline.broker.queues.orders.order import WALKED_AT_ONCE, EntryOrder, shares_of
 from hareline.broker.queues.orders.sort_keys import Place, place_reader
 from hareline.broker.queues.property_cache import PropertyCache
 
 STALE_ALLOWED: Final = 64
+SORTED_AT_ONCE: Final = 4_096  # places, for operators: a millisecond or two
 
 _offset: Final = attrgetter("offset")
 
@@ -199,6 +200,31 @@ class SortedOrder(EntryOrder):
     def rank(self, entry: QueueEntry) -> Rank:
         return self._place(entry), entry.offset
 
+    # ----------------------------------------------------------------- for operators
+
+    def walk(self, after: Any = None, *, is_backwards: bool = False) -> Iterator[list[QueueEntry]]:
+        """Places are sorted a share at a time, so that many of them are no long wait."""
+        places = list(self._piles)
+        sorted_places: list[list[Place]] = []
+        for start in range(0, len(places), SORTED_AT_ONCE):
+            some = places[start : start + SORTED_AT_ONCE]
+            some.sort(reverse=is_backwards)
+            sorted_places.append(some)
+            yield []
+        share: list[QueueEntry] = []
+        for place in merge(*sorted_places, reverse=is_backwards):
+            pile = self._piles.get(place)
+            if pile is None or (after is not None and _is_past(place, after[0], is_backwards)):
+                continue
+            entries = [pile] if isinstance(pile, QueueEntry) else list(pile)
+            ranked = [((place, entry.offset), entry) for entry in entries]
+            for some_entries in shares_of(ranked, after, is_backwards):
+                share += some_entries
+                if len(share) >= WALKED_AT_ONCE:
+                    yield share
+                    share = []
+        yield share
+
     # ------------------------------------------------------- which arrived first
 
     def least(self) -> QueueEntry | None:
@@ -236,3 +262,8 @@ class SortedOrder(EntryOrder):
                 yield pile
             else:
                 yield from pile
+
+
+def _is_past(place: Place, limit: Place, is_backwards: bool) -> bool:
+    """True if no entry of this place is still to be shown, from the place ``limit`` on."""
+    return place > limit if is_backwards else place < limit

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from hareline.broker.queues.entry import SETTLED
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 # Not final: tests read smaller pages, and compiled code has the values of final names built in.
 PAGE_ENTRIES = 256
 PAGE_BYTES: Final = 262_144
+
+_offset_of: Final = attrgetter("offset")
+_first_offset_of: Final = attrgetter("first_offset")
 
 
 class Page:
@@ -101,6 +106,13 @@ class Pager(ABC):
     @abstractmethod
     def unfold(self, page: Page) -> None:
         """Make all entries of a page kept ones, so that they can be looked at where they are."""
+
+    @abstractmethod
+    def shown(self, page: Page) -> list[QueueEntry]:
+        """The numbers of a page as objects that stand nowhere, in order; all stays as it is.
+
+        Without those that cannot be read.
+        """
 
     @abstractmethod
     def entries_at(
@@ -214,6 +226,62 @@ class Pages:
                 yield from page.kept
         finally:
             self._forget_empty()
+
+    # ----------------------------------------------------------------- for operators
+
+    def shown_behind(self, offset: int) -> list[QueueEntry]:
+        """The entries behind an offset, those of one page, in order; empty: there are none.
+
+        Numbers as objects that stand nowhere. Nothing changes.
+        """
+        pages = self._pages
+        index = max(bisect_right(pages, offset, key=_first_offset_of) - 1, 0)
+        while index < len(pages):
+            found = [entry for entry in self._shown(pages[index]) if entry.offset > offset]
+            if found:
+                return found
+            index += 1
+        return []
+
+    def shown_before(self, offset: int) -> list[QueueEntry]:
+        """Likewise the entries before an offset that are the nearest to it."""
+        pages = self._pages
+        index = bisect_left(pages, offset, key=_first_offset_of) - 1
+        while index >= 0:
+            found = [entry for entry in self._shown(pages[index]) if entry.offset < offset]
+            if found:
+                return found
+            index -= 1
+        return []
+
+    def _shown(self, page: Page) -> list[QueueEntry]:
+        if not page.offsets:
+            return page.kept
+        entries = self._pager.shown(page)
+        if page.kept:
+            entries += page.kept
+            entries.sort(key=_offset_of)
+        return entries
+
+    def standing(self, offset: int) -> QueueEntry | None:
+        """The entry of this offset, an object from now on like its whole page; None: not here."""
+        pages = self._pages
+        index = bisect_right(pages, offset, key=_first_offset_of) - 1
+        if index < 0:
+            return None
+        page = pages[index]
+        if page.offsets:
+            at = bisect_left(page.offsets, offset)
+            if at < len(page.offsets) and page.offsets[at] == offset:
+                expected = len(page)
+                self._pager.unfold(page)
+                self.count -= expected - len(page)
+                self.lost += expected - len(page)
+        at = bisect_left(page.kept, offset, key=_offset_of)
+        found = page.kept[at] if at < len(page.kept) else None
+        if not len(page):
+            self._forget_empty()
+        return found if found is not None and found.offset == offset else None
 
     def kept(self) -> list[QueueEntry]:
         """The entries that are objects, in order."""

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from hareline import events
-from hareline.broker.queues.entry import ACQUIRED, SETTLED, QueueEntry
+from hareline.broker.queues.entry import ACQUIRED, SETTLED, NumberedEntry, QueueEntry
 from hareline.broker.queues.policies.overflow import stored_bytes
 from hareline.errors import StoreError
 from hareline.message import ContentSource, StoredMessage
@@ -209,6 +210,24 @@ class ReadBack:
         lost_count = len(page.offsets) - len(entries)
         queue.on_pages_left(lost_count, max(lost_bytes, 0), stored, reason="unreadable")
         self._report(queue, lost_count, reason)
+        return entries
+
+    def shown(self, page: Page) -> list[QueueEntry]:
+        """The numbers of a page that can be read, as objects that stand nowhere."""
+        queue = self._queue
+        assert queue is not None
+        entries: list[QueueEntry] = []
+        try:
+            messages = self._content_store.read_run(page.positions)
+            entries += map(NumberedEntry, repeat(queue), messages, page.offsets)
+        except StoreError:
+            for offset, position in zip(page.offsets, page.positions, strict=True):
+                with suppress(StoreError):  # found and reported when it is its turn
+                    message = self._content_store.read(position)
+                    entries.append(NumberedEntry(queue, message, offset))
+        if page.counts is not None:
+            for entry in entries:
+                entry.delivery_count = page.counts.get(entry.offset, 0)
         return entries
 
     def entries_at(

@@ -362,6 +362,9 @@ class Paging(PagingPort):
         page.stored_bytes = 0
         page.kept = sorted(page.kept + entries, key=offset_of)
 
+    def shown(self, page: Page) -> list[QueueEntry]:
+        return self._read_back.shown(page)
+
     def entries_at(
         self,
         offsets: Sequence[int],

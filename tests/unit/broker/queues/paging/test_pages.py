@@ -54,6 +54,9 @@ class PlainPager(Pager):
         page.kept = self.entries_of(page)
         del page.offsets[:], page.positions[:]
 
+    def shown(self, page: Page) -> list[QueueEntry]:
+        return [new_entry(offset) for offset in page.offsets if offset not in self.lost]
+
     def entries_at(
         self,
         offsets: Sequence[int],

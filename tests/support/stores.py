@@ -235,6 +235,13 @@ class FakeDefinitions(MemoryDefinitions):
         self.queues: dict[str, int] = {}
         self.exchanges: set[str] = set()
         self.bindings: set[tuple[str, str, str, str]] = set()
+        self.settings: dict[str, tuple[bool, dict[str, object]]] = {}
+
+    def set_queue_settings(
+        self, vhost: str, name: str, *, is_paused: bool, changes: Mapping[str, object]
+    ) -> None:
+        self._change()
+        self.settings[name] = (is_paused, dict(changes))
 
     def _change(self) -> None:
         if self.failure:

@@ -87,7 +87,9 @@ class LiveArguments:
         registry.queue_arguments[queue.name] = after
 
     def change(self, queue: Queue, changes: Changes) -> QueueArguments:
-        """Change some arguments, at once and durably; None takes one away. Returns what is in force.
+        """Change some arguments, at once and durably; returns what is in force.
+
+        A value of None takes an argument away.
 
         Raises PreconditionFailed as ``apply_arguments``, and for a name that is no argument.
         """

@@ -171,6 +171,14 @@ class Readers:
             return max([entry.offset for entry in entries], default=end)
         return end
 
+    def places(self) -> list[tuple[Consumer, int]]:
+        """The readers of a log, each with the offset that it reads next; for operators."""
+        return (
+            []
+            if self._log is None
+            else [(consumer, reader.next_offset) for consumer, reader in self._by_consumer.items()]
+        )
+
     def finished(self) -> list[Consumer]:
         """The consumers that close at the end and have come to it since the last call."""
         done, self._done = self._done, []

@@ -106,6 +106,10 @@ class ReadingLane(MainLane):
     def finished(self) -> list[Consumer]:
         return self._readers.finished()
 
+    def places(self) -> list[tuple[Consumer, int]]:
+        """The consumers of a log, each with the offset that it reads next; for operators."""
+        return self._readers.places()
+
     def selector_cost_with(self, consumer: Consumer) -> int:
         return 0
 

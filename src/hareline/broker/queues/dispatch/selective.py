@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hareline.broker.queues.dispatch.classes import EVERYTHING, MessageClasses
 from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.dispatch.consumer_book import ConsumerBook
-from hareline.broker.queues.dispatch.groups import GETTER, LEAVER, Groups
+from hareline.broker.queues.dispatch.groups import GETTER, LEAVER, Group, Groups
 from hareline.broker.queues.dispatch.lane import MainLane
 from hareline.broker.queues.dispatch.parking import Parking
 from hareline.broker.queues.dispatch.placing import Placing
@@ -154,6 +154,23 @@ class SelectiveLane(MainLane):
 
     def stop(self) -> None:
         """Nothing is to come here."""
+
+    # ------------------------------------------------------------------ for operators
+
+    def groups(self) -> list[Group]:
+        """All message groups that are known, those without messages too; empty without groups."""
+        return [] if self._groups is None else list(self._groups.by_key.values())
+
+    def free_group(self, group: Group) -> bool:
+        """Let the next message of a group go to any consumer; False if it has no owner.
+
+        What its owner has unacked stays there.
+        """
+        if group.owner is None:
+            return False
+        self._placing.change_owner(group, None)
+        self._queue.mark()
+        return True
 
     # --------------------------------------------------------------------- entries
 

@@ -109,6 +109,16 @@ class Hold(HoldPort):
         """Every held entry, in no order, left where it is."""
         return [entry for _, _, entry in self._heap if entry.state == HELD]
 
+    def schedule(self) -> list[tuple[int, QueueEntry]]:
+        """Every held entry with the instant at which it is due, in no order, for operators."""
+        return [(due_ms, entry) for due_ms, _, entry in self._heap if entry.state == HELD]
+
+    def make_due(self, entries: list[QueueEntry]) -> None:
+        """Do now what is to be done with these held entries when their time has come."""
+        held = [entry for entry in entries if entry.state == HELD]
+        if held and self._queue is not None:
+            self._on_ready(self._queue, held)
+
     def stop(self) -> None:
         """The queue is deleted: let go of it, so that it is freed at once."""
         self._deadline.stop()

@@ -218,17 +218,18 @@ class Overflow(OverflowPort):
 
     def _is_full_for(self, queue: QueuePort, message: Message) -> bool:
         """True if the queue would be above a limit with this message; that is then counted."""
-        if not self._would_exceed(message):
+        if not self.would_exceed(message):
             return False
         queue.deliver_due()
-        if not self._would_exceed(message):
+        if not self.would_exceed(message):
             return False
         if not self.is_overfull:
             self._begin_episode()
         self._give_up(1)
         return True
 
-    def _would_exceed(self, message: Message) -> bool:
+    def would_exceed(self, message: Message) -> bool:
+        """True if the queue would be above a limit with this message."""
         size = stored_bytes(message) if self.counts_unacked else message.size
         if self._room_count >= 1 and self._room_bytes >= size:
             return False

@@ -1,0 +1,61 @@
+"""Messages taken from a queue for an operator, as by basic.get, and what becomes of them.
+
+Called by ``management`` for RabbitMQ's ``get``. The messages are acquired as by any consumer, so
+nothing else has them meanwhile, and then leave, are dead-lettered, or come back as redelivered. A
+paused queue gives them too: an operator looks into it.
+
+Invariant: what was taken and not given on is back in its place, as if it had not been taken.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hareline.broker.queues.dispatch.paused import is_paused, working_lane
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.queue import Queue
+
+AckMode = Literal[
+    "ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"
+]
+
+
+def take_up_to(queue: Queue, count: int, max_bytes: int | None = None) -> list[QueueEntry]:
+    """Acquire the next messages: ``count`` at most, and octets of bodies, but one in any case."""
+    taken: list[QueueEntry] = []
+    size = 0
+    while len(taken) < count:
+        entry = _take_next(queue)
+        if entry is None:
+            break
+        size += entry.message.size
+        if taken and max_bytes is not None and size > max_bytes:
+            queue.restore([entry])
+            break
+        taken.append(entry)
+    return taken
+
+
+def _take_next(queue: Queue) -> QueueEntry | None:
+    if not is_paused(queue):
+        return queue.get()
+    if queue.lease is not None:
+        queue.lease.touch()
+    if queue.expiry is not None:
+        while queue.expiry.drop_expired():
+            continue  # as ``Queue.get``: the next entry must not be one that a later turn drops
+    entry = working_lane(queue.lane).get()
+    if queue.overflow is not None:
+        queue.overflow.on_delivered()
+    return entry
+
+
+def acknowledge(queue: Queue, entries: list[QueueEntry], mode: AckMode) -> None:
+    """End what ``take_up_to`` began. A rejection counts as a return, a look does not."""
+    if mode == "ack_requeue_false":
+        for entry in entries:
+            queue.settle(entry)
+    elif mode == "reject_requeue_false":
+        queue.reject(entries)
+    else:
+        queue.release(entries, is_counted=mode == "reject_requeue_true")

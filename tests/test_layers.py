@@ -29,6 +29,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "turn": (),
     "events": (),
     "message": ("message", "wire.encoder", "wire.properties", "wire.property_parts", "wire.table"),
+    "message.exported": ("message", "errors", "wire.properties", "wire.table"),
     "logs": ("events",),
     "settings": ("settings", "choices", "errors"),
     "wire": ("wire", "errors", "compiled"),

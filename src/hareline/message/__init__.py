@@ -25,6 +25,7 @@ from hareline.message.message import (
     broker_message,
     dead_letter,
     large_message,
+    made_message,
 )
 from hareline.message.stored import ContentSource, StoredMessage
 
@@ -52,4 +53,5 @@ __all__ = [
     "decode_priority",
     "encode_fields",
     "large_message",
+    "made_message",
 ]

@@ -352,6 +352,15 @@ def broker_message(
     return Message(address, content, len(header), len(body), 0, arrival_ms, UNWRITTEN)
 
 
+def made_message(
+    address: Address, property_octets: bytes, body: bytes, arrival_ms: int, position: int
+) -> Message:
+    """A message that came by no channel: published or imported by an operator."""
+    header = header_frame(0, property_octets, len(body))
+    content = b"".join([header, *body_frames(body, 0, len(body))]) if body else header
+    return Message(address, content, len(header), len(body), 0, arrival_ms, position)
+
+
 def dead_letter(
     message: Message,
     property_octets: bytes,

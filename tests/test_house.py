@@ -71,6 +71,28 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     ),
     "choices": ("tests/unit/test_cli.py", "chooses from them"),
     "cli_journal": ("tests/server/test_journal_cli.py", "runs it as a command"),
+    "amqp.rights": ("tests/management/test_topology_changes.py", "is refused over HTTP"),
+    "management.api.changing": (
+        "tests/management/test_topology_changes.py",
+        "declares and is refused over HTTP",
+    ),
+    "management.api.message_files": (
+        "tests/management/test_messages.py",
+        "exports and imports over HTTP",
+    ),
+    "management.api.message_json": ("tests/management/test_messages.py", "browses over HTTP"),
+    "management.api.messages": ("tests/management/test_messages.py", "asks it over HTTP"),
+    "management.api.publishing": ("tests/management/test_messages.py", "publishes over HTTP"),
+    "management.api.queue_operations": (
+        "tests/management/test_queue_operations.py",
+        "asks it over HTTP",
+    ),
+    "management.api.running": ("tests/management/test_messages.py", "runs operations over HTTP"),
+    "management.api.selections": ("tests/management/test_messages.py", "selects over HTTP"),
+    "management.api.topology_changes": (
+        "tests/management/test_topology_changes.py",
+        "asks it over HTTP",
+    ),
     "management.app": ("tests/management/test_app.py", "asks it over HTTP"),
     "management.listener": ("tests/management/test_app.py", "asks it over HTTP"),
     "http_side": ("tests/management/test_app.py", "runs it in a broker"),

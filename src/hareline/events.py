@@ -161,6 +161,16 @@ REPLAY_ENDED: Final = Event(
     "{messages} messages of queue '{queue}' replayed into '{to_queue}': {outcome}",
     ("queue", "to_queue", "vhost", "user", "messages", "outcome"),
 )
+QUEUE_OPERATION: Final = Event(
+    "QUE-1016",
+    "{operation} on queue '{queue}': {messages} messages, {refused} refused",
+    ("operation", "queue", "vhost", "user", "messages", "refused"),
+)
+QUEUE_CHANGED: Final = Event(
+    "QUE-1017",
+    "queue '{queue}' changed: {what}",
+    ("queue", "vhost", "user", "what"),
+)
 RANGE_READER_LOST: Final = Event(
     "RNG-1001", "the process that reads ranges of streams has ended: {reason}", ("reason",)
 )

@@ -75,6 +75,19 @@ class Share:
         finally:
             await self._begin()
 
+    @property
+    def is_used_up(self) -> bool:
+        """True if ``pause`` would let others have their turn."""
+        return perf_counter() >= self._due_s
+
+    def leave(self) -> None:
+        """Give the rest of the share away, until ``come_back``."""
+        self._end()
+
+    async def come_back(self) -> None:
+        """Go on with a new share."""
+        await self._begin()
+
     async def _begin(self) -> None:
         await self._lock.acquire()
         self._owns_lock = True

@@ -14,8 +14,8 @@ from contextlib import suppress
 
 from hareline.amqp.channel import Channel
 from hareline.amqp.methods.names import clean_name, refuse_default_exchange
-from hareline.broker.archives import ARCHIVE_TO
-from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
+from hareline.amqp.rights import require_exchange_rights
+from hareline.broker.exchanges.alternate import with_alternate
 from hareline.broker.exchanges.registry import exchange_class
 from hareline.errors import NotFound
 from hareline.wire.methods import Exchange as ExchangeMethods
@@ -35,14 +35,7 @@ def declare(channel: Channel, method: commands.Exchange.Declare) -> None:
         arguments: Mapping[str, object] = method.arguments or {}
         if name not in channel.vhost.exchanges:
             arguments = with_alternate(arguments, exchange=name, vhost=channel.vhost.name)
-            alternate = arguments.get(ALTERNATE_EXCHANGE)
-            if isinstance(alternate, str):
-                channel.access.require("read", "exchange", name)
-                channel.access.require("write", "exchange", alternate)
-            archive = arguments.get(ARCHIVE_TO)
-            if isinstance(archive, str):
-                channel.access.require("read", "exchange", name)
-                channel.access.require("write", "queue", archive)
+            require_exchange_rights(channel.access, name, arguments)
         channel.vhost.declare_exchange(
             name,
             method.exchange_type,

@@ -17,10 +17,8 @@ from hareline.amqp.channel import Channel
 from hareline.amqp.methods.names import clean_name, refuse_default_exchange
 from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
-from hareline.auth.permissions import Resource
+from hareline.amqp.rights import require_queue_rights
 from hareline.broker.ownership import ClientOwner, client_owner
-from hareline.broker.queues.dead_letters.targets import alternate_of
-from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.errors import AccessRefused, NotFound
 from hareline.wire.methods import commands
 
@@ -60,7 +58,7 @@ def declare(channel: Channel, method: commands.Queue.Declare) -> None:
             owner=owner,
             arguments=arguments,
             lenient_to=channel.client if channel.dialect.redeclares_leniently else None,
-            check_rights=partial(_require_rights, channel, name),
+            check_rights=partial(require_queue_rights, channel.access, channel.vhost, name),
         )
     channel.last_queue_name = queue.name
     queue.deliver_due()
@@ -94,35 +92,6 @@ def _declare_reply_queue(channel: Channel, method: commands.Queue.Declare, name:
         raise NotFound(f"no queue '{name}' in vhost '{channel.vhost.name}'")
     if not method.nowait:
         channel.reply(commands.Queue.DeclareOk, queue=name, message_count=0, consumer_count=1)
-
-
-def _require_rights(channel: Channel, name: str, arguments: QueueArguments) -> None:
-    """What a new queue needs for the places that its arguments name."""
-    _require_dead_letter_rights(channel, name, arguments)
-    if arguments.archive_to is not None:
-        channel.access.require("read", "queue", name)
-        channel.access.require("write", "queue", arguments.archive_to)
-
-
-def _require_dead_letter_rights(channel: Channel, name: str, arguments: QueueArguments) -> None:
-    """A new queue needs read on itself and write on all that its dead letters can go to.
-
-    For an alternate that x-dlq-auto makes it needs configure too. The text calls an alternate what
-    it is now; the right covers an exchange and a queue of that name alike.
-    """
-    exchange, alternate = arguments.dead_letter_exchange, alternate_of(arguments, name)
-    if exchange is None and alternate is None:
-        return
-    access, vhost = channel.access, channel.vhost
-    access.require("read", "queue", name)
-    if exchange is not None:
-        access.require("write", "exchange", exchange)
-    if alternate is not None:
-        is_made = arguments.alternate_binding is None and alternate not in vhost.queues
-        if is_made:
-            access.require("configure", "queue", alternate)
-        resource: Resource = "exchange" if alternate in vhost.exchanges else "queue"
-        access.require("write", resource, alternate)
 
 
 def delete(channel: Channel, method: commands.Queue.Delete) -> None:

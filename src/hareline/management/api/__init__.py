@@ -34,10 +34,15 @@ from hareline.management.api import (
     consumers,
     exchanges,
     health,
+    message_files,
+    messages,
     nodes,
     overview,
     product,
+    publishing,
+    queue_operations,
     queues,
+    topology_changes,
     whoami,
 )
 from hareline.management.api.site import Site
@@ -54,4 +59,9 @@ ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
     whoami.router,
     product.router,
     health.router,
+    topology_changes.router,
+    publishing.router,
+    messages.router,
+    message_files.router,
+    queue_operations.router,
 )

@@ -1,0 +1,60 @@
+"""Which rights a new queue or exchange needs for the places that its arguments name.
+
+Called by ``amqp.methods`` and by ``management.api``, so that a declaration over HTTP is allowed
+exactly what it is over AMQP. docs/security.md has the table of rights.
+
+Invariant: these check, and change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hareline.auth.permissions import AccessChecker, Resource
+from hareline.broker.archives import ARCHIVE_TO
+from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
+from hareline.broker.queues.dead_letters.targets import alternate_of
+from hareline.broker.queues.declare.arguments import QueueArguments
+from hareline.broker.vhost import VirtualHost
+
+
+def require_queue_rights(
+    access: AccessChecker, vhost: VirtualHost, name: str, arguments: QueueArguments
+) -> None:
+    """Raise AccessRefused unless the user may have a queue with these arguments.
+
+    For dead letters it needs read on itself and write on all that they can go to; for an alternate
+    that x-dlq-auto makes it needs configure too. The text calls an alternate what it is now; the
+    right covers an exchange and a queue of that name alike.
+    """
+    exchange, alternate = arguments.dead_letter_exchange, alternate_of(arguments, name)
+    if exchange is not None or alternate is not None:
+        access.require("read", "queue", name)
+    if exchange is not None:
+        access.require("write", "exchange", exchange)
+    if alternate is not None:
+        is_made = arguments.alternate_binding is None and alternate not in vhost.queues
+        if is_made:
+            access.require("configure", "queue", alternate)
+        resource: Resource = "exchange" if alternate in vhost.exchanges else "queue"
+        access.require("write", resource, alternate)
+    if arguments.archive_to is not None:
+        access.require("read", "queue", name)
+        access.require("write", "queue", arguments.archive_to)
+
+
+def require_exchange_rights(
+    access: AccessChecker, name: str, arguments: Mapping[str, object]
+) -> None:
+    """Raise AccessRefused unless the user may have an exchange with these arguments.
+
+    ``arguments``: as ``exchanges.alternate.with_alternate`` reads them.
+    """
+    alternate = arguments.get(ALTERNATE_EXCHANGE)
+    if isinstance(alternate, str):
+        access.require("read", "exchange", name)
+        access.require("write", "exchange", alternate)
+    archive = arguments.get(ARCHIVE_TO)
+    if isinstance(archive, str):
+        access.require("read", "exchange", name)
+        access.require("write", "queue", archive)

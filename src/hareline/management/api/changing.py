@@ -1,0 +1,151 @@
+"""What routes that change something share: the caller's rights, the queue, and what is durable.
+
+Called by ``topology_changes``, ``publishing``, ``messages`` and ``queue_operations``. A request
+stands for a connection of its user that has opened the virtual host: it finds, may do and is
+refused what AMQP would refuse, and no queue that a connection has exclusively is its own.
+
+Invariant: an answer that says "done" comes after what was done is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import Request
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from hareline.auth.permissions import DEFAULT_EXCHANGE_NAME, AccessChecker
+from hareline.auth.users import User
+from hareline.broker.queues.queue import Queue
+from hareline.broker.vhost import VirtualHost, audit_only
+from hareline.errors import AccessRefused, StoreError
+from hareline.management.api.access import caller
+from hareline.management.api.answers import not_found
+from hareline.management.api.site import Site
+from hareline.management.paths import name_in_path
+from hareline.management.refusals import Refusal
+from hareline.message import Table, encode_fields
+
+NAME_MAX_OCTETS: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A user in a virtual host that it may enter."""
+
+    site: Site
+    user: User
+    vhost: VirtualHost
+    access: AccessChecker
+
+    def queue(self, name: str) -> Queue:
+        """Raises Refusal if there is none of this name, ResourceLocked if a connection has it."""
+        if name not in self.vhost.queues:
+            raise not_found()
+        return self.vhost.queue(name, None)
+
+
+async def enter(site: Site, request: Request) -> Entered:
+    """Who asks, in the virtual host of the path. Raises Refusal."""
+    who = await caller(site, request)
+    vhost = who.enter(name_in_path(request.path_params["vhost"]))
+    site.context.clock.refresh()
+    return Entered(site, who.user, vhost, AccessChecker(who.user, vhost.name))
+
+
+def queue_name_in(request: Request) -> str:
+    """The queue of the path. Raises Refusal for a name that none can have."""
+    return checked_name(name_in_path(request.path_params["queue"]), "queue")
+
+
+def exchange_name_in(request: Request, parameter: str = "exchange") -> str:
+    """The exchange of the path; ``amq.default`` is the default one."""
+    name = checked_name(name_in_path(request.path_params[parameter]), "exchange")
+    return "" if name == DEFAULT_EXCHANGE_NAME else name
+
+
+def checked_name(name: str, what: str) -> str:
+    """The name. Raises Refusal for one that is no short string."""
+    try:
+        octets = name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise Refusal(400, "bad_request", f"{what}: has characters that no name may have") from None
+    if len(octets) > NAME_MAX_OCTETS:
+        raise Refusal(
+            400, "bad_request", f"{what}: the name is longer than {NAME_MAX_OCTETS} octets"
+        )
+    return name
+
+
+def _arguments(value: object) -> Table:
+    """Arguments of a declaration as a field table; ValueError for what no table can hold."""
+    if value is None or value in ([], ""):  # old clients send these for none
+        return Table()
+    if not isinstance(value, Mapping):
+        raise ValueError("should be an object")
+    table = Table({str(name): _field(each) for name, each in value.items()})
+    try:
+        encode_fields(table)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise ValueError(f"cannot be sent as arguments: {error}") from None
+    return table
+
+
+def _field(value: object) -> object:
+    """A value of JSON in a field table: numbers are 64 bit, as RabbitMQ's API has them."""
+    if isinstance(value, Mapping):
+        return Table({str(name): _field(each) for name, each in value.items()})
+    if isinstance(value, list):
+        return [_field(each) for each in value]
+    return value
+
+
+#: A JSON object as arguments of a declaration or binding.
+Arguments = Annotated[
+    Any, BeforeValidator(_arguments), WithJsonSchema({"type": "object", "default": {}})
+]
+
+
+def no_arguments() -> Table:
+    """The default of a field of this type."""
+    return Table()
+
+
+ArgumentsField: Final = Field(default_factory=no_arguments)
+
+
+def bad_request(reason: str) -> Refusal:
+    """The refusal for a request that is wrong."""
+    return Refusal(400, "bad_request", reason)
+
+
+def check_open(entered: Entered, queue: Queue) -> None:
+    """Raise AccessRefused for a queue that only the broker writes to."""
+    if queue.name == entered.vhost.routing.closed_queue:
+        raise AccessRefused(audit_only(queue.name, entered.vhost.name))
+
+
+def settle_definitions(entered: Entered) -> None:
+    """Make durable what was declared, bound or deleted. Raises Refusal if that fails."""
+    lost: list[StoreError] = []
+    entered.vhost.tell_if_lost(lost.append)
+    entered.site.context.commit_definitions()
+    if lost:
+        raise Refusal(503, "not_stored", f"not made durable, and undone: {lost[0].explanation}")
+
+
+async def wait_until_durable(vhost: VirtualHost, ticket: int) -> None:
+    """Return when what has gathered under this ticket is on disk. Raises Refusal if it failed."""
+    if not ticket:
+        return
+    store = vhost.environment.store
+    if store.durable_ticket < ticket and not store.failure:
+        is_durable = asyncio.Event()
+        store.when_durable(ticket, is_durable.set)
+        store.ask_for_turn()
+        await is_durable.wait()
+    if store.failure:
+        raise Refusal(503, "not_stored", f"not stored durably: {store.failure}")

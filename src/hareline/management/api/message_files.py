@@ -1,0 +1,308 @@
+"""Messages of a queue to a file and back: export and import, as lines of JSON.
+
+``hareline.message.exported`` has the format of a line, docs/message-operations.md the page. An
+export leaves the messages where they are. An import puts them into the queue in the order of the
+file, as an operator's move would, until the queue takes no more.
+
+Invariant: a file that was cut off has no end line, and an import of it says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response, StreamingResponse
+from pydantic import Field
+from starlette.requests import ClientDisconnect
+
+from hareline import events
+from hareline.broker.queues.operations.moving import LASTING, Outcome, as_it_came
+from hareline.broker.queues.operations.selecting import Selection, selected
+from hareline.broker.queues.operations.targets import ALARM, QueueTarget, address_of
+from hareline.broker.queues.queue import Queue
+from hareline.errors import AmqpError, MalformedFrame, StoreError
+from hareline.management.api.answers import answer, encoded, not_found
+from hareline.management.api.changing import (
+    Entered,
+    bad_request,
+    check_open,
+    enter,
+    queue_name_in,
+    wait_until_durable,
+)
+from hareline.management.api.openapi import body_route
+from hareline.management.api.publishing import check_user_id, new_message
+from hareline.management.api.running import LINES, in_shares, outcome_json
+from hareline.management.api.selections import (
+    DONE,
+    NUMBER_MAX,
+    OFFSETS_MAX,
+    Offset,
+    OperationBody,
+    begin,
+    selector_of,
+)
+from hareline.management.api.site import Site
+from hareline.management.refusals import Refusal
+from hareline.message.exported import InvalidLine, exported, imported
+
+FORMAT: Final = "hareline-messages"
+FORMAT_VERSION: Final = 1
+_OFFSETS_SHOWN_MAX: Final = 1_000
+_SENT_AT_ONCE: Final = 1_048_576  # characters
+_LINE_PERCENT: Final = 200  # of the largest body: base64, and properties
+_LINE_REST_BYTES: Final = 4_194_304
+
+
+class ExportBody(OperationBody):
+    """Which messages; without fields all of them."""
+
+    offsets: list[Offset] | None = Field(default=None, max_length=OFFSETS_MAX)
+    selector: str | None = None
+    limit: int | None = Field(default=None, ge=1, le=NUMBER_MAX)
+
+
+def router(site: Site) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["messages"])
+    of_queue = "/api/queues/{vhost}/{queue}"
+
+    @router.post(
+        f"{of_queue}/export",
+        **body_route(ExportBody, {200: {"content": {LINES: {"schema": {"type": "string"}}}}}),
+    )
+    async def export(request: Request) -> Response:
+        """The messages of a queue as lines of JSON; they stay in the queue."""
+        entered, queue, asked = await begin(site, request, ExportBody)
+        selection = Selection(
+            None if asked.offsets is None else frozenset(asked.offsets),
+            selector_of(asked.selector),
+            asked.limit,
+        )
+        lines = _exported_lines(entered, request, queue, selection)
+        return StreamingResponse(lines, media_type=LINES)
+
+    @router.post(
+        f"{of_queue}/import",
+        response_model=None,
+        responses=DONE,
+        openapi_extra={
+            "requestBody": {"content": {LINES: {"schema": {"type": "string"}}}, "required": True}
+        },
+    )
+    async def import_messages(request: Request) -> Response:
+        """Put the messages of an exported file into a queue."""
+        entered = await enter(site, request)
+        name = queue_name_in(request)
+        if name not in entered.vhost.queues:
+            raise not_found()
+        entered.access.require("write", "exchange", "")
+        queue = entered.queue(name)
+        check_open(entered, queue)
+        importing = _Import(entered, queue)
+        try:
+            await importing.read(request)
+        finally:
+            importing.report()
+        await wait_until_durable(entered.vhost, importing.outcome.ticket)
+        return answer(outcome_json("imported", importing.outcome))
+
+    return router
+
+
+# ------------------------------------------------------------------------------------- export
+
+
+async def _exported_lines(
+    entered: Entered, request: Request, queue: Queue, selection: Selection
+) -> AsyncIterator[bytes]:
+    """The head of the file, a line for each message, and the end, which says how many there are.
+
+    A file without its end was cut off.
+    """
+    clock = entered.vhost.environment.clock
+    head = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "vhost": entered.vhost.name,
+        "queue": queue.name,
+        "exported_ms": clock.now_ms,
+    }
+    yield encoded(head) + b"\n"
+    written = _Written()
+    steps = _export_steps(queue, selection, written)
+    async with aclosing(
+        in_shares(entered, request, steps, watches=False, is_full=written.is_full)
+    ) as shares:
+        async for _ in shares:
+            for line in written.take():
+                yield line
+    for line in written.take():
+        yield line
+    yield encoded({"end": True, "messages": written.count, "unreadable": written.unreadable}) + b"\n"
+
+
+class _Written:
+    """Lines that wait to be sent; ``count`` messages, and ``unreadable`` ones that have no line."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+        self.size = 0
+        self.count = 0
+        self.unreadable = 0
+
+    def add(self, line: bytes) -> None:
+        self._lines.append(line)
+        self.size += len(line)
+        self.count += 1
+
+    def is_full(self) -> bool:
+        """True if the lines should be sent before there are more."""
+        return self.size >= _SENT_AT_ONCE
+
+    def take(self) -> list[bytes]:
+        """The lines, which the caller sends."""
+        lines, self._lines = self._lines, []
+        self.size = 0
+        return lines
+
+
+def _export_steps(queue: Queue, selection: Selection, written: _Written) -> Iterator[None]:
+    for share in selected(queue, selection):
+        for entry, message in share:
+            try:
+                if message is None:
+                    raise StoreError("no content")
+                line = exported(as_it_came(queue, entry, message))
+            except (StoreError, OSError, MalformedFrame):
+                written.unreadable += 1
+                continue
+            fields = {"offset": entry.offset, "redelivered": entry.delivery_count > 0, **line}
+            written.add(encoded(fields) + b"\n")
+            yield
+        yield
+
+
+# ------------------------------------------------------------------------------------- import
+
+
+class _Import:
+    """One import: lines in, messages into the queue, until the queue takes no more."""
+
+    def __init__(self, entered: Entered, queue: Queue) -> None:
+        self._entered = entered
+        self._queue = queue
+        self._target = QueueTarget(entered.vhost, queue)
+        limits = entered.site.context.limits
+        self._line_max = limits.max_message_bytes * _LINE_PERCENT // 100 + _LINE_REST_BYTES
+        self.outcome = Outcome()
+        self._number = 0
+        self._has_head = False
+        self._has_ended = False
+        self._lasting = ""  # why no further message comes in, so that their order is kept
+
+    async def read(self, request: Request) -> None:
+        """Take the whole body. Raises Refusal for a line that is wrong; those before it are in."""
+        left = b""
+        try:
+            async for piece in request.stream():
+                left += piece
+                *lines, left = left.split(b"\n")
+                await self._import(request, lines)
+                if len(left) > self._line_max:
+                    raise self._wrong("longer than a message can be")
+        except ClientDisconnect:
+            raise Refusal(499, "client_gone", "the client has gone") from None
+        await self._import(request, [left])
+        if not self._has_head:
+            raise bad_request("the body is no export: it is empty")
+        if not self._has_ended:
+            raise self._wrong("the file has no end line: it was cut off")
+
+    async def _import(self, request: Request, lines: list[bytes]) -> None:
+        if lines:
+            async with aclosing(
+                in_shares(self._entered, request, self._steps(lines), watches=False)
+            ) as shares:
+                async for _ in shares:
+                    continue
+
+    def _steps(self, lines: list[bytes]) -> Iterator[None]:
+        for line in lines:
+            self._number += 1
+            if line.strip():
+                self._import_line(line)
+                yield
+
+    def _import_line(self, line: bytes) -> None:
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise self._wrong(f"not JSON: {error}") from None
+        if not isinstance(fields, dict):
+            raise self._wrong("not an object")
+        if not self._has_head:
+            if fields.get("format") != FORMAT or fields.get("version") != FORMAT_VERSION:
+                raise self._wrong(f"not the head of a file of {FORMAT}, version {FORMAT_VERSION}")
+            self._has_head = True
+        elif self._has_ended:
+            raise self._wrong("stands behind the end of the file")
+        elif fields.get("end") is True:
+            self._has_ended = True
+        else:
+            self._import_message(fields)
+
+    def _import_message(self, fields: dict[str, Any]) -> None:
+        entered, outcome = self._entered, self.outcome
+        vhost = entered.vhost
+        try:
+            found = imported(fields)
+            if "administrator" not in entered.user.tags:
+                check_user_id(entered.user, found.properties)
+            address = address_of(vhost, found.exchange, found.routing_key)
+            message = new_message(entered, address, found.properties, found.body, found.octets)
+        except InvalidLine as error:
+            raise self._wrong(str(error)) from None
+        except AmqpError as error:
+            raise self._wrong(error.explanation) from None
+        place = self._target.place_of(message)
+        refusal = place.refusal
+        if entered.site.context.alarms.is_on:
+            refusal = ALARM
+        refusal = self._lasting or refusal
+        if refusal:
+            outcome.refused[refusal] += 1
+            self._lasting = refusal if refusal in LASTING else ""
+            return
+        offset = self._queue.next_offset
+        self._target.put(place, message)
+        outcome.done += 1
+        outcome.octets += message.size
+        if len(outcome.offsets) < _OFFSETS_SHOWN_MAX:
+            outcome.offsets.append(offset)
+        outcome.ticket = vhost.environment.store.ticket
+
+    def _wrong(self, problem: str) -> Refusal:
+        return Refusal(
+            400,
+            "bad_request",
+            f"line {self._number}: {problem}",
+            details=outcome_json("imported", self.outcome),
+        )
+
+    def report(self) -> None:
+        """Write to the log what came in."""
+        entered = self._entered
+        entered.site.context.report(
+            events.QUEUE_OPERATION,
+            operation="import",
+            queue=self._queue.name,
+            vhost=entered.vhost.name,
+            user=entered.user.name,
+            messages=self.outcome.done,
+            refused=self.outcome.refused.total(),
+        )

@@ -1,0 +1,259 @@
+"""Messages of a queue: browse, move, copy, delete, retry, purge.
+
+Paths of ours below ``/api/queues/{vhost}/{queue}/``, and RabbitMQ's ``DELETE .../contents``. A user
+needs what AMQP would ask for the same: read on a queue to take messages from it or look at them,
+write on an exchange to put them there, and on the default exchange to put them into a queue.
+docs/message-operations.md is the page.
+
+Invariant: as of ``api.running``; and what is only looked at is not disturbed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from hareline.amqp.reading_arguments import check_not_stream
+from hareline.broker.queues.operations.browsing import BrowsedPage, browse
+from hareline.broker.queues.operations.moving import Outcome, delete, transfer
+from hareline.broker.queues.operations.positions import InvalidPosition
+from hareline.broker.queues.operations.selecting import Selection
+from hareline.broker.queues.operations.targets import (
+    ExchangeTarget,
+    OriginTarget,
+    QueueTarget,
+    Target,
+)
+from hareline.broker.queues.queue import Queue
+from hareline.errors import AccessRefused, AmqpError
+from hareline.management.api.answers import encoded, no_content, not_found
+from hareline.management.api.changing import (
+    Entered,
+    bad_request,
+    check_open,
+    checked_name,
+    enter,
+    queue_name_in,
+    wait_until_durable,
+)
+from hareline.management.api.message_json import Encoding, Shown, browsed_json
+from hareline.management.api.openapi import body_route
+from hareline.management.api.running import run, run_to_end
+from hareline.management.api.selections import (
+    OperationBody,
+    SelectionBody,
+    begin,
+    operation_route,
+    selection_of,
+    selector_of,
+)
+from hareline.management.api.site import Site
+from hareline.management.pace import pace_of
+from hareline.management.refusals import Refusal
+
+COUNT_MAX: Final = 1_000
+PAGE_BYTES_MAX: Final = 16_777_216
+_NUMBER_MAX: Final = 2**63 - 1
+
+
+class BrowseBody(OperationBody):
+    """Which messages to show, and how.
+
+    ``position``: where an earlier page ended; it wins over ``start``. ``truncate``: octets of each
+    body; null: all. ``max_bytes``: octets of all bodies of the page, but one message in any case.
+    """
+
+    count: int = Field(default=50, ge=1, le=COUNT_MAX)
+    start: Literal["head", "end"] = "head"
+    position: str | None = None
+    selector: str | None = None
+    encoding: Encoding = "auto"
+    truncate: int | None = Field(default=50_000, ge=0)
+    max_bytes: int = Field(default=PAGE_BYTES_MAX, ge=0, le=PAGE_BYTES_MAX)
+
+
+class BrowsedMessage(BaseModel):
+    """A message where it stands; ``offset`` is what it is called by in other requests."""
+
+    offset: int
+    state: Literal["ready", "held"]
+    payload_bytes: int
+    redelivered: bool
+    delivery_count: int
+    exchange: str
+    routing_key: str
+    arrival_ms: int
+    expires_at_ms: int | None
+    properties: dict[str, Any] = {}
+    payload: Any = None
+    payload_encoding: str | None = None
+    truncated: bool = False
+    problem: str | None = None
+
+
+class Browsed(BaseModel):
+    """A page. ``position``: for the next one; null: there is no more on this side."""
+
+    messages: list[BrowsedMessage]
+    position: str | None
+    ready: int
+
+
+class TransferBody(SelectionBody):
+    """Where to: a queue, or an exchange with the messages' routing keys or another one."""
+
+    to_queue: str | None = None
+    to_exchange: str | None = None
+    routing_key: str | None = None
+
+
+class PurgeBody(OperationBody):
+    """How many messages, from the head."""
+
+    limit: int = Field(ge=1, le=_NUMBER_MAX)
+
+
+def router(site: Site) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["messages"])
+    of_queue = "/api/queues/{vhost}/{queue}"
+
+    @router.post(f"{of_queue}/browse", **body_route(BrowseBody, {200: {"model": Browsed}}))
+    async def browse_queue(request: Request) -> Response:
+        """Show messages without disturbing them, from the head or the end on, by pages."""
+        entered, queue, asked = await begin(site, request, BrowseBody)
+        page = BrowsedPage()
+        steps = browse(
+            queue,
+            page,
+            count=asked.count,
+            position=asked.position,
+            is_backwards=asked.start == "end",
+            selector=selector_of(asked.selector),
+            max_bytes=asked.max_bytes,
+        )
+        try:
+            await run_to_end(entered, request, steps)
+        except InvalidPosition as error:
+            raise Refusal(400, "bad_request", f"position: {error}") from None
+        shown = Shown(asked.encoding, asked.truncate)
+        found = []
+        async with pace_of(request).share() as share:
+            for each in page.found:
+                found.append(encoded(browsed_json(each.entry, each.message, shown)))
+                await share.pause()
+        rest = encoded({"position": page.position, "ready": queue.ready_count})
+        body = b'{"messages":[' + b",".join(found) + b"]," + rest[1:]
+        return Response(body, media_type="application/json")
+
+    @router.post(f"{of_queue}/move", **operation_route(TransferBody))
+    async def move(request: Request) -> Response:
+        """Move messages to another queue or to an exchange."""
+        return await _transfer(site, request, "move", "moved")
+
+    @router.post(f"{of_queue}/copy", **operation_route(TransferBody))
+    async def copy(request: Request) -> Response:
+        """Copy messages to another queue or to an exchange."""
+        return await _transfer(site, request, "copy", "copied")
+
+    @router.post(f"{of_queue}/delete", **operation_route(SelectionBody))
+    async def delete_messages(request: Request) -> Response:
+        """Delete messages; they are not dead-lettered."""
+        entered, queue, asked = await begin(site, request, SelectionBody)
+        outcome = Outcome()
+        steps = delete(queue, selection_of(asked), outcome)
+        return await run(entered, request, queue.name, "delete", "deleted", steps, outcome)
+
+    @router.post(f"{of_queue}/purge", **operation_route(PurgeBody))
+    async def purge_first(request: Request) -> Response:
+        """Delete the first messages; ``DELETE .../contents`` deletes all."""
+        entered, queue, asked = await begin(site, request, PurgeBody)
+        outcome = Outcome()
+        steps = delete(queue, Selection(limit=asked.limit), outcome)
+        return await run(entered, request, queue.name, "purge", "deleted", steps, outcome)
+
+    @router.delete(f"{of_queue}/contents", response_model=None, status_code=204)
+    async def purge(request: Request) -> Response:
+        """Delete all messages that no consumer has."""
+        entered = await enter(site, request)
+        name = queue_name_in(request)
+        if name not in entered.vhost.queues:
+            raise not_found()
+        entered.access.require("read", "queue", name)
+        queue = entered.queue(name)
+        arguments = entered.vhost.queue_arguments[name]
+        check_not_stream(arguments, "queue.purge", queue=name, vhost=entered.vhost.name)
+        queue.deliver_due()
+        queue.purge()
+        store = entered.vhost.environment.store
+        await wait_until_durable(entered.vhost, 0 if queue.ledger is None else store.ticket)
+        return no_content()
+
+    @router.post(f"{of_queue}/retry", **operation_route(SelectionBody))
+    async def retry(request: Request) -> Response:
+        """Send dead letters back to the queue in which they died first."""
+        entered, queue, asked = await begin(site, request, SelectionBody)
+        outcome = Outcome()
+        target = OriginTarget(entered.vhost, queue, lambda name: _may_write(entered, name))
+        alarms = site.context.alarms
+        steps = transfer(queue, target, selection_of(asked), outcome, shortage=lambda: alarms.is_on)
+        return await run(entered, request, queue.name, "retry", "retried", steps, outcome)
+
+    return router
+
+
+async def _transfer(site: Site, request: Request, operation: str, verb: str) -> Response:
+    entered, queue, asked = await begin(site, request, TransferBody)
+    outcome = Outcome()
+    alarms = site.context.alarms
+    steps = transfer(
+        queue,
+        _target(entered, queue, asked),
+        selection_of(asked),
+        outcome,
+        is_copy=operation == "copy",
+        shortage=lambda: alarms.is_on,
+    )
+    return await run(entered, request, queue.name, operation, verb, steps, outcome)
+
+
+def _target(entered: Entered, queue: Queue, asked: TransferBody) -> Target:
+    if (asked.to_queue is None) == (asked.to_exchange is None):
+        raise bad_request("give either to_queue or to_exchange")
+    vhost = entered.vhost
+    if asked.to_queue is not None:
+        if asked.routing_key is not None:
+            raise bad_request("routing_key: is for to_exchange only")
+        name = checked_name(asked.to_queue, "to_queue")
+        entered.access.require("write", "exchange", "")
+        if name not in vhost.queues:
+            raise Refusal(404, "not_found", f"to_queue: no queue '{name}' in vhost '{vhost.name}'")
+        target = entered.queue(name)
+        if target is queue:
+            raise bad_request("to_queue: is the queue that the messages are in")
+        check_open(entered, target)
+        return QueueTarget(vhost, target, queue)
+    name = checked_name(asked.to_exchange or "", "to_exchange")
+    name = "" if name == "amq.default" else name
+    entered.access.require("write", "exchange", name)
+    exchange = vhost.exchanges.get(name)
+    if exchange is None:
+        reason = f"to_exchange: no exchange '{name}' in vhost '{vhost.name}'"
+        raise Refusal(404, "not_found", reason)
+    if exchange.is_internal:
+        raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{vhost.name}'")
+    key = asked.routing_key
+    if key is not None:
+        key = checked_name(key, "routing_key")
+    return ExchangeTarget(vhost, name, key, queue)
+
+
+def _may_write(entered: Entered, exchange: str) -> bool:
+    try:
+        entered.access.require("write", "exchange", exchange)
+    except AmqpError:
+        return False
+    return True

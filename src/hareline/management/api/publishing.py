@@ -1,0 +1,381 @@
+"""Publish one message and get some, by RabbitMQ's routes: for people who try something.
+
+A publish goes the way of a client's: the same rights, checks and routing, and it is answered when
+the message is where it has to be, on disk if it is kept. A get takes messages as a consumer does,
+so that nothing else has them meanwhile, and then ends that as its ``ackmode`` says.
+
+Invariant: as of ``api.changing``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field, model_validator
+
+from hareline.amqp.inspection import array_keys, initial_position, parse_expiration
+from hareline.amqp.reading_arguments import check_not_stream
+from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
+from hareline.auth.users import User
+from hareline.broker.enqueueing import Enqueueing
+from hareline.broker.queues.dispatch.paused import working_lane
+from hareline.broker.queues.dispatch.reading import ReadingLane
+from hareline.broker.queues.operations.browsing import BrowsedPage, browse
+from hareline.broker.queues.operations.publishing import put_published
+from hareline.broker.queues.operations.taking import AckMode, acknowledge, take_up_to
+from hareline.broker.queues.operations.targets import address_of
+from hareline.broker.queues.policies.expiry import expires_at_ms
+from hareline.broker.queues.queue import Queue
+from hareline.broker.vhost import audit_only
+from hareline.errors import AccessRefused, ContentTooLarge, PreconditionFailed, StoreError
+from hareline.management.api.answers import answer, not_found
+from hareline.management.api.changing import (
+    Entered,
+    checked_name,
+    enter,
+    exchange_name_in,
+    queue_name_in,
+    wait_until_durable,
+)
+from hareline.management.api.message_json import Encoding, Shown, taken_json
+from hareline.management.api.openapi import body_route
+from hareline.management.api.site import Site
+from hareline.management.bodies import parse_body, read_body
+from hareline.management.refusals import Refusal
+from hareline.message import (
+    Address,
+    BlindAddress,
+    Message,
+    Table,
+    Timestamp,
+    large_message,
+    made_message,
+)
+from hareline.wire.encoder import header_frame
+from hareline.wire.properties import Properties, encode_properties, replace_headers
+
+GET_COUNT_MAX: Final = 10_000
+GET_BYTES_MAX: Final = 67_108_864
+WAIT_MS_MAX: Final = 30_000
+_POLL_S: Final = 0.02
+_PERCENT_OF_BODY: Final = 140  # base64, and some more for the rest of a request
+_REST_BYTES: Final = 1_048_576
+
+_TEXTS: Final = (
+    *("content_type", "content_encoding", "correlation_id", "reply_to", "expiration"),
+    *("message_id", "type", "user_id", "app_id", "cluster_id"),
+)
+_NUMBERS: Final = {"delivery_mode": 255, "priority": 255, "timestamp": 2**64 - 1}
+
+
+class PublishBody(BaseModel):
+    """A message. ``properties``: by their names in AMQP, with ``headers`` as an object."""
+
+    properties: dict[str, Any] | list[Any]
+    routing_key: str
+    payload: str
+    payload_encoding: Literal["string", "base64"]
+
+
+class Published(BaseModel):
+    """``routed``: a queue has taken the message."""
+
+    routed: bool
+
+
+class GetBody(BaseModel):
+    """How many messages, what becomes of them, and how they are shown.
+
+    ``max_bytes``: octets of bodies, but one message in any case. ``wait_ms``: how long to wait for
+    a first message. ``requeue`` is what old clients send in place of ``ackmode``.
+    """
+
+    count: int = Field(ge=1, le=GET_COUNT_MAX)
+    ackmode: AckMode = "ack_requeue_true"
+    encoding: Encoding = "auto"
+    truncate: int | None = Field(default=None, ge=0)
+    max_bytes: int = Field(default=GET_BYTES_MAX, ge=0, le=GET_BYTES_MAX)
+    wait_ms: int = Field(default=0, ge=0, le=WAIT_MS_MAX)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_old_clients(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "ackmode" not in given and "requeue" in given:
+            is_requeued = str(given["requeue"]).lower() == "true"
+            mode = "ack_requeue_true" if is_requeued else "ack_requeue_false"
+            return {**given, "ackmode": mode}
+        return given
+
+
+class TakenMessage(BaseModel):
+    """A message as RabbitMQ shows it; ``message_count``: how many were left in the queue."""
+
+    payload_bytes: int
+    redelivered: bool
+    exchange: str
+    routing_key: str
+    message_count: int
+    properties: dict[str, Any]
+    payload: Any
+    payload_encoding: str
+
+
+def router(site: Site) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["messages"])
+
+    @router.post(
+        "/api/exchanges/{vhost}/{exchange}/publish",
+        **body_route(PublishBody, {200: {"model": Published}}),
+    )
+    async def publish(request: Request) -> Response:
+        """Publish a message to an exchange."""
+        entered = await enter(site, request)
+        name = exchange_name_in(request)
+        if name not in entered.vhost.exchanges:
+            raise not_found()
+        max_bytes = site.context.limits.max_message_bytes * _PERCENT_OF_BODY // 100 + _REST_BYTES
+        asked = parse_body(PublishBody, await read_body(request, max_bytes))
+        is_routed = await _publish(entered, name, asked)
+        return answer({"routed": is_routed})
+
+    @router.post(
+        "/api/queues/{vhost}/{queue}/get",
+        **body_route(GetBody, {200: {"model": list[TakenMessage]}}),
+    )
+    async def get(request: Request) -> Response:
+        """Get messages of a queue, which are put back or not as ``ackmode`` says."""
+        entered = await enter(site, request)
+        asked = parse_body(GetBody, await read_body(request))
+        name = queue_name_in(request)
+        if name not in entered.vhost.queues:
+            raise not_found()
+        entered.access.require("read", "queue", name)
+        queue = entered.queue(name)
+        check_not_stream(
+            entered.vhost.queue_arguments[name], "basic.get", queue=name, vhost=entered.vhost.name
+        )
+        await _wait_for_message(request, queue, asked.wait_ms / 1000)
+        if queue.is_deleted:
+            raise not_found()
+        site.context.clock.refresh()
+        return answer(_got(queue, asked))
+
+    return router
+
+
+# ----------------------------------------------------------------------------------------- get
+
+
+async def _wait_for_message(request: Request, queue: Queue, wait_s: float) -> None:
+    """Return when the queue has a ready message, at the latest after so long."""
+    loop = asyncio.get_running_loop()
+    due_s = loop.time() + wait_s
+    while not queue.ready_count and not queue.is_deleted and loop.time() < due_s:
+        await asyncio.sleep(min(_POLL_S, max(0.0, due_s - loop.time())))
+        if await request.is_disconnected():
+            raise Refusal(499, "client_gone", "the client has gone")
+
+
+def _got(queue: Queue, asked: GetBody) -> list[dict[str, Any]]:
+    shown = Shown(asked.encoding, asked.truncate)
+    if isinstance(working_lane(queue.lane), ReadingLane):
+        return _read(queue, asked, shown)
+    entries = take_up_to(queue, asked.count, asked.max_bytes)
+    left = queue.ready_count + len(entries)
+    try:
+        return [
+            taken_json(entry, entry.delivery_count > 0, left - number, shown)
+            for number, entry in enumerate(entries, 1)
+        ]
+    finally:
+        acknowledge(queue, entries, asked.ackmode)
+
+
+def _read(queue: Queue, asked: GetBody, shown: Shown) -> list[dict[str, Any]]:
+    """The first messages of a queue that is only read; no ``ackmode`` changes anything there."""
+    page = BrowsedPage()
+    for _ in browse(queue, page, count=asked.count, max_bytes=asked.max_bytes):
+        continue
+    left = queue.ready_count
+    return [
+        taken_json(found.entry, found.entry.delivery_count > 0, left - number, shown)
+        for number, found in enumerate(page.found, 1)
+        if found.message is not None
+    ]
+
+
+# ------------------------------------------------------------------------------------- publish
+
+
+async def _publish(entered: Entered, exchange_name: str, asked: PublishBody) -> bool:
+    """True if a queue has taken the message, durably if it keeps it."""
+    site, vhost = entered.site, entered.vhost
+    body = _body_of(asked)
+    routing_key = checked_name(asked.routing_key, "routing_key")
+    properties = properties_of(asked.properties)
+    entered.access.require("write", "exchange", exchange_name)
+    if site.context.alarms.is_on:
+        raise Refusal(503, "blocked", f"publishing is blocked: {site.context.alarms.reason}")
+    exchange = vhost.exchange(exchange_name)
+    if exchange.is_internal:
+        raise AccessRefused(
+            f"cannot publish to internal exchange '{exchange_name}' in vhost '{vhost.name}'"
+        )
+    if not exchange_name and routing_key == vhost.routing.closed_queue:
+        raise AccessRefused(audit_only(routing_key, vhost.name))
+    check_user_id(entered.user, properties)
+    headers = properties.headers or Table()
+    keys = [routing_key, *array_keys(headers, "CC"), *array_keys(headers, "BCC")]
+    message = new_message(entered, address_of(vhost, exchange_name, routing_key), properties, body)
+    queues: Sequence[Enqueueing]
+    archives: Sequence[Enqueueing]
+    if not exchange_name and routing_key.startswith(REPLY_TO_PREFIX):
+        waiting = vhost.reply_queues.get(routing_key)
+        queues, archives = [] if waiting is None else [waiting], ()
+    else:
+        queues, _, archives = vhost.routing.route(exchange, keys, message)
+    message.forget_properties()
+    store = vhost.environment.store
+    is_taken = put_published(store, message, queues, archives)
+    if is_taken:
+        await wait_until_durable(vhost, store.ticket if _may_be_kept(queues, archives) else 0)
+    return is_taken
+
+
+def _may_be_kept(queues: Sequence[Enqueueing], archives: Sequence[Enqueueing]) -> bool:
+    return any(isinstance(each, Queue) and each.ledger is not None for each in (*queues, *archives))
+
+
+def new_message(
+    entered: Entered, address: Address, properties: Properties, body: bytes, octets: bytes = b""
+) -> Message:
+    """A message that came over HTTP, with its time to live and its body where it belongs.
+
+    ``octets``: those of the properties, if they are known. Raises Refusal, ContentTooLarge and
+    PreconditionFailed as a publish by AMQP does.
+    """
+    context, vhost = entered.site.context, entered.vhost
+    limits = context.limits
+    if len(body) > limits.max_message_bytes:
+        raise PreconditionFailed(
+            f"message size {len(body)} is larger than configured max size "
+            f"{limits.max_message_bytes}"
+        )
+    if properties.reply_to == REPLY_TO_NAME:
+        raise PreconditionFailed("fast reply consumer does not exist")
+    expiration_ms = None
+    if properties.expiration is not None:
+        expiration_ms = parse_expiration(properties.expiration)
+    try:
+        octets = octets or encode_properties(properties)
+    except ValueError as error:
+        raise Refusal(400, "bad_request", str(error)) from None
+    if properties.headers is not None and "BCC" in properties.headers:
+        address = BlindAddress(address, tuple(array_keys(properties.headers, "BCC")))
+        headers = Table(properties.headers)
+        del headers["BCC"]
+        octets = replace_headers(octets, headers)
+    now_ms = vhost.environment.clock.now_ms
+    position = initial_position(octets)
+    bodies = context.large_bodies
+    if bodies is not None and len(body) > limits.large_message_bytes:
+        draft = bodies.begin(len(body))
+        try:
+            draft.add(body)
+            large = draft.finish()
+        except (ContentTooLarge, StoreError):
+            draft.abandon()
+            raise
+        header = header_frame(0, octets, len(body))
+        message = large_message(address, header, large, now_ms, position)
+    else:
+        message = made_message(address, octets, body, now_ms, position)
+    if expiration_ms is not None:
+        message = message.expiring_at(expires_at_ms(expiration_ms, now_ms))
+    return message
+
+
+def check_user_id(user: User, properties: Properties) -> None:
+    """Raise PreconditionFailed for a user id that is not this user's."""
+    if properties.user_id not in (None, user.name) and "impersonator" not in user.tags:
+        raise PreconditionFailed(
+            f"user_id property set to '{properties.user_id}' but authenticated user was "
+            f"'{user.name}'"
+        )
+
+
+def _body_of(asked: PublishBody) -> bytes:
+    if asked.payload_encoding == "string":
+        return asked.payload.encode("utf-8", "surrogateescape")
+    try:
+        return base64.b64decode(asked.payload, validate=True)
+    except (binascii.Error, ValueError):
+        raise Refusal(400, "bad_request", "payload: not valid base64") from None
+
+
+def properties_of(given: Mapping[str, Any] | Sequence[Any]) -> Properties:
+    """Properties of a message from JSON. Raises Refusal, which names the one that is wrong."""
+    properties = Properties()
+    if isinstance(given, list):
+        if given:
+            raise _bad("properties: not an object")
+        return properties
+    assert isinstance(given, Mapping)
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name == "headers":
+            properties.headers = _headers_of(value)
+        elif name in _TEXTS:
+            setattr(properties, name, _short_text(name, value))
+        elif name in _NUMBERS:
+            number = _number(name, value)
+            setattr(properties, name, Timestamp(number) if name == "timestamp" else number)
+        else:
+            known = ", ".join(("headers", *_TEXTS, *_NUMBERS))
+            raise _bad(f"properties: there is no '{name}'; known are: {known}")
+    return properties
+
+
+def _headers_of(value: object) -> Table:
+    if value == []:  # RabbitMQ's own page sends this for none
+        return Table()
+    if not isinstance(value, Mapping):
+        raise _bad("properties: headers: not an object")
+    return Table({str(name): _field(each) for name, each in value.items()})
+
+
+def _field(value: object) -> object:
+    if isinstance(value, Mapping):
+        return Table({str(name): _field(each) for name, each in value.items()})
+    if isinstance(value, list):
+        return [_field(each) for each in value]
+    return value
+
+
+def _short_text(name: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise _bad(f"properties: {name}: not a text")
+    return checked_name(str(value), f"properties: {name}")
+
+
+def _number(name: str, value: object) -> int:
+    """A number, or its decimal digits: forms send texts."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _bad(f"properties: {name}: not a whole number")
+    if not 0 <= value <= _NUMBERS[name]:
+        raise _bad(f"properties: {name}: not from 0 to {_NUMBERS[name]}")
+    return value
+
+
+def _bad(reason: str) -> Refusal:
+    return Refusal(400, "bad_request", reason)

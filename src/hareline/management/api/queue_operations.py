@@ -1,0 +1,421 @@
+"""Queues changed while they work: arguments, pause and resume, groups, held messages, readers.
+
+Paths of ours below ``/api/queues/{vhost}/{queue}`` (and the delayed messages of an exchange). A
+change needs what declaring such a queue needs, configure on it and the rights for what its
+arguments name; a look needs read. docs/queue-operations.md is the page.
+
+Invariant: as of ``api.changing``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from hareline import events
+from hareline.amqp.rights import require_queue_rights
+from hareline.broker.delayed_queues import delay_queue_name
+from hareline.broker.exchanges.delayed import DelayedExchange
+from hareline.broker.queues.declare.arguments import QueueArguments, parse_queue_arguments
+from hareline.broker.queues.declare.live import overlaid
+from hareline.broker.queues.dispatch.consumer import Consumer
+from hareline.broker.queues.dispatch.groups import Group
+from hareline.broker.queues.dispatch.paused import is_paused, working_lane
+from hareline.broker.queues.dispatch.reading import ReadingLane
+from hareline.broker.queues.dispatch.selective import SelectiveLane
+from hareline.broker.queues.operations.holding import Due, cancel_held, held, make_held_due
+from hareline.broker.queues.operations.moving import Outcome
+from hareline.broker.queues.operations.walking import messages_of
+from hareline.broker.queues.queue import Queue
+from hareline.broker.queues.stream import stream_of
+from hareline.management.api.answers import answer, no_content, not_found
+from hareline.management.api.changing import (
+    Arguments,
+    Entered,
+    bad_request,
+    enter,
+    exchange_name_in,
+    queue_name_in,
+    settle_definitions,
+)
+from hareline.management.api.message_json import Shown, browsed_json
+from hareline.management.api.openapi import body_route, one_route
+from hareline.management.api.running import run, run_to_end
+from hareline.management.api.selections import (
+    OFFSETS_MAX,
+    Offset,
+    OperationBody,
+    operation_route,
+)
+from hareline.management.api.site import Site
+from hareline.management.bodies import parse_body, read_body
+from hareline.management.pace import pace_of
+from hareline.message import Table
+
+COUNT_MAX: Final = 1_000
+_MS_PER_S: Final = 1_000
+
+
+class ChangeBody(OperationBody):
+    """Arguments to change: null takes one away. The others stay as they are."""
+
+    arguments: Arguments
+
+
+class ArgumentsInForce(BaseModel):
+    """``arguments``: as declared. ``changes``: what operators have changed, null is taken away.
+    ``effective``: what the queue goes by, with policies."""
+
+    arguments: dict[str, Any]
+    changes: dict[str, Any]
+    effective: dict[str, Any]
+
+
+class GroupInfo(BaseModel):
+    """A message group. ``owner``: the tag of the consumer that its messages go to.
+
+    ``outstanding``: messages that a consumer has; ``parked``: those that wait for the owner.
+    """
+
+    group: Any
+    owner: str | None
+    outstanding: int
+    parked: int
+
+
+class GroupsBody(OperationBody):
+    """Groups to reset; null: all."""
+
+    groups: list[Any] | None = None
+
+
+class HeldBody(OperationBody):
+    """Which held messages: these, or all."""
+
+    offsets: list[Offset] | None = Field(default=None, max_length=OFFSETS_MAX)
+    all: bool = False
+
+
+class HeldPage(BaseModel):
+    """Held messages, the first to be due first. ``position``: for the next page."""
+
+    messages: list[dict[str, Any]]
+    position: str | None
+    held: int
+
+
+class ReaderInfo(BaseModel):
+    """Who reads a stream, and how far it is behind. ``kind``: ``consumer`` or ``reader``."""
+
+    kind: str
+    name: str
+    offset: int
+    lag: int
+
+
+_COUNT_PARAMETERS: Final = [
+    {"name": "count", "in": "query", "schema": {"type": "integer", "maximum": COUNT_MAX}},
+    {"name": "position", "in": "query", "schema": {"type": "string"}},
+]
+
+
+def router(site: Site) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["queue operations"])
+    of_queue = "/api/queues/{vhost}/{queue}"
+    of_exchange = "/api/exchanges/{vhost}/{exchange}/delayed"
+
+    @router.patch(of_queue, **body_route(ChangeBody, {200: {"model": ArgumentsInForce}}))
+    async def change(request: Request) -> Response:
+        """Change arguments of a queue while it works."""
+        asked = parse_body(ChangeBody, await read_body(request))
+        entered, queue = await _queue(site, request, "configure")
+        return answer(_change(entered, queue, asked.arguments))
+
+    @router.get(f"{of_queue}/arguments", **one_route(ArgumentsInForce))
+    async def arguments(request: Request) -> Response:
+        """What a queue was declared with, what was changed, and what it goes by."""
+        entered, queue = await _queue(site, request, "read")
+        return answer(_in_force(entered, queue))
+
+    @router.api_route(f"{of_queue}/pause", methods=["POST"], response_model=None, status_code=204)
+    async def pause(request: Request) -> Response:
+        """Stop deliveries from a queue; publishing goes on. It stays paused over a restart."""
+        return await _pause(site, request, paused=True)
+
+    @router.api_route(f"{of_queue}/resume", methods=["POST"], response_model=None, status_code=204)
+    async def resume(request: Request) -> Response:
+        """Let deliveries from a paused queue go on."""
+        return await _pause(site, request, paused=False)
+
+    for path, endpoint in (("pause", pause), ("resume", resume)):  # as LavinMQ has them
+        router.add_api_route(
+            f"{of_queue}/{path}",
+            endpoint,
+            methods=["PUT"],
+            response_model=None,
+            status_code=204,
+            name=f"put_{path}",
+        )
+
+    @router.get(f"{of_queue}/groups", **one_route(list[GroupInfo]))
+    async def groups(request: Request) -> Response:
+        """The message groups of a queue."""
+        _, queue = await _queue(site, request, "read")
+        found = []
+        async with pace_of(request).share() as share:
+            for group in _groups_of(queue):
+                if group.owner is not None or not group.is_idle:
+                    found.append(_group_json(group))
+                await share.pause()
+        return answer(found)
+
+    @router.post(
+        f"{of_queue}/groups/reset", **body_route(GroupsBody, {200: {"description": "How many"}})
+    )
+    async def reset_groups(request: Request) -> Response:
+        """Let the next message of groups go to any consumer."""
+        asked = parse_body(GroupsBody, await read_body(request) or b"{}")
+        entered, queue = await _queue(site, request, "configure")
+        wanted = None if asked.groups is None else [_group_key(each) for each in asked.groups]
+        count = 0
+        async with pace_of(request).share() as share:
+            for group in _groups_of(queue):
+                lane = working_lane(queue.lane)
+                if isinstance(lane, SelectiveLane) and (wanted is None or group.key in wanted):
+                    count += lane.free_group(group)
+                await share.pause()
+        _report_change(entered, queue, f"{count} message groups were reset")
+        return answer({"reset": count})
+
+    @router.get(
+        f"{of_queue}/held",
+        **one_route(HeldPage),
+        openapi_extra={"parameters": _COUNT_PARAMETERS},
+    )
+    async def held_messages(request: Request) -> Response:
+        """The messages of a queue that are not valid yet."""
+        entered, queue = await _queue(site, request, "read")
+        return await _held_page(entered, queue, request)
+
+    @router.post(f"{of_queue}/held/cancel", **operation_route(HeldBody))
+    async def cancel(request: Request) -> Response:
+        """Delete held messages."""
+        entered, queue = await _queue(site, request, "read")
+        return await _end_hold(entered, queue, request, is_cancelled=True)
+
+    @router.post(f"{of_queue}/held/fire", **operation_route(HeldBody))
+    async def fire(request: Request) -> Response:
+        """Make held messages valid now."""
+        entered, queue = await _queue(site, request, "configure")
+        return await _end_hold(entered, queue, request, is_cancelled=False)
+
+    @router.get(of_exchange, **one_route(HeldPage), openapi_extra={"parameters": _COUNT_PARAMETERS})
+    async def delayed_messages(request: Request) -> Response:
+        """The messages that an x-delayed-message exchange delays."""
+        entered, queue = await _delay_queue(site, request, "read")
+        return await _held_page(entered, queue, request)
+
+    @router.post(f"{of_exchange}/cancel", **operation_route(HeldBody))
+    async def cancel_delayed(request: Request) -> Response:
+        """Delete messages that an exchange delays."""
+        entered, queue = await _delay_queue(site, request, "configure")
+        return await _end_hold(entered, queue, request, is_cancelled=True)
+
+    @router.post(f"{of_exchange}/fire", **operation_route(HeldBody))
+    async def fire_delayed(request: Request) -> Response:
+        """Have an exchange send delayed messages on now."""
+        entered, queue = await _delay_queue(site, request, "configure")
+        return await _end_hold(entered, queue, request, is_cancelled=False)
+
+    @router.get(f"{of_queue}/readers", **one_route(list[ReaderInfo]))
+    async def readers(request: Request) -> Response:
+        """Who reads a stream: consumers and readers over HTTP, and how far each is behind."""
+        entered, queue = await _queue(site, request, "read")
+        return answer(_readers(entered, queue))
+
+    return router
+
+
+async def _queue(site: Site, request: Request, right: str) -> tuple[Entered, Queue]:
+    """The user, and the queue on which it has this right. Raises Refusal."""
+    entered = await enter(site, request)
+    name = queue_name_in(request)
+    if name not in entered.vhost.queues:
+        raise not_found()
+    entered.access.require("read" if right == "read" else "configure", "queue", name)
+    return entered, entered.queue(name)
+
+
+async def _delay_queue(site: Site, request: Request, right: str) -> tuple[Entered, Queue]:
+    """The user, and the queue of an exchange on which it has this right. Raises Refusal."""
+    entered = await enter(site, request)
+    name = exchange_name_in(request)
+    exchange = entered.vhost.exchanges.get(name)
+    if exchange is None:
+        raise not_found()
+    entered.access.require("read" if right == "read" else "configure", "exchange", name)
+    if not isinstance(exchange, DelayedExchange):
+        raise bad_request(f"exchange '{name}' is not of type x-delayed-message")
+    return entered, entered.vhost.queues[delay_queue_name(name)]
+
+
+# ----------------------------------------------------------------------------------- arguments
+
+
+def _change(entered: Entered, queue: Queue, changes: Table) -> dict[str, Any]:
+    vhost = entered.vhost
+    live = vhost.live_arguments
+    after: QueueArguments = parse_queue_arguments(
+        overlaid(live.own(queue), changes), queue=queue.name, vhost=vhost.name
+    )
+    require_queue_rights(entered.access, vhost, queue.name, after)
+    live.change(queue, changes)
+    settle_definitions(entered)
+    _report_change(entered, queue, ", ".join(sorted(changes)) or "nothing")
+    return _in_force(entered, queue)
+
+
+def _in_force(entered: Entered, queue: Queue) -> dict[str, Any]:
+    live = entered.vhost.live_arguments
+    return {
+        "arguments": queue.arguments,
+        "changes": live.changes_of(queue),
+        "effective": live.in_force(queue).raw,
+    }
+
+
+async def _pause(site: Site, request: Request, *, paused: bool) -> Response:
+    entered, queue = await _queue(site, request, "configure")
+    if is_paused(queue) != paused:
+        entered.vhost.live_arguments.set_paused(queue, paused=paused)
+        settle_definitions(entered)
+        _report_change(entered, queue, "paused" if paused else "resumed")
+    return no_content()
+
+
+def _report_change(entered: Entered, queue: Queue, what: str) -> None:
+    entered.site.context.report(
+        events.QUEUE_CHANGED,
+        queue=queue.name,
+        vhost=entered.vhost.name,
+        user=entered.user.name,
+        what=what,
+    )
+
+
+# -------------------------------------------------------------------------------------- groups
+
+
+def _groups_of(queue: Queue) -> list[Group]:
+    lane = working_lane(queue.lane)
+    return lane.groups() if isinstance(lane, SelectiveLane) else []
+
+
+def _group_json(group: Group) -> dict[str, Any]:
+    owner = group.owner
+    return {
+        "group": group.key if isinstance(group.key, str) else group.key[1],
+        "owner": owner.tag
+        if isinstance(owner, Consumer)
+        else None
+        if owner is None
+        else str(owner),
+        "outstanding": group.outstanding,
+        "parked": sum(len(run.entries()) for run in list(group.runs.values())),
+    }
+
+
+def _group_key(given: Any) -> Any:
+    """The key of a group as ``GroupKeys`` reads it from a header."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return (type(given).__name__, given)
+    raise bad_request("groups: each is a text or a number")
+
+
+# ------------------------------------------------------------------------------- held messages
+
+
+async def _held_page(entered: Entered, queue: Queue, request: Request) -> Response:
+    count = _natural(request, "count", 50, COUNT_MAX)
+    if count == 0:
+        raise bad_request("count: must be at least 1")
+    after = _held_position(request.query_params.get("position"))
+    found: list[Due] = []
+    await run_to_end(entered, request, held(queue, found, count=count + 1, after=after))
+    page, more = found[:count], found[count:]
+    messages = messages_of(queue, [entry for _, _, entry in page])
+    return answer(
+        {
+            "messages": [
+                {"due_ms": due_ms, **browsed_json(entry, message, Shown(truncate=50_000))}
+                for (due_ms, _, entry), message in zip(page, messages, strict=True)
+            ],
+            "position": f"{page[-1][0]}-{page[-1][1]}" if more else None,
+            "held": queue.held_count,
+        }
+    )
+
+
+def _held_position(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    due_ms, _, offset = text.partition("-")
+    if not all(part.isascii() and part.isdigit() and len(part) <= 20 for part in (due_ms, offset)):
+        raise bad_request(f"position: '{text[:80]}' is none that a page ended with")
+    return int(due_ms), int(offset)
+
+
+def _natural(request: Request, name: str, default: int, maximum: int) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 9) or int(text) > maximum:
+        raise bad_request(f"{name}: '{text[:20]}' is not a number up to {maximum}")
+    return int(text)
+
+
+async def _end_hold(
+    entered: Entered, queue: Queue, request: Request, *, is_cancelled: bool
+) -> Response:
+    asked = parse_body(HeldBody, await read_body(request) or b"{}")
+    if asked.offsets is None and not asked.all:
+        raise bad_request("say which messages: offsets, or all: true")
+    offsets = None if asked.offsets is None else frozenset(asked.offsets)
+    outcome = Outcome()
+    steps = (cancel_held if is_cancelled else make_held_due)(queue, offsets, outcome)
+    operation, verb = ("cancel", "cancelled") if is_cancelled else ("fire", "fired")
+    return await run(entered, request, queue.name, operation, verb, steps, outcome)
+
+
+# ------------------------------------------------------------------------------------- readers
+
+
+def _readers(entered: Entered, queue: Queue) -> list[dict[str, Any]]:
+    """Consumers by their tags, then readers over HTTP by their names."""
+    stream, lane = stream_of(queue), working_lane(queue.lane)
+    if stream is None or not isinstance(lane, ReadingLane):
+        raise bad_request(f"queue '{queue.name}' is no stream")
+    end, vhost = stream.next, entered.vhost
+    now_ms = vhost.environment.clock.now_ms
+    found: list[dict[str, Any]] = [
+        {"kind": "consumer", "name": consumer.tag, "offset": offset, "lag": max(0, end - offset)}
+        for consumer, offset in lane.places()
+    ]
+    for name, position in sorted(vhost.readers.positions(queue).items()):
+        found.append(
+            {
+                "kind": "reader",
+                "name": name,
+                "offset": position.offset,
+                "lag": max(0, end - position.offset),
+                "age_s": max(0, now_ms - position.put_ms) / _MS_PER_S,
+                "pin": vhost.readers.is_pinned(queue, position),
+            }
+        )
+    return found

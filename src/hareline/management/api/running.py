@@ -1,0 +1,148 @@
+"""Operations on many messages, run for a request: in shares, with progress, ended by its client.
+
+An operation is a generator of small steps (``broker.queues.operations``). ``run`` takes its steps
+within the pace of all long answers, waits while the store does not keep up, and stops when the
+client closes its connection: what was done until then stays done, and is in the log. With
+``?progress=true`` the answer is a line of JSON each half second, the last of which is the result.
+
+Invariant: the answer comes when what was done is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.responses import Response, StreamingResponse
+
+from hareline import events
+from hareline.broker.queues.operations.moving import Outcome
+from hareline.broker.queues.operations.targets import REASONS
+from hareline.management.api.answers import answer, encoded
+from hareline.management.api.changing import Entered, wait_until_durable
+from hareline.management.api.listing import flag
+from hareline.management.pace import pace_of
+from hareline.management.refusals import Refusal
+
+PROGRESS_S: Final = 0.5
+STORE_PAUSE_S: Final = 0.02
+LINES: Final = "application/x-ndjson"
+
+
+def outcome_json(verb: str, outcome: Outcome) -> dict[str, Any]:
+    """What was done: ``{"moved": 3, "refused": {...}}`` and the like."""
+    return {
+        verb: outcome.done,
+        "bytes": outcome.octets,
+        "offsets": outcome.offsets,
+        "refused": {
+            word: {"count": count, "reason": REASONS[word]}
+            for word, count in sorted(outcome.refused.items())
+        },
+        "left": outcome.left,
+    }
+
+
+async def run(
+    entered: Entered,
+    request: Request,
+    queue_name: str,
+    operation: str,
+    verb: str,
+    steps: Iterator[None],
+    outcome: Outcome,
+) -> Response:
+    """The answer to a request for this operation, which changes messages of a queue."""
+
+    def result() -> dict[str, Any]:
+        return outcome_json(verb, outcome)
+
+    def report() -> None:
+        entered.site.context.report(
+            events.QUEUE_OPERATION,
+            operation=operation,
+            queue=queue_name,
+            vhost=entered.vhost.name,
+            user=entered.user.name,
+            messages=outcome.done,
+            refused=outcome.refused.total(),
+        )
+
+    if flag(request, "progress"):
+        lines = _with_progress(entered, request, steps, outcome, result, report)
+        return StreamingResponse(lines, media_type=LINES)
+    try:
+        await run_to_end(entered, request, steps)
+    finally:
+        report()
+    await wait_until_durable(entered.vhost, outcome.ticket)
+    return answer(result())
+
+
+async def run_to_end(entered: Entered, request: Request, steps: Iterator[None]) -> None:
+    """Take all steps of something that only looks. Raises Refusal if the client has gone."""
+    async with aclosing(in_shares(entered, request, steps)) as shares:
+        async for _ in shares:
+            continue
+
+
+async def _with_progress(
+    entered: Entered,
+    request: Request,
+    steps: Iterator[None],
+    outcome: Outcome,
+    result: Callable[[], Mapping[str, Any]],
+    report: Callable[[], None],
+) -> AsyncIterator[bytes]:
+    try:
+        async with aclosing(in_shares(entered, request, steps, watches=False)) as shares:
+            async for _ in shares:
+                yield encoded({**result(), "offsets": [], "complete": False}) + b"\n"
+        await wait_until_durable(entered.vhost, outcome.ticket)
+    except Refusal as refusal:
+        yield encoded({"error": refusal.error, "reason": refusal.reason, **result()}) + b"\n"
+        return
+    finally:
+        report()
+    yield encoded({**result(), "complete": True}) + b"\n"
+
+
+async def in_shares(
+    entered: Entered,
+    request: Request,
+    steps: Iterator[None],
+    *,
+    watches: bool = True,
+    is_full: Callable[[], bool] = lambda: False,
+) -> AsyncGenerator[None, None]:
+    """Take all steps; yields now and then, for progress, and when the caller's buffer ``is_full``.
+
+    ``watches``: look whether the client has gone; not where something else reads from it. Raises
+    Refusal then.
+    """
+    loop = asyncio.get_running_loop()
+    context, store = entered.site.context, entered.vhost.environment.store
+    due_s = loop.time() + PROGRESS_S
+    try:
+        async with pace_of(request).share() as share:
+            for _ in steps:
+                has_filled = is_full()
+                if not has_filled and not share.is_used_up:
+                    continue
+                share.leave()
+                if has_filled or loop.time() >= due_s:
+                    yield
+                    if watches and await request.is_disconnected():
+                        raise Refusal(499, "client_gone", "the client has gone")
+                    due_s = loop.time() + PROGRESS_S
+                await asyncio.sleep(0)
+                while store.is_behind and not store.failure:  # noqa: ASYNC110 -- it has no event
+                    await asyncio.sleep(STORE_PAUSE_S)
+                await share.come_back()
+                context.clock.refresh()
+    finally:
+        if isinstance(steps, Generator):
+            steps.close()

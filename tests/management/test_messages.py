@@ -1,0 +1,536 @@
+"""Messages of queues over real HTTP, while clients of AMQP are at work, over restarts and kills."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pika
+import pytest
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.http_client import HttpClient
+from tests.support.waiting import wait_for
+
+DEADLINE_S = 60.0
+CONFIG = """
+[[users]]
+name = "guest"
+password = "guest"
+tags = ["administrator"]
+permissions = [{vhost = "/", configure = ".*", write = ".*", read = ".*"}]
+
+[[users]]
+name = "reader"
+password = "reader"
+tags = ["management"]
+permissions = [{vhost = "/", configure = "^$", write = "^$", read = "^open"}]
+
+[auth]
+failure_delay_s = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    made = BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def http(broker: BrokerProcess) -> HttpClient:
+    return HttpClient(broker)
+
+
+@pytest.fixture
+def channel(broker: BrokerProcess) -> Iterator[Any]:
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url.replace("%2F", "%2f")))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    yield channel
+    if connection.is_open:
+        connection.close()
+
+
+def new_name(prefix: str = "q") -> str:
+    return f"{prefix}-{uuid4().hex[:8]}"
+
+
+def declare(channel: Any, name: str = "", **arguments: Any) -> str:
+    name = name or new_name()
+    channel.queue_declare(
+        name, durable=True, arguments={key.replace("_", "-"): arguments[key] for key in arguments}
+    )
+    return name
+
+
+def publish(channel: Any, queue: str, *bodies: bytes, **properties: Any) -> None:
+    properties.setdefault("delivery_mode", 2)
+    for body in bodies:
+        channel.basic_publish("", queue, body, pika.BasicProperties(**properties))
+
+
+def numbers(count: int) -> list[bytes]:
+    return [b"%04d" % number for number in range(count)]
+
+
+def drain(channel: Any, queue: str) -> list[bytes]:
+    found: list[bytes] = []
+    while True:
+        method, _, body = channel.basic_get(queue, auto_ack=True)
+        if method is None:
+            return found
+        found.append(body)
+
+
+def path(queue: str, operation: str) -> str:
+    return f"/queues/%2F/{queue}/{operation}"
+
+
+# --------------------------------------------------------------------------------------- browse
+
+
+def test_browse_shows_messages_and_takes_none(http: HttpClient, channel: Any) -> None:
+    queue = declare(channel)
+    headers = {"text": "t", "number": 5, "table": {"a": [1, 2]}}
+    publish(channel, queue, b'{"a": 1}', headers=headers, content_type="application/json")
+    publish(channel, queue, b"\x00\xff", priority=3)
+    page = http.done("POST", path(queue, "browse"), {"encoding": "json"})
+    assert (page["position"], page["ready"]) == (None, 2)
+    first, second = page["messages"]
+    assert (first["payload"], first["payload_encoding"]) == ({"a": 1}, "json")
+    assert first["properties"]["headers"] == headers
+    assert (first["offset"], first["redelivered"], first["state"]) == (0, False, "ready")
+    assert (second["payload"], second["payload_encoding"]) == ("AP8=", "base64")
+    assert second["properties"] == {"delivery_mode": 2, "priority": 3}
+    hexed = http.done("POST", path(queue, "browse"), {"encoding": "hex", "truncate": 1})
+    assert [each["payload"] for each in hexed["messages"]] == ["7b", "00"]
+    assert all(each["truncated"] for each in hexed["messages"])
+    assert drain(channel, queue) == [b'{"a": 1}', b"\x00\xff"]
+
+
+def test_pages_from_both_ends_and_a_selector(http: HttpClient, channel: Any) -> None:
+    queue = declare(channel)
+    for number in range(30):
+        publish(channel, queue, b"%d" % number, headers={"n": number})
+    seen: list[str] = []
+    position = None
+    while True:
+        body = {"count": 7, "start": "end", "position": position}
+        page = http.done("POST", path(queue, "browse"), body)
+        seen += [each["payload"] for each in page["messages"]]
+        position = page["position"]
+        if position is None:
+            break
+    assert seen == [str(number) for number in range(29, -1, -1)]
+    page = http.done("POST", path(queue, "browse"), {"selector": "n BETWEEN 3 AND 4"})
+    assert [each["payload"] for each in page["messages"]] == ["3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "status", "text"),
+    [
+        ("browse", {"selector": "n ="}, 400, "selector: "),
+        ("browse", {"position": "x"}, 400, "position: 'x' is not a position"),
+        ("browse", {"count": 0}, 400, "count: "),
+        ("browse", {"nonsense": 1}, 400, "nonsense: "),
+        ("delete", {}, 400, "say which messages"),
+        ("move", {"all": True}, 400, "give either to_queue or to_exchange"),
+        ("move", {"all": True, "to_queue": "no such"}, 404, "to_queue: no queue 'no such'"),
+        ("move", {"all": True, "to_exchange": "no such"}, 404, "to_exchange: no exchange"),
+        ("move", {"all": True, "to_exchange": "amq.rabbitmq.trace"}, 401, "internal exchange"),
+        ("purge", {}, 400, "limit: "),
+        ("get", {"count": 1, "ackmode": "nonsense"}, 400, "ackmode: "),
+        ("import", b"", 400, "it is empty"),
+        ("import", b"{}\n", 400, "line 1: not the head"),
+        ("import", b"nonsense", 400, "line 1: not JSON"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    http: HttpClient, channel: Any, operation: str, body: Any, status: int, text: str
+) -> None:
+    queue = declare(channel)
+    answer = http.ask("POST", path(queue, operation), body)
+    assert answer.status == status
+    assert text in answer.body["reason"]
+
+
+def test_a_queue_that_is_not_there(http: HttpClient) -> None:
+    for operation in ("browse", "get", "move", "export", "import"):
+        assert http.ask("POST", path("no-such", operation), {"count": 1}).status == 404
+
+
+def test_rights_are_those_of_amqp(broker: BrokerProcess, channel: Any) -> None:
+    reader = HttpClient(broker, "reader", "reader")
+    shut, open_ = declare(channel), declare(channel, new_name("open"))
+    publish(channel, open_, b"1")
+    assert reader.ask("POST", path(shut, "browse"), {}).status == 401
+    assert reader.ask("POST", path(open_, "browse"), {}).status == 200
+    refused = reader.ask("POST", path(open_, "move"), {"all": True, "to_queue": shut})
+    assert refused.status == 401
+    assert "write access to exchange 'amq.default'" in refused.body["reason"]
+    assert reader.ask("POST", path(open_, "pause")).status == 401
+    assert reader.ask("POST", path(open_, "import"), b"{}").status == 401
+    assert reader.ask("POST", path(open_, "delete"), {"all": True}).status == 200
+
+
+def test_a_queue_of_a_connection_is_its_own(http: HttpClient, channel: Any) -> None:
+    name = new_name()
+    channel.queue_declare(name, exclusive=True)
+    answer = http.ask("POST", path(name, "browse"), {})
+    assert answer.status == 400
+    assert answer.body["reason"].startswith("405 RESOURCE_LOCKED")
+
+
+# ------------------------------------------------------------------------------ move and the like
+
+
+def test_move_while_a_consumer_is_at_work(http: HttpClient, channel: Any) -> None:
+    source, target = declare(channel), declare(channel)
+    publish(channel, source, *numbers(200))
+    channel.basic_qos(prefetch_count=5)
+    taken: list[bytes] = []
+    last = 0
+    for _ in range(5):
+        method, _, body = channel.basic_get(source)
+        taken.append(body)
+        last = method.delivery_tag
+    moved = http.done("POST", path(source, "move"), {"all": True, "to_queue": target})
+    assert (moved["moved"], moved["refused"], moved["left"]) == (195, {}, 0)
+    assert drain(channel, target) == numbers(200)[5:]
+    channel.basic_nack(last, multiple=True, requeue=True)
+    assert drain(channel, source) == taken
+
+
+def test_copy_delete_purge_by_offset_selector_and_number(http: HttpClient, channel: Any) -> None:
+    source, target = declare(channel), declare(channel)
+    for number in range(20):
+        publish(channel, source, b"%d" % number, headers={"n": number})
+    copied = http.done("POST", path(source, "copy"), {"selector": "n > 17", "to_queue": target})
+    assert (copied["copied"], copied["offsets"]) == (2, [18, 19])
+    deleted = http.done("POST", path(source, "delete"), {"offsets": [3, 5, 99]})
+    assert (deleted["deleted"], deleted["offsets"]) == (2, [3, 5])
+    assert http.done("POST", path(source, "purge"), {"limit": 3})["deleted"] == 3
+    assert drain(channel, target) == [b"18", b"19"]
+    left = [b"%d" % number for number in range(20) if number not in (0, 1, 2, 3, 5)]
+    assert drain(channel, source) == left
+    publish(channel, source, b"more")
+    assert http.ask("DELETE", path(source, "contents")).status == 204
+    assert drain(channel, source) == []
+
+
+def test_a_full_target_is_reported(http: HttpClient, channel: Any) -> None:
+    source, target = declare(channel), declare(channel, x_max_length=3)
+    publish(channel, source, *numbers(10))
+    moved = http.done("POST", path(source, "move"), {"all": True, "to_queue": target})
+    assert moved["moved"] == 3
+    assert moved["refused"]["target_full"]["count"] == 7
+    assert "limits" in moved["refused"]["target_full"]["reason"]
+    assert drain(channel, source) == numbers(10)[3:]
+
+
+def test_dead_letters_go_back(http: HttpClient, channel: Any) -> None:
+    dead = declare(channel)
+    work = declare(channel, x_dead_letter_exchange="", x_dead_letter_routing_key=dead)
+    publish(channel, work, *numbers(4))
+    for _ in range(4):
+        method, _, _ = channel.basic_get(work)
+        channel.basic_reject(method.delivery_tag, requeue=False)
+    retried = http.done("POST", path(dead, "retry"), {"all": True})
+    assert retried["retried"] == 4
+    assert drain(channel, dead) == []
+    method, properties, body = channel.basic_get(work, auto_ack=True)
+    assert (body, method.routing_key) == (b"0000", work)
+    assert properties.headers["x-death"][0]["queue"] == work
+
+
+def test_progress_comes_in_lines(http: HttpClient, channel: Any) -> None:
+    source, target = declare(channel), declare(channel)
+    publish(channel, source, *numbers(50))
+    answer = http.ask(
+        "POST", path(source, "move") + "?progress=true", {"all": True, "to_queue": target}
+    )
+    lines = answer.body if isinstance(answer.body, dict) else None
+    last = lines or json.loads(answer.body.splitlines()[-1])
+    assert (last["complete"], last["moved"]) == (True, 50)
+
+
+def test_a_long_move_leaves_consumers_and_publishers_at_work(
+    broker: BrokerProcess, http: HttpClient, channel: Any
+) -> None:
+    """What is moved, what is consumed and what is published meanwhile: each once, none lost."""
+    source, target = declare(channel), declare(channel)
+    count = 3_000
+    publish(channel, source, *numbers(count))
+    consumed: list[bytes] = []
+    stopping = threading.Event()
+
+    def consume() -> None:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        mine = connection.channel()
+        mine.basic_qos(prefetch_count=20)
+        for method, _, body in mine.consume(source, inactivity_timeout=0.05):
+            if method is not None:
+                consumed.append(body)
+                mine.basic_ack(method.delivery_tag)
+            if stopping.is_set() and method is None:
+                break
+        connection.close()
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    try:
+        moved = http.done("POST", path(source, "move"), {"all": True, "to_queue": target})
+        publish(channel, source, *[b"new %d" % number for number in range(20)])
+    finally:
+        stopping.set()
+        thread.join(DEADLINE_S)
+    assert not thread.is_alive()
+    arrived = drain(channel, target)
+    assert len(arrived) == moved["moved"]
+    old = [body for body in consumed if not body.startswith(b"new")]
+    assert sorted(old + arrived) == numbers(count)
+    assert len(consumed) - len(old) == 20
+
+
+def test_a_client_that_leaves_ends_its_operation(
+    broker: BrokerProcess, http: HttpClient, channel: Any
+) -> None:
+    import socket
+    from base64 import b64encode
+
+    source, target = declare(channel), declare(channel)
+    publish(channel, source, *numbers(2_000))
+    body = json.dumps({"all": True, "to_queue": target}).encode()
+    login = b64encode(b"guest:guest").decode()
+    with socket.create_connection(("127.0.0.1", broker.management_port or 0)) as client:
+        head = f"POST /api{path(source, 'move')}?progress=true HTTP/1.1\r\nHost: x\r\n"
+        head += f"Authorization: Basic {login}\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(head.encode() + body)
+
+    # closed: whatever was moved until then is in the target, the rest in the source
+    def settled() -> bool:
+        counts = [
+            channel.queue_declare(name, passive=True).method.message_count
+            for name in (source, target)
+        ]
+        time.sleep(0.05)
+        again = [
+            channel.queue_declare(name, passive=True).method.message_count
+            for name in (source, target)
+        ]
+        return counts == again and sum(again) == 2_000
+
+    wait_for(lambda: settled() or None, DEADLINE_S, "the move to end")
+    both = sorted(drain(channel, source) + drain(channel, target))
+    assert both == numbers(2_000)
+
+
+# --------------------------------------------------------------------------- publish and get
+
+
+def test_publish_as_rabbitmq_does(http: HttpClient, channel: Any) -> None:
+    queue = declare(channel)
+    body = {
+        "properties": {"delivery_mode": 2, "headers": {"a": 1}, "content_type": "text/plain"},
+        "routing_key": queue,
+        "payload": "aGFyZQ==",
+        "payload_encoding": "base64",
+    }
+    assert http.done("POST", "/exchanges/%2F/amq.default/publish", body) == {"routed": True}
+    method, properties, octets = channel.basic_get(queue, auto_ack=True)
+    assert (octets, properties.headers, properties.delivery_mode) == (b"hare", {"a": 1}, 2)
+    assert method.exchange == ""
+    body |= {"routing_key": "nowhere", "payload_encoding": "string", "properties": {}}
+    assert http.done("POST", "/exchanges/%2F/amq.default/publish", body) == {"routed": False}
+    assert http.ask("POST", "/exchanges/%2F/no-such/publish", body).status == 404
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"payload": "!", "payload_encoding": "base64"}, "payload: not valid base64"),
+        ({"payload_encoding": "hex"}, "payload_encoding: "),
+        ({"properties": {"nonsense": 1}}, "there is no 'nonsense'"),
+        ({"properties": {"priority": 300}}, "priority: not from 0 to 255"),
+        ({"properties": {"user_id": "other"}}, "406 PRECONDITION_FAILED - user_id property set"),
+        ({"properties": {"expiration": "x"}}, "406 PRECONDITION_FAILED - invalid expiration"),
+        ({"properties": {"headers": {"CC": "x"}}}, "unacceptable_type_in_header"),
+        ({"properties": {"reply_to": "amq.rabbitmq.reply-to"}}, "fast reply consumer"),
+        ({"routing_key": "x" * 256}, "routing_key: the name is longer than 255 octets"),
+        ({"properties": {"headers": {"n": 2**70}}}, "headers"),
+    ],
+)
+def test_a_publish_that_is_wrong(http: HttpClient, changes: dict[str, Any], text: str) -> None:
+    body = {"properties": {}, "routing_key": "k", "payload": "p", "payload_encoding": "string"}
+    answer = http.ask("POST", "/exchanges/%2F/amq.direct/publish", {**body, **changes})
+    assert answer.status == 400
+    assert text in answer.body["reason"]
+
+
+def test_get_with_each_ackmode(http: HttpClient, channel: Any) -> None:
+    dead = declare(channel)
+    queue = declare(channel, x_dead_letter_exchange="", x_dead_letter_routing_key=dead)
+    publish(channel, queue, b"one", b"two", b"three")
+    get = path(queue, "get")
+    first = http.done(
+        "POST", get, {"count": 2, "ackmode": "ack_requeue_true", "encoding": "auto", "truncate": 2}
+    )
+    assert [each["payload"] for each in first] == ["on", "tw"]
+    assert [each["message_count"] for each in first] == [2, 1]
+    assert [each["redelivered"] for each in first] == [False, False]
+    assert first[0]["payload_bytes"] == 3
+    again = http.done("POST", get, {"count": 1, "ackmode": "reject_requeue_false"})
+    assert (again[0]["payload"], again[0]["redelivered"]) == ("one", True)
+    assert drain(channel, dead) == [b"one"]
+    last = http.done(
+        "POST", get, {"count": 5, "ackmode": "ack_requeue_false", "encoding": "base64"}
+    )
+    assert [each["payload"] for each in last] == ["dHdv", "dGhyZWU="]
+    assert http.done("POST", get, {"count": 5, "ackmode": "ack_requeue_false"}) == []
+
+
+def test_get_waits_for_a_message(http: HttpClient, channel: Any) -> None:
+    queue = declare(channel)
+    body = {"count": 1, "ackmode": "ack_requeue_false", "wait_ms": 30_000}
+    found: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: found.extend(http.done("POST", path(queue, "get"), body))
+    )
+    thread.start()
+    publish(channel, queue, b"late")
+    thread.join(DEADLINE_S)
+    assert [each["payload"] for each in found] == ["late"]
+
+
+def test_get_is_nothing_for_a_stream(http: HttpClient, channel: Any) -> None:
+    queue = declare(channel, x_queue_type="stream")
+    answer = http.ask("POST", path(queue, "get"), {"count": 1})
+    assert answer.status == 400
+    assert answer.body["reason"].startswith("540 NOT_IMPLEMENTED")
+    publish(channel, queue, b"1", b"2")
+    wait_for(
+        lambda: len(http.done("POST", path(queue, "browse"), {})["messages"]) == 2 or None,
+        DEADLINE_S,
+        "the stream to have both",
+    )
+    assert http.ask("DELETE", path(queue, "contents")).status == 400
+    refused = http.ask("POST", path(queue, "delete"), {"all": True})
+    assert refused.status == 400
+    assert "is a stream" in refused.body["reason"]
+
+
+# ---------------------------------------------------------------------------- export and import
+
+
+def test_an_export_is_imported_octet_for_octet(http: HttpClient, channel: Any) -> None:
+    source, target = declare(channel), declare(channel)
+    headers = {"int": 5, "text": "Grüße", "flag": True, "list": [1, "a", None], "t": {"x": b"\x00"}}
+    publish(channel, source, b"text", headers=headers, correlation_id="c", timestamp=5)
+    publish(channel, source, bytes(range(256)), delivery_mode=1, expiration="900000")
+    publish(channel, source, b"")
+    exported = http.ask("POST", path(source, "export"), {}).body
+    lines = exported.splitlines()
+    assert json.loads(lines[0])["format"] == "hareline-messages"
+    assert json.loads(lines[-1]) == {"end": True, "messages": 3, "unreadable": 0}
+    assert http.done("POST", path(target, "import"), exported)["imported"] == 3
+    for _ in range(3):
+        before = channel.basic_get(source, auto_ack=True)
+        after = channel.basic_get(target, auto_ack=True)
+        assert after[2] == before[2]
+        assert after[1] == before[1]
+        assert after[0].routing_key == before[0].routing_key
+    again = http.ask("POST", path(source, "export"), {}).body
+    assert json.loads(again.splitlines()[-1])["messages"] == 0
+
+
+def test_a_file_that_is_cut_off_or_wrong_says_at_which_line(http: HttpClient, channel: Any) -> None:
+    source, target = declare(channel), declare(channel)
+    publish(channel, source, b"1", b"2", b"3")
+    lines = http.ask("POST", path(source, "export"), {}).body.splitlines(keepends=True)
+    cut = http.ask("POST", path(target, "import"), b"".join(lines[:3]))
+    assert cut.status == 400
+    assert "no end line" in cut.body["reason"]
+    assert cut.body["imported"] == 2
+    wrong = http.ask("POST", path(target, "import"), lines[0] + b'{"body": 5}\n')
+    assert "line 2: body: not a text" in wrong.body["reason"]
+    assert drain(channel, target) == [b"1", b"2"]
+
+
+# -------------------------------------------------------------------- deep, restart, and crash
+
+
+def test_messages_that_were_on_disk_at_a_restart_move_and_stay_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = BrokerProcess(tmp_path, CONFIG)
+    broker.start()
+    try:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        source, target = declare(channel), declare(channel)
+        publish(channel, source, *numbers(300))
+        connection.close()
+        broker.restart_by_kill()
+        http = HttpClient(broker)
+        body = {"limit": 120, "to_queue": target}
+        assert http.done("POST", path(source, "move"), body)["moved"] == 120
+        http.done("POST", path(source, "pause"))
+        broker.restart_by_kill()
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        assert drain(channel, source) == []  # it is paused
+        http.done("POST", path(source, "resume"))
+        assert drain(channel, source) == numbers(300)[120:]
+        assert drain(channel, target) == numbers(300)[:120]
+        connection.close()
+    finally:
+        broker.stop()
+
+
+def test_a_kill_in_the_middle_of_a_move_loses_nothing(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, CONFIG)
+    broker.start()
+    try:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        source, target = declare(channel), declare(channel)
+        publish(channel, source, *numbers(3_000))
+        connection.close()
+        http = HttpClient(broker)
+        body = {"all": True, "to_queue": target}
+
+        def move() -> None:
+            with suppress(OSError):  # the broker is killed
+                http.ask("POST", path(source, "move"), body)
+
+        thread = threading.Thread(target=move)
+        thread.start()
+        watcher = pika.BlockingConnection(pika.URLParameters(broker.url))
+        passive = watcher.channel()
+        wait_for(
+            lambda: passive.queue_declare(target, passive=True).method.message_count or None,
+            DEADLINE_S,
+            "the first message to be moved",
+        )
+        broker.restart_by_kill()
+        thread.join(DEADLINE_S)
+        with suppress(pika.exceptions.AMQPError):
+            watcher.close()
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        both = drain(channel, source) + drain(channel, target)
+        assert set(both) == set(numbers(3_000))
+        connection.close()
+    finally:
+        broker.stop()

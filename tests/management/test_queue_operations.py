@@ -1,0 +1,249 @@
+"""Queues changed over real HTTP while clients are at work, and what is left after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+
+from tests.management.test_messages import (
+    CONFIG,
+    DEADLINE_S,
+    declare,
+    drain,
+    new_name,
+    numbers,
+    path,
+    publish,
+)
+from tests.support.broker_process import BrokerProcess
+from tests.support.http_client import HttpClient
+from tests.support.waiting import wait_for
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    made = BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def http(broker: BrokerProcess) -> HttpClient:
+    return HttpClient(broker)
+
+
+@pytest.fixture
+def channel(broker: BrokerProcess) -> Iterator[Any]:
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    yield channel
+    if connection.is_open:
+        connection.close()
+
+
+def change(http: HttpClient, queue: str, **arguments: Any) -> Any:
+    named = {name.replace("_", "-"): value for name, value in arguments.items()}
+    return http.done("PATCH", f"/queues/%2F/{queue}", {"arguments": named})
+
+
+def test_a_limit_is_lowered_under_way(http: HttpClient, channel: Any) -> None:
+    queue = declare(channel, x_max_length=100)
+    publish(channel, queue, *numbers(50))
+    answer = change(http, queue, x_max_length=5)
+    assert answer["arguments"] == {"x-max-length": 100}
+    assert answer["changes"] == {"x-max-length": 5}
+    assert answer["effective"] == {"x-max-length": 5}
+    assert http.done("GET", path(queue, "arguments")) == answer
+    assert drain(channel, queue) == numbers(50)[-5:]
+    declare(channel, queue, x_max_length=100)  # as its client always does
+    assert change(http, queue, x_max_length=None)["effective"] == {}
+
+
+def test_qpids_names_are_understood(http: HttpClient, channel: Any) -> None:
+    queue = declare(channel)
+    answer = http.done(
+        "PATCH",
+        f"/queues/%2F/{queue}",
+        {"arguments": {"maximumQueueDepthMessages": 2, "overflowPolicy": "RING"}},
+    )
+    assert answer["effective"]["maximumQueueDepthMessages"] == 2
+    publish(channel, queue, *numbers(5))
+    assert drain(channel, queue) == numbers(5)[-2:]
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({}, "arguments: "),
+        ({"arguments": {}, "more": 1}, "more: "),
+        ({"arguments": {"x-nonsense": 1}}, "406 PRECONDITION_FAILED - unknown arg 'x-nonsense'"),
+        ({"arguments": {"x-max-length": "5"}}, "406 PRECONDITION_FAILED - invalid arg"),
+        ({"arguments": {"x-max-priority": 5}}, "cannot change now: delete the queue"),
+    ],
+)
+def test_a_change_that_cannot_be(http: HttpClient, channel: Any, body: Any, text: str) -> None:
+    queue = declare(channel)
+    answer = http.ask("PATCH", f"/queues/%2F/{queue}", body)
+    assert answer.status == 400
+    assert text in answer.body["reason"]
+
+
+def test_pause_and_resume_with_a_consumer(http: HttpClient, channel: Any) -> None:
+    queue = declare(channel)
+    got: list[bytes] = []
+    channel.basic_consume(queue, lambda _c, _m, _p, body: got.append(body), auto_ack=True)
+    publish(channel, queue, b"1")
+    wait_for(lambda: _served(channel, got, 1), DEADLINE_S, "the first")
+    assert http.ask("POST", path(queue, "pause")).status == 204
+    assert http.ask("PUT", path(queue, "pause")).status == 204
+    publish(channel, queue, b"2", b"3")
+    channel.connection.process_data_events()
+    assert channel.queue_declare(queue, passive=True).method.message_count == 2
+    assert got == [b"1"]
+    looked = http.done("POST", path(queue, "get"), {"count": 1})
+    assert looked[0]["payload"] == "2"
+    assert http.ask("POST", path(queue, "resume")).status == 204
+    wait_for(lambda: _served(channel, got, 3), DEADLINE_S, "the others")
+    assert got == [b"1", b"2", b"3"]
+
+
+def _served(channel: Any, got: list[bytes], count: int) -> bool | None:
+    channel.connection.process_data_events(0.01)
+    return len(got) >= count or None
+
+
+def test_groups_are_listed_and_reset(http: HttpClient, channel: Any) -> None:
+    queue = declare(channel, x_message_group_key="g")
+    channel.basic_qos(prefetch_count=1)
+    tag = channel.basic_consume(queue, lambda *_: None)
+    for number in range(4):
+        publish(channel, queue, b"m", headers={"g": f"g{number % 2}"})
+    groups = wait_for(
+        lambda: (
+            [each for each in http.done("GET", path(queue, "groups")) if each["outstanding"] == 1]
+            or None
+        ),
+        DEADLINE_S,
+        "a delivery",
+    )
+    assert [(each["group"], each["owner"]) for each in groups] == [("g0", tag)]
+    assert http.done("POST", path(queue, "groups/reset"), {"groups": ["g1", "none"]}) in (
+        {"reset": 0},
+        {"reset": 1},
+    )
+    assert http.done("POST", path(queue, "groups/reset"), {"groups": ["g0"]}) == {"reset": 1}
+    assert all(
+        each["owner"] is None
+        for each in http.done("GET", path(queue, "groups"))
+        if each["group"] == "g0"
+    )
+    plain = declare(channel)
+    assert http.done("GET", path(plain, "groups")) == []
+    assert http.ask("POST", path(plain, "groups/reset"), {"groups": [None]}).status == 400
+
+
+def test_held_messages_are_listed_cancelled_and_fired(http: HttpClient, channel: Any) -> None:
+    queue = declare(channel, x_hold_on_publish=True)
+    for number in range(4):
+        publish(channel, queue, b"%d" % number, headers={"x-delay": 1_000_000 * (4 - number)})
+    page = http.done("GET", path(queue, "held") + "?count=3")
+    assert [each["payload"] for each in page["messages"]] == ["3", "2", "1"]
+    assert page["held"] == 4
+    rest = http.done("GET", path(queue, "held") + f"?position={page['position']}")
+    assert [each["payload"] for each in rest["messages"]] == ["0"]
+    assert rest["position"] is None
+    assert http.done("POST", path(queue, "held/cancel"), {"offsets": [3]})["cancelled"] == 1
+    assert http.done("POST", path(queue, "held/fire"), {"offsets": [1]})["fired"] == 1
+    assert drain(channel, queue) == [b"1"]
+    assert http.ask("POST", path(queue, "held/fire"), {}).status == 400
+    assert http.ask("GET", path(queue, "held") + "?position=x").status == 400
+    assert http.ask("GET", path(queue, "held") + "?count=0").status == 400
+    assert http.done("POST", path(queue, "held/fire"), {"all": True})["fired"] == 2
+    assert drain(channel, queue) == [b"0", b"2"]
+
+
+def test_delayed_messages_of_an_exchange(http: HttpClient, channel: Any) -> None:
+    exchange, queue = new_name("x"), declare(channel)
+    channel.exchange_declare(
+        exchange, "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}
+    )
+    channel.queue_bind(queue, exchange)
+    for number in range(3):
+        headers = {"x-delay": 1_000_000}
+        channel.basic_publish(
+            exchange, "k", b"%d" % number, pika.BasicProperties(headers=headers, delivery_mode=2)
+        )
+    base = f"/exchanges/%2F/{exchange}/delayed"
+    page = http.done("GET", base)
+    assert [each["payload"] for each in page["messages"]] == ["0", "1", "2"]
+    offsets = [each["offset"] for each in page["messages"]]
+    assert http.done("POST", f"{base}/fire", {"offsets": offsets[:1]})["fired"] == 1
+    assert http.done("POST", f"{base}/cancel", {"all": True})["cancelled"] == 2
+    assert drain(channel, queue) == [b"0"]
+    assert http.ask("GET", "/exchanges/%2F/amq.direct/delayed").status == 400
+    assert http.ask("GET", "/exchanges/%2F/no-such/delayed").status == 404
+
+
+def test_readers_of_a_stream_and_their_lag(http: HttpClient, channel: Any) -> None:
+    stream = declare(channel, x_queue_type="stream")
+    publish(channel, stream, *numbers(10))
+    http.done("PUT", f"/stream/%2F/{stream}/readers/batch", {"offset": 4})
+    channel.basic_qos(prefetch_count=3)
+    tag = channel.basic_consume(stream, lambda *_: None, arguments={"x-stream-offset": "first"})
+    readers = wait_for(
+        lambda: (
+            found
+            if len(found := http.done("GET", path(stream, "readers"))) == 2
+            and found[0]["offset"] == 3
+            else None
+        ),
+        DEADLINE_S,
+        "the consumer to have its three",
+    )
+    consumer, reader = readers
+    assert (consumer["kind"], consumer["name"], consumer["lag"]) == ("consumer", tag, 7)
+    assert (reader["kind"], reader["name"], reader["offset"], reader["lag"]) == (
+        *("reader", "batch"),
+        *(4, 6),
+    )
+    plain = declare(channel)
+    assert http.ask("GET", path(plain, "readers")).status == 400
+
+
+def test_changes_and_pauses_are_kept_over_a_kill(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, CONFIG)
+    broker.start()
+    try:
+        http = HttpClient(broker)
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        queue, timed = declare(channel, x_max_length=100), declare(channel)
+        publish(channel, queue, *numbers(10))
+        change(http, queue, x_max_length=6, x_dead_letter_exchange="amq.fanout")
+        change(http, timed, x_message_ttl=3_600_000)
+        publish(channel, timed, *numbers(10))
+        http.done("POST", path(queue, "pause"))
+        connection.close()
+        broker.restart_by_kill()
+        answer = http.done("GET", path(queue, "arguments"))
+        assert answer["effective"]["x-max-length"] == 6
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        assert drain(channel, queue) == []
+        http.done("POST", path(queue, "resume"))
+        assert drain(channel, queue) == numbers(10)[-6:]
+        assert drain(channel, timed) == numbers(10)
+        declare(channel, queue, x_max_length=100)
+        connection.close()
+        http.done("DELETE", f"/queues/%2F/{queue}")
+        http.done("PUT", f"/queues/%2F/{queue}", {})
+        assert http.done("GET", path(queue, "arguments"))["changes"] == {}
+    finally:
+        broker.stop()

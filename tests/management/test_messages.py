@@ -351,7 +351,9 @@ def test_publish_as_rabbitmq_does(http: HttpClient, channel: Any) -> None:
     assert method.exchange == ""
     body |= {"routing_key": "nowhere", "payload_encoding": "string", "properties": {}}
     assert http.done("POST", "/exchanges/%2F/amq.default/publish", body) == {"routed": False}
-    assert http.ask("POST", "/exchanges/%2F/no-such/publish", body).status == 404
+    answer = http.ask("POST", "/exchanges/%2F/no-such/publish", body)
+    assert answer.status == 400
+    assert answer.body["reason"] == "404 NOT_FOUND - no exchange 'no-such' in vhost '/'"
 
 
 @pytest.mark.parametrize(

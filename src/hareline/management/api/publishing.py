@@ -33,7 +33,13 @@ from hareline.broker.queues.operations.targets import address_of
 from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import audit_only
-from hareline.errors import AccessRefused, ContentTooLarge, PreconditionFailed, StoreError
+from hareline.errors import (
+    AccessRefused,
+    AmqpError,
+    ContentTooLarge,
+    PreconditionFailed,
+    StoreError,
+)
 from hareline.management.api.answers import answer, not_found
 from hareline.management.api.changing import (
     Entered,
@@ -96,7 +102,7 @@ class GetBody(BaseModel):
     a first message. ``requeue`` is what old clients send in place of ``ackmode``.
     """
 
-    count: int = Field(ge=1, le=GET_COUNT_MAX)
+    count: int = Field(ge=0, le=GET_COUNT_MAX)
     ackmode: AckMode = "ack_requeue_true"
     encoding: Encoding = "auto"
     truncate: int | None = Field(default=None, ge=0)
@@ -138,11 +144,13 @@ def router(site: Site) -> APIRouter:
         """Publish a message to an exchange."""
         entered = await enter(site, request)
         name = exchange_name_in(request)
-        if name not in entered.vhost.exchanges:
-            raise not_found()
         max_bytes = site.context.limits.max_message_bytes * _PERCENT_OF_BODY // 100 + _REST_BYTES
         asked = parse_body(PublishBody, await read_body(request, max_bytes))
-        is_routed = await _publish(entered, name, asked)
+        try:
+            is_routed = await _publish(entered, name, asked)
+        except AmqpError as error:  # as RabbitMQ has it, whatever the error
+            reason = f"{error.reply_code} {error.reply_text}"
+            raise Refusal(400, "bad_request", reason) from None
         return answer({"routed": is_routed})
 
     @router.post(
@@ -154,10 +162,8 @@ def router(site: Site) -> APIRouter:
         entered = await enter(site, request)
         asked = parse_body(GetBody, await read_body(request))
         name = queue_name_in(request)
-        if name not in entered.vhost.queues:
-            raise not_found()
         entered.access.require("read", "queue", name)
-        queue = entered.queue(name)
+        queue = entered.vhost.queue(name, None)
         check_not_stream(
             entered.vhost.queue_arguments[name], "basic.get", queue=name, vhost=entered.vhost.name
         )

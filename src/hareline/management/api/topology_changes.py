@@ -38,17 +38,17 @@ from hareline.management.bodies import parse_body, read_body
 class QueueBody(BaseModel):
     """A queue to declare; every field may be left out. An exclusive one needs a connection."""
 
-    durable: bool = True
+    durable: bool = False
     auto_delete: bool = False
     exclusive: Literal[False] = False
     arguments: Arguments = ArgumentsField
 
 
 class ExchangeBody(BaseModel):
-    """An exchange to declare; the type must be given."""
+    """An exchange to declare; every field may be left out."""
 
-    type: str
-    durable: bool = True
+    type: str = "direct"
+    durable: bool = False
     auto_delete: bool = False
     internal: bool = False
     arguments: Arguments = ArgumentsField

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hareline.errors import StoreError
-from hareline.storage.definitions.schema import FILE_NAME, DefinitionsMissing
+from hareline.storage.definitions.schema import FILE_NAME, VERSION, DefinitionsMissing
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 
 Open = Callable[[], SqliteDefinitions]
@@ -48,7 +48,8 @@ class TestFilesThatAreNotOurs:
         outside = sqlite3.connect(path)
         outside.execute("PRAGMA user_version = 99")
         outside.close()
-        with pytest.raises(StoreError, match=rf"{FILE_NAME}: version 99, .* than 3; a newer"):
+        text = rf"{FILE_NAME}: version 99, .* than {VERSION}; a newer"
+        with pytest.raises(StoreError, match=text):
             SqliteDefinitions(path)
 
     def test_no_database_at_all_is_told(self, path: Path) -> None:

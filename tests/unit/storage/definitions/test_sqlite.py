@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from hareline.errors import StoreError
 from hareline.message import Table
+from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.definitions.sqlite import (
     QUEUE_ID_MAX,
     BindingDefinition,
@@ -234,3 +236,18 @@ def test_each_declaration_has_an_incarnation_that_stays(reopened: Open) -> None:
     assert given == "00112233aabbccdd"
     assert re.fullmatch("[0-9a-f]{16}", drawn)
     assert [queue.incarnation for queue in reopened().queues("/")] == [given, drawn]
+
+
+def test_what_operators_have_set_for_a_queue_goes_with_it(tmp_path: Path) -> None:
+    with closing(SqliteDefinitions(tmp_path / FILE_NAME)) as definitions:
+        definitions.add_queue("/", "q", is_auto_delete=False, arguments={})
+        changes: dict[str, object] = {"x-max-length": 5, "x-overflow": None}
+        definitions.set_queue_settings("/", "q", is_paused=True, changes=changes)
+        definitions.set_queue_settings("/", "no such queue", is_paused=True, changes={})
+    with closing(SqliteDefinitions(tmp_path / FILE_NAME)) as definitions:
+        (queue,) = definitions.queues("/")
+        assert (queue.is_paused, queue.changes) == (True, changes)
+        definitions.delete_queue("/", "q")
+        definitions.add_queue("/", "q", is_auto_delete=False, arguments={})
+        (queue,) = definitions.queues("/")
+        assert (queue.is_paused, queue.changes) == (False, None)

@@ -19,6 +19,7 @@ import pytest
 
 from hareline.errors import StoreError
 from hareline.message import Table
+from hareline.storage.administration import UserRecord
 from hareline.storage.definitions import schema
 from hareline.storage.definitions.schema import FILE_NAME, VERSION
 from hareline.storage.definitions.sqlite import (
@@ -123,6 +124,22 @@ def test_queues_of_version_2_get_incarnations_that_stay(tmp_path: Path) -> None:
     assert len(set(drawn)) == 4
     with opened(path) as definitions:
         assert [*definitions.queues("/"), *definitions.queues("shop")] == first
+
+
+def test_readers_and_settings_of_queues_of_later_versions_stay(tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    shutil.copyfile(FIXTURES / "version-3.sqlite", path)
+    with opened(path) as definitions:
+        (log,) = definitions.queues("/")
+        assert [each.name for each in definitions.reader_store.readers(log.queue_id)] == ["r"]
+        assert definitions.administration.records(UserRecord) == []
+    shutil.copyfile(FIXTURES / "version-4.sqlite", path)
+    with opened(path) as definitions:
+        (orders,) = definitions.queues("shop")
+        assert (orders.changes, orders.is_paused) == (Table({"x-max-length": 5}), True)
+        definitions.administration.put(UserRecord("ann", "", "sha256", "", (), {}, True))
+    with opened(path) as definitions:
+        assert [each.name for each in definitions.administration.records(UserRecord)] == ["ann"]
 
 
 @pytest.mark.parametrize("version", range(1, VERSION))

@@ -5,8 +5,8 @@ this version; a file of an earlier version is upgraded in one transaction; a fil
 version, of another program, or without a table or column it should have is refused and not changed.
 
 The file also holds what else is small and must survive a restart: the number of the newest segment
-of the journal, the hosts that Qpid clients come from, the positions of readers in streams, and what
-operators have set for queues.
+of the journal, the hosts that Qpid clients come from, the positions of readers in streams, what
+operators have set for queues, and users, permissions and all else that is administered at run time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 from hareline.errors import StoreError
 
 FILE_NAME: Final = "definitions.sqlite"
-VERSION: Final = 4  # PRAGMA user_version; a change of the tables raises it, and adds to UPGRADES
+VERSION: Final = 5  # PRAGMA user_version; a change of the tables raises it, and adds to UPGRADES
 APPLICATION_ID: Final = 0x48415245  # "HARE"; tells our files from those of other programs
 _MODE: Final = 0o640
 
@@ -88,6 +88,67 @@ CREATE TABLE queue_settings (
     is_paused INTEGER NOT NULL,
     changes BLOB NOT NULL
 );
+CREATE TABLE users (
+    name NOT NULL PRIMARY KEY,
+    password_hash NOT NULL,
+    hashing NOT NULL,
+    scram NOT NULL,
+    tags NOT NULL,
+    limits NOT NULL,
+    is_own INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE vhosts (
+    name NOT NULL PRIMARY KEY,
+    description NOT NULL,
+    tags NOT NULL,
+    default_queue_type NOT NULL,
+    is_traced INTEGER NOT NULL,
+    is_protected INTEGER NOT NULL,
+    limits NOT NULL,
+    is_own INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE permissions (
+    user NOT NULL,
+    vhost NOT NULL,
+    configure NOT NULL,
+    write NOT NULL,
+    read NOT NULL,
+    PRIMARY KEY (user, vhost)
+) WITHOUT ROWID;
+CREATE TABLE topic_permissions (
+    user NOT NULL,
+    vhost NOT NULL,
+    exchange NOT NULL,
+    write NOT NULL,
+    read NOT NULL,
+    PRIMARY KEY (user, vhost, exchange)
+) WITHOUT ROWID;
+CREATE TABLE policies (
+    vhost NOT NULL,
+    is_operator INTEGER NOT NULL,
+    name NOT NULL,
+    pattern NOT NULL,
+    apply_to NOT NULL,
+    priority INTEGER NOT NULL,
+    definition NOT NULL,
+    PRIMARY KEY (vhost, is_operator, name)
+) WITHOUT ROWID;
+CREATE TABLE parameters (
+    component NOT NULL,
+    vhost NOT NULL,
+    name NOT NULL,
+    value NOT NULL,
+    PRIMARY KEY (component, vhost, name)
+) WITHOUT ROWID;
+CREATE TABLE global_parameters (
+    name NOT NULL PRIMARY KEY,
+    value NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE removed_defaults (
+    kind NOT NULL,
+    name NOT NULL,
+    PRIMARY KEY (kind, name)
+) WITHOUT ROWID;
 """
 
 # From the version that is the key to the next one; never changed once a release has it.
@@ -118,6 +179,69 @@ CREATE TABLE queue_settings (
     is_paused INTEGER NOT NULL,
     changes BLOB NOT NULL
 );
+""",
+    4: """
+CREATE TABLE users (
+    name NOT NULL PRIMARY KEY,
+    password_hash NOT NULL,
+    hashing NOT NULL,
+    scram NOT NULL,
+    tags NOT NULL,
+    limits NOT NULL,
+    is_own INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE vhosts (
+    name NOT NULL PRIMARY KEY,
+    description NOT NULL,
+    tags NOT NULL,
+    default_queue_type NOT NULL,
+    is_traced INTEGER NOT NULL,
+    is_protected INTEGER NOT NULL,
+    limits NOT NULL,
+    is_own INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE permissions (
+    user NOT NULL,
+    vhost NOT NULL,
+    configure NOT NULL,
+    write NOT NULL,
+    read NOT NULL,
+    PRIMARY KEY (user, vhost)
+) WITHOUT ROWID;
+CREATE TABLE topic_permissions (
+    user NOT NULL,
+    vhost NOT NULL,
+    exchange NOT NULL,
+    write NOT NULL,
+    read NOT NULL,
+    PRIMARY KEY (user, vhost, exchange)
+) WITHOUT ROWID;
+CREATE TABLE policies (
+    vhost NOT NULL,
+    is_operator INTEGER NOT NULL,
+    name NOT NULL,
+    pattern NOT NULL,
+    apply_to NOT NULL,
+    priority INTEGER NOT NULL,
+    definition NOT NULL,
+    PRIMARY KEY (vhost, is_operator, name)
+) WITHOUT ROWID;
+CREATE TABLE parameters (
+    component NOT NULL,
+    vhost NOT NULL,
+    name NOT NULL,
+    value NOT NULL,
+    PRIMARY KEY (component, vhost, name)
+) WITHOUT ROWID;
+CREATE TABLE global_parameters (
+    name NOT NULL PRIMARY KEY,
+    value NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE removed_defaults (
+    kind NOT NULL,
+    name NOT NULL,
+    PRIMARY KEY (kind, name)
+) WITHOUT ROWID;
 """,
 }
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from hareline.errors import MalformedFrame, StoreError
 from hareline.message import Table, decode_fields
+from hareline.storage.definitions.administration import SqliteAdministration
 from hareline.storage.definitions.encoding import (
     binding_key,
     encoded_arguments,
@@ -76,7 +77,8 @@ class BindingDefinition(NamedTuple):
 class SqliteDefinitions(DefinitionStore):
     """One open file. Every method raises StoreError, which names the file.
 
-    ``host_store``: the hosts in the same file.
+    ``host_store``: the hosts in the same file; ``administration``: users and all else that is
+    administered at run time.
     """
 
     __slots__ = (
@@ -86,6 +88,7 @@ class SqliteDefinitions(DefinitionStore):
         "_readers",
         "_turn",
         "_void_queue_id",
+        "administration",
         "host_store",
     )
 
@@ -101,6 +104,7 @@ class SqliteDefinitions(DefinitionStore):
         self._turn = TurnTransaction(self._connection, path, self._void_queue_ids)
         self.host_store = SqliteHosts(self._connection, path, self._turn)
         self._readers = SqliteReaders(self._connection, path, self._turn)
+        self.administration = SqliteAdministration(self._connection, path, self._turn)
 
     @property
     def reader_store(self) -> SqliteReaders:

@@ -1,0 +1,166 @@
+"""The records of what is administered at run time, in tables of the definitions.
+
+Made by ``definitions.sqlite``; ``hareline.administration`` reads and writes it. Changes gather with
+those of the turn (``definitions.turn_transaction``) until ``commit``.
+
+Invariant: each kind of record has one table, whose columns are its fields in their order, the key
+first.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hareline.errors import StoreError
+from hareline.storage.administration import (
+    KEY_FIELDS,
+    AdministrationStore,
+    GlobalParameterRecord,
+    ParameterRecord,
+    PermissionRecord,
+    PolicyRecord,
+    R,
+    Record,
+    RemovedDefault,
+    TopicPermissionRecord,
+    UserRecord,
+    VhostRecord,
+    key_of,
+)
+from hareline.storage.definitions.encoding import StoredName, read_name, stored_name
+from hareline.storage.definitions.schema import store_errors
+from hareline.storage.definitions.turn_transaction import TurnTransaction
+
+
+class _Table(NamedTuple):
+    """``json``: the fields that are stored as JSON; ``flags``: those that are true or false."""
+
+    name: str
+    json: frozenset[str] = frozenset()
+    flags: frozenset[str] = frozenset()
+
+
+_TABLES: Final[dict[type, _Table]] = {
+    UserRecord: _Table("users", frozenset(("tags", "limits")), frozenset(("is_own",))),
+    VhostRecord: _Table(
+        "vhosts",
+        frozenset(("tags", "limits")),
+        frozenset(("is_own", "is_traced", "is_protected")),
+    ),
+    PermissionRecord: _Table("permissions"),
+    TopicPermissionRecord: _Table("topic_permissions"),
+    PolicyRecord: _Table("policies", frozenset(("definition",)), frozenset(("is_operator",))),
+    ParameterRecord: _Table("parameters", frozenset(("value",))),
+    GlobalParameterRecord: _Table("global_parameters", frozenset(("value",))),
+    RemovedDefault: _Table("removed_defaults"),
+}
+
+# What goes with a virtual host. Some are found by the queues, so they come before them.
+_OF_VHOST: Final = (
+    "DELETE FROM readers WHERE queue_id IN (SELECT id FROM queues WHERE vhost = ?1)",
+    "DELETE FROM queue_settings WHERE queue_id IN (SELECT id FROM queues WHERE vhost = ?1)",
+    "DELETE FROM queues WHERE vhost = ?1",
+    "DELETE FROM deleted_queues WHERE vhost = ?1",
+    "DELETE FROM exchanges WHERE vhost = ?1",
+    "DELETE FROM bindings WHERE vhost = ?1",
+    "DELETE FROM permissions WHERE vhost = ?1",
+    "DELETE FROM topic_permissions WHERE vhost = ?1",
+    "DELETE FROM policies WHERE vhost = ?1",
+    "DELETE FROM parameters WHERE vhost = ?1",
+    "DELETE FROM vhosts WHERE name = ?1",
+)
+
+
+class SqliteAdministration(AdministrationStore):
+    """The tables of an open file. Every method raises StoreError, which names the file."""
+
+    __slots__ = ("_connection", "_path", "_turn")
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, turn: TurnTransaction) -> None:
+        self._connection = connection
+        self._path = path
+        self._turn = turn
+
+    def put(self, *records: Record) -> None:
+        with self._turn.change() as connection:
+            for record in records:
+                table = _TABLES[type(record)]
+                places = ", ".join("?" * len(record))
+                connection.execute(
+                    f"INSERT OR REPLACE INTO {table.name} VALUES ({places})",
+                    _row(record, table),
+                )
+
+    def delete(self, *records: Record) -> None:
+        with self._turn.change() as connection:
+            for record in records:
+                key = record._fields[: KEY_FIELDS[type(record)]]
+                condition = " AND ".join(f"{column} = ?" for column in key)
+                connection.execute(
+                    f"DELETE FROM {_TABLES[type(record)].name} WHERE {condition}",
+                    [_stored(value) for value in key_of(record)],
+                )
+
+    def records(self, kind: type[R]) -> list[R]:
+        table = _TABLES[kind]
+        columns = ", ".join(kind._fields)
+        key = ", ".join(kind._fields[: KEY_FIELDS[kind]])
+        with store_errors(self._path):
+            rows = self._connection.execute(
+                f"SELECT {columns} FROM {table.name} ORDER BY {key}"
+            ).fetchall()
+        return [kind(*self._values(kind, table, row)) for row in rows]
+
+    def delete_vhost(self, name: str) -> None:
+        with self._turn.change() as connection:
+            for statement in _OF_VHOST:
+                connection.execute(statement, (stored_name(name),))
+
+    def has_definitions(self, vhost: str) -> bool:
+        with store_errors(self._path):
+            row = self._connection.execute(
+                "SELECT EXISTS (SELECT 1 FROM queues WHERE vhost = ?1)"
+                " OR EXISTS (SELECT 1 FROM exchanges WHERE vhost = ?1)",
+                (stored_name(vhost),),
+            ).fetchone()
+        return bool(row[0])
+
+    def commit(self) -> None:
+        lost: list[StoreError] = []
+        self._turn.undo_if_lost(lost.append)
+        self._turn.commit()
+        if lost:
+            raise lost[0]
+
+    def _values(self, kind: type[R], table: _Table, row: tuple[Any, ...]) -> list[Any]:
+        """The fields of a record. Raises StoreError for what is not JSON where it should be."""
+        values: list[Any] = []
+        for field, value in zip(kind._fields, row, strict=True):
+            if field in table.json:
+                try:
+                    decoded = json.loads(value)
+                except (TypeError, ValueError) as error:
+                    where = f"the column '{field}' of the table '{table.name}'"
+                    raise StoreError(f"{self._path}: damaged, {where}: {error}") from error
+                values.append(tuple(decoded) if field == "tags" else decoded)
+            elif field in table.flags:
+                values.append(bool(value))
+            elif isinstance(value, bytes):
+                values.append(read_name(value))
+            else:
+                values.append(value)
+        return values
+
+
+def _row(record: Record, table: _Table) -> list[Any]:
+    return [
+        json.dumps(value) if field in table.json else _stored(value)
+        for field, value in zip(record._fields, record, strict=True)
+    ]
+
+
+def _stored(value: object) -> StoredName | object:
+    return stored_name(value) if isinstance(value, str) else value

@@ -53,18 +53,22 @@ OURS: dict[str, tuple[str, ...]] = {
         *("net", "amqp", "auth", "settings", "errors", "events", "logs", "clock", "turn"),
         "statistics",
     ),
+    "administration": (
+        *("administration", "amqp", "auth", "broker", "clock", "errors", "events"),
+        "storage.administration",
+    ),
     "management": (
-        *("management", "broker", "auth", "settings", "errors", "events", "logs"),
+        *("administration", "management", "broker", "auth", "settings", "errors", "events", "logs"),
         *("storage.replaying.range", "storage.replaying.source"),
         *("message", "ranges.messages", "storage.contents.pinned"),
         *("wire.property_parts", "wire.stream_chunks", "statistics"),
     ),
     "management.api": (
         *("management", "amqp", "broker", "auth", "settings", "errors", "events", "clock", "wire"),
-        *("message", "compiled", "statistics"),
+        *("message", "compiled", "statistics", "administration", "storage.administration"),
     ),
     "http_side": (
-        *("management", "net", "settings", "events", "amqp.context"),
+        *("administration", "management", "net", "settings", "events", "amqp.context"),
         *("storage.interface", "storage.opening"),
     ),
     "ranges": (
@@ -73,7 +77,14 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "spark": ("spark", "wire", "errors"),
     "assemble": (
-        *("amqp.context", "auth", "net.binding", "net.listener", "settings"),
+        *(
+            "administration.origins",
+            "amqp.context",
+            "auth",
+            "net.binding",
+            "net.listener",
+            "settings",
+        ),
         *("storage.journal.damage", "storage.opening"),
     ),
     "reporting": ("logs", "events"),
@@ -88,6 +99,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "cli_replay": ("errors",),
     "cli_progress": (),
     "cli_spark": ("cli_progress", "spark"),
+    "commands.migrate": ("cli_progress",),
     "testing": EVERYTHING,
     "pytest_plugin": ("testing",),
     "__main__": ("cli",),
@@ -100,6 +112,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "settings": ("pydantic", "pydantic_core", "annotated_types"),
     "wire": ("pamqp",),
     "broker.queues.declare.arguments": ("pydantic",),
+    "administration": ("regex",),
     "management": (
         "fastapi",
         "starlette",
@@ -117,6 +130,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "cli_replay": ("typer", "rich"),
     "cli_progress": ("rich",),
     "cli_spark": ("typer", "pyspark"),
+    "commands.migrate": ("typer", "pika"),
     "pytest_plugin": ("pytest",),
 }
 

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Sequence
 
 from hareline import __version__
+from hareline.administration.origins import Origins, VhostOrigin
 from hareline.amqp.context import Identity, Limits
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import Permissions
@@ -129,6 +130,21 @@ def users(settings: Settings, started_with: Settings) -> list[User]:
         )
         for user in settings.users
     ]
+
+
+def origins(settings: Settings, started_with: Settings) -> Origins:
+    """What the settings name, and so decide over what is administered at run time."""
+    given = settings.model_fields_set
+    return Origins(
+        where=settings.came_from,
+        users={user.name: user for user in users(settings, started_with)},
+        vhosts={
+            vhost.name: VhostOrigin(vhost.max_connections or None, vhost.max_queues or None)
+            for vhost in settings.vhosts
+        },
+        are_users_default="users" not in given,
+        are_vhosts_default="vhosts" not in given,
+    )
 
 
 def _scram(user: UserSettings) -> ScramKeys | PasswordKeys | None:

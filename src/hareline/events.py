@@ -180,6 +180,17 @@ VHOST_NOT_SERVED: Final = Event(
     ("vhost", "queues"),
 )
 
+ADMINISTERED: Final = Event("ADM-1001", "{act} by '{user}'", ("act", "user", "name", "vhost"))
+POLICY_NOT_APPLIED: Final = Event(
+    "ADM-1002", "not applied: {what}: {problem}", ("what", "problem", "vhost")
+)
+DEFINITIONS_IMPORTED: Final = Event(
+    "ADM-1003", "definitions imported from {source}", ("source", "counts", "left_out")
+)
+DEFINITION_LEFT_OUT: Final = Event(
+    "ADM-1004", "not imported: {what}: {problem}", ("what", "problem", "source")
+)
+
 CONFIGURATION_RELOADED: Final = Event("CFG-1001", "configuration reloaded", ("changed",))
 CONFIGURATION_NEEDS_RESTART: Final = Event(
     "CFG-1002", "changed, but takes effect only after a restart: {options}", ("options",)

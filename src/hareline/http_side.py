@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hareline.administration import Administration
 from hareline.amqp.context import Context
 from hareline.events import Report
 from hareline.management.api import ROUTERS
@@ -51,6 +52,7 @@ class BrokerParts:
     store: MessageStore
     memory_watch: MemoryWatch
     statistics: Statistics
+    administration: Administration
     settings: Callable[[], Settings]
     is_stopping: Callable[[], bool]
     listening: Callable[[], Sequence[tuple[str, int]]]
@@ -73,6 +75,7 @@ class HttpSide:
         )
         sampler = parts.statistics.sampler
         self.site = Site(context, authenticator, parts.settings, self._node(), sampler)
+        self.site.administration = parts.administration
         access = StreamAccess(authenticator, context.vhosts)
         self._streams = self._stream_service(access)
         routers = [router(self.site) for router in ROUTERS]

@@ -18,10 +18,13 @@ import contextlib
 import math
 import socket
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from hareline import assemble, events
+from hareline.administration import Administration, AdministrationError
+from hareline.administration.definitions_files import definition_files, read_definitions
+from hareline.administration.definitions_import import Import, report_import
 from hareline.amqp.context import Context
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
@@ -29,6 +32,7 @@ from hareline.broker.audit.recorder import AuditRecorder
 from hareline.broker.queues.paging.window import set_spooling
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
+from hareline.errors import StoreError
 from hareline.logs import set_level
 from hareline.net.binding import Address, bind_all, close_all
 from hareline.net.collector import collection_off
@@ -41,6 +45,7 @@ from hareline.recovery import RecoveryLog, ShowProgress, in_shares
 from hareline.reporting import report
 from hareline.settings import Settings, changed_options, restart_options
 from hareline.settings import VirtualHost as VhostSettings
+from hareline.storage.administration import AdministrationStore, MemoryAdministration
 from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.storage.memory import MemoryDefinitions, MemoryStore
 from hareline.storage.opening import DiskStorage, StorageCallbacks
@@ -86,6 +91,7 @@ class Broker:
         self._definitions: DefinitionStore = MemoryDefinitions()
         # virtual hosts that are on disk and not in the settings, and how many queues each has
         self._unserved: dict[str, int] = {}
+        self._administration: Administration | None = None
         self._listeners = Listeners(self.context)
         self._memory_watch = MemoryWatch(
             self.context.alarms,
@@ -118,7 +124,9 @@ class Broker:
             if settings.storage.kind == "journal":
                 await self._open_storage()
             else:
+                self._administration = self._make_administration(MemoryAdministration())
                 self._add_vhosts(settings)
+                await self._start_administration()
             if settings.management.enabled:
                 self._start_management(addresses[-1], bound[-1])
             self._memory_watch.start()
@@ -179,9 +187,24 @@ class Broker:
             context.commit_definitions = storage.definitions.commit
             storage.definitions.gather(context.turn.arm)
             store.ask_for_turn = context.turn.arm
-            self._unserved = storage.unserved({vhost.name for vhost in settings.vhosts})
-            restored = [await self._restore(vhost, storage, listener) for vhost in settings.vhosts]
+            administration = self._make_administration(storage.definitions.administration)
+            self._administration = administration
+            vhosts = [
+                *(
+                    each
+                    for each in settings.vhosts
+                    if not administration.vhosts.is_removed(each.name)
+                ),
+                *(
+                    VhostSettings(name=name)
+                    for name in administration.vhosts.own_names()
+                    if all(name != each.name for each in settings.vhosts)
+                ),
+            ]
+            self._unserved = storage.unserved({vhost.name for vhost in vhosts})
+            restored = [await self._restore(vhost, storage, listener) for vhost in vhosts]
             storage.progress.finish()
+        await self._start_administration()
         for name, queues in self._unserved.items():
             report(events.VHOST_NOT_SERVED, vhost=name, queues=queues)
         report(
@@ -192,6 +215,37 @@ class Broker:
             bindings=sum(each.binding_count for each in restored),
             duration_ms=round((time.monotonic() - started) * 1000),
         )
+
+    async def _start_administration(self) -> None:
+        """Put in force what is administered, and take over ``load_definitions``.
+
+        Raises StoreError for a file that cannot be read.
+        """
+        self.administration.start()
+        path = self.settings.load_definitions
+        for file in definition_files(path):
+            try:
+                importing = Import(self.context, self.administration, read_definitions(file))
+            except AdministrationError as error:
+                raise StoreError(f"{file}: {error.reason} (load_definitions)") from None
+            await in_shares(importing.steps())
+            report_import(report, importing, str(file))
+
+    @property
+    def administration(self) -> Administration:
+        """What is administered at run time; there once the broker has started."""
+        assert self._administration is not None, "start first"
+        return self._administration
+
+    def _make_administration(self, store: AdministrationStore) -> Administration:
+        administration = Administration(
+            self.context,
+            store,
+            assemble.origins(self.settings, self._started_with),
+            self._make_own_vhost,
+        )
+        administration.on_event.append(_report_administered)
+        return administration
 
     async def _restore(
         self, settings: VhostSettings, storage: DiskStorage, listener: RecoveryListener
@@ -243,6 +297,7 @@ class Broker:
             self._store,
             self._memory_watch,
             self.statistics,
+            self.administration,
             settings=lambda: self.settings,
             is_stopping=lambda: self.is_stopping,
             listening=lambda: self._listening,
@@ -325,17 +380,10 @@ class Broker:
         context = self.context
         waiting = restart_options(self._started_with, settings)  # reported until the restart
         needs_restart = dict.fromkeys(waiting + restart_options(self.settings, settings))
-        users = assemble.users(settings, self._started_with)
-        gone = context.users.replace(users, settings.auth.loopback_users)
-        self._key_maker.start()
-        for name in gone:
-            for connection in list(context.connections):
-                user = connection.client.user  # None until it has logged in
-                if user is not None and user.name == name:
-                    connection.force_close(f"user '{name}' is deleted")
-        for connection in list(context.connections):
-            connection.renew_access()
+        context.users.set_loopback_users(settings.auth.loopback_users)
         needs_restart |= dict.fromkeys(self._add_vhosts(settings))
+        self.administration.reload(assemble.origins(settings, self._started_with))
+        self._key_maker.start()
         context.limits = assemble.limits(settings)
         self._listeners.write_high_bytes = settings.limits.write_buffer_high_bytes
         self._memory_watch.watermark_bytes = settings.memory.watermark_bytes(available_bytes())
@@ -356,6 +404,8 @@ class Broker:
         waiting = []
         for vhost in settings.vhosts:
             existing = self.context.vhosts.get(vhost.name)
+            if existing is None and self.administration.vhosts.is_removed(vhost.name):
+                continue  # the default one, deleted at run time
             if existing is None:
                 if vhost.name in self._unserved:  # what is on disk is only read at the start
                     waiting.append(f"vhosts: {vhost.name}")
@@ -379,6 +429,13 @@ class Broker:
         )
         return vhost
 
+    def _make_own_vhost(self, name: str) -> VirtualHost:
+        """Have a virtual host served that is made at run time."""
+        settings = VhostSettings(name=name)
+        vhost = self._make_vhost(settings)
+        self._set_up(vhost, settings)
+        return vhost
+
     def _audit_of(self, settings: VhostSettings) -> AuditRecorder | None:
         """What records the audit of a virtual host; None: it has none."""
         if not settings.audit_share:
@@ -394,14 +451,22 @@ class Broker:
         )
 
     def _set_up(self, vhost: VirtualHost, settings: VhostSettings) -> None:
-        vhost.max_queues = settings.max_queues
         vhost.set_default_dead_letter_exchange(settings.default_dead_letter_exchange or None)
         vhost.default_prefetch = settings.default_prefetch
         vhost.prefetch_profile = settings.prefetch_profile
         vhost.prefetch_max = settings.prefetch_max
         vhost.producers.max_count = settings.max_producers
         vhost.producers.max_age_ms = settings.producer_max_age_s * 1000
-        self.context.vhost_connection_limits[vhost.name] = settings.max_connections
+
+
+def _report_administered(event: str, fields: Mapping[str, Any]) -> None:
+    report(
+        events.ADMINISTERED,
+        act=event,
+        user=fields.get("user_who_performed_action"),
+        name=fields.get("name", fields.get("user")),
+        vhost=fields.get("vhost"),
+    )
 
 
 def _report_trouble(problem: str) -> None:

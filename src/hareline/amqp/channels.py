@@ -14,7 +14,7 @@ from typing import Final
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.methods import dispatch
-from hareline.amqp.ports import ConnectionPort
+from hareline.amqp.ports import ConnectionPort, is_of
 from hareline.errors import ChannelError, CommandInvalid, NotAllowed
 from hareline.wire.constants import BASIC_PUBLISH, FRAME_METHOD
 from hareline.wire.methods import commands, decode_method
@@ -58,6 +58,7 @@ class Channels:
             raise ChannelError("expected 'channel.open'")
 
     def _open(self, connection: ConnectionPort, number: int) -> None:
+        self._check_user_limit()
         count = len(self.by_number)
         if count >= self.channel_max:  # RabbitMQ too counts them, whatever the number
             raise NotAllowed(
@@ -70,6 +71,22 @@ class Channels:
         channel.vhost.counts.broker.churn.channel_created += 1
         channel.open_lanes()
         channel.reply(commands.Channel.OpenOk)
+
+    def _check_user_limit(self) -> None:
+        """Raises NotAllowed if the user has as many channels open as it may have."""
+        user = self._client.user
+        limit = None if user is None else user.max_channels
+        if user is None or limit is None:
+            return
+        connections = self._parts.context.connections
+        count = sum(each.channel_count for each in connections if is_of(each, user.name))
+        if count >= limit:
+            raise NotAllowed(
+                f"number of channels opened for user '{user.name}' has reached the maximum "
+                f"allowed user limit of ({limit})",
+                class_id=0,
+                method_id=0,
+            )
 
     def forget(self, number: int) -> None:
         """Both sides have closed this channel: its number is free again."""

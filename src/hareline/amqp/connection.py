@@ -123,6 +123,10 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         return self._decoder.missing_bytes
 
     @property
+    def channel_count(self) -> int:
+        return len(self.channels.by_number)
+
+    @property
     def is_running(self) -> bool:
         return self.state == "running"
 

@@ -54,6 +54,8 @@ class Limits:
 class Context:
     """``limits``, ``users`` and ``mechanisms`` may be replaced while running (reload).
 
+    ``vhost_connection_limits``: of the virtual hosts that have one.
+
     ``large_bodies`` takes bodies above ``large_message_bytes``; None keeps them in memory.
     ``commit_definitions`` makes durable what was declared in this turn, before the turn's end.
     """

@@ -32,7 +32,7 @@ from hareline.amqp.context import Context
 from hareline.amqp.dialect import QPID
 from hareline.amqp.ending import Ending
 from hareline.amqp.output import Output
-from hareline.amqp.ports import Transport
+from hareline.amqp.ports import Transport, is_of
 from hareline.amqp.product import QPID_PROPERTIES, is_qpid
 from hareline.auth.permissions import AccessChecker
 from hareline.auth.scram import ScramExchange, ScramRefused
@@ -282,7 +282,7 @@ class Handshake:
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
         access = AccessChecker(user, vhost.name)
-        self._check_limits(vhost.name, user.name)
+        self._check_limits(vhost.name, user)
         self._client.vhost = vhost
         self._client.access = access
         self._client.is_open = True
@@ -303,17 +303,30 @@ class Handshake:
             name=properties.get("connection_name"),
         )
 
-    def _check_limits(self, vhost_name: str, user_name: str) -> None:
+    def _check_user_limit(self, user: User) -> None:
+        if user.max_connections is None:
+            return
+        count = sum(
+            other.is_running and is_of(other, user.name) for other in self._context.connections
+        )
+        if count >= user.max_connections:
+            raise NotAllowed(
+                f"connection refused for user '{user.name}': user connection limit "
+                f"({user.max_connections}) is reached"
+            )
+
+    def _check_limits(self, vhost_name: str, user: User) -> None:
         context = self._context
-        refused = f"access to vhost '{vhost_name}' refused for user '{user_name}'"
-        limit = context.vhost_connection_limits.get(vhost_name, 0)
-        if limit:
+        refused = f"access to vhost '{vhost_name}' refused for user '{user.name}'"
+        vhost_limit = context.vhost_connection_limits.get(vhost_name)
+        if vhost_limit is not None:
             count = sum(
                 other.is_running and other.client.vhost.name == vhost_name
                 for other in context.connections
             )
-            if count >= limit:
-                raise NotAllowed(f"{refused}: connection limit ({limit}) is reached")
+            if count >= vhost_limit:
+                raise NotAllowed(f"{refused}: connection limit ({vhost_limit}) is reached")
+        self._check_user_limit(user)
         limit = context.limits.max_connections
         if limit and sum(other.is_running for other in context.connections) >= limit:
             raise NotAllowed(f"connection refused: node connection limit ({limit}) is reached")

@@ -118,6 +118,11 @@ class LiveConnection(metaclass=ABCMeta):
 
     @property
     @abstractmethod
+    def channel_count(self) -> int:
+        """How many channels are open, or closing."""
+
+    @property
+    @abstractmethod
     def is_running(self) -> bool:
         """Whether the handshake is over and neither side has closed."""
 
@@ -141,6 +146,12 @@ class LiveConnection(metaclass=ABCMeta):
     @abstractmethod
     def force_close(self, explanation: str) -> None:
         """Send connection.close 320, or drop a connection that never got that far."""
+
+
+def is_of(connection: LiveConnection, user_name: str) -> bool:
+    """True if this user has logged in on the connection."""
+    user = connection.client.user
+    return user is not None and user.name == user_name
 
 
 class ConnectionPort(FrameSink):

@@ -146,6 +146,8 @@ def find_route(lane: PublishLane, method_payload: bytes, message: Message, clien
         raise AccessRefused(
             f"cannot publish to internal exchange '{exchange_name}' in vhost '{vhost.name}'"
         )
+    if exchange.type_name == "topic":
+        client.access.require_topic("write", exchange_name, routing_key)
     queues, is_static, archives = vhost.routing.route(exchange, [routing_key], message)
     is_static = is_static and not method.immediate
     route = Route(

@@ -73,6 +73,31 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 ALL_PERMISSIONS: Final = Permissions(".*", ".*", ".*")
 
 
+@dataclass(frozen=True, slots=True)
+class TopicPermissions:
+    """One user's patterns for the routing keys of one topic exchange, as RabbitMQ has them.
+
+    ``{username}`` and ``{vhost}`` in a pattern stand for the names of the user and the virtual
+    host. Raises ValueError naming a pattern that is bad.
+    """
+
+    write: str
+    read: str
+
+    def __post_init__(self) -> None:
+        for right, pattern in (("write", self.write), ("read", self.read)):
+            try:
+                compile_pattern(pattern)
+            except ValueError as problem:
+                raise ValueError(f"{right} pattern '{pattern}' {problem}") from None
+
+    def pattern_for(self, right: Right, user_name: str, vhost_name: str) -> re.Pattern[str]:
+        """The pattern of a right, with the names put in."""
+        pattern = self.write if right == "write" else self.read
+        pattern = pattern.replace("{username}", re.escape(user_name))
+        return compile_pattern(pattern.replace("{vhost}", re.escape(vhost_name)))
+
+
 class Holder(Protocol):
     """The part of a user that permissions need (``auth.users.User`` has it)."""
 
@@ -82,6 +107,9 @@ class Holder(Protocol):
     @property
     def permissions(self) -> Mapping[str, Permissions]: ...
 
+    @property
+    def topic_permissions(self) -> Mapping[tuple[str, str], TopicPermissions]: ...
+
 
 class AccessChecker:
     """The rights of one user in one virtual host, at the time when the checker was made.
@@ -90,7 +118,7 @@ class AccessChecker:
     NotAllowed (530) when made for a user who has no permissions in that virtual host.
     """
 
-    __slots__ = ("_granted", "_permissions", "user_name", "vhost_name")
+    __slots__ = ("_granted", "_permissions", "_topics", "user_name", "vhost_name")
 
     def __init__(self, user: Holder, vhost_name: str) -> None:
         permissions = user.permissions.get(vhost_name)
@@ -99,6 +127,7 @@ class AccessChecker:
         self.user_name = user.name
         self.vhost_name = vhost_name
         self._permissions = permissions
+        self._topics = user.topic_permissions
         self._granted: set[tuple[Right, str]] | None = None  # an idle connection decides nothing
 
     def require(self, right: Right, resource: Resource, name: str) -> None:
@@ -117,6 +146,24 @@ class AccessChecker:
         if granted is None or len(granted) >= DECISIONS_MAX:
             granted = self._granted = set()
         granted.add(decision)
+
+    def require_topic(self, right: Right, exchange: str, routing_key: str) -> None:
+        """Raise AccessRefused (403) unless the user may use this key with this topic exchange.
+
+        A user without topic permissions for the exchange may use any.
+        """
+        topics = self._topics
+        if not topics:
+            return
+        permissions = topics.get((self.vhost_name, exchange))
+        if permissions is None:
+            return
+        pattern = permissions.pattern_for(right, self.user_name, self.vhost_name)
+        if pattern.search(routing_key) is None:
+            raise AccessRefused(
+                f"{right} access to topic '{routing_key}' in exchange '{exchange}' in vhost "
+                f"'{self.vhost_name}' refused for user '{self.user_name}'"
+            )
 
     def __repr__(self) -> str:
         return f"<AccessChecker of {self.user_name!r} in {self.vhost_name!r}>"

@@ -20,7 +20,7 @@ from hareline.auth.passwords import (
     parse_hash,
     verify_password,
 )
-from hareline.auth.permissions import Permissions
+from hareline.auth.permissions import Permissions, TopicPermissions
 from hareline.auth.scram import (
     PasswordKeys,
     ScramKeys,
@@ -37,8 +37,10 @@ class User:
 
     ``password_hash``: see ``auth.passwords``; empty: no password is accepted.
     ``permissions``: virtual host name -> patterns. ``scram``: the keys that SCRAM is checked with;
-    None: a login by SCRAM is never accepted. Raises ValueError naming the user if the name is
-    empty or the hash does not fit the ``hashing`` algorithm.
+    None: a login by SCRAM is never accepted. ``topic_permissions``: by virtual host and exchange.
+    ``max_connections``, ``max_channels``: how many the user may have open; None: no limit. Raises
+    ValueError naming the user if the name is empty or the hash does not fit the ``hashing``
+    algorithm.
     """
 
     name: str
@@ -47,6 +49,9 @@ class User:
     tags: frozenset[str] = frozenset()
     permissions: Mapping[str, Permissions] = field(default_factory=dict)
     scram: ScramKeys | PasswordKeys | None = None
+    topic_permissions: Mapping[tuple[str, str], TopicPermissions] = field(default_factory=dict)
+    max_connections: int | None = None
+    max_channels: int | None = None
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -57,22 +62,25 @@ class User:
             except ValueError as problem:
                 raise ValueError(f"user '{self.name}': {problem}") from None
         object.__setattr__(self, "permissions", MappingProxyType(dict(self.permissions)))
+        topics = MappingProxyType(dict(self.topic_permissions))
+        object.__setattr__(self, "topic_permissions", topics)
 
 
 class UserRegistry:
     """All users by name, and which of them may connect only from this machine.
 
-    ``is_scram_for_all``: True if every user who can log in can also use SCRAM. Clients choose the
-    strongest mechanism that is offered and try no other, so it is offered only then.
+    What depends on the keys of all users is worked out when it is asked for after a change, so that
+    thousands can be added one by one.
     """
 
     __slots__ = (
         "_decoy_hash",
+        "_is_scram_for_all",
+        "_is_stale",
         "_key_shapes",
         "_loopback_users",
         "_underived",
         "_users",
-        "is_scram_for_all",
     )
 
     def __init__(
@@ -82,12 +90,23 @@ class UserRegistry:
     ) -> None:
         self._users: dict[str, User] = {}
         self._loopback_users: frozenset[str] = frozenset()
-        self.is_scram_for_all = False
+        self._is_stale = True
+        self._is_scram_for_all = False
         self._key_shapes: tuple[tuple[int, int], ...] = ()
         self._underived: list[PasswordKeys] = []
         # a login of an unknown user is compared with this, so that it takes as long
         self._decoy_hash = hash_password(secrets.token_hex())
         self.replace(users, loopback_users)
+
+    @property
+    def is_scram_for_all(self) -> bool:
+        """True if every user who can log in can also use SCRAM.
+
+        Clients choose the strongest mechanism that is offered and try no other, so it is offered
+        only then.
+        """
+        self._renew_scram()
+        return self._is_scram_for_all
 
     def authenticate(self, name: str, password: str, is_loopback: bool) -> User | None:
         """The user, or None: unknown, wrong or blank password, or not from this machine.
@@ -111,6 +130,7 @@ class UserRegistry:
 
     def scram_salt(self, name: str) -> tuple[bytes, int]:
         """Salt and iterations for a client that computes a proof (``auth.scram.KeyRing``)."""
+        self._renew_scram()
         made_up = made_up_keys(name, self._key_shapes)  # for every name, because it takes time
         user = self._users.get(name)
         keys = made_up if user is None or user.scram is None else user.scram
@@ -122,6 +142,7 @@ class UserRegistry:
         While keys of users are still to be derived, each call takes as long as deriving one, so
         that its time does not reveal which names exist.
         """
+        self._renew_scram()
         made_up = made_up_keys(name, self._key_shapes)
         user = self._users.get(name)
         keys = None if user is None else user.scram
@@ -135,6 +156,7 @@ class UserRegistry:
 
     def next_underived(self) -> PasswordKeys | None:
         """Keys that are still to be derived; None when all are derived."""
+        self._renew_scram()
         underived = self._underived
         while underived and underived[-1].is_derived:
             underived.pop()
@@ -167,27 +189,34 @@ class UserRegistry:
             replacement[user.name] = user
         gone = self._users.keys() - replacement.keys()
         self._users = replacement
-        self._renew_scram()
+        self._is_stale = True
         if loopback_users is not None:
             self._loopback_users = frozenset(loopback_users)
         return frozenset(gone)
 
+    def set_loopback_users(self, names: Iterable[str]) -> None:
+        """Set which users may connect only from this machine."""
+        self._loopback_users = frozenset(names)
+
     def add(self, user: User) -> None:
         """Add a user, or put this one in place of the user of the same name."""
         self._users[user.name] = user
-        self._renew_scram()
+        self._is_stale = True
 
     def remove(self, name: str) -> User | None:
         """Remove a user and return it; None if there was none."""
         removed = self._users.pop(name, None)
-        self._renew_scram()
+        self._is_stale = True
         return removed
 
     def _renew_scram(self) -> None:
-        """Work out what depends on the keys of all users."""
+        """Work out what depends on the keys of all users, if any has changed."""
+        if not self._is_stale:
+            return
+        self._is_stale = False
         users = [user for user in self._users.values() if user.password_hash or user.scram]
         keys = [user.scram for user in users if user.scram is not None]
-        self.is_scram_for_all = bool(users) and all(map(_is_scram_safe, users))
+        self._is_scram_for_all = bool(users) and all(map(_is_scram_safe, users))
         self._key_shapes = tuple((each.iterations, len(each.salt)) for each in keys)
         self._underived = [
             each for each in keys if isinstance(each, PasswordKeys) and not each.is_derived

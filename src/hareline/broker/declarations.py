@@ -94,7 +94,7 @@ class QueueDeclaration:
 class Declarations:
     """Declares and restores the exchanges and queues of one virtual host.
 
-    ``max_queues``: 0 means no limit. ``queue_defaults`` concern queues declared from now on.
+    ``max_queues``: None means no limit. ``queue_defaults`` concern queues declared from now on.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Declarations:
         self._environment = environment
         self._definitions = definitions
         self._vhost_name = registry.vhost_name
-        self.max_queues = 0
+        self.max_queues: int | None = None
         self.queue_defaults = QueueDefaults()
 
     # ----------------------------------------------------------- exchanges
@@ -389,7 +389,7 @@ class Declarations:
             is_auto_delete=asked.is_auto_delete,
             is_server_named=asked.is_server_named,
         )
-        if self.max_queues and len(self._registry.queues) >= self.max_queues:
+        if self.max_queues is not None and len(self._registry.queues) >= self.max_queues:
             raise PreconditionFailed(
                 f"cannot declare queue '{name}': queue limit in vhost '{vhost_name}' "
                 f"({self.max_queues}) is reached"

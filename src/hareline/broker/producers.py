@@ -65,6 +65,10 @@ class Producers:
         self.max_count = MAX_COUNT
         self.max_age_ms = MAX_AGE_S * 1000
 
+    def forget_all(self) -> None:
+        """Forget every producer: the virtual host is deleted."""
+        self._by_id.clear()
+
     def __len__(self) -> int:
         return len(self._by_id)
 

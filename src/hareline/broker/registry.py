@@ -82,6 +82,8 @@ class Registry:
         self.routing = Routing(self.exchanges, self.queues)
         self.archives = Archives(vhost_name, self.queues, self.queue_arguments, self.routing)
         self.on_queue_removed: Callable[[Queue], None] | None = None
+        self.on_queue_added: Callable[[Queue], None] | None = None
+        self.on_exchange_added: Callable[[Exchange], None] | None = None
         self.readers = StreamReaders(
             vhost_name, self.queue_ids, clock, timers, report, definitions.reader_store
         )
@@ -150,6 +152,8 @@ class Registry:
         """The exchange exists from now on."""
         self.exchanges[exchange.name] = exchange
         self.archives.on_exchange_added(exchange)
+        if self.on_exchange_added is not None:
+            self.on_exchange_added(exchange)
         self.routing.mark_changed()
 
     def remove_exchange(self, name: str) -> None:
@@ -199,6 +203,8 @@ class Registry:
         self.archives.on_queue_added(queue)
         if queue.owner is not None:
             self._owned.setdefault(queue.owner, {})[queue] = None
+        if self.on_queue_added is not None:
+            self.on_queue_added(queue)
         self.routing.mark_changed()
 
     def remove_queue(self, queue: Queue) -> None:
@@ -225,6 +231,19 @@ class Registry:
         except StoreError as error:
             self._report_not_deleted(f"queue '{queue.name}'", error)
             self._forget_queue(queue)
+
+    def cut_from_definitions(self) -> None:
+        """The virtual host is deleted: the definitions have nothing of it, and hear of nothing."""
+        self.queue_ids.clear()
+        self.exchanges.clear()  # so that none ends by itself with its last binding
+        self.routing.mark_changed()
+
+    def forget_a_queue(self) -> bool:
+        """Drop one queue of a virtual host that is deleted; False when none is left."""
+        for queue in self.queues.values():
+            self._forget_queue(queue)
+            return True
+        return False
 
     def end_unused_queue(self, queue: Queue) -> None:
         """Auto-delete: a queue goes with its last consumer."""

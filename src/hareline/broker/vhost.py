@@ -22,7 +22,7 @@ from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.registry import create_exchange
 from hareline.broker.live_arguments import LiveArguments
 from hareline.broker.producers import Producers
-from hareline.broker.queues.declare.arguments import QueueArguments
+from hareline.broker.queues.declare.arguments import QueueArguments, with_queue_type
 from hareline.broker.queues.declare.build import QueueDefaults
 from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.queue import Queue
@@ -70,7 +70,7 @@ class VirtualHost:
         report: Report,
         store: MessageStore,
         definitions: DefinitionStore,
-        max_queues: int = 0,
+        max_queues: int | None = None,
         audit: AuditRecorder | None = None,
         counts: BrokerCounts | None = None,
     ) -> None:
@@ -94,6 +94,7 @@ class VirtualHost:
         self.prefetch_profile = "none"
         self.prefetch_max = 0
         self.reply_queues: dict[str, Enqueueing] = {}
+        self.default_queue_type = ""  # of queues declared without a type; empty: classic
         self.producers = Producers(name, store, clock, report)
         self.environment = QueueEnvironment(
             clock=clock,
@@ -117,12 +118,12 @@ class VirtualHost:
         self.max_queues = max_queues
 
     @property
-    def max_queues(self) -> int:
-        """How many queues there may be; 0 means no limit."""
+    def max_queues(self) -> int | None:
+        """How many queues there may be; None: no limit."""
         return self._declarations.max_queues
 
     @max_queues.setter
-    def max_queues(self, count: int) -> None:
+    def max_queues(self, count: int | None) -> None:
         self._declarations.max_queues = count
 
     def set_default_dead_letter_exchange(self, name: str | None) -> None:
@@ -137,6 +138,27 @@ class VirtualHost:
     def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
         """Call once if what was declared, deleted or bound in this turn does not become durable."""
         self._definitions.tell_if_lost(callback)
+
+    def follow(
+        self, on_queue_added: Callable[[Queue], None], on_exchange_added: Callable[[Exchange], None]
+    ) -> None:
+        """Call these for each queue and each exchange that is added from now on."""
+        self._registry.on_queue_added = on_queue_added
+        self._registry.on_exchange_added = on_exchange_added
+
+    def begin_removal(self) -> None:
+        """The virtual host is deleted, in the definitions too, and no client can reach it.
+
+        Its queues are still there: ``forget_a_queue`` drops them one by one.
+        """
+        self._registry.cut_from_definitions()
+        self.producers.forget_all()
+        refusals = self.environment.store.on_refusal_changed
+        refusals.remove(self.routing.mark_changed)
+
+    def forget_a_queue(self) -> bool:
+        """Drop a queue, with what is in it; False when none is left."""
+        return self._registry.forget_a_queue()
 
     def open_audit(self) -> None:
         """Begin to write the audit stream, which is made if missing; nothing without audit.
@@ -244,6 +266,8 @@ class VirtualHost:
         Raises AccessRefused (reserved name), ResourceLocked (another owner) and PreconditionFailed
         (invalid or inequivalent arguments).
         """
+        if self.default_queue_type and is_durable and owner is None and not is_auto_delete:
+            arguments = with_queue_type(arguments, self.default_queue_type)
         return self._declarations.declare_queue(
             QueueDeclaration(
                 name,

@@ -15,9 +15,10 @@ Units are the last part of a name. Zero means "no limit" where a description say
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -75,6 +76,12 @@ class Settings(Section):
         "Directory for all that outlives a restart; made when the broker starts. A leading ~ is "
         "the home directory.",
     )
+    load_definitions: str = option(
+        "",
+        "Definitions in RabbitMQ's JSON that are taken over at each start, before clients can "
+        "connect: a file, or a directory whose .json files are read in the order of their names. "
+        "A leading ~ is the home directory. Empty: nothing is loaded.",
+    )
     listeners: tuple[FurtherListener, ...] = option(
         (),
         "Further ports for AMQP clients, beside that of `listener`: a table [[listeners]] for "
@@ -102,6 +109,19 @@ class Settings(Section):
         "who may do everything in every virtual host, but from this machine only.",
         json_schema_extra={"reload": "live"},
     )
+
+    _came_from: str = PrivateAttr("the settings")
+
+    @property
+    def came_from(self) -> str:
+        """The file that was read, for people; another word where there was none."""
+        return self._came_from
+
+    def read_from(self, path: Path) -> Self:
+        """The same settings, which say that they came from this file."""
+        settings = self.model_copy()
+        settings._came_from = str(path)
+        return settings
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

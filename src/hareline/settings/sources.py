@@ -130,6 +130,8 @@ def read_settings(
         raise ConfigurationError(problems) from None
     if problems:
         raise ConfigurationError(problems)
+    if path is not None:
+        settings = settings.read_from(path)
     given = dict(_given_options(tree))
     overridden = [name for name, value in in_file.items() if given[name] != value]
     return Reading(settings, path, origins, in_file, overridden)

@@ -235,12 +235,13 @@ class SteppedBroker:
             report=self._report,
             store=self.store,
             definitions=self.definitions,
-            max_queues=max_queues,
+            max_queues=max_queues or None,
             audit=audit,
             counts=self.context.counts,
         )
         self.context.vhosts[name] = vhost
-        self.context.vhost_connection_limits[name] = max_connections
+        if max_connections:
+            self.context.vhost_connection_limits[name] = max_connections
         return vhost
 
     def add_user(

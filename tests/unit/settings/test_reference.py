@@ -26,11 +26,12 @@ def _loaded(directory: Path, text: str) -> Settings:
 
 
 def test_the_sample_changes_nothing(tmp_path: Path) -> None:
-    assert _loaded(tmp_path, sample()) == Settings()
+    assert _loaded(tmp_path, sample()) == Settings().read_from(tmp_path / "hareline.toml")
 
 
 def test_the_sample_shows_the_real_defaults(tmp_path: Path) -> None:
-    assert _loaded(tmp_path, _uncommented(sample())) == Settings()
+    defaults = Settings().read_from(tmp_path / "hareline.toml")
+    assert _loaded(tmp_path, _uncommented(sample())) == defaults
 
 
 def test_the_sample_sets_every_option_once_its_lines_are_live() -> None:

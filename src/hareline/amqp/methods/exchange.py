@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from hareline.amqp.channel import Channel
-from hareline.amqp.methods.names import clean_name, refuse_default_exchange
+from hareline.amqp.methods.names import clean_name, refuse_default_exchange, require_topic
 from hareline.amqp.rights import require_exchange_rights
 from hareline.broker.exchanges.alternate import with_alternate
 from hareline.broker.exchanges.registry import exchange_class
@@ -69,6 +69,7 @@ def _ends(
     refuse_default_exchange(source, destination)
     channel.access.require("write", "exchange", destination)
     channel.access.require("read", "exchange", source)
+    require_topic(channel, source, method.routing_key)
     return source, destination
 
 

@@ -1,7 +1,8 @@
-"""Rules of names that exchange.* and queue.* share."""
+"""Rules of names and keys that exchange.* and queue.* share."""
 
 from __future__ import annotations
 
+from hareline.amqp.channel import Channel
 from hareline.errors import AccessRefused
 
 
@@ -14,3 +15,10 @@ def refuse_default_exchange(*names: str) -> None:
     """Raise AccessRefused if one of these names is the default exchange's."""
     if "" in names:
         raise AccessRefused("operation not permitted on the default exchange")
+
+
+def require_topic(channel: Channel, source: str, routing_key: str) -> None:
+    """Raise AccessRefused if the user may not bind to a topic exchange with this key."""
+    exchange = channel.vhost.exchanges.get(source)
+    if exchange is not None and exchange.type_name == "topic":
+        channel.access.require_topic("read", source, routing_key)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from hareline.amqp.channel import Channel
-from hareline.amqp.methods.names import clean_name, refuse_default_exchange
+from hareline.amqp.methods.names import clean_name, refuse_default_exchange, require_topic
 from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.amqp.rights import require_queue_rights
@@ -135,6 +135,7 @@ def _ends(
     refuse_default_exchange(exchange)
     channel.access.require("write", "queue", name)
     channel.access.require("read", "exchange", exchange)
+    require_topic(channel, exchange, routing_key)
     return exchange, name, routing_key
 
 

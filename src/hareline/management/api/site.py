@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hareline.administration import Administration
 from hareline.amqp.context import Context
 from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
@@ -66,7 +67,7 @@ class Site:
     settings: Callable[[], Settings]
     node: NodeFacts
     sampler: Sampler | None = None
-    administration: Any = None
+    administration: Administration | None = None
 
     @property
     def vhosts(self) -> Mapping[str, VirtualHost]:

@@ -287,6 +287,13 @@ def check_queue_type_properties(
             )
 
 
+def with_queue_type(arguments: Mapping[str, object], queue_type: str) -> Mapping[str, object]:
+    """The arguments with this queue type, unless they name one."""
+    if "x-queue-type" in arguments:
+        return arguments
+    return {**arguments, "x-queue-type": queue_type}
+
+
 def server_named_prefix(arguments: Mapping[str, object]) -> str:
     """How a server-named queue's name begins, without the dash: ``amq.gen`` or x-name-prefix.
 

@@ -1,0 +1,75 @@
+"""What is administered at run time, as one whole: the only writer of all of it.
+
+``server`` makes one ``Administration``, ``start``s it when the virtual hosts are there, and tells
+it of a reload; ``management.api`` and the import of definitions call its parts. A change is durable
+first, then in memory, where it reaches open connections and existing queues, then told to those who
+listen.
+
+Invariant: nothing else changes users, permissions, virtual hosts, policies or parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hareline.administration.changes import Changes
+from hareline.administration.origins import Origins
+from hareline.administration.parameters import Parameters
+from hareline.administration.policies import Policies
+from hareline.administration.users import Users
+from hareline.administration.vhost_removal import VhostRemoval
+from hareline.administration.vhosts import Vhosts
+from hareline.amqp.context import Context
+from hareline.broker.vhost import VirtualHost
+from hareline.storage.administration import AdministrationStore
+
+
+class Administration:
+    """``changes`` writes for all parts; ``on_event`` are the listeners."""
+
+    def __init__(
+        self,
+        context: Context,
+        store: AdministrationStore,
+        origins: Origins,
+        make_vhost: Callable[[str], VirtualHost],
+    ) -> None:
+        """``make_vhost``: has a new virtual host of this name served. Raises StoreError."""
+        self._context = context
+        self._make_vhost = make_vhost
+        changes = self.changes = Changes(store)
+        self.on_event = changes.on_event
+        self.users = Users(context, changes, origins)
+        self.policies = Policies(context, changes)
+        self.vhosts = Vhosts(context, changes, origins, self._make, self._remove)
+        self.parameters = Parameters(changes, self.vhosts)
+
+    def start(self) -> None:
+        """Give users and virtual hosts what was set of them; all of these are there by now."""
+        self.users.compose_all()
+        self.vhosts.apply_all()
+        for vhost in self._context.vhosts.values():
+            self.policies.attach(vhost)
+
+    def reload(self, origins: Origins) -> None:
+        """Take over what the settings name now; virtual hosts that are new are there by now."""
+        known = self.vhosts.origins.vhosts.keys()
+        self.users.origins = self.vhosts.origins = origins
+        self.users.compose_all()
+        self.vhosts.apply_all()
+        for name in origins.vhosts.keys() - known:
+            vhost = self._context.vhosts.get(name)
+            if vhost is not None:
+                self.policies.attach(vhost)
+
+    def _make(self, name: str) -> VirtualHost:
+        vhost = self._make_vhost(name)
+        self.policies.attach(vhost)
+        return vhost
+
+    def _remove(self, vhost: VirtualHost) -> None:
+        name = vhost.name
+        self._context.shares.start(VhostRemoval(vhost, self._context.clock))
+        self.users.forget_vhost(name)
+        self.policies.forget_vhost(name)
+        self.parameters.forget_vhost(name)

@@ -1,0 +1,48 @@
+"""Checks of names and limits that several parts of the administration make.
+
+Invariant: the texts are RabbitMQ's where it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from hareline.administration.error import AdministrationError, bad_request
+from hareline.administration.terms import term
+
+NAME_MAX_OCTETS: Final = 255
+_NUMBER_MAX: Final = 1 << 63
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raise AdministrationError for a name that is empty, too long or not UTF-8."""
+    if not name:
+        raise bad_request(f"a {kind} needs a name")
+    try:
+        octets = name.encode()
+    except UnicodeEncodeError:
+        raise bad_request(f"the name of a {kind} is not UTF-8") from None
+    if len(octets) > NAME_MAX_OCTETS:
+        raise bad_request(f"the name of a {kind} has {NAME_MAX_OCTETS} octets at most")
+
+
+def check_limit(component: str, limit: str, value: object, known: Sequence[str]) -> int:
+    """The value of a limit. Raises AdministrationError if it is not a whole number, or unknown."""
+    if limit not in known:
+        raise invalid(f"Unrecognised terms [{{{term(limit)},{term(value)}}}] in {component}")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise invalid(f"{limit} should be a number, actually was {term(value)}")
+    if not -_NUMBER_MAX <= value < _NUMBER_MAX:
+        raise invalid(f"{limit} has more than 64 bits: {value}")
+    return value
+
+
+def in_force(limit: int | None) -> int | None:
+    """A limit as it counts: a negative one is none."""
+    return None if limit is None or limit < 0 else limit
+
+
+def invalid(problem: str) -> AdministrationError:
+    """The error for a value that a component does not take, with RabbitMQ's heading."""
+    return bad_request(f"Validation failed\n\n{problem}\n")

@@ -1,0 +1,71 @@
+"""What the settings name, and so decide: users, virtual hosts, their limits.
+
+``server`` makes an ``Origins`` at the start and at each reload. What the settings name is as they
+say and is not changed at run time; docs/decisions/0016-settings-and-run-time.md has the reasons.
+The user and the virtual host of a broker whose settings name none are *defaults*: those can be
+changed and deleted at run time.
+
+Invariant: a default never stands beside what the settings name of the same kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hareline.administration.error import AdministrationError
+from hareline.auth.users import User
+
+
+@dataclass(frozen=True, slots=True)
+class VhostOrigin:
+    """A virtual host of the settings; limits are None where they set none."""
+
+    max_connections: int | None = None
+    max_queues: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """``where``: the settings file by its path, or another word for it.
+
+    ``users``, ``vhosts``: those of the settings or, where the flag says so, the defaults.
+    """
+
+    where: str = "the settings"
+    users: Mapping[str, User] = field(default_factory=dict)
+    vhosts: Mapping[str, VhostOrigin] = field(default_factory=dict)
+    are_users_default: bool = False
+    are_vhosts_default: bool = False
+
+    def fixes_user(self, name: str) -> bool:
+        """True if the settings decide what this user is."""
+        return name in self.users and not self.are_users_default
+
+    def fixes_vhost(self, name: str) -> bool:
+        """True if the settings decide that this virtual host exists."""
+        return name in self.vhosts and not self.are_vhosts_default
+
+    def user_is_fixed(self, name: str) -> AdministrationError:
+        """The refusal to change a user of the settings."""
+        return self._fixed(f"user '{name}'", "[[users]]")
+
+    def vhost_is_fixed(self, name: str) -> AdministrationError:
+        """The refusal to delete a virtual host of the settings."""
+        return self._fixed(f"virtual host '{name}'", "[[vhosts]]")
+
+    def limit_is_fixed(self, name: str, limit: str) -> AdministrationError:
+        """The refusal to change a limit that the settings set."""
+        option = limit.replace("-", "_")
+        return self._fixed(f"{limit} of virtual host '{name}'", f"[[vhosts]] {option}")
+
+    def permission_is_fixed(self, user: str, vhost: str) -> AdministrationError:
+        """The refusal to change permissions that the settings give."""
+        what = f"permissions of user '{user}' in virtual host '{vhost}'"
+        return self._fixed(what, "[[users.permissions]]")
+
+    def _fixed(self, what: str, option: str) -> AdministrationError:
+        return AdministrationError(
+            "conflict",
+            f"{what}: set by {self.where} under {option}, so it can only be changed there",
+        )

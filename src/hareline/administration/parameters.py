@@ -1,0 +1,124 @@
+"""Parameters of components, and global ones: values that are kept and shown.
+
+Called by ``management.api`` and by the import of definitions. RabbitMQ keeps the settings of its
+plugins so (shovels, federation); clients keep what they like under names of their own. The limits
+of virtual hosts are a parameter too, of the component ``vhost-limits``, and take effect.
+
+Invariant: a value is JSON and comes back as it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from hareline.administration.changes import INTERNAL, Changes
+from hareline.administration.checks import check_name, invalid
+from hareline.administration.error import AdministrationError, bad_request
+from hareline.administration.vhosts import Vhosts
+from hareline.storage.administration import GlobalParameterRecord, ParameterRecord
+
+VHOST_LIMITS: Final = "vhost-limits"
+LIMITS_NAME: Final = "limits"
+
+#: Components that RabbitMQ knows; the values of all but the last have no effect here.
+COMPONENTS: Final = ("federation-upstream", "federation-upstream-set", "shovel", VHOST_LIMITS)
+_POLICIES: Final = ("policy", "operator_policy")
+
+
+class Parameters:
+    """All values, by component, virtual host and name, and global ones by name."""
+
+    def __init__(self, changes: Changes, vhosts: Vhosts) -> None:
+        self._changes = changes
+        self._vhosts = vhosts
+        store = changes.store
+        self._records = {
+            (each.component, each.vhost, each.name): each for each in store.records(ParameterRecord)
+        }
+        self._globals = {each.name: each for each in store.records(GlobalParameterRecord)}
+
+    # ---------------------------------------------------------------------- of virtual hosts
+
+    def all(self) -> Iterator[ParameterRecord]:
+        """All parameters of virtual hosts, with the limits of those."""
+        yield from self._records.values()
+
+    def lookup(self, component: str, vhost: str, name: str) -> ParameterRecord:
+        """Raises AdministrationError if there is no such parameter."""
+        record = self._records.get((component, vhost, name))
+        if record is None:
+            raise AdministrationError("not_found", f"no parameter '{name}' of '{component}'")
+        return record
+
+    def put(self, component: str, vhost: str, name: str, value: Any, *, by: str = INTERNAL) -> bool:
+        """Set a parameter; True if it is new. Raises AdministrationError."""
+        self._vhosts.lookup(vhost)
+        check_name("parameter", name)
+        if component in _POLICIES:
+            raise bad_request("policies may not be set using this method")
+        if component not in COMPONENTS:
+            raise invalid(f"component {component} not found")
+        if component == VHOST_LIMITS:
+            return self._put_limits(vhost, name, value, by)
+        key = (component, vhost, name)
+        is_new = key not in self._records
+        record = ParameterRecord(component, vhost, name, value)
+        self._changes.put(record)
+        self._records[key] = record
+        self._changes.tell(
+            "parameter.set", by, component=component, vhost=vhost, name=name, value=value
+        )
+        return is_new
+
+    def _put_limits(self, vhost: str, name: str, value: Any, by: str) -> bool:
+        if name != LIMITS_NAME or not isinstance(value, dict):
+            raise invalid(f"{name} not a list {value}")
+        is_new = not self._vhosts.record(vhost).limits
+        self._vhosts.set_limits(vhost, value, by=by)
+        return is_new
+
+    def delete(self, component: str, vhost: str, name: str, *, by: str = INTERNAL) -> None:
+        """Delete a parameter. Raises AdministrationError if there is none."""
+        if component in _POLICIES:
+            raise bad_request("policies may not be cleared using this method")
+        if component == VHOST_LIMITS and name == LIMITS_NAME:
+            self._vhosts.set_limits(vhost, {}, by=by)
+            return
+        self._changes.delete(self.lookup(component, vhost, name))
+        del self._records[component, vhost, name]
+        self._changes.tell("parameter.cleared", by, component=component, vhost=vhost, name=name)
+
+    def forget_vhost(self, vhost: str) -> None:
+        """A virtual host is gone, with the records of its parameters."""
+        for key in [key for key in self._records if key[1] == vhost]:
+            del self._records[key]
+
+    # -------------------------------------------------------------------------------- global
+
+    def all_global(self) -> Iterator[GlobalParameterRecord]:
+        """All global parameters."""
+        yield from self._globals.values()
+
+    def lookup_global(self, name: str) -> GlobalParameterRecord:
+        """Raises AdministrationError if there is no such parameter."""
+        record = self._globals.get(name)
+        if record is None:
+            raise AdministrationError("not_found", f"no global parameter '{name}'")
+        return record
+
+    def put_global(self, name: str, value: Any, *, by: str = INTERNAL) -> bool:
+        """Set a global parameter; True if it is new. Raises AdministrationError."""
+        check_name("global parameter", name)
+        is_new = name not in self._globals
+        record = GlobalParameterRecord(name, value)
+        self._changes.put(record)
+        self._globals[name] = record
+        self._changes.tell("parameter.set", by, component="global", name=name, value=value)
+        return is_new
+
+    def delete_global(self, name: str, *, by: str = INTERNAL) -> None:
+        """Delete a global parameter. Raises AdministrationError if there is none."""
+        self._changes.delete(self.lookup_global(name))
+        del self._globals[name]
+        self._changes.tell("parameter.cleared", by, component="global", name=name)

@@ -1,0 +1,469 @@
+"""Users at run time: passwords, tags, permissions, topic permissions and limits.
+
+Called by ``management.api`` and by the import of definitions. It composes each user of the broker's
+``UserRegistry`` from what the settings say and what was set at run time, and has open connections
+take over the result.
+
+Invariant: the registry has exactly the users that the settings, or a record of their own, make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from hareline.administration.changes import INTERNAL, Changes
+from hareline.administration.checks import check_limit, check_name, in_force
+from hareline.administration.error import AdministrationError, bad_request
+from hareline.administration.origins import Origins
+from hareline.amqp.context import Context
+from hareline.amqp.ports import is_of
+from hareline.auth.passwords import (
+    ALGORITHMS,
+    DEFAULT_ALGORITHM,
+    hash_password,
+    parse_hash,
+    verify_password,
+)
+from hareline.auth.permissions import Permissions, TopicPermissions
+from hareline.auth.scram import ScramKeys, new_keys
+from hareline.auth.users import User
+from hareline.storage.administration import (
+    PermissionRecord,
+    Record,
+    RemovedDefault,
+    TopicPermissionRecord,
+    UserRecord,
+)
+
+USER_LIMITS: Final = ("max-connections", "max-channels")
+_PREFIX: Final = "rabbit_password_hashing_"  # before the name of an algorithm in RabbitMQ's JSON
+
+
+class Users:
+    """``origins`` is replaced by a reload, followed by ``compose_all``."""
+
+    def __init__(self, context: Context, changes: Changes, origins: Origins) -> None:
+        self._context = context
+        self._changes = changes
+        self.origins = origins
+        store = changes.store
+        self._records = {record.name: record for record in store.records(UserRecord)}
+        self._permissions: dict[str, dict[str, PermissionRecord]] = {}
+        for permission in store.records(PermissionRecord):
+            self._permissions.setdefault(permission.user, {})[permission.vhost] = permission
+        self._topics: dict[str, dict[tuple[str, str], TopicPermissionRecord]] = {}
+        for topic in store.records(TopicPermissionRecord):
+            self._topics.setdefault(topic.user, {})[topic.vhost, topic.exchange] = topic
+        removed = store.records(RemovedDefault)
+        self._removed = {each.name for each in removed if each.kind == "user"}
+
+    # ------------------------------------------------------------------------- the registry
+
+    def compose_all(self) -> None:
+        """Make the registry what settings and records say; connections take it over."""
+        there = {user.name for user in self._context.users}
+        for name in sorted(there | self.origins.users.keys() | self._records.keys()):
+            self._compose(name)
+
+    def _compose(self, name: str) -> None:
+        """Make one user what it is now. A user that is gone takes its connections along."""
+        registry = self._context.users
+        user = self._composed(name)
+        if user is None:
+            if registry.remove(name) is not None:
+                self._end_connections(name)
+        elif user != registry.lookup(name):
+            registry.add(user)
+            for connection in list(self._context.connections):
+                if is_of(connection, name):
+                    connection.renew_access()
+
+    def _end_connections(self, name: str) -> None:
+        for connection in list(self._context.connections):
+            if is_of(connection, name):
+                connection.force_close(f"user '{name}' is deleted")
+
+    def _composed(self, name: str) -> User | None:
+        record = self._records.get(name)
+        base = self._base(name, record)
+        if base is None:
+            return None
+        given = {
+            each.vhost: Permissions(each.configure, each.write, each.read)
+            for each in self._permissions.get(name, {}).values()
+        }
+        if self.origins.fixes_user(name):  # where the settings give permissions, those count
+            given.update(base.permissions)
+        else:
+            given = {**base.permissions, **given}
+        limits = {} if record is None else record.limits
+        return replace(
+            base,
+            permissions=given,
+            topic_permissions={
+                key: TopicPermissions(each.write, each.read)
+                for key, each in self._topics.get(name, {}).items()
+            },
+            max_connections=in_force(limits.get("max-connections")),
+            max_channels=in_force(limits.get("max-channels")),
+        )
+
+    def _base(self, name: str, record: UserRecord | None) -> User | None:
+        """What a user proves itself with, and its tags; None: there is no such user."""
+        origins = self.origins
+        if origins.fixes_user(name):
+            return origins.users[name]
+        if record is not None and record.is_own:
+            return User(
+                name,
+                record.password_hash,
+                record.hashing,
+                frozenset(record.tags),
+                scram=ScramKeys.parse(record.scram) if record.scram else None,
+            )
+        if name in self._removed:
+            return None
+        return origins.users.get(name)
+
+    # --------------------------------------------------------------------------------- users
+
+    def lookup(self, name: str) -> User:
+        """Raises AdministrationError if there is no such user."""
+        user = self._context.users.lookup(name)
+        if user is None:
+            raise AdministrationError("not_found", f"no user '{name}'")
+        return user
+
+    def put(
+        self,
+        name: str,
+        *,
+        password: str | None = None,
+        password_hash: str | None = None,
+        hashing: str | None = None,
+        tags: Iterable[str] = (),
+        by: str = INTERNAL,
+    ) -> bool:
+        """Make or change a user; True if it was made. Neither password: it cannot log in by one.
+
+        ``hashing``: an algorithm by RabbitMQ's name or ours. Raises AdministrationError.
+        """
+        check_name("user", name)
+        algorithm = algorithm_of(hashing)
+        if password is not None and password_hash is not None:
+            raise bad_request("both_password_and_password_hash_are_provided")
+        if password == "":
+            raise bad_request(f"user '{name}': the password is empty, so it would let anybody in")
+        stored, scram = password_hash or "", ""
+        if password is not None:
+            stored, algorithm, scram = hash_password(password), DEFAULT_ALGORITHM, _scram(password)
+        elif stored:
+            try:
+                parse_hash(stored, algorithm)
+            except ValueError as problem:
+                raise bad_request(f"user '{name}': {problem}") from None
+        before = self._records.get(name)
+        if stored and before is not None and before.password_hash == stored:
+            scram = before.scram
+        record = UserRecord(
+            name,
+            stored,
+            algorithm,
+            scram,
+            tuple(dict.fromkeys(tags)),
+            {} if before is None else before.limits,
+            is_own=True,
+        )
+        existing = self._context.users.lookup(name)
+        if self.origins.fixes_user(name):
+            if existing is not None and _is_same(existing, record, password):
+                return False
+            raise self.origins.user_is_fixed(name)
+        extra = self._kept_permissions(name, existing)
+        self._changes.put(record, *extra)
+        self._records[name] = record
+        for permission in extra:
+            self._permissions.setdefault(name, {})[permission.vhost] = permission
+        self._compose(name)
+        if existing is None:
+            self._changes.tell("user.created", by, name=name)
+        elif password is not None or password_hash is not None:
+            self._changes.tell("user.password.changed", by, name=name)
+        else:
+            self._changes.tell("user.password.cleared", by, name=name)
+        if record.tags or existing is not None:
+            self._changes.tell("user.tags.set", by, name=name, tags=list(record.tags))
+        return existing is None
+
+    def _kept_permissions(self, name: str, existing: User | None) -> list[PermissionRecord]:
+        """The permissions that the default user has and no record says."""
+        record, base = self._records.get(name), self.origins.users.get(name)
+        if existing is None or base is None or (record is not None and record.is_own):
+            return []
+        given = self._permissions.get(name, {})
+        return [
+            PermissionRecord(name, vhost, each.configure, each.write, each.read)
+            for vhost, each in base.permissions.items()
+            if vhost not in given
+        ]
+
+    def delete(self, name: str, *, by: str = INTERNAL) -> None:
+        """Delete a user with all permissions; its connections are closed.
+
+        Raises AdministrationError: there is none, or the settings name it.
+        """
+        self.lookup(name)
+        if self.origins.fixes_user(name):
+            raise self.origins.user_is_fixed(name)
+        gone: list[Record] = [
+            *self._permissions.get(name, {}).values(),
+            *self._topics.get(name, {}).values(),
+            *([self._records[name]] if name in self._records else []),
+        ]
+        with self._changes.batch():
+            if gone:
+                self._changes.delete(*gone)
+            if name in self.origins.users:
+                self._changes.put(RemovedDefault("user", name))
+        if name in self.origins.users:
+            self._removed.add(name)
+        self._records.pop(name, None)
+        self._permissions.pop(name, None)
+        self._topics.pop(name, None)
+        self._compose(name)
+        self._changes.tell("user.deleted", by, name=name)
+
+    def delete_all(self, names: Iterable[str], *, by: str = INTERNAL) -> None:
+        """Delete these users; a missing one is no error. Raises AdministrationError."""
+        there = [name for name in dict.fromkeys(names) if name in self._context.users]
+        for name in there:
+            if self.origins.fixes_user(name):
+                raise self.origins.user_is_fixed(name)
+        for name in there:
+            self.delete(name, by=by)
+
+    # --------------------------------------------------------------------------- permissions
+
+    def put_permission(
+        self, user: str, vhost: str, configure: str, write: str, read: str, *, by: str = INTERNAL
+    ) -> bool:
+        """Set what a user may do in a virtual host; True if it had no permissions there.
+
+        Raises AdministrationError: no such user or virtual host, a bad pattern, set elsewhere.
+        """
+        found = self._user_in(user, vhost)
+        try:
+            permissions = Permissions(configure, write, read)
+        except ValueError as problem:
+            raise bad_request(f"permissions of user '{user}': {problem}") from None
+        before = found.permissions.get(vhost)
+        if self._fixes_permission(user, vhost):
+            if before == permissions:
+                return False
+            raise self.origins.permission_is_fixed(user, vhost)
+        record = PermissionRecord(user, vhost, configure, write, read)
+        self._changes.put(record)
+        self._permissions.setdefault(user, {})[vhost] = record
+        self._compose(user)
+        self._changes.tell(
+            "permission.created",
+            by,
+            user=user,
+            vhost=vhost,
+            configure=configure,
+            write=write,
+            read=read,
+        )
+        return before is None
+
+    def delete_permission(self, user: str, vhost: str, *, by: str = INTERNAL) -> None:
+        """Take all permissions in a virtual host; connections there are closed.
+
+        Raises AdministrationError.
+        """
+        found = self._user_in(user, vhost)
+        if vhost not in found.permissions:
+            raise AdministrationError("not_found", f"user '{user}' has no permissions in '{vhost}'")
+        if self._fixes_permission(user, vhost):
+            raise self.origins.permission_is_fixed(user, vhost)
+        record = self._permissions.get(user, {}).get(vhost)
+        if record is None:  # of the default user: from now on it has a record of its own
+            self._own(found)
+            record = self._permissions[user][vhost]
+        self._changes.delete(record)
+        del self._permissions[user][vhost]
+        self._compose(user)
+        self._changes.tell("permission.deleted", by, user=user, vhost=vhost)
+
+    def _fixes_permission(self, user: str, vhost: str) -> bool:
+        origins = self.origins
+        return origins.fixes_user(user) and vhost in origins.users[user].permissions
+
+    def _own(self, user: User) -> None:
+        """Write down the default user as it is, so that it can be changed."""
+        scram = "" if user.scram is None else str(_derived(user))
+        limits = self._records[user.name].limits if user.name in self._records else {}
+        record = UserRecord(
+            user.name,
+            user.password_hash,
+            user.hashing,
+            scram,
+            tuple(sorted(user.tags)),
+            limits,
+            is_own=True,
+        )
+        permissions = [
+            PermissionRecord(user.name, vhost, each.configure, each.write, each.read)
+            for vhost, each in user.permissions.items()
+        ]
+        self._changes.put(record, *permissions)
+        self._records[user.name] = record
+        self._permissions[user.name] = {each.vhost: each for each in permissions}
+
+    # --------------------------------------------------------------------- topic permissions
+
+    def put_topic_permission(
+        self, user: str, vhost: str, exchange: str, write: str, read: str, *, by: str = INTERNAL
+    ) -> bool:
+        """Set which routing keys a user may use with a topic exchange; True if that is new."""
+        self._user_in(user, vhost)
+        try:
+            TopicPermissions(write, read)
+        except ValueError as problem:
+            raise bad_request(f"topic permissions of user '{user}': {problem}") from None
+        record = TopicPermissionRecord(user, vhost, exchange, write, read)
+        self._changes.put(record)
+        topics = self._topics.setdefault(user, {})
+        is_new = (vhost, exchange) not in topics
+        topics[vhost, exchange] = record
+        self._compose(user)
+        self._changes.tell(
+            "topic.permission.created",
+            by,
+            user=user,
+            vhost=vhost,
+            exchange=exchange,
+            write=write,
+            read=read,
+        )
+        return is_new
+
+    def delete_topic_permissions(
+        self, user: str, vhost: str, exchange: str | None = None, *, by: str = INTERNAL
+    ) -> None:
+        """Lift the bounds on routing keys in a virtual host, or for one exchange of it.
+
+        Raises AdministrationError.
+        """
+        self._user_in(user, vhost)
+        topics = self._topics.get(user, {})
+        gone = [
+            record
+            for key, record in topics.items()
+            if key[0] == vhost and exchange in (None, key[1])
+        ]
+        if not gone:
+            raise AdministrationError("not_found", f"user '{user}' has no topic permissions there")
+        self._changes.delete(*gone)
+        for record in gone:
+            del topics[record.vhost, record.exchange]
+        self._compose(user)
+        self._changes.tell("topic.permission.deleted", by, user=user, vhost=vhost)
+
+    def topic_permissions(self) -> Iterator[TopicPermissionRecord]:
+        """All topic permissions of users that there are."""
+        for user, topics in self._topics.items():
+            if user in self._context.users:
+                yield from topics.values()
+
+    def forget_vhost(self, vhost: str) -> None:
+        """A virtual host is gone, with the records of permissions in it."""
+        for records in self._permissions.values():
+            records.pop(vhost, None)
+        for topics in self._topics.values():
+            for key in [key for key in topics if key[0] == vhost]:
+                del topics[key]
+        for user in list(self._context.users):
+            if vhost in user.permissions or any(key[0] == vhost for key in user.topic_permissions):
+                self._compose(user.name)
+
+    # --------------------------------------------------------------------------------- limits
+
+    def limits(self, name: str) -> Mapping[str, int]:
+        """The limits of a user, by RabbitMQ's names; a negative one means no limit."""
+        record = self._records.get(name)
+        return {} if record is None else record.limits
+
+    def set_limit(self, name: str, limit: str, value: object, *, by: str = INTERNAL) -> None:
+        """Set one limit of a user. Raises AdministrationError."""
+        self.lookup(name)
+        checked = check_limit("user-limits", limit, value, USER_LIMITS)
+        self._put_limits(name, {**self.limits(name), limit: checked})
+        self._changes.tell("user.limits.set", by, name=name, **{limit: checked})
+
+    def clear_limit(self, name: str, limit: str, *, by: str = INTERNAL) -> None:
+        """Lift one limit of a user; one that is not set is no error."""
+        self.lookup(name)
+        limits = {key: value for key, value in self.limits(name).items() if key != limit}
+        self._put_limits(name, limits)
+        self._changes.tell("user.limits.cleared", by, name=name, limit=limit)
+
+    def _put_limits(self, name: str, limits: Mapping[str, int]) -> None:
+        record = self._records.get(name)
+        if record is None:
+            record = UserRecord(name, "", DEFAULT_ALGORITHM, "", (), limits, is_own=False)
+        else:
+            record = record._replace(limits=limits)
+        self._changes.put(record)
+        self._records[name] = record
+        self._compose(name)
+
+    # ---------------------------------------------------------------------------------- below
+
+    def _user_in(self, user: str, vhost: str) -> User:
+        found = self._context.users.lookup(user)
+        if found is None or vhost not in self._context.vhosts:
+            raise bad_request("vhost_or_user_not_found")
+        return found
+
+
+def algorithm_of(hashing: str | None) -> str:
+    """Our name of a hashing algorithm. Raises AdministrationError for an unknown one."""
+    if hashing is None:
+        return DEFAULT_ALGORITHM
+    name = hashing.removeprefix(_PREFIX)
+    if name not in ALGORITHMS:
+        known = ", ".join(_PREFIX + each for each in ALGORITHMS)
+        raise bad_request(f"hashing_algorithm '{hashing}' is not known; known are: {known}")
+    return name
+
+
+def algorithm_name(hashing: str) -> str:
+    """RabbitMQ's name of one of our hashing algorithms."""
+    return _PREFIX + hashing
+
+
+def _scram(password: str) -> str:
+    try:
+        return str(new_keys(password))
+    except ValueError:  # SASLprep prohibits it: it is good for the other mechanisms
+        return ""
+
+
+def _derived(user: User) -> ScramKeys:
+    keys = user.scram
+    assert keys is not None
+    return keys if isinstance(keys, ScramKeys) else keys.derive()
+
+
+def _is_same(user: User, record: UserRecord, password: str | None) -> bool:
+    """True if this record asks for nothing but what the user is already."""
+    if user.tags != frozenset(record.tags):
+        return False
+    if password is not None:
+        return bool(user.password_hash) and verify_password(
+            password, user.password_hash, user.hashing
+        )
+    return user.password_hash == record.password_hash and user.hashing == record.hashing

@@ -1,0 +1,30 @@
+"""A deleted virtual host taken apart in memory, in shares.
+
+Started by ``administration.vhosts`` when nothing of it is on disk any more and no client can reach
+it. Its queues give back what they hold in the journal and in memory.
+
+Invariant: nothing is written to the definitions, which have nothing of it.
+"""
+
+from __future__ import annotations
+
+from hareline.amqp.shares import Job
+from hareline.broker.vhost import VirtualHost
+from hareline.clock import Clock
+
+
+class VhostRemoval(Job):
+    """Deletes one queue after the other."""
+
+    __slots__ = ("_clock", "_vhost")
+
+    def __init__(self, vhost: VirtualHost, clock: Clock) -> None:
+        self._vhost = vhost
+        self._clock = clock
+        vhost.begin_removal()
+
+    def run(self, until_s: float) -> bool:
+        while self._vhost.forget_a_queue():
+            if self._clock.running_s() >= until_s:
+                return False
+        return True

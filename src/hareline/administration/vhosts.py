@@ -1,0 +1,234 @@
+"""Virtual hosts at run time: made, changed, limited, deleted.
+
+Called by ``management.api`` and by the import of definitions. ``server`` hands in how a virtual
+host is made; what it is made of on disk comes back through the settings and the records at the next
+start.
+
+Invariant: a virtual host that is deleted is deleted on disk first, so none of it comes back; what
+of it is in memory goes in shares, while no client can reach it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from hareline.administration.changes import INTERNAL, Changes
+from hareline.administration.checks import check_limit, check_name, in_force
+from hareline.administration.error import AdministrationError, bad_request
+from hareline.administration.origins import Origins, VhostOrigin
+from hareline.amqp.context import Context
+from hareline.broker.vhost import VirtualHost
+from hareline.storage.administration import RemovedDefault, VhostRecord
+
+VHOST_LIMITS: Final = ("max-connections", "max-queues")
+QUEUE_TYPES: Final = ("classic", "quorum", "stream")
+
+_NOTHING: Final = VhostOrigin()
+
+
+class Vhosts:
+    """``make``: has a new virtual host served. ``remove``: takes one apart, in shares.
+
+    ``origins`` is replaced by a reload, followed by ``apply_all``.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        changes: Changes,
+        origins: Origins,
+        make: Callable[[str], VirtualHost],
+        remove: Callable[[VirtualHost], None],
+    ) -> None:
+        self._context = context
+        self._changes = changes
+        self.origins = origins
+        self._make = make
+        self._remove = remove
+        store = changes.store
+        self._records = {record.name: record for record in store.records(VhostRecord)}
+        removed = store.records(RemovedDefault)
+        self._removed = {each.name for each in removed if each.kind == "vhost"}
+
+    def own_names(self) -> list[str]:
+        """The virtual hosts that exist because of a record, and not of the settings."""
+        return [
+            name
+            for name, record in self._records.items()
+            if record.is_own and not self.origins.fixes_vhost(name)
+        ]
+
+    def is_removed(self, name: str) -> bool:
+        """True for a default virtual host that was deleted, and not made again."""
+        return (
+            name in self._removed
+            and not self.origins.fixes_vhost(name)
+            and name not in self.own_names()
+        )
+
+    def apply_all(self) -> None:
+        """Give all virtual hosts what records and settings say of them."""
+        for name in list(self._context.vhosts):
+            self._apply(name)
+
+    def _apply(self, name: str) -> None:
+        vhost = self._context.vhosts[name]
+        record = self.record(name)
+        limits = self._context.vhost_connection_limits
+        origin = self.origins.vhosts.get(name, _NOTHING)
+        connections = origin.max_connections
+        if connections is None:
+            connections = in_force(record.limits.get("max-connections"))
+        if connections is None:
+            limits.pop(name, None)
+        else:
+            limits[name] = connections
+        vhost.max_queues = origin.max_queues
+        if vhost.max_queues is None:
+            vhost.max_queues = in_force(record.limits.get("max-queues"))
+        vhost.default_queue_type = record.default_queue_type
+
+    def record(self, name: str) -> VhostRecord:
+        """What was set of a virtual host at run time."""
+        record = self._records.get(name)
+        return VhostRecord(name, "", (), "", False, False, {}, False) if record is None else record
+
+    def lookup(self, name: str) -> VirtualHost:
+        """Raises AdministrationError if there is no such virtual host."""
+        vhost = self._context.vhosts.get(name)
+        if vhost is None:
+            raise AdministrationError("not_found", f"no virtual host '{name}'")
+        return vhost
+
+    def put(
+        self,
+        name: str,
+        *,
+        description: str | None = None,
+        tags: Iterable[str] | None = None,
+        default_queue_type: str | None = None,
+        tracing: bool | None = None,
+        is_protected: bool | None = None,
+        by: str = INTERNAL,
+    ) -> bool:
+        """Make or change a virtual host; True if it was made. None keeps what was set before.
+
+        Raises AdministrationError.
+        """
+        check_name("virtual host", name)
+        if default_queue_type and default_queue_type not in QUEUE_TYPES:
+            known = ", ".join(QUEUE_TYPES)
+            raise bad_request(
+                f"Unsupported default queue type '{default_queue_type}' (known: {known})"
+            )
+        is_new = name not in self._context.vhosts
+        if is_new and name not in self._records and self._changes.store.has_definitions(name):
+            raise AdministrationError(
+                "conflict",
+                f"virtual host '{name}' is on disk from an earlier start and not served: list it "
+                f"in {self.origins.where} under [[vhosts]] and start the broker again to have "
+                "its queues back",
+            )
+        before = self.record(name)
+        record = VhostRecord(
+            name,
+            before.description if description is None else description,
+            before.tags if tags is None else tuple(dict.fromkeys(tags)),
+            before.default_queue_type if default_queue_type is None else default_queue_type,
+            before.is_traced if tracing is None else tracing,
+            before.is_protected if is_protected is None else is_protected,
+            before.limits,
+            is_own=before.is_own or not self.origins.fixes_vhost(name),
+        )
+        if record != before or is_new:
+            self._changes.put(record)
+            self._records[name] = record
+        if is_new:
+            self._make(name)
+        self._apply(name)
+        if is_new:
+            self._changes.tell("vhost.created", by, name=name)
+        if record.is_traced != before.is_traced:
+            self._changes.tell("vhost.tracing.set", by, name=name, tracing=record.is_traced)
+        return is_new
+
+    def delete(self, name: str, *, by: str = INTERNAL) -> None:
+        """Delete a virtual host with all that is in it; its connections are closed.
+
+        Raises AdministrationError: there is none, it is protected, or the settings name it.
+        """
+        vhost = self.lookup(name)
+        if self.origins.fixes_vhost(name):
+            raise self.origins.vhost_is_fixed(name)
+        if self.record(name).is_protected:
+            raise AdministrationError(
+                "protected",
+                f"Refused to delete virtual host '{name}' because it is protected from deletion",
+            )
+        with self._changes.batch():
+            self._changes.delete_vhost(name)
+            if name in self.origins.vhosts:
+                self._changes.put(RemovedDefault("vhost", name))
+        if name in self.origins.vhosts:
+            self._removed.add(name)
+        self._records.pop(name, None)
+        for connection in list(self._context.connections):
+            if connection.is_running and connection.client.vhost is vhost:
+                connection.force_close(f"vhost '{name}' is deleted")
+        del self._context.vhosts[name]
+        self._context.vhost_connection_limits.pop(name, None)
+        self._remove(vhost)
+        self._changes.tell("vhost.deleted", by, name=name)
+
+    # --------------------------------------------------------------------------------- limits
+
+    def limits(self, name: str) -> Mapping[str, int]:
+        """The limits of a virtual host, by RabbitMQ's names; a negative one means no limit."""
+        origin = self.origins.vhosts.get(name, _NOTHING)
+        fixed = {
+            limit: value
+            for limit, value in zip(
+                VHOST_LIMITS, (origin.max_connections, origin.max_queues), strict=True
+            )
+            if value is not None
+        }
+        return {**self.record(name).limits, **fixed}
+
+    def set_limit(self, name: str, limit: str, value: object, *, by: str = INTERNAL) -> None:
+        """Set one limit of a virtual host. Raises AdministrationError."""
+        self.set_limits(name, {**self.record(name).limits, limit: value}, by=by)
+
+    def set_limits(self, name: str, limits: Mapping[str, object], *, by: str = INTERNAL) -> None:
+        """Set all limits of a virtual host. Raises AdministrationError."""
+        self.lookup(name)
+        checked = {
+            limit: check_limit("limits", limit, value, VHOST_LIMITS)
+            for limit, value in limits.items()
+        }
+        for limit, value in checked.items():
+            self._check_not_fixed(name, limit, value)
+        self._put_limits(name, checked)
+        self._changes.tell("vhost.limits.set", by, name="limits", vhost=name, **checked)
+
+    def clear_limit(self, name: str, limit: str, *, by: str = INTERNAL) -> None:
+        """Lift one limit of a virtual host; one that is not set is no error."""
+        self.lookup(name)
+        self._check_not_fixed(name, limit, None)
+        limits = {key: value for key, value in self.record(name).limits.items() if key != limit}
+        self._put_limits(name, limits)
+        self._changes.tell("vhost.limits.cleared", by, name="limits", vhost=name)
+
+    def _check_not_fixed(self, name: str, limit: str, value: int | None) -> None:
+        origin = self.origins.vhosts.get(name, _NOTHING)
+        fixed = {"max-connections": origin.max_connections, "max-queues": origin.max_queues}
+        if fixed.get(limit) not in (None, value):
+            raise self.origins.limit_is_fixed(name, limit)
+
+    def _put_limits(self, name: str, limits: Mapping[str, int]) -> None:
+        before = self.record(name)
+        is_own = before.is_own or not self.origins.fixes_vhost(name)
+        record = before._replace(limits=limits, is_own=is_own)
+        self._changes.put(record)
+        self._records[name] = record
+        self._apply(name)

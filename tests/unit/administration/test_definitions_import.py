@@ -1,0 +1,228 @@
+"""Definitions taken over: merged, repeated, in part, and with a report of what was left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hareline import events
+from hareline.administration import AdministrationError
+from hareline.administration.definitions_import import Import, report_import
+from hareline.auth.passwords import hash_password
+from tests.support.administered import Administered
+
+OLD_HASH = hash_password("old")
+
+TOPOLOGY: dict[str, Any] = {
+    "rabbit_version": "3.10.8",
+    "users": [
+        {
+            "name": "ann",
+            "password_hash": OLD_HASH,
+            "hashing_algorithm": "rabbit_password_hashing_sha256",
+            "tags": ["administrator"],
+            "limits": {"max-connections": 5},
+        },
+        {"name": "nobody", "password_hash": "", "tags": ""},
+    ],
+    "vhosts": [{"name": "/"}, {"name": "shop", "metadata": {"description": "Sales", "tags": []}}],
+    "permissions": [{"user": "ann", "vhost": "shop", "configure": ".*", "write": ".*", "read": ""}],
+    "topic_permissions": [
+        {"user": "ann", "vhost": "shop", "exchange": "amq.topic", "write": "a", "read": "b"}
+    ],
+    "parameters": [
+        {
+            "vhost": "shop",
+            "component": "vhost-limits",
+            "name": "limits",
+            "value": {"max-queues": 9},
+        },
+        {
+            "vhost": "shop",
+            "component": "operator_policy",
+            "name": "cap",
+            "value": {
+                "pattern": "",
+                "definition": {"max-length": 4},
+                "priority": 0,
+                "apply-to": "queues",
+            },
+        },
+    ],
+    "global_parameters": [{"name": "cluster_name", "value": "rabbit@here"}],
+    "policies": [
+        {
+            "vhost": "shop",
+            "name": "p",
+            "pattern": "^o",
+            "apply-to": "queues",
+            "definition": {"max-length": 5},
+            "priority": 2,
+        }
+    ],
+    "exchanges": [
+        {
+            "vhost": "shop",
+            "name": "e",
+            "type": "topic",
+            "durable": True,
+            "auto_delete": False,
+            "internal": False,
+            "arguments": {"alternate-exchange": "amq.fanout"},
+        }
+    ],
+    "queues": [
+        {
+            "vhost": "shop",
+            "name": "orders",
+            "durable": True,
+            "auto_delete": False,
+            "arguments": {"x-queue-type": "quorum", "x-message-ttl": 1000},
+        }
+    ],
+    "bindings": [
+        {
+            "source": "e",
+            "vhost": "shop",
+            "destination": "orders",
+            "destination_type": "queue",
+            "routing_key": "#",
+            "arguments": {},
+        }
+    ],
+}
+
+
+def run(broker: Administered, definitions: object, **more: Any) -> Import:
+    done = Import(broker.context, broker.administration, definitions, **more)
+    for _ in done.steps():
+        continue
+    return done
+
+
+def test_a_topology_works_and_its_users_log_in_with_their_passwords(broker: Administered) -> None:
+    done = run(broker, TOPOLOGY, by="guest")
+    assert done.left_out == []
+    vhost = broker.context.vhosts["shop"]
+    peer = broker.connect("ann", "old", vhost="shop")
+    peer.publish(1, "a.b", b"1", exchange="e")
+    broker.run_turns()
+    assert vhost.queues["orders"].ready_count == 1
+    assert vhost.queue_arguments["orders"].max_length == 4
+    assert vhost.max_queues == 9
+    assert broker.administration.vhosts.record("shop").description == "Sales"
+    assert peer.user.max_connections == 5
+    assert not peer.user.permissions["shop"].allow("read", "orders")
+
+
+def test_a_repetition_changes_nothing(broker: Administered) -> None:
+    run(broker, TOPOLOGY)
+    before = broker.users.lookup("ann")
+    queue = broker.context.vhosts["shop"].queues["orders"]
+    done = run(broker, TOPOLOGY)
+    assert done.left_out == []
+    assert broker.context.vhosts["shop"].queues["orders"] is queue
+    assert broker.users.lookup("ann") == before
+    assert len(broker.context.vhosts["shop"].bindings.from_source("e")) == 1
+
+
+def test_what_belongs_to_one_virtual_host_comes_into_another(broker: Administered) -> None:
+    one = {
+        name: [{key: value for key, value in item.items() if key != "vhost"} for item in items]
+        for name, items in TOPOLOGY.items()
+        if name in ("exchanges", "queues", "bindings", "policies")
+    }
+    done = run(broker, {**one, "limits": {"max-queues": 2}}, vhost="/")
+    assert done.left_out == []
+    assert "orders" in broker.vhost.queues
+    assert broker.vhost.max_queues == 2
+
+
+def test_each_item_that_cannot_come_is_named_with_a_reason(broker: Administered) -> None:
+    done = run(
+        broker,
+        {
+            "users": [{"name": "x", "password_hash": "?", "tags": ""}, {"tags": ""}],
+            "permissions": [
+                {"user": "x", "vhost": "/", "configure": "", "write": "", "read": ""},
+                {
+                    "user": "guest",
+                    "vhost": "/",
+                    "configure": "[[:alpha:]]",
+                    "write": "",
+                    "read": "",
+                },
+            ],
+            "policies": [
+                {"vhost": "/", "name": "ha", "pattern": "", "definition": {"ha-mode": "all"}},
+                {"vhost": "/", "name": "bad", "pattern": "", "definition": {"what": 1}},
+            ],
+            "parameters": [
+                {"vhost": "/", "component": "shovel", "name": "s", "value": {}},
+                {"vhost": "/", "component": "mqtt", "name": "m", "value": {}},
+            ],
+            "exchanges": [
+                {"vhost": "/", "name": "amq.direct", "type": "direct"},
+                {"vhost": "/", "name": "e", "type": "x-recent-history"},
+                {"vhost": "nowhere", "name": "e", "type": "direct"},
+            ],
+            "queues": [
+                {"vhost": "/", "name": "amq.gen-1", "arguments": {}},
+                {"vhost": "/", "name": "q", "arguments": {"x-max-length": -1}},
+                {"vhost": "/", "name": "big", "arguments": {"x": 1 << 70}},
+            ],
+            "bindings": [
+                {"vhost": "/", "source": "", "destination": "q", "destination_type": "queue"},
+                {
+                    "vhost": "/",
+                    "source": "e",
+                    "destination": "q",
+                    "destination_type": "queue",
+                    "routing_key": "k",
+                },
+            ],
+        },
+    )
+    assert [(each.what, each.name) for each in done.left_out] == [
+        ("user", "x"),
+        ("user", ""),
+        ("permission", "x"),
+        ("permission", "guest"),
+        ("exchange", "e"),
+        ("exchange", "e"),
+        ("policy", "ha"),
+        ("policy", "bad"),
+        ("parameter", "shovel/s"),
+        ("parameter", "mqtt/m"),
+        ("queue", "amq.gen-1"),
+        ("queue", "q"),
+        ("queue", "big"),
+        ("binding", "e -> q (k)"),
+    ]
+    assert all(each.reason for each in done.left_out)
+    report_import(broker.context.report, done, "a file")
+    assert len(broker.reported(events.DEFINITION_LEFT_OUT)) == len(done.left_out)
+
+
+@pytest.mark.parametrize("version", ["3.5.7", "2.8.1"])
+def test_hashes_of_old_versions_are_md5(broker: Administered, version: str) -> None:
+    user = {"name": "ann", "password_hash": hash_password("p", "md5"), "tags": ""}
+    assert run(broker, {"rabbit_version": version, "users": [user]}).left_out == []
+    assert broker.users.authenticate("ann", "p", is_loopback=True) is not None
+
+
+@pytest.mark.parametrize("given", [[], 1, {"queues": 1}, {"users": ["ann"]}])
+def test_what_are_no_definitions_is_refused(broker: Administered, given: object) -> None:
+    with pytest.raises(AdministrationError, match="definitions: "):
+        Import(broker.context, broker.administration, given)
+
+
+def test_a_long_file_is_taken_over_in_steps(broker: Administered) -> None:
+    queues = [{"vhost": "/", "name": f"q{number}"} for number in range(100)]
+    steps = Import(broker.context, broker.administration, {"queues": queues}).steps()
+    next(steps)
+    assert 0 < len(broker.vhost.queues) < 100
+    for _ in steps:
+        continue
+    assert len(broker.vhost.queues) == 100

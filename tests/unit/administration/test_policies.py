@@ -1,0 +1,223 @@
+"""Policies found by name, type and priority, put in force, bounded by operators, shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hareline import events
+from hareline.administration import AdministrationError
+from hareline.administration.policies import overlaid_by_policy
+from tests.support.administered import Administered
+from tests.unit.amqp.peer import Peer
+
+Restart = Callable[..., Administered]
+
+
+def put(broker: Administered, name: str, pattern: str, **more: Any) -> bool:
+    definition = more.pop("definition", {"max-length": 2})
+    return broker.administration.policies.put(
+        "/", name, pattern=pattern, definition=definition, **more
+    )
+
+
+def names(broker: Administered, queue: str) -> tuple[str | None, str | None, dict[str, Any]]:
+    applied = broker.administration.policies.of_queue("/", broker.queue(queue))
+    policy, operator = applied.policy, applied.operator_policy
+    return policy and policy.name, operator and operator.name, dict(applied.definition)
+
+
+@pytest.fixture
+def peer(broker: Administered) -> Peer:
+    return broker.connect()
+
+
+def test_the_highest_priority_that_matches_counts(broker: Administered, peer: Peer) -> None:
+    peer.declare("a.q")
+    peer.declare("b.q")
+    assert put(broker, "low", "^a", priority=1)
+    assert put(broker, "high", "q$", priority=5, definition={"message-ttl": 9})
+    assert not put(broker, "low", "^a", priority=1)
+    assert names(broker, "a.q") == ("high", None, {"message-ttl": 9})
+    put(broker, "low", "^a", priority=6)
+    assert names(broker, "a.q") == ("low", None, {"max-length": 2})
+    assert names(broker, "b.q")[0] == "high"
+    broker.administration.policies.delete("/", "low", is_operator=False)
+    assert names(broker, "a.q")[0] == "high"
+
+
+def test_a_policy_concerns_what_it_applies_to(broker: Administered, peer: Peer) -> None:
+    for name, queue_type in (("c", "classic"), ("q", "quorum"), ("s", "stream")):
+        peer.declare(name, durable=True, arguments={"x-queue-type": queue_type})
+    found = {}
+    for number, apply_to in enumerate(
+        ("exchanges", "all", "queues", "classic_queues", "quorum_queues", "streams")
+    ):
+        put(broker, "p", "", apply_to=apply_to, definition={"max-length-bytes": 10 + number})
+        found[apply_to] = [name for name in "cqs" if names(broker, name)[0]]
+    assert found == {
+        "exchanges": [],
+        "all": ["c", "q", "s"],
+        "queues": ["c", "q", "s"],
+        "classic_queues": ["c"],
+        "quorum_queues": ["q"],
+        "streams": ["s"],
+    }
+
+
+def test_a_policy_that_a_queue_type_cannot_follow_leaves_it_to_the_next(
+    broker: Administered, peer: Peer
+) -> None:
+    peer.declare("s", durable=True, arguments={"x-queue-type": "stream"})
+    put(broker, "ttl", "", priority=9, definition={"message-ttl": 1})
+    put(broker, "age", "", priority=1, definition={"max-age": "1D"})
+    assert names(broker, "s") == ("age", None, {"max-age": "1D"})
+
+
+def test_limits_are_in_force_at_once_on_queues_that_are_there(
+    broker: Administered, peer: Peer
+) -> None:
+    peer.declare("q")
+    peer.fill("q", b"1", b"2", b"3", b"4")
+    put(broker, "p", "^q$", definition={"max-length": 2})
+    broker.run_turns()
+    assert broker.queue("q").ready_count == 2
+    broker.administration.policies.delete("/", "p", is_operator=False)
+    peer.fill("q", b"5", b"6", b"7")
+    assert broker.queue("q").ready_count == 5
+
+
+def test_a_new_queue_follows_the_policies(broker: Administered, peer: Peer) -> None:
+    put(broker, "p", "^q", definition={"max-length": 1, "overflow": "reject-publish"})
+    peer.declare("q")
+    peer.declare("q")  # its own arguments are what they were
+    peer.fill("q", b"1", b"2")
+    assert broker.queue("q").ready_count == 1
+
+
+def test_thousands_of_queues_follow_in_shares(broker: Administered, peer: Peer) -> None:
+    for number in range(400):
+        peer.declare(f"q{number}")
+    put(broker, "p", "", definition={"max-length": 1})
+    broker.run_turns()
+    arguments = broker.vhost.queue_arguments
+    assert all(arguments[f"q{number}"].max_length == 1 for number in range(400))
+
+
+def test_operators_bound_what_clients_and_policies_ask(broker: Administered, peer: Peer) -> None:
+    peer.declare("q", arguments={"x-max-length": 100})
+    put(broker, "o", "", is_operator=True, definition={"max-length": 3, "message-ttl": 50})
+    put(broker, "p", "", definition={"max-length": 5, "message-ttl": 20, "expires": 10_000})
+    assert names(broker, "q") == (
+        "p",
+        "o",
+        {"max-length": 3, "message-ttl": 20, "expires": 10_000},
+    )
+    in_force = broker.vhost.queue_arguments["q"]
+    assert (in_force.max_length, in_force.message_ttl_ms) == (3, 20)
+
+
+@pytest.mark.parametrize(
+    ("own", "definition", "in_force"),
+    [
+        ({"x-max-length": 5}, {"max-length": 3}, {"x-max-length": 3}),
+        ({"x-max-length": 2}, {"max-length": 3}, {"x-max-length": 2}),
+        ({"qpid.max_count": "9"}, {"max-length": 3}, {"x-max-length": 3}),
+        ({"qpid.max_count": 2}, {"max-length": 3}, {"qpid.max_count": 2}),
+        ({"x-delivery-limit": -1}, {"delivery-limit": 3}, {"x-delivery-limit": 3}),
+        ({"x-overflow": "drop-head"}, {"overflow": "reject-publish"}, {"x-overflow": "drop-head"}),
+        ({}, {"dead-letter-routing-key": "k"}, {}),
+        (
+            {"x-dead-letter-exchange": "e"},
+            {"dead-letter-routing-key": "k"},
+            {"x-dead-letter-exchange": "e", "x-dead-letter-routing-key": "k"},
+        ),
+        ({}, {"ha-mode": "all", "alternate-exchange": "a"}, {}),
+    ],
+)
+def test_own_arguments_beat_policies_but_for_limits(
+    own: dict[str, object], definition: dict[str, Any], in_force: dict[str, object]
+) -> None:
+    assert overlaid_by_policy(own, definition) == in_force
+
+
+def test_an_alternate_exchange_by_policy(broker: Administered, peer: Peer) -> None:
+    peer.declare_exchange("e", "direct")
+    peer.declare_exchange("own", "direct", arguments={"alternate-exchange": "amq.direct"})
+    peer.declare("q")
+    peer.bind("q", "amq.fanout")
+    peer.publish(1, "nowhere", b"lost", exchange="e")
+    put(broker, "p", "^(e|new|own)$", definition={"alternate-exchange": "amq.fanout"})
+    peer.publish(1, "nowhere", b"kept", exchange="e")
+    peer.declare_exchange("new", "direct")
+    peer.publish(1, "nowhere", b"kept too", exchange="new")
+    broker.run_turns()
+    assert broker.queue("q").ready_count == 2
+    exchanges = broker.vhost.exchanges
+    assert exchanges["own"].alternate_exchange == "amq.direct"
+    assert exchanges[""].alternate_exchange is None
+    broker.administration.policies.delete("/", "p", is_operator=False)
+    assert exchanges["e"].alternate_exchange is None
+
+
+def test_a_queue_that_cannot_follow_is_reported_and_others_do(
+    broker: Administered, peer: Peer
+) -> None:
+    peer.declare("consumed")
+    peer.declare("idle")
+    peer.subscribe("consumed", "c")
+    put(broker, "p", "", definition={"single-active-consumer": True})
+    broker.run_turns()
+    (problem,) = broker.reported(events.POLICY_NOT_APPLIED)
+    assert "consumed" in str(problem["what"])
+    assert broker.vhost.queue_arguments["idle"].single_active_consumer
+
+
+def test_a_pattern_that_takes_too_long_matches_nothing(broker: Administered, peer: Peer) -> None:
+    peer.declare("a" * 60)
+    put(broker, "slow", "^(a+)+$|^(a|aa)+b", definition={"max-length": 1})
+    put(broker, "slower", "^(a|aa|aaa)+b$", priority=3)
+    assert names(broker, "a" * 60)[0] in ("slow", None)
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"definition": {}}, "no policy provided"),
+        ({"definition": []}, "parse error"),
+        ({"definition": {"max-len": 1}}, '[{<<"max-len">>,1}] are not recognised'),
+        ({"definition": {"max-length": "1"}}, '<<"1">> is not a valid maximum length'),
+        ({"definition": {"max-length": True}}, "true is not a valid maximum length"),
+        ({"definition": {"expires": 0}}, "0 is not a valid queue expiry"),
+        ({"definition": {"overflow": "x"}, "is_operator": True}, "not recognised"),
+        ({"priority": "1"}, "priority should be a number"),
+        ({"priority": 1 << 40}, "32 bits"),
+        (
+            {"apply_to": "everything"},
+            "apply-to 'everything' unrecognised; should be one of 'all', ",
+        ),
+        ({"pattern": "("}, "pattern should be regular expression"),
+        ({"pattern": 1}, "pattern should be a binary"),
+    ],
+)
+def test_what_is_wrong_is_said(broker: Administered, more: dict[str, Any], text: str) -> None:
+    pattern = more.pop("pattern", "")
+    with pytest.raises(AdministrationError) as caught:
+        put(broker, "p", pattern, **more)
+    assert text in caught.value.reason
+    assert list(broker.administration.policies.all(is_operator=False)) == []
+
+
+def test_a_restart_has_the_policies_in_force(restarted: Restart) -> None:
+    broker = restarted()
+    put(broker, "p", "^q", definition={"max-length": 4})
+    put(broker, "o", "^q", is_operator=True, definition={"max-length": 3})
+    broker = restarted()
+    broker.connect().declare("q", durable=True)
+    assert names(broker, "q") == ("p", "o", {"max-length": 3})
+    broker.administration.policies.delete("/", "o", is_operator=True)
+    broker = restarted()
+    broker.connect().declare("q2")
+    assert names(broker, "q2") == ("p", None, {"max-length": 4})

@@ -24,6 +24,32 @@ NAMES_MAX = 30
 
 #: Module -> the file that tests it, and what it does there.
 TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
+    "administration.administration": (
+        "tests/unit/administration/test_users.py",
+        "reloads and restarts it",
+    ),
+    "administration.checks": ("tests/unit/administration/test_vhosts.py", "is refused by them"),
+    "administration.error": ("tests/unit/administration/test_users.py", "expects it"),
+    "administration.origins": ("tests/unit/administration/test_users.py", "is refused by them"),
+    "administration.policy_effects": (
+        "tests/unit/administration/test_policies.py",
+        "changes policies of many queues",
+    ),
+    "administration.vhost_removal": (
+        "tests/unit/administration/test_vhosts.py",
+        "deletes virtual hosts with queues",
+    ),
+    "management.api.administering": (
+        "tests/management/test_administration.py",
+        "asks the routes that share it",
+    ),
+    "management.api.definitions": ("tests/management/test_administration.py", "asks it over HTTP"),
+    "management.api.limits": ("tests/management/test_administration.py", "asks it over HTTP"),
+    "management.api.parameters": ("tests/management/test_administration.py", "asks it over HTTP"),
+    "management.api.permissions": ("tests/management/test_administration.py", "asks it over HTTP"),
+    "management.api.policies": ("tests/management/test_administration.py", "asks it over HTTP"),
+    "management.api.users": ("tests/management/test_administration.py", "asks it over HTTP"),
+    "management.api.vhosts": ("tests/management/test_administration.py", "asks it over HTTP"),
     "amqp.connection_parts": ("tests/unit/amqp/test_connection.py", "a record; hands it out"),
     "amqp.ports": ("tests/unit/amqp/test_channel.py", "abstract; calls what implements it"),
     "broker.enqueueing": (

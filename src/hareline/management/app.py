@@ -20,7 +20,9 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from hareline import __version__
+from hareline.administration import AdministrationError
 from hareline.errors import AmqpError
+from hareline.management.api.administering import refusal_of
 from hareline.management.api.answers import amqp_refusal
 from hareline.management.api.openapi import description_of
 from hareline.management.health import Health
@@ -49,6 +51,7 @@ def create_app(read_health: Callable[[], Health], routers: Sequence[APIRouter] =
     app.add_exception_handler(405, _not_allowed)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(AmqpError, _amqp_error)
+    app.add_exception_handler(AdministrationError, _not_administered)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _bug)
     app.openapi = _Description(app)  # type: ignore[method-assign]
@@ -86,6 +89,11 @@ async def _refused(_request: Request, error: Exception) -> Response:
 async def _amqp_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, AmqpError)
     return amqp_refusal(error).answer()
+
+
+async def _not_administered(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, AdministrationError)
+    return refusal_of(error).answer()
 
 
 async def _invalid(_request: Request, error: Exception) -> Response:

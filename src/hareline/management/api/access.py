@@ -77,6 +77,10 @@ class Caller:
         """True if objects of this virtual host are shown to the user."""
         return self.is_monitor or vhost_name in self.user.permissions
 
+    def exists(self, vhost_name: str) -> bool:
+        """True if there is such a virtual host."""
+        return vhost_name in self._site.vhosts
+
     def may_enter(self, vhost_name: str) -> bool:
         """True if the user has permissions in this virtual host."""
         return vhost_name in self.user.permissions

@@ -143,7 +143,9 @@ async def _exported_lines(
                 yield line
     for line in written.take():
         yield line
-    yield encoded({"end": True, "messages": written.count, "unreadable": written.unreadable}) + b"\n"
+    yield (
+        encoded({"end": True, "messages": written.count, "unreadable": written.unreadable}) + b"\n"
+    )
 
 
 class _Written:

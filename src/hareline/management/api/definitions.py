@@ -1,0 +1,172 @@
+"""``/api/definitions``: all definitions as one file, out and in.
+
+Invariant: an import that leaves something out says what, and why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from email import policy
+from email.parser import BytesParser
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from hareline.administration.definitions_export import Export
+from hareline.administration.definitions_import import Import, report_import
+from hareline.broker.vhost import VirtualHost
+from hareline.management.api.access import caller
+from hareline.management.api.administering import administration_of, name_of
+from hareline.management.api.answers import answer, encoded, no_content
+from hareline.management.api.listing import flag
+from hareline.management.api.openapi import body_route, one_route
+from hareline.management.api.site import Site
+from hareline.management.bodies import read_body
+from hareline.management.pace import pace_of
+from hareline.management.refusals import Refusal
+
+BODY_MAX_BYTES: Final = 20 << 20  # RabbitMQ's limit
+
+
+class Definitions(BaseModel):
+    """Definitions in RabbitMQ's format; each key may be missing."""
+
+    rabbit_version: str = ""
+    users: list[dict[str, Any]] = []
+    vhosts: list[dict[str, Any]] = []
+    permissions: list[dict[str, Any]] = []
+    topic_permissions: list[dict[str, Any]] = []
+    parameters: list[dict[str, Any]] = []
+    global_parameters: list[dict[str, Any]] = []
+    policies: list[dict[str, Any]] = []
+    queues: list[dict[str, Any]] = []
+    exchanges: list[dict[str, Any]] = []
+    bindings: list[dict[str, Any]] = []
+
+
+class LeftOutItem(BaseModel):
+    """An item that was not taken over, or has no effect here."""
+
+    what: str
+    name: str
+    vhost: str
+    reason: str
+
+
+class Imported(BaseModel):
+    """``done``: how many items of each list were taken over."""
+
+    done: dict[str, int]
+    left_out: list[LeftOutItem]
+
+
+def router(site: Site) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["definitions"])
+    imported: dict[int | str, dict[str, Any]] = {
+        200: {
+            "model": Imported,
+            "description": "Something was left out, or a report was asked for",
+        },
+        204: {"description": "All was taken over"},
+    }
+
+    @router.get("/api/definitions", **one_route(Definitions))
+    async def definitions(request: Request) -> Response:
+        """All definitions."""
+        await caller(site, request, "administrator")
+        return await _exported(site, request)
+
+    @router.get("/api/all-configuration", **one_route(Definitions))
+    async def all_configuration(request: Request) -> Response:
+        """All definitions, by the older name of the route."""
+        await caller(site, request, "administrator")
+        return await _exported(site, request)
+
+    @router.get("/api/definitions/{vhost}", **one_route(Definitions))
+    async def definitions_of_vhost(request: Request) -> Response:
+        """The definitions of a virtual host."""
+        who = await caller(site, request, "administrator")
+        return await _exported(site, request, who.vhost(name_of(request, "vhost")))
+
+    @router.post("/api/definitions", **body_route(Definitions, imported))
+    async def import_definitions(request: Request) -> Response:
+        """Take definitions over; nothing is deleted. With ``report=true`` the answer says what."""
+        who = await caller(site, request, "administrator")
+        return await _imported(site, request, who.user.name)
+
+    @router.post("/api/all-configuration", **body_route(Definitions, imported))
+    async def import_configuration(request: Request) -> Response:
+        """Take definitions over, by the older name of the route."""
+        who = await caller(site, request, "administrator")
+        return await _imported(site, request, who.user.name)
+
+    @router.post("/api/definitions/{vhost}", **body_route(Definitions, imported))
+    async def import_into_vhost(request: Request) -> Response:
+        """Take definitions over into a virtual host."""
+        who = await caller(site, request, "administrator")
+        vhost = who.vhost(name_of(request, "vhost"))
+        return await _imported(site, request, who.user.name, vhost.name)
+
+    return router
+
+
+async def _exported(site: Site, request: Request, vhost: VirtualHost | None = None) -> Response:
+    export = Export(site.context, administration_of(site), vhost)
+    parts = [encoded(export.head())[:-1]]
+    async with pace_of(request).share() as share:
+        for name, items in export.lists():
+            texts = []
+            for item in items:
+                texts.append(encoded(item))
+                await share.pause()
+            parts.append(b',"%b":[%b]' % (name.encode(), b",".join(texts)))
+    parts.append(b"}")
+    headers = {}
+    download = request.query_params.get("download")
+    if download is not None:
+        file_name = "".join(each for each in download if each.isalnum() or each in "-_.")
+        headers["Content-Disposition"] = f'attachment; filename="{file_name or "definitions.json"}"'
+    return Response(b"".join(parts), headers=headers, media_type="application/json")
+
+
+async def _imported(
+    site: Site, request: Request, user_name: str, vhost: str | None = None
+) -> Response:
+    given = await _definitions_in(request)
+    done = Import(site.context, administration_of(site), given, vhost=vhost, by=user_name)
+    async with pace_of(request).share() as share:
+        for _ in done.steps():
+            await share.pause()
+    report_import(site.context.report, done, f"HTTP by '{user_name}'")
+    if not done.left_out and not flag(request, "report"):
+        return no_content()
+    left_out = [each._asdict() for each in done.left_out]
+    return answer({"done": done.done, "left_out": left_out})
+
+
+async def _definitions_in(request: Request) -> object:
+    """The JSON of a body, which may be a form with a ``file``. Raises Refusal."""
+    octets = await read_body(request, BODY_MAX_BYTES)
+    kind = request.headers.get("Content-Type", "")
+    if kind.lower().startswith("multipart/form-data"):
+        octets = _file_in_form(kind, octets)
+    try:
+        return json.loads(octets.removeprefix(b"\xef\xbb\xbf") or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, "bad_request", f"definitions: not JSON: {error}") from None
+
+
+def _file_in_form(kind: str, octets: bytes) -> bytes:
+    """The part of a form that is called ``file``. Raises Refusal."""
+    head = f"Content-Type: {kind}\r\n\r\n".encode("latin-1", "replace")
+    message = BytesParser(policy=policy.HTTP).parsebytes(head + octets)
+    for part in message.iter_parts() if message.is_multipart() else ():
+        parameters: Mapping[str, Any] = dict(part["Content-Disposition"].params)
+        if parameters.get("name") == "file":
+            payload = part.get_payload(decode=True)
+            return payload if isinstance(payload, bytes) else b""
+    raise Refusal(400, "bad_request", "form: there is no part 'file'")

@@ -1,0 +1,140 @@
+"""``/api/policies`` and ``/api/operator-policies``: arguments by patterns of names.
+
+Invariant: a policymaker changes the policies of virtual hosts that it may enter; operator policies
+are an administrator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from hareline.management.api.access import Tag, caller
+from hareline.management.api.administering import (
+    Body,
+    administration_of,
+    body_of,
+    name_of,
+    put_answer,
+    vhost_to_change,
+)
+from hareline.management.api.answers import answer, no_content
+from hareline.management.api.listing import listing
+from hareline.management.api.openapi import body_route, list_route, one_route
+from hareline.management.api.site import Site
+from hareline.storage.administration import PolicyRecord
+
+_PATHS: tuple[tuple[str, bool, Tag], ...] = (
+    ("/api/policies", False, "policymaker"),
+    ("/api/operator-policies", True, "administrator"),
+)
+
+
+class PolicyInfo(BaseModel):
+    """A policy. ``apply-to``: all, exchanges, queues, or queues of one type."""
+
+    vhost: str
+    name: str
+    pattern: str
+    apply_to: str = Field(alias="apply-to")
+    definition: dict[str, Any]
+    priority: int
+
+
+class PolicyBody(Body):
+    """A policy to be made or changed."""
+
+    pattern: Any
+    definition: Any
+    priority: Any = 0
+    apply_to: Any = Field(default=None, alias="apply-to")
+
+
+def router(site: Site) -> APIRouter:
+    """The routes of both kinds."""
+    router = APIRouter(tags=["policies"])
+    for path, is_operator, tag in _PATHS:
+        _add(router, site, path, is_operator, tag)
+    return router
+
+
+def _add(router: APIRouter, site: Site, path: str, is_operator: bool, tag: Tag) -> None:
+    kind = "operator policy" if is_operator else "policy"
+
+    async def policies(request: Request) -> Response:
+        who = await caller(site, request)
+        found = [
+            each
+            for each in administration_of(site).policies.all(is_operator=is_operator)
+            if who.sees(each.vhost)
+        ]
+        return await listing(request, found, describe_policy)
+
+    async def policies_of_vhost(request: Request) -> Response:
+        who = await caller(site, request)
+        vhost = who.vhost(name_of(request, "vhost"))
+        found = [
+            each
+            for each in administration_of(site).policies.all(is_operator=is_operator)
+            if each.vhost == vhost.name
+        ]
+        return await listing(request, found, describe_policy)
+
+    async def policy(request: Request) -> Response:
+        who = await caller(site, request)
+        vhost = who.vhost(name_of(request, "vhost"))
+        found = administration_of(site).policies.lookup(
+            vhost.name, name_of(request, "name"), is_operator=is_operator
+        )
+        return answer(describe_policy(found))
+
+    async def put_policy(request: Request) -> Response:
+        who = await caller(site, request, tag)
+        vhost = vhost_to_change(who, request)
+        body = await body_of(PolicyBody, request)
+        is_new = administration_of(site).policies.put(
+            vhost.name,
+            name_of(request, "name"),
+            pattern=body.pattern,
+            definition=body.definition,
+            priority=body.priority,
+            apply_to=body.apply_to,
+            is_operator=is_operator,
+            by=who.user.name,
+        )
+        return put_answer(is_new)
+
+    async def delete_policy(request: Request) -> Response:
+        who = await caller(site, request, tag)
+        vhost = vhost_to_change(who, request)
+        administration_of(site).policies.delete(
+            vhost.name, name_of(request, "name"), is_operator=is_operator, by=who.user.name
+        )
+        return no_content()
+
+    of_all, of_vhost, of_one = path, f"{path}/{{vhost}}", f"{path}/{{vhost}}/{{name}}"
+    described = f"Every {kind} that the user sees."
+    router.get(of_all, description=described, **list_route(PolicyInfo))(policies)
+    described = f"Every {kind} of a virtual host."
+    router.get(of_vhost, description=described, **list_route(PolicyInfo))(policies_of_vhost)
+    router.get(of_one, description=f"One {kind}.", **one_route(PolicyInfo))(policy)
+    described = f"Make or change one {kind}; it is in force at once, or soon for many queues."
+    router.put(of_one, description=described, **body_route(PolicyBody))(put_policy)
+    described = f"Delete one {kind}."
+    router.delete(of_one, description=described, **one_route(None))(delete_policy)
+
+
+def describe_policy(record: PolicyRecord) -> Mapping[str, Any]:
+    """A policy as JSON."""
+    return {
+        "vhost": record.vhost,
+        "name": record.name,
+        "pattern": record.pattern,
+        "apply-to": record.apply_to,
+        "definition": dict(record.definition),
+        "priority": record.priority,
+    }

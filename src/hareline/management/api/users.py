@@ -1,0 +1,156 @@
+"""``/api/users`` and ``/api/auth/hash_password``: users, and what they log in with.
+
+Invariant: no answer contains a password; hashes are shown to administrators alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from hareline.administration.users import algorithm_name
+from hareline.auth.passwords import hash_password
+from hareline.auth.users import User
+from hareline.management.api.access import caller
+from hareline.management.api.administering import (
+    Body,
+    administration_of,
+    body_of,
+    name_of,
+    put_answer,
+)
+from hareline.management.api.answers import answer, no_content
+from hareline.management.api.listing import listing
+from hareline.management.api.openapi import body_route, list_route, one_route
+from hareline.management.api.site import Site
+from hareline.management.refusals import Refusal
+
+
+class UserInfo(BaseModel):
+    """A user. ``set_by``: "settings" if it can only be changed there, else "run time"."""
+
+    name: str
+    password_hash: str
+    hashing_algorithm: str
+    tags: list[str]
+    limits: dict[str, int]
+    set_by: str
+
+
+class UserBody(Body):
+    """A user to be made or changed, by a password or by its hash, or by none of them."""
+
+    password: str | None = None
+    password_hash: str | None = None
+    hashing_algorithm: str | None = None
+    tags: str | list[str] | None = None
+    administrator: bool | str | None = None
+
+
+class BulkDelete(Body):
+    """Names of users to be deleted."""
+
+    users: list[str]
+
+
+class PasswordHash(BaseModel):
+    """``ok``: the hash."""
+
+    ok: str
+
+
+def router(site: Site) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["users"])
+
+    def describe(user: User) -> Mapping[str, Any]:
+        return describe_user(site, user)
+
+    @router.get("/api/users", **list_route(UserInfo))
+    async def users(request: Request) -> Response:
+        """All users."""
+        await caller(site, request, "administrator")
+        return await listing(request, site.users, describe, ("name",), name_of=_name)
+
+    @router.get("/api/users/without-permissions", **list_route(UserInfo))
+    async def without_permissions(request: Request) -> Response:
+        """Users who may not enter any virtual host."""
+        await caller(site, request, "administrator")
+        found = (user for user in site.users if not user.permissions)
+        return await listing(request, found, describe, ("name",), name_of=_name)
+
+    @router.post("/api/users/bulk-delete", **body_route(BulkDelete))
+    async def bulk_delete(request: Request) -> Response:
+        """Delete several users; those that are not there are no error."""
+        who = await caller(site, request, "administrator")
+        body = await body_of(BulkDelete, request)
+        administration_of(site).users.delete_all(body.users, by=who.user.name)
+        return no_content()
+
+    @router.get("/api/users/{user}", **one_route(UserInfo))
+    async def user(request: Request) -> Response:
+        """One user."""
+        await caller(site, request, "administrator")
+        return answer(describe(administration_of(site).users.lookup(name_of(request, "user"))))
+
+    @router.put("/api/users/{user}", **body_route(UserBody))
+    async def put_user(request: Request) -> Response:
+        """Make a user, or change its password and tags. Without a password it has none."""
+        who = await caller(site, request, "administrator")
+        body = await body_of(UserBody, request)
+        is_new = administration_of(site).users.put(
+            name_of(request, "user"),
+            password=body.password,
+            password_hash=body.password_hash,
+            hashing=body.hashing_algorithm,
+            tags=_tags(body),
+            by=who.user.name,
+        )
+        return put_answer(is_new)
+
+    @router.delete("/api/users/{user}", **one_route(None))
+    async def delete_user(request: Request) -> Response:
+        """Delete a user; its connections are closed."""
+        who = await caller(site, request, "administrator")
+        administration_of(site).users.delete(name_of(request, "user"), by=who.user.name)
+        return no_content()
+
+    @router.get("/api/auth/hash_password/{password}", **one_route(PasswordHash))
+    async def hashed(request: Request) -> Response:
+        """The hash of a password, as ``password_hash`` of a user takes it."""
+        await caller(site, request, "administrator")
+        return answer({"ok": hash_password(name_of(request, "password"))})
+
+    return router
+
+
+def describe_user(site: Site, user: User) -> dict[str, Any]:
+    """A user as JSON."""
+    users = administration_of(site).users
+    return {
+        "name": user.name,
+        "password_hash": user.password_hash,
+        "hashing_algorithm": algorithm_name(user.hashing),
+        "tags": sorted(user.tags),
+        "limits": dict(users.limits(user.name)),
+        "set_by": "settings" if users.origins.fixes_user(user.name) else "run time",
+    }
+
+
+def _name(user: User) -> str:
+    return user.name
+
+
+def _tags(body: UserBody) -> list[str]:
+    """Tags as a list, or as a text with commas; Raises Refusal if neither is given."""
+    tags = body.tags
+    if tags is None:
+        if body.administrator is None:
+            raise Refusal(400, "bad_request", "tags_not_present")
+        return ["administrator"] if body.administrator in (True, "true") else []
+    given = tags.split(",") if isinstance(tags, str) else tags
+    return [tag for tag in map(str.strip, given) if tag]

@@ -1,0 +1,174 @@
+"""``/api/vhosts``: virtual hosts, made, changed, protected and deleted.
+
+Invariant: a user sees the virtual hosts it may enter, a monitoring one all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from hareline.broker.vhost import VirtualHost
+from hareline.management.api.access import caller
+from hareline.management.api.administering import (
+    Body,
+    administration_of,
+    body_of,
+    name_of,
+    put_answer,
+)
+from hareline.management.api.answers import answer, no_content
+from hareline.management.api.listing import listing
+from hareline.management.api.openapi import body_route, list_route, one_route
+from hareline.management.api.site import Site
+
+
+class VhostInfo(BaseModel):
+    """A virtual host. ``set_by``: "settings" if these name it, else "run time"."""
+
+    name: str
+    description: str
+    tags: list[str]
+    default_queue_type: str
+    metadata: dict[str, Any]
+    tracing: bool
+    protected_from_deletion: bool
+    cluster_state: dict[str, str]
+    messages: int
+    messages_ready: int
+    messages_unacknowledged: int
+    set_by: str
+
+
+class VhostBody(Body):
+    """A virtual host to be made or changed; what is not given stays as it is."""
+
+    description: str | None = None
+    tags: str | list[str] | None = None
+    default_queue_type: str | None = None
+    defaultqueuetype: str | None = None
+    tracing: bool | str | None = None
+    protected_from_deletion: bool | None = None
+
+
+def router(site: Site) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["vhosts"])
+
+    def describe(vhost: VirtualHost) -> Mapping[str, Any]:
+        return describe_vhost(site, vhost)
+
+    @router.get("/api/vhosts", **list_route(VhostInfo))
+    async def vhosts(request: Request) -> Response:
+        """The virtual hosts that the user sees."""
+        who = await caller(site, request)
+        return await listing(request, who.vhosts(), describe, ("name",), name_of=_name)
+
+    @router.get("/api/vhosts/{vhost}", **one_route(VhostInfo))
+    async def vhost(request: Request) -> Response:
+        """One virtual host."""
+        who = await caller(site, request)
+        return answer(describe(who.vhost(name_of(request, "vhost"))))
+
+    @router.put("/api/vhosts/{vhost}", **body_route(VhostBody))
+    async def put_vhost(request: Request) -> Response:
+        """Make a virtual host, which the user may then use, or change what is said of it."""
+        who = await caller(site, request, "administrator")
+        body = await body_of(VhostBody, request)
+        name, administration = name_of(request, "vhost"), administration_of(site)
+        is_new = administration.vhosts.put(
+            name,
+            description=body.description,
+            tags=_tags(body.tags),
+            default_queue_type=_queue_type(body.default_queue_type or body.defaultqueuetype),
+            tracing=None if body.tracing is None else body.tracing in (True, "true"),
+            is_protected=body.protected_from_deletion,
+            by=who.user.name,
+        )
+        if is_new and not who.may_enter(name):  # whoever makes one may use it, as in RabbitMQ
+            administration.users.put_permission(
+                who.user.name, name, ".*", ".*", ".*", by=who.user.name
+            )
+        return put_answer(is_new)
+
+    @router.delete("/api/vhosts/{vhost}", **one_route(None))
+    async def delete_vhost(request: Request) -> Response:
+        """Delete a virtual host with all that is in it; its connections are closed."""
+        who = await caller(site, request, "administrator")
+        administration_of(site).vhosts.delete(name_of(request, "vhost"), by=who.user.name)
+        return no_content()
+
+    @router.post("/api/vhosts/{vhost}/start/{node}", **one_route(None))
+    async def start_vhost(request: Request) -> Response:
+        """Nothing: a virtual host that is there runs. For tools that ask for it."""
+        await caller(site, request, "administrator")
+        administration_of(site).vhosts.lookup(name_of(request, "vhost"))
+        return no_content()
+
+    async def protect(request: Request, is_protected: bool) -> Response:
+        who = await caller(site, request, "administrator")
+        vhosts = administration_of(site).vhosts
+        vhost = vhosts.lookup(name_of(request, "vhost"))
+        vhosts.put(vhost.name, is_protected=is_protected, by=who.user.name)
+        return no_content()
+
+    @router.post("/api/vhosts/{vhost}/deletion/protection", **one_route(None))
+    async def protect_vhost(request: Request) -> Response:
+        """Refuse to delete the virtual host from now on."""
+        return await protect(request, True)
+
+    @router.delete("/api/vhosts/{vhost}/deletion/protection", **one_route(None))
+    async def release_vhost(request: Request) -> Response:
+        """Let the virtual host be deleted again."""
+        return await protect(request, False)
+
+    return router
+
+
+def describe_vhost(site: Site, vhost: VirtualHost) -> dict[str, Any]:
+    """A virtual host as JSON."""
+    vhosts = administration_of(site).vhosts
+    record = vhosts.record(vhost.name)
+    queue_type = record.default_queue_type or "classic"
+    queues = vhost.queues.values()
+    ready = sum(queue.ready_count for queue in queues)
+    unacked = sum(queue.unacked_count for queue in queues)
+    is_set = vhosts.origins.fixes_vhost(vhost.name)
+    return {
+        "name": vhost.name,
+        "description": record.description,
+        "tags": list(record.tags),
+        "default_queue_type": queue_type,
+        "metadata": {
+            "description": record.description,
+            "tags": list(record.tags),
+            "default_queue_type": queue_type,
+        },
+        "tracing": record.is_traced,
+        "protected_from_deletion": record.is_protected,
+        "cluster_state": {site.node.name: "running"},
+        "messages": ready + unacked,
+        "messages_ready": ready,
+        "messages_unacknowledged": unacked,
+        "set_by": "settings" if is_set else "run time",
+    }
+
+
+def _name(vhost: VirtualHost) -> str:
+    return vhost.name
+
+
+def _tags(tags: str | list[str] | None) -> list[str] | None:
+    if tags is None:
+        return None
+    given = tags.split(",") if isinstance(tags, str) else tags
+    return [tag for tag in map(str.strip, given) if tag]
+
+
+def _queue_type(given: str | None) -> str | None:
+    """RabbitMQ's tools say "undefined" where none was chosen."""
+    return None if given in ("undefined", "default") else given

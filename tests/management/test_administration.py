@@ -1,0 +1,306 @@
+"""Users, permissions, virtual hosts, limits, parameters, policies and definitions, by real HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pika
+import pika.exceptions
+import pytest
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.http_api import HttpApi
+
+SETTINGS = """
+[auth]
+failure_delay_s = 0
+
+[[vhosts]]
+name = "/"
+max_connections = 50
+
+[[users]]
+name = "admin"
+password = "admin"
+tags = ["administrator"]
+[[users.permissions]]
+vhost = "/"
+configure = ".*"
+write = ".*"
+read = ".*"
+"""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    made = BrokerProcess(tmp_path_factory.mktemp("broker"), SETTINGS)
+    made.start()
+    yield made
+    made.stop()
+
+
+def api_of(broker: BrokerProcess, user: str = "admin", password: str = "admin") -> HttpApi:
+    return HttpApi(f"http://127.0.0.1:{broker.management_port}", user, password)
+
+
+@pytest.fixture
+def api(broker: BrokerProcess) -> HttpApi:
+    return api_of(broker)
+
+
+def connected(broker: BrokerProcess, user: str, password: str, vhost: str) -> Any:
+    return pika.BlockingConnection(
+        pika.URLParameters(broker.url_for(username=user, password=password, vhost=vhost))
+    )
+
+
+def test_users(api: HttpApi) -> None:
+    assert api.call("PUT", "/api/users/ann", {"password": "p", "tags": "management"}) == (201, None)
+    assert api.call("PUT", "/api/users/ann", {"password": "q", "tags": ["a", "b"]}) == (204, None)
+    ann = api.get("/api/users/ann")
+    assert set(ann) == {"name", "password_hash", "hashing_algorithm", "tags", "limits", "set_by"}
+    assert (ann["tags"], ann["limits"], ann["set_by"]) == (["a", "b"], {}, "run time")
+    assert {user["name"]: user["set_by"] for user in api.get("/api/users")} == {
+        "admin": "settings",
+        "ann": "run time",
+    }
+    assert [user["name"] for user in api.get("/api/users/without-permissions")] == ["ann"]
+    assert api.call("PUT", "/api/users/ann", {"password": "p"}) == (
+        400,
+        {"error": "bad_request", "reason": "tags_not_present"},
+    )
+    status, body = api.call("PUT", "/api/users/admin", {"password": "x", "tags": ""})
+    assert status == 409
+    assert "[[users]]" in body["reason"]
+    assert "hareline.toml" in body["reason"]
+    assert api.call("DELETE", "/api/users/ann") == (204, None)
+    assert api.call("DELETE", "/api/users/ann")[0] == 404
+    assert api.call("GET", "/api/users/ann") == (
+        404,
+        {"error": "Object Not Found", "reason": "Not Found"},
+    )
+    assert api.call("POST", "/api/users/bulk-delete", {"users": ["a", "b"]}) == (204, None)
+
+
+def test_a_hash_of_the_api_is_a_password_hash(broker: BrokerProcess, api: HttpApi) -> None:
+    stored = api.get("/api/auth/hash_password/secret%2Fword")["ok"]
+    api.call("PUT", "/api/users/hashed", {"password_hash": stored, "tags": "management"})
+    assert api_of(broker, "hashed", "secret/word").call("GET", "/api/whoami")[0] == 200
+
+
+def test_only_administrators_administer(broker: BrokerProcess, api: HttpApi) -> None:
+    for name, tags in (("low", "management"), ("maker", "policymaker"), ("watch", "monitoring")):
+        api.call("PUT", f"/api/users/{name}", {"password": name, "tags": tags})
+        everything = {"configure": ".*", "write": ".*", "read": ".*"}
+        api.call("PUT", f"/api/permissions/%2F/{name}", everything)
+        other = api_of(broker, name, name)
+        for method, path, body in (
+            ("GET", "/api/users", None),
+            ("PUT", "/api/users/eve", {"password": "e", "tags": ""}),
+            ("PUT", "/api/vhosts/eve", None),
+            ("GET", "/api/permissions", None),
+            ("PUT", "/api/user-limits/low/max-channels", {"value": 1}),
+            ("PUT", "/api/operator-policies/%2F/p", {"pattern": "", "definition": {"expires": 1}}),
+            ("GET", "/api/definitions", None),
+            ("POST", "/api/definitions", {}),
+        ):
+            assert other.call(method, path, body)[0] == 401, (name, path)
+        policy = {"pattern": "^none$", "definition": {"max-length": 1}}
+        status = other.call("PUT", f"/api/policies/%2F/{name}", policy)[0]
+        assert status == (201 if name == "maker" else 401)
+    api.call("POST", "/api/users/bulk-delete", {"users": ["low", "maker", "watch"]})
+    api.call("DELETE", "/api/policies/%2F/maker")
+
+
+def test_a_virtual_host_from_its_making_to_its_end(broker: BrokerProcess, api: HttpApi) -> None:
+    assert api.call("PUT", "/api/vhosts/my%2Fshop", {"description": "d", "tags": "a,b"})[0] == 201
+    assert api.call("PUT", "/api/vhosts/my%2Fshop", {"tracing": True})[0] == 204
+    found = api.get("/api/vhosts/my%2Fshop")
+    assert (found["description"], found["tags"], found["tracing"]) == ("d", ["a", "b"], True)
+    assert api.call("PUT", "/api/users/seller", {"password": "s", "tags": ""})[0] == 201
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        connected(broker, "seller", "s", "my/shop")
+    path = "/api/permissions/my%2Fshop/seller"
+    given = {"configure": ".*", "write": ".*", "read": ".*"}
+    assert api.call("PUT", path, {"configure": ".*"})[0] == 400
+    assert api.call("PUT", path, given)[0] == 201
+    assert api.call("PUT", path, given)[0] == 204
+    assert api.get(path) == {"user": "seller", "vhost": "my/shop", **given}
+    assert api.get("/api/users/seller/permissions") == [api.get(path)]
+    assert api.get("/api/vhosts/my%2Fshop/permissions") == [api.get(path)]
+    connection = connected(broker, "seller", "s", "my/shop")
+    connection.channel().queue_declare("q", durable=True)
+    assert api.call("POST", "/api/vhosts/my%2Fshop/deletion/protection")[0] == 204
+    assert api.call("DELETE", "/api/vhosts/my%2Fshop")[0] == 412
+    assert api.call("DELETE", "/api/vhosts/my%2Fshop/deletion/protection")[0] == 204
+    assert api.call("POST", "/api/vhosts/my%2Fshop/start/any")[0] == 204
+    assert api.call("DELETE", "/api/vhosts/my%2Fshop")[0] == 204
+    with pytest.raises(pika.exceptions.ConnectionClosed, match="vhost 'my/shop' is deleted"):
+        connection.process_data_events(10)
+    assert api.call("DELETE", "/api/vhosts/my%2Fshop")[0] == 404
+    assert api.call("DELETE", "/api/vhosts/%2F")[0] == 409
+    assert api.get("/api/users/seller/permissions") == []
+
+
+def test_topic_permissions(broker: BrokerProcess, api: HttpApi) -> None:
+    api.call("PUT", "/api/users/t", {"password": "t", "tags": ""})
+    api.call("PUT", "/api/permissions/%2F/t", {"configure": ".*", "write": ".*", "read": ".*"})
+    path = "/api/topic-permissions/%2F/t"
+    body = {"exchange": "amq.topic", "write": "^a", "read": "^b"}
+    assert api.call("GET", path)[0] == 404
+    assert api.call("PUT", path, body)[0] == 201
+    assert api.call("PUT", path, body)[0] == 204
+    assert api.get(path) == [{"user": "t", "vhost": "/", **body}]
+    assert api.get("/api/users/t/topic-permissions") == api.get(path)
+    assert api.get("/api/vhosts/%2F/topic-permissions") == api.get(path)
+    assert api.get("/api/topic-permissions") == api.get(path)
+    connection = connected(broker, "t", "t", "/")
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.basic_publish("amq.topic", "a.b", b"")
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="ACCESS_REFUSED"):
+        channel.basic_publish("amq.topic", "b.b", b"")
+    assert api.call("DELETE", f"{path}/amq.topic")[0] == 204
+    assert api.call("DELETE", path)[0] == 404
+    connection.close()
+
+
+def test_limits(api: HttpApi) -> None:
+    assert api.get("/api/vhost-limits/%2F") == [{"vhost": "/", "value": {"max-connections": 50}}]
+    assert api.call("PUT", "/api/vhost-limits/%2F/max-queues", {"value": 1000})[0] == 204
+    assert api.get("/api/vhost-limits")[0]["value"]["max-queues"] == 1000
+    assert api.call("PUT", "/api/vhost-limits/%2F/max-connections", {"value": 1})[0] == 409
+    assert api.call("PUT", "/api/vhost-limits/%2F/max-queues", {"value": "x"})[0] == 400
+    assert api.call("PUT", "/api/vhost-limits/nowhere/max-queues", {"value": 1})[0] == 404
+    assert api.get("/api/parameters/vhost-limits/%2F") == [
+        {"component": "vhost-limits", "vhost": "/", "name": "limits", "value": {"max-queues": 1000}}
+    ]
+    assert api.call("DELETE", "/api/vhost-limits/%2F/max-queues")[0] == 204
+    assert api.call("PUT", "/api/user-limits/admin/max-channels", {"value": 99})[0] == 204
+    assert api.get("/api/user-limits/admin") == [{"user": "admin", "value": {"max-channels": 99}}]
+    assert api.get("/api/user-limits") == api.get("/api/user-limits/admin")
+    assert api.call("DELETE", "/api/user-limits/admin/max-channels")[0] == 204
+    assert api.get("/api/user-limits/admin") == []
+
+
+def test_parameters(api: HttpApi) -> None:
+    path = "/api/parameters/shovel/%2F/s"
+    assert api.call("PUT", path, {"value": {"src-uri": "amqp://"}})[0] == 201
+    assert api.call("PUT", path, {"value": {"src-uri": "amqp://x"}})[0] == 204
+    assert api.get(path)["value"] == {"src-uri": "amqp://x"}
+    assert api.get("/api/parameters") == api.get("/api/parameters/shovel") == [api.get(path)]
+    assert api.call("PUT", "/api/parameters/none/%2F/s", {"value": 1}) == (
+        400,
+        {"error": "bad_request", "reason": "Validation failed\n\ncomponent none not found\n"},
+    )
+    assert api.call("DELETE", path)[0] == 204
+    assert api.call("DELETE", path)[0] == 404
+    path = "/api/global-parameters/mine"
+    assert api.call("PUT", path, {"value": [1]})[0] == 201
+    assert api.get("/api/global-parameters") == [{"name": "mine", "value": [1]}]
+    assert api.call("DELETE", path)[0] == 204
+    assert api.call("GET", path)[0] == 404
+
+
+def test_policies(broker: BrokerProcess, api: HttpApi) -> None:
+    policy = {"pattern": "^p\\.", "definition": {"max-length": 2}, "apply-to": "queues"}
+    for kind in ("policies", "operator-policies"):
+        path = f"/api/{kind}/%2F/limit"
+        assert api.call("PUT", path, policy)[0] == 201
+        assert api.call("PUT", path, {**policy, "priority": 3})[0] == 204
+        assert api.get(path) == {"vhost": "/", "name": "limit", **policy, "priority": 3}
+        assert api.get(f"/api/{kind}") == api.get(f"/api/{kind}/%2F") == [api.get(path)]
+        status, body = api.call("PUT", path, {"pattern": "", "definition": {"what": 1}})
+        assert (status, body["error"]) == (400, "bad_request")
+        assert "are not recognised policy settings" in body["reason"]
+    connection = connected(broker, "admin", "admin", "/")
+    channel = connection.channel()
+    channel.queue_declare("p.q")
+    channel.confirm_delivery()
+    for _ in range(3):
+        channel.basic_publish("", "p.q", b"")
+    assert channel.queue_declare("p.q", passive=True).method.message_count == 2
+    channel.queue_delete("p.q")
+    connection.close()
+    for kind in ("policies", "operator-policies"):
+        assert api.call("DELETE", f"/api/{kind}/%2F/limit")[0] == 204
+        assert api.call("DELETE", f"/api/{kind}/%2F/limit")[0] == 404
+
+
+def test_definitions_out_and_in(api: HttpApi) -> None:
+    queue = {"name": "dq", "durable": True, "auto_delete": False, "arguments": {"x-max-length": 5}}
+    definitions = {"vhosts": [{"name": "def"}], "queues": [{**queue, "vhost": "def"}]}
+    assert api.call("POST", "/api/definitions", definitions) == (204, None)
+    assert api.call("POST", "/api/definitions?report=true", definitions) == (
+        200,
+        {"done": {"vhosts": 1, "queues": 1}, "left_out": []},
+    )
+    assert api.get("/api/definitions/def")["queues"] == [queue]
+    whole = api.get("/api/definitions")
+    assert {**queue, "vhost": "def"} in whole["queues"]
+    assert api.get("/api/all-configuration") == whole
+    status, report = api.call("POST", "/api/definitions/def", {"queues": [{"name": "amq.x"}]})
+    assert status == 200
+    assert [each["name"] for each in report["left_out"]] == ["amq.x"]
+    assert api.call("POST", "/api/definitions", octets=b"{")[0] == 400
+    assert api.call("POST", "/api/definitions", [])[0] == 400
+    assert api.call("DELETE", "/api/vhosts/def")[0] == 204
+
+
+def test_definitions_as_a_form(api: HttpApi) -> None:
+    form = (
+        b'--x\r\nContent-Disposition: form-data; name="redirect"\r\n\r\nno\r\n'
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="d.json"\r\n'
+        b'Content-Type: application/json\r\n\r\n{"vhosts": [{"name": "form"}]}\r\n--x--\r\n'
+    )
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    assert api.call("POST", "/api/definitions", octets=form, headers=headers) == (204, None)
+    assert api.call("DELETE", "/api/vhosts/form")[0] == 204
+    status, body = api.call("POST", "/api/definitions", octets=b"--x--", headers=headers)
+    assert (status, body["reason"]) == (400, "form: there is no part 'file'")
+
+
+def test_a_restart_has_all_of_it(broker: BrokerProcess, api: HttpApi) -> None:
+    for path, body in (
+        ("/api/vhosts/kept", {"description": "kept"}),
+        ("/api/users/kept", {"password": "kept", "tags": "management"}),
+        ("/api/permissions/kept/kept", {"configure": ".*", "write": ".*", "read": ".*"}),
+        ("/api/policies/kept/p", {"pattern": "", "definition": {"max-length": 1}}),
+    ):
+        assert api.call("PUT", path, body)[0] == 201
+    connection = connected(broker, "kept", "kept", "kept")
+    channel = connection.channel()
+    channel.queue_declare("q", durable=True)
+    channel.confirm_delivery()
+    channel.basic_publish("", "q", b"1", pika.BasicProperties(delivery_mode=2))
+    connection.close()
+    before = api.get("/api/definitions")
+    broker.restart_by_kill()
+    after = api.get("/api/definitions")
+    assert after["users"][0]["name"] == before["users"][0]["name"] == "admin"
+    del before["users"][0], after["users"][0]  # its password is in the file, and hashed anew
+    assert after == before
+    connection = connected(broker, "kept", "kept", "kept")
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.basic_publish("", "q", b"2", pika.BasicProperties(delivery_mode=2))
+    assert channel.basic_get("q", auto_ack=True)[2] == b"2"
+    connection.close()
+    assert api.call("DELETE", "/api/vhosts/kept")[0] == 204
+    assert api.call("DELETE", "/api/users/kept")[0] == 204
+    broker.restart()
+    assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/"]
+
+
+def test_definitions_at_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_text('{"vhosts": [{"name": "loaded"}]}', encoding="utf-8")
+    made = BrokerProcess(tmp_path, f'load_definitions = "{file}"\n')
+    made.start()
+    try:
+        api = api_of(made, "guest", "guest")
+        assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/", "loaded"]
+    finally:
+        made.stop()

@@ -60,6 +60,7 @@ LEFT_OUT: Final = {
     "amqp.methods.*": "once a control method",
     "amqp.product": "once a connection",
     "amqp.reading_arguments": "reads what a declaration says",
+    "amqp.tracing": "when the firehose is switched",
     "broker.exchanges.delayed": "has an attribute where the other types have a class attribute",
     "broker.queues.dead_letters.*": "its parts are replaced by others in audited queues",
     "broker.queues.declare.*": "reads what a declaration says, with pydantic",

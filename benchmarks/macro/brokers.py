@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -400,21 +400,28 @@ class CompiledHareline(Hareline):
 
 
 class RabbitMQ(OwnBroker):
-    """Debian's rabbitmq-server with its defaults and no plugins, as a node of its own.
+    """Debian's rabbitmq-server with its defaults, as a node of its own.
 
     Node directory, ports, cookie and name service are its own too, all on loopback, so that a
-    RabbitMQ that already runs on the machine neither notices nor disturbs it.
+    RabbitMQ that already runs on the machine neither notices nor disturbs it. It has no plugins;
+    tests name some, with lines of rabbitmq.conf in which ``{http_port}`` stands for a free port.
     """
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, plugins: Sequence[str] = (), configuration: str = "") -> None:
         super().__init__("rabbitmq")
         self._program = program
+        self._plugins = plugins
+        self._configuration = configuration
+        self._environment: dict[str, str] = {}
+        self.http_port = 0
 
     def launch(self, directory: Path) -> None:
-        port, distribution_port, epmd_port = _free_ports(3)
-        (directory / "enabled_plugins").write_text("[].\n")
+        port, distribution_port, epmd_port, self.http_port = _free_ports(4)
+        (directory / "enabled_plugins").write_text(f"[{','.join(self._plugins)}].\n")
         (directory / "advanced.config").write_text("[].\n")
-        (directory / "rabbitmq.conf").touch()
+        (directory / "rabbitmq.conf").write_text(
+            self._configuration.replace("{http_port}", str(self.http_port))
+        )
         (directory / "home").mkdir()
         pid_file = directory / "pid"
         environment = {
@@ -434,6 +441,7 @@ class RabbitMQ(OwnBroker):
             "RABBITMQ_ADVANCED_CONFIG_FILE": str(directory / "advanced.config"),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": ("-kernel inet_dist_use_interface {127,0,0,1}"),
         }
+        self._environment = environment
         epmd = _epmd_program()
         if epmd is not None:  # else the node starts one, which outlives it
             command = [epmd, "-port", str(epmd_port), "-address", "127.0.0.1"]
@@ -449,6 +457,19 @@ class RabbitMQ(OwnBroker):
                 raise self.failure(f"accepted no client within {START_TIMEOUT_S:.0f} s")
             time.sleep(_POLL_S)
         self._pid = int(pid_file.read_text())
+
+    def control(self, *arguments: str) -> str:
+        """What ``rabbitmqctl`` prints for these arguments."""
+        assert self._directory is not None
+        program = Path(self._program).with_name("rabbitmqctl")
+        return subprocess.run(
+            [str(program), "--quiet", *arguments],
+            env={**os.environ, **self._environment},
+            cwd=self._directory.name,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
 
 
 def find_rabbitmq(*, may_install: bool = True) -> str | None:

@@ -63,6 +63,7 @@ def identity(settings: Settings) -> Identity:
         platform=f"{platform.python_implementation()} {platform.python_version()}",
         brand=f"Hareline {__version__}",
         qpid_product=settings.identity.qpid_product,
+        node=f"hareline@{socket.gethostname().partition('.')[0]}",
     )
 
 

@@ -122,6 +122,12 @@ DISK_ALARM_CLEARED: Final = Event(
     ("free_bytes", "watermark_bytes"),
 )
 
+TRACES_LOST: Final = Event(
+    "TRC-1001",
+    "{count} messages of virtual host '{vhost}' not traced: more than the firehose can take",
+    ("vhost", "count"),
+)
+
 PRODUCER_DUPLICATES: Final = Event(
     "PRD-1001",
     "{count} duplicates confirmed and not enqueued, the last one of producer '{producer}'",

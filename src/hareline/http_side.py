@@ -115,7 +115,7 @@ class HttpSide:
     def _node(self) -> NodeFacts:
         storage = self._parts.storage
         return NodeFacts(
-            name=f"hareline@{socket.gethostname().partition('.')[0]}",
+            name=self._parts.context.identity.node,
             data_dir=None if storage is None else storage.directory.path,
             listeners=self._listeners,
             health=self.health,

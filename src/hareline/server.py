@@ -26,6 +26,7 @@ from hareline.administration import Administration, AdministrationError
 from hareline.administration.definitions_files import definition_files, read_definitions
 from hareline.administration.definitions_import import Import, report_import
 from hareline.amqp.context import Context
+from hareline.amqp.tracing import set_tracing
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
 from hareline.broker.audit.recorder import AuditRecorder
@@ -427,6 +428,7 @@ class Broker:
             audit=self._audit_of(settings),
             counts=self.context.counts,
         )
+        vhost.firehose.node = self.context.identity.node
         return vhost
 
     def _make_own_vhost(self, name: str) -> VirtualHost:
@@ -457,6 +459,7 @@ class Broker:
         vhost.prefetch_max = settings.prefetch_max
         vhost.producers.max_count = settings.max_producers
         vhost.producers.max_age_ms = settings.producer_max_age_s * 1000
+        set_tracing(self.context, vhost, settings.tracing)
 
 
 def _report_administered(event: str, fields: Mapping[str, Any]) -> None:

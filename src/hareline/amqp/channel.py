@@ -36,6 +36,7 @@ from hareline.amqp.settling import Settling
 from hareline.auth.permissions import AccessChecker
 from hareline.broker.queues.declare.arguments import server_named_prefix
 from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.tracing import Origin, Tap
 from hareline.broker.vhost import generated_name
 from hareline.errors import AmqpError, NotFound
 from hareline.statistics.counts import ChannelCounts
@@ -91,6 +92,8 @@ class Channel:
         self.prefetch = ChannelPrefetch()
         self.redelivery: Redelivery | None = None
         self.last_queue_name = ""
+        if self.vhost.firehose.is_on:
+            self.update_tap()
 
     @property
     def access(self) -> AccessChecker:
@@ -119,6 +122,14 @@ class Channel:
         """Open the lanes that the channel may have now."""
         if not self.is_closing and not self.content.is_open:
             self.open_lanes()
+
+    def update_tap(self) -> None:
+        """Tell the firehose of the virtual host of messages, if it is on, and otherwise nothing."""
+        firehose, user = self.vhost.firehose, self.client.user
+        self.port.tap = None
+        if firehose.is_on and user is not None:
+            origin = Origin(self.parts.transport.connection_name, self.number, user.name)
+            self.port.tap = Tap(firehose, origin)
 
     # ------------------------------------------------------------- names of queues
 

@@ -122,6 +122,8 @@ class ChannelConsumer(Consumer):
         ledger = queue.ledger
         if ledger is not None and ledger.deliver_ticket:
             output.hold(ledger.deliver_ticket)
+        if port.tap is not None:
+            port.tap.on_delivered(entries[: tag - first_tag], queue.name)
         return tag - first_tag
 
     def _count_redelivered(self, entries: list[QueueEntry], taken: int) -> None:

@@ -25,7 +25,10 @@ from hareline.wire.constants import FRAME_OVERHEAD
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What connection.start says of the broker; ``amqp.product`` chooses the product name."""
+    """What connection.start says of the broker; ``amqp.product`` chooses the product name.
+
+    ``node``: what RabbitMQ calls the name of the node, in metrics, events and over HTTP.
+    """
 
     product: str
     version: str
@@ -33,6 +36,7 @@ class Identity:
     platform: str
     brand: str
     qpid_product: str = "RabbitMQ (qpid)"
+    node: str = "hareline@localhost"
 
 
 @dataclass(frozen=True, slots=True)

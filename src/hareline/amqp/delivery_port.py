@@ -15,6 +15,7 @@ from collections.abc import Callable
 from hareline.amqp.output import Output
 from hareline.amqp.tallies import ChannelTally
 from hareline.amqp.unacked import UnackedDeliveries
+from hareline.broker.tracing import Tap
 from hareline.message import Message
 from hareline.wire.encoder import content_frames
 from hareline.wire.methods import Frame
@@ -23,6 +24,7 @@ from hareline.wire.methods import Frame
 class DeliveryPort:
     """``number`` is the channel's, ``next_tag`` the delivery tag of the next delivery.
 
+    ``tap``: what the firehose is told by; None while it is off.
     ``unacked``: deliveries that wait for an acknowledgement. ``is_stopped``: by the client, with
     channel.flow. ``is_flowing``: deliveries of queues may go out. ``is_closing``: one side has
     sent channel.close. ``tally``: what the channel has counted, None as long as that is nothing.
@@ -37,6 +39,7 @@ class DeliveryPort:
         "number",
         "output",
         "tally",
+        "tap",
         "unacked",
     )
 
@@ -48,6 +51,7 @@ class DeliveryPort:
         self.is_stopped = False
         self.is_flowing = True
         self.is_closing = False
+        self.tap: Tap | None = None
         self._waiters: list[Callable[[], None]] = []
         self.tally: ChannelTally | None = None
 

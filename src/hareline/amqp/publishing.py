@@ -411,6 +411,8 @@ class Publishing(PublishLane):
 
         Raises NotKept if the store refuses it, and its publisher could not know otherwise.
         """
+        if self._port.tap is not None:
+            self._port.tap.on_published(message, queues)
         refusal: Overflow | None = None
         # A commit that has begun is carried out, and what it adds waits for room if need be.
         unkept = self._store.refusal if self.transaction is None else ""

@@ -39,7 +39,8 @@ class Route(KnownRoute):
     ``is_dynamic``: the queues depend on the message, ``queues`` is empty and ``exchange`` is asked
     for each one. ``archives`` are those of the exchanges on the way. ``exchange`` is None for a
     direct reply. ``needs_admission``: one of the queues looks at new messages, or there is an
-    archive, so they cannot take the plain lane. ``is_immediate``: only queues that deliver the
+    archive, or the firehose is on (``is_traced``), so they cannot take the plain lane.
+    ``is_immediate``: only queues that deliver the
     message at once may have it; it is dynamic too.
 
     ``position`` is that of its messages; ``persistent`` the route of the persistent ones, which is
@@ -60,6 +61,7 @@ class Route(KnownRoute):
         "is_immediate",
         "is_mandatory",
         "is_refused",
+        "is_traced",
         "is_wide",
         "needs_admission",
         "position",
@@ -77,6 +79,7 @@ class Route(KnownRoute):
         is_refused: bool,
         position: int = TRANSIENT,
         archives: tuple[Enqueueing, ...] = (),
+        is_traced: bool = False,
     ) -> None:
         self.address = address
         self.exchange = exchange
@@ -87,10 +90,12 @@ class Route(KnownRoute):
         self.is_refused = is_refused
         self.position = position
         self.archives = archives
+        self.is_traced = is_traced
         self.awaits_store = are_kept(queues, position)
         self.needs_admission = (
             (self.awaits_store and is_refused)
             or bool(archives)
+            or is_traced
             or any(queue.needs_admission or queue.archive is not None for queue in queues)
         )
         self.is_wide = len(queues) > WIDE_ROUTE
@@ -113,6 +118,7 @@ class Route(KnownRoute):
                 self.is_refused,
                 UNWRITTEN,
                 self.archives,
+                self.is_traced,
             )
             route.is_immediate = self.is_immediate
             route.tally = self.tally
@@ -138,7 +144,9 @@ def find_route(lane: PublishLane, method_payload: bytes, message: Message, clien
     if exchange_name == "" and routing_key.startswith(REPLY_TO_PREFIX):
         # not remembered: a vanished requester must not be kept alive by a route
         waiting = vhost.reply_queues.get(routing_key)
-        return Route(address, None, () if waiting is None else (waiting,), False, False, False)
+        found = () if waiting is None else (waiting,)
+        is_traced = vhost.firehose.is_on
+        return Route(address, None, found, False, False, False, is_traced=is_traced)
     if exchange_name == "" and routing_key == vhost.routing.closed_queue:
         raise AccessRefused(audit_only(routing_key, vhost.name))
     exchange = vhost.exchange(exchange_name)
@@ -158,6 +166,7 @@ def find_route(lane: PublishLane, method_payload: bytes, message: Message, clien
         not is_static,
         bool(vhost.environment.store.refusal),
         archives=archives if is_static else (),
+        is_traced=vhost.firehose.is_on,
     )
     route.is_immediate = bool(method.immediate)
     if len(lane.routes) >= ROUTES_MAX:

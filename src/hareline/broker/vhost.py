@@ -27,6 +27,7 @@ from hareline.broker.queues.declare.build import QueueDefaults
 from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.queue import Queue
 from hareline.broker.registry import DEFAULT_EXCHANGE_REFUSED, RESERVED_PREFIX, Registry
+from hareline.broker.tracing import Firehose
 from hareline.clock import Clock, Timers
 from hareline.errors import AccessRefused, NotFound, PreconditionFailed, StoreError
 from hareline.events import Report
@@ -58,6 +59,7 @@ class VirtualHost:
     ``definitions``) and ``bindings`` are for reading. ``readers``: the positions in its streams.
     ``counts``: what is gone of it.
     ``live_arguments``: what its queues go by, and which of them are paused.
+    ``firehose``: what traces messages while it is on (``amqp.tracing``).
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class VirtualHost:
         if audit is not None:
             routing.closed_queue = AUDIT_STREAM
         self.environment.dead_letter_scheduler.turn = turn
+        self.firehose = Firehose(name, routing, self.bindings, turn, clock, timers, store, report)
         store.on_refusal_changed.append(routing.mark_changed)  # routes know who keeps messages
         self._declarations = Declarations(registry, turn, self.environment, definitions)
         self.live_arguments = LiveArguments(

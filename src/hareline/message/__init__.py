@@ -8,6 +8,7 @@ Other packages import these names from here; the modules of this package import 
 from hareline.message.address import Address, BlindAddress, Publisher, PublisherAddress
 from hareline.message.headers import (
     PropertyParts,
+    SignedInt,
     Table,
     Timestamp,
     decode_fields,
@@ -26,6 +27,7 @@ from hareline.message.message import (
     dead_letter,
     large_message,
     made_message,
+    trace_copy,
 )
 from hareline.message.stored import ContentSource, StoredMessage
 
@@ -44,6 +46,7 @@ __all__ = [
     "PropertyParts",
     "Publisher",
     "PublisherAddress",
+    "SignedInt",
     "StoredMessage",
     "Table",
     "Timestamp",
@@ -54,4 +57,5 @@ __all__ = [
     "encode_fields",
     "large_message",
     "made_message",
+    "trace_copy",
 ]

@@ -13,10 +13,11 @@ from typing import Final
 
 from hareline.wire.properties import decode_priority
 from hareline.wire.property_parts import PropertyParts
-from hareline.wire.table import Table, Timestamp, decode_table_body, encode_table
+from hareline.wire.table import SignedInt, Table, Timestamp, decode_table_body, encode_table
 
 __all__ = [
     "PropertyParts",
+    "SignedInt",
     "Table",
     "Timestamp",
     "decode_fields",

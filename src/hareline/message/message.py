@@ -27,7 +27,7 @@ from hareline.wire.properties import (
     with_integer_header,
 )
 from hareline.wire.property_parts import PropertyParts, take_apart
-from hareline.wire.table import Table
+from hareline.wire.table import Table, Timestamp
 
 _FRAME_HEAD: Final = 7
 PROPERTIES_START: Final = 19  # frame head 7, class 2, weight 2, body size 8
@@ -341,14 +341,20 @@ def large_message(
 
 
 def broker_message(
-    address: Address, body: bytes, arrival_ms: int, *, content_type: str, headers: Table
+    address: Address,
+    body: bytes,
+    arrival_ms: int,
+    *,
+    content_type: str | None = None,
+    headers: Table,
+    timestamp: Timestamp | None = None,
 ) -> Message:
-    """A persistent message of the broker's own; the body is not empty."""
+    """A persistent message of the broker's own."""
     properties = encode_properties(
-        Properties(content_type=content_type, headers=headers, delivery_mode=2)
+        Properties(content_type=content_type, headers=headers, delivery_mode=2, timestamp=timestamp)
     )
     header = header_frame(0, properties, len(body))
-    content = b"".join([header, *body_frames(body, 0, len(body))])
+    content = b"".join([header, *body_frames(body, 0, len(body))]) if body else header
     return Message(address, content, len(header), len(body), 0, arrival_ms, UNWRITTEN)
 
 
@@ -359,6 +365,27 @@ def made_message(
     header = header_frame(0, property_octets, len(body))
     content = b"".join([header, *body_frames(body, 0, len(body))]) if body else header
     return Message(address, content, len(header), len(body), 0, arrival_ms, position)
+
+
+def trace_copy(message: Message, headers: Table, address: Address, arrival_ms: int) -> Message:
+    """A transient message with the body of another one, and no properties but these headers.
+
+    Raises ValueError for headers that cannot be encoded, StoreError if the body cannot be read.
+    """
+    octets = encode_properties(Properties(headers=headers))
+    header = header_frame(message.channel, octets, message.size)
+    copy = Message(
+        address,
+        header + message.content[message.header_size :],
+        len(header),
+        message.size,
+        message.channel,
+        arrival_ms,
+    )
+    large = message.large
+    if large is not None:
+        copy.extras = Facts(large=large)
+    return copy
 
 
 def dead_letter(

@@ -68,6 +68,13 @@ class VirtualHost(Section):
         ge=1,
     )
 
+    tracing: bool = option(
+        False,
+        "Whether a copy of each message published and of each delivery goes to the exchange "
+        "`amq.rabbitmq.trace` of this virtual host (the firehose).",
+        reload="live",
+    )
+
     audit: Audit = option(
         "off",
         "Which messages have each event of their life written to the stream `hareline.audit` of "

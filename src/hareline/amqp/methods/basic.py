@@ -199,6 +199,8 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
         return
     port = channel.port
     tag = port.take_tag()
+    if port.tap is not None:
+        port.tap.on_delivered([entry], queue_name)
     if method.no_ack:
         entry.queue.settle(entry)
         tally.get_no_ack += 1

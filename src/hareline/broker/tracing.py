@@ -1,0 +1,293 @@
+"""The firehose of a virtual host: a copy of each message published, and of each delivery.
+
+``amqp.tracing`` switches it on and off while the broker runs, and gives each channel a ``Tap`` for
+as long as it is on. A copy goes to the exchange ``amq.rabbitmq.trace`` with the key
+``publish.<exchange>`` or ``deliver.<queue>``; body and headers are those of RabbitMQ's firehose,
+and the copy is transient. What a turn has seen is gathered and published in shares of later turns,
+never from within a publish or a dispatch: while some of it waits, the turn is behind, and
+publishers are read more slowly. Without a binding of the exchange nothing is gathered.
+
+Invariant: what has gone by the exchange itself, and what the broker publishes, is not traced; a
+sighting is published, or counted as lost and reported.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Final, NamedTuple
+
+from hareline import events
+from hareline.broker.archiving import archive_message
+from hareline.broker.bindings import BindingTable
+from hareline.broker.enqueueing import Enqueueing
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.kinds import KEEPS_ALL, TAKEN
+from hareline.broker.queues.queue import Queue
+from hareline.broker.routing import Routing
+from hareline.clock import Clock, Timers
+from hareline.errors import MalformedFrame, StoreError
+from hareline.events import Report
+from hareline.message import (
+    Address,
+    Message,
+    SignedInt,
+    StoredMessage,
+    Table,
+    trace_copy,
+)
+from hareline.storage.interface import MessageStore
+from hareline.turn import Dispatching, Turn
+
+TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
+SHARE_S: Final = 0.005  # of a turn; some hundred copies
+COPIES_PER_LOOK: Final = 16
+WAITING_MAX: Final = 50_000  # sightings
+WAITING_BYTES_MAX: Final = 67_108_864
+ADDRESSES_MAX: Final = 8_192
+SHORT_STRING_MAX: Final = 255  # octets
+REPORT_S: Final = 1.0  # after the first loss, and then as often
+_INT32_MAX: Final = (1 << 31) - 1
+
+
+class Origin(NamedTuple):
+    """Where a message came from or goes to: connection, channel number and user."""
+
+    connection: str
+    channel: int
+    user: str
+
+
+class Sighting(NamedTuple):
+    """One message at one place. ``redelivered``: 0 or 1 for a delivery, -1 for a publish."""
+
+    key: str
+    message: Message
+    origin: Origin
+    queues: tuple[str, ...]
+    redelivered: int
+
+
+class Firehose(Dispatching):
+    """``is_on``: channels have taps. ``node``: the name that copies say they come from.
+
+    ``published_count``, ``lost_count``: copies that were published, and sightings that were not.
+    """
+
+    __slots__ = (
+        "_addresses",
+        "_bindings",
+        "_clock",
+        "_is_marked",
+        "_is_report_due",
+        "_report",
+        "_routing",
+        "_store",
+        "_timers",
+        "_turn",
+        "_unreported_count",
+        "_vhost_name",
+        "_waiting",
+        "_waiting_bytes",
+        "is_on",
+        "lost_count",
+        "node",
+        "published_count",
+    )
+
+    def __init__(
+        self,
+        vhost_name: str,
+        routing: Routing,
+        bindings: BindingTable,
+        turn: Turn,
+        clock: Clock,
+        timers: Timers,
+        store: MessageStore,
+        report: Report,
+    ) -> None:
+        self._vhost_name = vhost_name
+        self._routing = routing
+        self._bindings = bindings
+        self._turn = turn
+        self._clock = clock
+        self._timers = timers
+        self._store = store
+        self._report = report
+        self._waiting: deque[Sighting] = deque()
+        self._waiting_bytes = 0
+        self._addresses: dict[str, Address] = {}
+        self._is_marked = False
+        self._is_report_due = False
+        self._unreported_count = 0
+        self.is_on = False
+        self.node = ""
+        self.published_count = 0
+        self.lost_count = 0
+
+    # ---------------------------------------------------------------------- switching
+
+    def switch(self, is_on: bool) -> bool:
+        """Trace from now on, or no more; True if that is a change. The caller sees to the taps."""
+        if is_on == self.is_on:
+            return False
+        self.is_on = is_on
+        self._routing.mark_changed()  # routes know whether publishes by them are traced
+        if not is_on:
+            self._waiting.clear()
+            self._waiting_bytes = 0
+        return True
+
+    # ---------------------------------------------------------------------- sightings
+
+    def on_published(self, message: Message, queues: Sequence[Enqueueing], origin: Origin) -> None:
+        """A client's message goes to these queues."""
+        exchange = message.address.exchange
+        if exchange != TRACE_EXCHANGE and self._bindings.has_source(TRACE_EXCHANGE):
+            names = tuple([queue.name for queue in queues if isinstance(queue, Queue)])
+            self._gather(Sighting(f"publish.{exchange}", message, origin, names, -1))
+
+    def on_delivered(self, entries: Sequence[QueueEntry], queue_name: str, origin: Origin) -> None:
+        """These entries of a queue go out to a client."""
+        if not self._bindings.has_source(TRACE_EXCHANGE):
+            return
+        key = f"deliver.{queue_name}"
+        for entry in entries:
+            message = entry.message
+            if message.address.exchange == TRACE_EXCHANGE:
+                continue
+            if isinstance(message, StoredMessage):
+                try:
+                    message = message.unwritten()  # whole: its entry may be gone before its turn
+                except StoreError:
+                    self._lose()
+                    continue
+            redelivered = int(entry.delivery_count > 0)
+            self._gather(Sighting(key, message, origin, (), redelivered))
+
+    def _gather(self, sighting: Sighting) -> None:
+        if len(self._waiting) >= WAITING_MAX or self._waiting_bytes >= WAITING_BYTES_MAX:
+            self._lose()
+            return
+        self._waiting.append(sighting)
+        self._waiting_bytes += sighting.message.size
+        if not self._is_marked:
+            self._is_marked = True
+            self._turn.mark_queue(self)
+
+    def _lose(self) -> None:
+        self.lost_count += 1
+        self._unreported_count += 1
+        if not self._is_report_due:
+            self._is_report_due = True
+            self._timers.call_later(REPORT_S, self._report_loss)
+
+    def _report_loss(self) -> None:
+        self._is_report_due = False
+        count, self._unreported_count = self._unreported_count, 0
+        self._report(events.TRACES_LOST, vhost=self._vhost_name, count=count)
+
+    # ---------------------------------------------------------------------- publishing
+
+    def dispatch(self) -> bool:
+        """Publish copies for a share of the turn; True if there are more."""
+        waiting = self._waiting
+        due_s = self._turn.now() + SHARE_S
+        while waiting:
+            for _ in range(min(COPIES_PER_LOOK, len(waiting))):
+                sighting = waiting.popleft()
+                self._waiting_bytes -= sighting.message.size
+                self._publish(sighting)
+            if self._turn.now() > due_s:
+                break
+        self._is_marked = bool(waiting)
+        return self._is_marked
+
+    def _publish(self, sighting: Sighting) -> None:
+        address = self._address(sighting.key)
+        try:
+            headers = self._headers(sighting)
+            copy = trace_copy(sighting.message, headers, address, self._clock.now_ms)
+            queues, archives = self._routing.route_by_name(
+                TRACE_EXCHANGE, [address.routing_key], copy
+            )
+        except (MalformedFrame, StoreError, ValueError):
+            self._lose()  # headers that cannot be read, or not be written once more
+            return
+        copy.forget_properties()
+        if self._store.refusal:
+            takers = tuple([queue for queue in queues if queue.keeps != KEEPS_ALL])
+            if len(takers) < len(queues) or archives:
+                self._lose()
+            queues, archives = takers, ()
+        takers = tuple([queue for queue in queues if queue.put(copy) == TAKEN])
+        archive_message(copy, takers, archives)
+        self.published_count += 1
+
+    def _address(self, key: str) -> Address:
+        address = self._addresses.get(key)
+        if address is None:
+            if len(self._addresses) >= ADDRESSES_MAX:
+                self._addresses.clear()
+            address = self._addresses[key] = Address.of(TRACE_EXCHANGE, _short(key))
+        return address
+
+    def _headers(self, sighting: Sighting) -> Table:
+        """The headers of a copy, of RabbitMQ's names and types."""
+        message, origin = sighting.message, sighting.origin
+        address = message.address
+        properties = message.properties
+        message.forget_properties()
+        headers = properties.headers or Table()
+        copies = headers.get("CC")
+        keys = [address.routing_key]
+        if isinstance(copies, list):
+            keys += [key for key in copies if isinstance(key, str)]
+        keys += address.blind_keys
+        shown = Table()
+        for each in fields(properties):
+            value = getattr(properties, each.name)
+            if isinstance(value, int):
+                shown[each.name] = SignedInt(value) if value <= _INT32_MAX else int(value)
+            elif value is not None:
+                shown[each.name] = value
+        traced = Table(
+            exchange_name=address.exchange,
+            routing_keys=keys,
+            properties=shown,
+            node=self.node,
+            vhost=self._vhost_name,
+            connection=origin.connection,
+            channel=SignedInt(origin.channel),
+            user=origin.user,
+        )
+        if sighting.redelivered < 0:
+            traced["routed_queues"] = list(sighting.queues)
+        else:
+            traced["redelivered"] = SignedInt(sighting.redelivered)
+        return traced
+
+
+def _short(key: str) -> str:
+    """The key, or as much of it as a short string can have."""
+    octets = key.encode("utf-8", "surrogateescape")[:SHORT_STRING_MAX]
+    return octets.decode("utf-8", "surrogateescape")
+
+
+class Tap:
+    """What one channel tells the firehose; it is there while the firehose is on."""
+
+    __slots__ = ("_firehose", "_origin")
+
+    def __init__(self, firehose: Firehose, origin: Origin) -> None:
+        self._firehose = firehose
+        self._origin = origin
+
+    def on_published(self, message: Message, queues: Sequence[Enqueueing]) -> None:
+        """A publish of this channel goes to these queues."""
+        self._firehose.on_published(message, queues, self._origin)
+
+    def on_delivered(self, entries: Sequence[QueueEntry], queue_name: str) -> None:
+        """These entries of a queue go out on this channel."""
+        self._firehose.on_delivered(entries, queue_name, self._origin)

@@ -56,6 +56,7 @@ LEFT_OUT: Final = {
     "amqp.context": "wiring; a record of everything else",
     "amqp.dialect": "reads what a client says of itself",
     "amqp.handshake": "once a connection",
+    "amqp.happenings": "once a connection, a channel or a consumer",
     "amqp.heartbeat": "once a heartbeat",
     "amqp.methods.*": "once a control method",
     "amqp.product": "once a connection",

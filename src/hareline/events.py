@@ -127,6 +127,11 @@ TRACES_LOST: Final = Event(
     "{count} messages of virtual host '{vhost}' not traced: more than the firehose can take",
     ("vhost", "count"),
 )
+EVENTS_LOST: Final = Event(
+    "TRC-1002",
+    "{count} events not published to amq.rabbitmq.event: {reason}",
+    ("count", "reason"),
+)
 
 PRODUCER_DUPLICATES: Final = Event(
     "PRD-1001",

@@ -30,6 +30,7 @@ from hareline.amqp.tracing import set_tracing
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
 from hareline.broker.audit.recorder import AuditRecorder
+from hareline.broker.event_exchange import EventExchange
 from hareline.broker.queues.paging.window import set_spooling
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
@@ -75,15 +76,21 @@ class Broker:
         self._started_with = settings
         loop = asyncio.get_running_loop()
         clock = Clock()
-        self._timers = LoopTimers(loop, clock)
+        self._timers = timers = LoopTimers(loop, clock)
+        turn = Turn(timers.call_soon, time.monotonic)
+        identity = assemble.identity(settings)
+        events_exchange = None
+        if settings.events.vhost:
+            events_exchange = EventExchange(turn, clock, timers, report, node=identity.node)
         self.context = Context(
             clock=clock,
-            turn=Turn(self._timers.call_soon, time.monotonic),
+            turn=turn,
             users=UserRegistry(assemble.users(settings, settings), settings.auth.loopback_users),
             mechanisms=MechanismRegistry(settings.auth.mechanisms),
-            identity=assemble.identity(settings),
+            identity=identity,
             limits=assemble.limits(settings),
             report=report,
+            events=events_exchange,
         )
         self._key_maker = KeyMaker(self.context.users)
         self._show_progress = show_progress
@@ -206,6 +213,8 @@ class Broker:
             restored = [await self._restore(vhost, storage, listener) for vhost in vhosts]
             storage.progress.finish()
         await self._start_administration()
+        for vhost in context.vhosts.values():  # what was restored is no news
+            vhost.tell_events(context.events)
         for name, queues in self._unserved.items():
             report(events.VHOST_NOT_SERVED, vhost=name, queues=queues)
         report(
@@ -413,6 +422,7 @@ class Broker:
                     continue
                 existing = self._make_vhost(vhost)
                 existing.open_audit()
+                existing.tell_events(self.context.events)
             self._set_up(existing, vhost)
         return waiting
 
@@ -429,6 +439,8 @@ class Broker:
             counts=self.context.counts,
         )
         vhost.firehose.node = self.context.identity.node
+        if self.context.events is not None and self._started_with.events.vhost == vhost.name:
+            vhost.open_events(self.context.events)
         return vhost
 
     def _make_own_vhost(self, name: str) -> VirtualHost:
@@ -436,6 +448,7 @@ class Broker:
         settings = VhostSettings(name=name)
         vhost = self._make_vhost(settings)
         self._set_up(vhost, settings)
+        vhost.tell_events(self.context.events)
         return vhost
 
     def _audit_of(self, settings: VhostSettings) -> AuditRecorder | None:

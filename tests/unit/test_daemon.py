@@ -40,6 +40,7 @@ class FakeBroker:
         self.context = SimpleNamespace(count_entries=lambda: 0)
         self.urls = ["amqp://h:1", "amqp://h:2"]
         self.management_url = ""
+        self.metrics_url = ""
         self.has_started = False
         self.reloaded: list[Settings] = []
         self.stopped_with: float | None = None

@@ -9,7 +9,7 @@ Invariant: connections are called once when the first resource is short, and onc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal, Protocol
 
 Resource = Literal["memory", "disk"]
@@ -22,9 +22,12 @@ class Blockable(Protocol):
 
 
 class Alarms:
+    """``on_changed``: told of each resource that becomes short, or no longer is; may be None."""
+
     def __init__(self, connections: Iterable[Blockable]) -> None:
         self._connections = connections
         self._resources: set[Resource] = set()
+        self.on_changed: Callable[[str, bool], None] | None = None
 
     @property
     def is_on(self) -> bool:
@@ -41,6 +44,8 @@ class Alarms:
 
     def set(self, resource: Resource) -> None:
         was_on = self.is_on
+        if self.on_changed is not None and resource not in self._resources:
+            self.on_changed(resource, True)
         self._resources.add(resource)
         if not was_on:
             for connection in list(self._connections):
@@ -48,6 +53,8 @@ class Alarms:
 
     def clear(self, resource: Resource) -> None:
         was_on = self.is_on
+        if self.on_changed is not None and resource in self._resources:
+            self.on_changed(resource, False)
         self._resources.discard(resource)
         if was_on and not self.is_on:
             for connection in list(self._connections):

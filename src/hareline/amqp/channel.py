@@ -88,7 +88,7 @@ class Channel:
             context.large_bodies,
             context.limits.large_message_bytes,
         )
-        self.consumers = ChannelConsumers(self.port, client)
+        self.consumers = ChannelConsumers(self.port, client, parts)
         self.prefetch = ChannelPrefetch()
         self.redelivery: Redelivery | None = None
         self.last_queue_name = ""

@@ -13,6 +13,7 @@ from typing import Final
 
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection_parts import ConnectionParts
+from hareline.amqp.happenings import on_channel
 from hareline.amqp.methods import dispatch
 from hareline.amqp.ports import ConnectionPort, is_of
 from hareline.errors import ChannelError, CommandInvalid, NotAllowed
@@ -71,6 +72,8 @@ class Channels:
         channel.vhost.counts.broker.churn.channel_created += 1
         channel.open_lanes()
         channel.reply(commands.Channel.OpenOk)
+        if self._parts.context.events is not None:
+            on_channel("channel.created", self._parts, number)
 
     def _check_user_limit(self) -> None:
         """Raises NotAllowed if the user has as many channels open as it may have."""
@@ -92,7 +95,7 @@ class Channels:
         """Both sides have closed this channel: its number is free again."""
         channel = self.by_number.pop(number, None)
         if channel is not None:
-            channel.detach()
+            self._end(channel)
 
     def end_all(self) -> None:
         """The connection ends, and all channels with it."""
@@ -100,7 +103,12 @@ class Channels:
         self.by_number.clear()
         for channel in channels:
             channel.terminate()
-            channel.detach()
+            self._end(channel)
+
+    def _end(self, channel: Channel) -> None:
+        channel.detach()
+        if self._parts.context.events is not None:
+            on_channel("channel.closed", self._parts, channel.number)
 
     # ----------------------------------------------------------------- lanes, routes
 

@@ -37,6 +37,7 @@ from hareline.amqp.context import Context
 from hareline.amqp.ending import Ending
 from hareline.amqp.flow_control import ConnectionFlow
 from hareline.amqp.handshake import Handshake, WrongHeader, note_product
+from hareline.amqp.happenings import ending
 from hareline.amqp.heartbeat import Heartbeat, check_heartbeat_frame
 from hareline.amqp.input_gate import ALARM, BACKLOG, OUTPUT, SHARE, InputGate
 from hareline.amqp.output import Output
@@ -488,14 +489,15 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
 
     def _release_everything(self) -> None:
         """End all channels, delete the exclusive queues, note that the client is going."""
-        self._flow.stop_telling()
-        self.channels.end_all()
-        self.output.drop_waiting()
-        self._backlogs.clear()
-        self._is_close_due = False
-        if self.state == "running":
-            self.client.vhost.delete_queues_of(self.client)
-            note_product(self.context, self.client, self.transport)
+        with ending(self.context, self.transport, self.client, is_open=self.state == "running"):
+            self._flow.stop_telling()
+            self.channels.end_all()
+            self.output.drop_waiting()
+            self._backlogs.clear()
+            self._is_close_due = False
+            if self.state == "running":
+                self.client.vhost.delete_queues_of(self.client)
+                note_product(self.context, self.client, self.transport)
 
     def __repr__(self) -> str:
         return f"<Connection {self.transport.peer}, {self.state}>"

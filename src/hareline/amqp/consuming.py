@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from hareline.amqp.client import Client
+from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.consumer_arguments import ConsumerArguments
 from hareline.amqp.delivery_port import DeliveryPort
+from hareline.amqp.happenings import on_consumer
 from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.dispatch.credit import CreditWindow
 from hareline.broker.queues.entry import QueueEntry
@@ -178,9 +180,10 @@ class ChannelConsumer(Consumer):
 class ChannelConsumers:
     """The consumers of one channel; ``by_tag`` has them in the order in which they came."""
 
-    __slots__ = ("by_tag", "client", "port")
+    __slots__ = ("_parts", "by_tag", "client", "port")
 
-    def __init__(self, port: DeliveryPort, client: Client) -> None:
+    def __init__(self, port: DeliveryPort, client: Client, parts: ConnectionParts) -> None:
+        self._parts = parts
         self.port = port
         self.client = client
         self.by_tag: dict[str, ChannelConsumer] = {}
@@ -195,7 +198,12 @@ class ChannelConsumers:
         consumer = self.by_tag.pop(tag, None)
         if consumer is not None:
             self.client.vhost.counts.broker.consumers_closed += 1
+            self._tell_ended(consumer)
         return consumer
+
+    def _tell_ended(self, consumer: ChannelConsumer) -> None:
+        if self._parts.context.events is not None:
+            on_consumer("consumer.deleted", self._parts, self.port.number, consumer)
 
     def on_cancelled(self, consumer: ChannelConsumer) -> None:
         """The queue of this consumer was deleted: tell the client, if it takes that."""
@@ -219,3 +227,4 @@ class ChannelConsumers:
         self.client.vhost.counts.broker.consumers_closed += len(consumers)
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer)
+            self._tell_ended(consumer)

@@ -14,6 +14,7 @@ from hareline.amqp.product import ProductNames
 from hareline.amqp.shares import Shares
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
+from hareline.broker.event_exchange import EventExchange
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.events import Report
@@ -62,6 +63,7 @@ class Context:
 
     ``large_bodies`` takes bodies above ``large_message_bytes``; None keeps them in memory.
     ``commit_definitions`` makes durable what was declared in this turn, before the turn's end.
+    ``events``: the event exchange, told of connections, channels, consumers and alarms, or None.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Context:
         limits: Limits,
         report: Report,
         large_bodies: BodyStore | None = None,
+        events: EventExchange | None = None,
     ) -> None:
         self.clock = clock
         self.turn = turn
@@ -86,11 +89,14 @@ class Context:
         self.limits = limits
         self.report = report
         self.large_bodies = large_bodies
+        self.events = events
         self.vhosts: dict[str, VirtualHost] = {}
         self.vhost_connection_limits: dict[str, int] = {}
         self.connections: dict[LiveConnection, None] = {}  # in the order in which they came
         self.counts = BrokerCounts()
         self.alarms = Alarms(self.connections)
+        if events is not None:
+            self.alarms.on_changed = events.on_alarm
         self.commit_definitions: Callable[[], None] = _nothing_to_commit
         self.on_last_connection_gone: Callable[[], None] | None = None
 

@@ -31,6 +31,7 @@ from hareline.amqp.client import Client
 from hareline.amqp.context import Context
 from hareline.amqp.dialect import QPID
 from hareline.amqp.ending import Ending
+from hareline.amqp.happenings import on_connection_open, on_login
 from hareline.amqp.output import Output
 from hareline.amqp.ports import Transport, is_of
 from hareline.amqp.product import QPID_PROPERTIES, is_qpid
@@ -220,6 +221,7 @@ class Handshake:
         self._client.mechanism = intern(self._mechanism)
         self._context.counts.auth_attempts += 1
         self._exchange = None
+        on_login(self._context, self._transport, user.name, self._mechanism)
         limits = self._context.limits
         self._output.send(
             0,
@@ -245,6 +247,7 @@ class Handshake:
         if users.is_loopback_only(name) and not self._transport.is_loopback:
             reason = f"user '{name}' may only connect from this machine"
         self._ending.report(events.CONNECTION_REFUSED, reason=reason)
+        on_login(self._context, self._transport, name, self._mechanism, reason)
         self.state = REFUSED
         if (
             client.has_capability("authentication_failure_close")
@@ -301,6 +304,15 @@ class Handshake:
             vhost=vhost_name,
             client=properties.get("product"),
             name=properties.get("connection_name"),
+        )
+        on_connection_open(
+            self._context,
+            self._transport,
+            self._client,
+            mechanism=self._mechanism,
+            frame_max=self.frame_max,
+            channel_max=self.channel_max,
+            heartbeat_s=self.heartbeat_s,
         )
 
     def _check_user_limit(self, user: User) -> None:

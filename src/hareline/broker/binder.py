@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from hareline.broker.bindings import Binding, BindingTable, DestinationKind
+from hareline.broker.event_exchange import EventExchange
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.filtered import FilteredDestination, filtered
 from hareline.broker.queues.queue import Queue
@@ -28,6 +29,7 @@ BoundTo = Queue | Exchange
 class Binder:
     """The bindings of one virtual host; ``table`` is for reading.
 
+    ``events`` is told of what is bound and unbound; None: not wanted.
     ``on_changed`` is called at every change of what matches, ``on_no_local`` when a binding refuses
     the messages of some publishers. ``is_there`` is True for an exchange or queue that is not
     deleted.
@@ -40,6 +42,7 @@ class Binder:
         "_on_changed",
         "_on_no_local",
         "_vhost_name",
+        "events",
         "table",
     )
 
@@ -58,6 +61,7 @@ class Binder:
         self._is_there = is_there
         self._filtered: dict[Binding, FilteredDestination] = {}
         self.table = BindingTable()
+        self.events: EventExchange | None = None
 
     def bind(
         self,
@@ -123,6 +127,8 @@ class Binder:
             if bound.is_no_local:
                 self._on_no_local()
         self._on_changed()
+        if self.events is not None:
+            self.events.on_binding("binding.created", self._vhost_name, binding)
         return True
 
     def forget_source(self, name: str) -> None:
@@ -130,6 +136,7 @@ class Binder:
         for binding in self.table.from_source(name):
             self.table.remove(binding)
             self._filtered.pop(binding, None)
+            self._tell_removed(binding)
 
     def forget_destination(
         self, kind: DestinationKind, destination: BoundTo, exchanges: Mapping[str, Exchange]
@@ -142,6 +149,7 @@ class Binder:
             if source is not None:
                 self._release(source, destination, binding)
                 sources[binding.source] = source
+            self._tell_removed(binding)
         return list(sources.values())
 
     def _with_key(self, exchange: Exchange, like: Binding) -> list[Binding]:
@@ -191,7 +199,12 @@ class Binder:
         if stored is not None:
             self._release(exchange, destination, stored)
             self._on_changed()
+            self._tell_removed(stored)
         return stored
+
+    def _tell_removed(self, binding: Binding) -> None:
+        if self.events is not None:
+            self.events.on_binding("binding.deleted", self._vhost_name, binding)
 
     def _release(self, exchange: Exchange, destination: BoundTo, stored: Binding) -> None:
         bound = self._filtered.pop(stored, destination)

@@ -23,6 +23,7 @@ from hareline.broker.archives import Archives
 from hareline.broker.binder import Binder
 from hareline.broker.bindings import DestinationKind
 from hareline.broker.delayed_queues import delay_queue_name
+from hareline.broker.event_exchange import EventExchange
 from hareline.broker.exchanges.default import DefaultExchange
 from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.exchanges.exchange import Exchange
@@ -59,6 +60,7 @@ class Registry:
     ``queue_ids`` are those of the queues in ``definitions``, ``queue_arguments`` what each queue
     goes by (``broker.live_arguments``). ``archives`` says which streams others archive to,
     ``readers`` how far readers of streams have come. ``counts``: what is gone of the virtual host.
+    ``events``: told of what comes and goes; None: not wanted.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Registry:
     ) -> None:
         self.counts = counts
         self.vhost_name = vhost_name
+        self.events: EventExchange | None = None
         self._definitions = definitions
         self._report = report
         self.exchanges: dict[str, Exchange] = {}
@@ -155,6 +158,8 @@ class Registry:
         if self.on_exchange_added is not None:
             self.on_exchange_added(exchange)
         self.routing.mark_changed()
+        if self.events is not None:
+            self.events.on_exchange("exchange.created", self.vhost_name, exchange)
 
     def remove_exchange(self, name: str) -> None:
         """Delete an exchange that exists, in the definitions first. Raises StoreError."""
@@ -193,6 +198,8 @@ class Registry:
         self._drop_bindings_to("exchange", exchange)
         if isinstance(exchange, DelayedExchange):
             self._forget_queue(self.queues[delay_queue_name(name)])
+        if self.events is not None:
+            self.events.on_exchange("exchange.deleted", self.vhost_name, exchange)
 
     # -------------------------------------------------------------- queues
 
@@ -206,6 +213,8 @@ class Registry:
         if self.on_queue_added is not None:
             self.on_queue_added(queue)
         self.routing.mark_changed()
+        if self.events is not None:
+            self.events.on_queue("queue.created", self.vhost_name, queue)
 
     def remove_queue(self, queue: Queue) -> None:
         """Delete a queue that exists, in the definitions first. Raises StoreError."""
@@ -270,6 +279,8 @@ class Registry:
         consumers: list[Consumer] = queue.delete()
         for consumer in consumers:
             consumer.on_queue_deleted()
+        if self.events is not None:
+            self.events.on_queue("queue.deleted", self.vhost_name, queue)
 
     def _drop_bindings_to(self, kind: DestinationKind, destination: Queue | Exchange) -> None:
         for source in self.binder.forget_destination(kind, destination, self.exchanges):

@@ -18,6 +18,7 @@ from hareline.broker.audit.recorder import AUDIT_STREAM, AuditRecorder
 from hareline.broker.bindings import Binding, DestinationKind
 from hareline.broker.declarations import Declarations, ExchangeDeclaration, QueueDeclaration
 from hareline.broker.enqueueing import Enqueueing
+from hareline.broker.event_exchange import EVENT_EXCHANGE, EventExchange
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.registry import create_exchange
 from hareline.broker.live_arguments import LiveArguments
@@ -137,6 +138,16 @@ class VirtualHost:
         if name is not None and name not in self.exchanges:
             self._registry.add_exchange(create_exchange("topic", name, is_durable=True))
         self._declarations.queue_defaults = QueueDefaults(dead_letter_exchange=name)
+
+    def open_events(self, events: EventExchange) -> None:
+        """Have events published in this virtual host; their exchange is made if missing."""
+        if EVENT_EXCHANGE not in self.exchanges:
+            self._registry.add_exchange(create_exchange("topic", EVENT_EXCHANGE, is_internal=True))
+        events.open(self.routing, self.bindings, self.environment.store)
+
+    def tell_events(self, events: EventExchange | None) -> None:
+        """Report what comes and goes here from now on."""
+        self._registry.events = self._registry.binder.events = events
 
     def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
         """Call once if what was declared, deleted or bound in this turn does not become durable."""

@@ -6,7 +6,14 @@ The CLI and the server use them; every layer below is handed plain values.
 from __future__ import annotations
 
 from hareline.settings.access import Auth, Permission, User
-from hareline.settings.network import FurtherListener, Identity, Limits, Listener, Management
+from hareline.settings.network import (
+    Events,
+    FurtherListener,
+    Identity,
+    Limits,
+    Listener,
+    Management,
+)
 from hareline.settings.options import (
     Log,
     Settings,
@@ -31,6 +38,7 @@ from hareline.settings.vhosts import VirtualHost
 __all__ = [
     "Auth",
     "Disk",
+    "Events",
     "Flag",
     "FurtherListener",
     "Identity",

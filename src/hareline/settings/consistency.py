@@ -23,7 +23,7 @@ from hareline.settings.access import (
     credential_problems,
     is_scram_safe_in,
 )
-from hareline.settings.network import FurtherListener, Listener, Management
+from hareline.settings.network import Events, FurtherListener, Listener, Management
 from hareline.settings.problems import below, known_in, problem, value_in
 from hareline.settings.section import Section
 from hareline.settings.vhosts import VirtualHost, prefetch_problems
@@ -39,6 +39,7 @@ class Tables(NamedTuple):
     listener: object
     listeners: object
     management: object
+    events: object
     auth: object
     vhosts: object
     users: object
@@ -62,6 +63,9 @@ def mismatches(tables: Tables) -> Iterator[InitErrorDetails]:
     yield from _repetitions("users", User, users)
     yield from _permission_problems(users, [known_in(VirtualHost, v, "name", str) for v in vhosts])
     yield from _mechanism_problems(tables.auth, users)
+    yield from _event_problems(
+        tables.events, [known_in(VirtualHost, v, "name", str) for v in vhosts]
+    )
     yield from _port_problems(tables)
 
 
@@ -129,6 +133,15 @@ def _mechanism_problems(auth: object, users: Sequence[object]) -> Iterator[InitE
                     "'{name}' needs it: SCRAM-SHA-256 is not offered while '{other}' cannot use it"
                 )
                 yield problem(place, message, name=name, other=others[0])
+
+
+def _event_problems(
+    events: object, vhost_names: Collection[str | None]
+) -> Iterator[InitErrorDetails]:
+    """An event exchange in a virtual host that is not listed."""
+    name = known_in(Events, events, "vhost", str)
+    if name and vhost_names and name not in vhost_names and None not in vhost_names:
+        yield problem(("events", "vhost"), "no virtual host '{name}' is listed", name=name)
 
 
 class _Claim(NamedTuple):

@@ -70,6 +70,16 @@ class Management(Section):
     )
 
 
+class Events(Section):
+    """The event exchange: what happens to the broker's objects, as messages."""
+
+    vhost: EmptyOrShortString = option(
+        "",
+        "Virtual host that gets the exchange `amq.rabbitmq.event`, to which events of all virtual "
+        "hosts are published. Who may read from it sees them all. Empty: there is none.",
+    )
+
+
 class Identity(Section):
     """What the broker says it is.
 

@@ -25,7 +25,14 @@ from pydantic_core import ErrorDetails
 from hareline.choices import LogLevel
 from hareline.settings.access import Auth, Permission, User
 from hareline.settings.consistency import Tables, mismatches
-from hareline.settings.network import FurtherListener, Identity, Limits, Listener, Management
+from hareline.settings.network import (
+    Events,
+    FurtherListener,
+    Identity,
+    Limits,
+    Listener,
+    Management,
+)
 from hareline.settings.problems import refuse
 from hareline.settings.resources import Disk, Journal, Memory, Storage
 from hareline.settings.section import Section, option, reload_of
@@ -89,6 +96,7 @@ class Settings(Section):
     )
     listener: Listener = Listener()
     management: Management = Management()
+    events: Events = Events()
     identity: Identity = Identity()
     limits: Limits = Limits()
     auth: Auth = Auth()

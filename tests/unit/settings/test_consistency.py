@@ -105,3 +105,10 @@ def test_an_equal_port_is_refused_where_the_addresses_meet(
 def test_ports_that_do_not_meet_may_be_equal(listener: Listener, management: Management) -> None:
     settings = Settings(listener=listener, management=management)
     assert settings.listener.port == settings.management.port
+
+
+def test_events_are_published_in_a_virtual_host_that_is_listed() -> None:
+    assert problems_of(events={"vhost": "nowhere"}) == [
+        ("events.vhost", "no virtual host 'nowhere' is listed")
+    ]
+    assert Settings.model_validate({"events": {"vhost": "/"}}).events.vhost == "/"

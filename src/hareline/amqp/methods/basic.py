@@ -15,6 +15,7 @@ from hareline.amqp.audited import AuditedConsumer
 from hareline.amqp.channel import Channel
 from hareline.amqp.consumer_arguments import ConsumerArguments, read_consumer_arguments
 from hareline.amqp.consuming import ChannelConsumer
+from hareline.amqp.happenings import on_consumer
 from hareline.amqp.prefetch import prefetch_for_consumer
 from hareline.amqp.reading_arguments import (
     ReadingArguments,
@@ -77,6 +78,9 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     if not method.nowait:
         channel.reply(commands.Basic.ConsumeOk, consumer_tag=tag)
     queue.add_consumer(consumer)
+    if channel.parts.context.events is not None:
+        further = {"prefetch_count": consumer.prefetch_count, "arguments": arguments}
+        on_consumer("consumer.created", channel.parts, channel.number, consumer, further)
 
 
 def _new_consumer(

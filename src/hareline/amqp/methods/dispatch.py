@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hareline.amqp.channel import Channel
+from hareline.amqp.happenings import acting
 from hareline.amqp.methods import basic, confirm, exchange, queue, tx
 from hareline.amqp.methods import channel as channel_methods
 from hareline.errors import CommandInvalid
@@ -73,7 +74,11 @@ def on_frame(channel: Channel, kind: int, payload: bytes) -> None:
     handler = HANDLERS.get(type(method))
     if handler is None:  # class connection, or a method that only a server sends
         raise CommandInvalid("unimplemented method")
-    handler(channel, method)
+    if channel.parts.context.events is None:
+        handler(channel, method)
+    else:
+        with acting(channel.parts.context, channel.client):
+            handler(channel, method)
 
 
 def _on_content_frame(channel: Channel, kind: int, payload: bytes) -> None:

@@ -1,0 +1,149 @@
+"""The event exchange by itself: when it publishes, in which shares, and what it cannot keep."""
+
+from __future__ import annotations
+
+import pytest
+
+from hareline import events
+from hareline.broker import event_exchange
+from hareline.broker.event_exchange import EVENT_EXCHANGE, EventExchange
+from hareline.broker.queues.kinds import KEEPS_PERSISTENT
+from hareline.broker.queues.queue import Queue
+from hareline.broker.vhost import VirtualHost
+from hareline.errors import AccessRefused
+from hareline.events import Event
+from tests.support.timers import ManualTimers
+from tests.support.turns import ManualTurn
+from tests.support.vhosts import bind, declare, declare_exchange, make_vhost
+
+
+class Stand:
+    """A virtual host with an event exchange, and a queue that gets all events."""
+
+    def __init__(self) -> None:
+        self.turn = ManualTurn()
+        self.timers = ManualTimers()
+        self.reports: list[tuple[Event, dict[str, object]]] = []
+        self.vhost: VirtualHost = make_vhost(self.turn, timers=self.timers)
+        self.events = EventExchange(
+            self.turn, self.timers.clock, self.timers, self._report, node="hareline@test"
+        )
+        self.vhost.open_events(self.events)
+        self.queue: Queue = declare(self.vhost, "events")
+
+    def _report(self, event: Event, **fields: object) -> None:
+        self.reports.append((event, fields))
+
+    def bind(self, key: str = "#") -> None:
+        bind(self.vhost, EVENT_EXCHANGE, self.queue, key)
+
+    def keys(self) -> list[str]:
+        self.turn.run()
+        keys = []
+        while (entry := self.queue.get()) is not None:
+            self.queue.settle(entry)
+            keys.append(entry.message.address.routing_key)
+        return keys
+
+
+@pytest.fixture
+def stand() -> Stand:
+    return Stand()
+
+
+def test_the_exchange_is_a_topic_that_clients_cannot_publish_to(stand: Stand) -> None:
+    exchange = stand.vhost.exchanges[EVENT_EXCHANGE]
+    assert (exchange.type_name, exchange.is_internal, exchange.is_durable) == ("topic", True, True)
+    with pytest.raises(AccessRefused):
+        stand.vhost.delete_exchange(EVENT_EXCHANGE, if_unused=False)
+    stand.vhost.open_events(stand.events)  # again, as after a reload
+    assert stand.vhost.exchanges[EVENT_EXCHANGE] is exchange
+
+
+def test_nothing_is_made_while_nothing_is_bound(stand: Stand) -> None:
+    assert not stand.events.is_wanted
+    stand.events.emit("queue.created", {"name": "q"})
+    assert not stand.turn.is_armed
+    stand.bind()
+    assert stand.events.is_wanted
+
+
+def test_a_key_decides_who_gets_an_event(stand: Stand) -> None:
+    stand.bind("queue.*")
+    stand.events.emit("queue.created", {})
+    stand.events.emit("vhost.created", {})
+    assert stand.keys() == ["queue.created"]
+
+
+def test_nothing_is_published_from_within_what_it_tells_of(stand: Stand) -> None:
+    stand.bind()
+    stand.vhost.tell_events(stand.events)
+    declare_exchange(stand.vhost, "x")
+    assert stand.queue.ready_count == 0
+    assert stand.keys() == ["exchange.created"]
+
+
+def test_fields_without_a_value_are_left_out(stand: Stand) -> None:
+    stand.bind()
+    stand.events.emit("user.created", {"name": "u", "tags": None, "list": ["a"], "n": 1})
+    stand.turn.run()
+    entry = stand.queue.get()
+    assert entry is not None
+    headers = dict(entry.message.headers)
+    assert headers.pop("timestamp_in_ms") == stand.timers.clock.now_ms
+    assert headers == {"name": "u", "list": ["a"], "n": 1}
+
+
+def test_actors_are_nested(stand: Stand) -> None:
+    with stand.events.acting("one"):
+        with stand.events.acting("two"):
+            assert stand.events.actor == "two"
+        assert stand.events.actor == "one"
+    assert stand.events.actor == event_exchange.BROKER_ITSELF
+
+
+def test_many_are_published_in_shares(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand.bind()
+    times = iter(range(100_000))
+    monkeypatch.setattr(stand.turn, "now", lambda: float(next(times)))
+    count = 3 * event_exchange.EVENTS_PER_LOOK
+    for number in range(count):
+        stand.events.emit("queue.created", {"name": str(number)})
+    assert stand.events.dispatch()
+    assert stand.events.published_count == event_exchange.EVENTS_PER_LOOK
+    assert len(stand.keys()) == count
+
+
+def test_more_than_it_can_hold_is_lost_and_reported(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_exchange, "WAITING_MAX", 1)
+    stand.bind()
+    for _ in range(3):
+        stand.events.emit("queue.created", {})
+    assert stand.keys() == ["queue.created"]
+    stand.timers.advance(1000)
+    assert stand.reports == [(events.EVENTS_LOST, {"count": 2, "reason": "too many at once"})]
+    assert stand.events.lost_count == 2
+
+
+def test_what_cannot_be_kept_is_lost_and_reported(stand: Stand) -> None:
+    """An alarm for the disk is told of when the disk is full."""
+    stand.bind()
+    kept = declare(stand.vhost, "kept")
+    kept.keeps = KEEPS_PERSISTENT
+    bind(stand.vhost, EVENT_EXCHANGE, kept, "#")
+    stand.vhost.environment.store.refuse("no room")
+    stand.events.on_alarm("disk", True)
+    assert stand.keys() == ["alarm.set"]
+    assert kept.ready_count == 0
+    stand.timers.advance(1000)
+    assert stand.reports == [(events.EVENTS_LOST, {"count": 1, "reason": "no room"})]
+
+
+def test_a_field_that_no_table_can_hold_costs_its_event(stand: Stand) -> None:
+    stand.bind()
+    stand.events.emit("parameter.set", {"value": 1 << 80})
+    stand.events.emit("parameter.set", {"value": 1})
+    assert stand.keys() == ["parameter.set"]
+    assert stand.events.lost_count == 1

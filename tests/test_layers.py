@@ -63,12 +63,14 @@ OURS: dict[str, tuple[str, ...]] = {
         *("message", "ranges.messages", "storage.contents.pinned"),
         *("wire.property_parts", "wire.stream_chunks", "statistics"),
     ),
+    "metrics": ("metrics", "amqp", "broker", "statistics", "storage.interface"),
     "management.api": (
         *("management", "amqp", "broker", "auth", "settings", "errors", "events", "clock", "wire"),
         *("message", "compiled", "statistics", "administration", "storage.administration"),
+        "metrics",
     ),
     "http_side": (
-        *("administration", "management", "net", "settings", "events", "amqp.context"),
+        *("administration", "management", "metrics", "net", "settings", "events", "amqp.context"),
         *("storage.interface", "storage.opening"),
     ),
     "ranges": (

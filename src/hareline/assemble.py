@@ -28,8 +28,8 @@ from hareline.storage.opening import StorageOptions
 
 
 def addresses(settings: Settings) -> list[Address]:
-    """Addresses of the AMQP listeners, in their order, then that of the management port."""
-    first, management = settings.listener, settings.management
+    """Addresses of the AMQP listeners, in their order, then of the management and metrics ports."""
+    first, management, metrics = settings.listener, settings.management, settings.metrics
     addresses = [Address("listener", first.bind, first.port)]
     addresses += [
         Address(f"listeners[{index}]", further.bind, further.port)
@@ -37,6 +37,8 @@ def addresses(settings: Settings) -> list[Address]:
     ]
     if management.enabled:
         addresses.append(Address("management", management.bind, management.port))
+        if metrics.enabled and metrics.listener:
+            addresses.append(Address("metrics", metrics.bind, metrics.port))
     return addresses
 
 
@@ -45,7 +47,7 @@ def endpoints(
     addresses: Sequence[Address],
     bound: Sequence[Sequence[socket.socket]],
 ) -> list[Endpoint]:
-    """The AMQP ports; ``addresses`` and ``bound`` may have the management port behind them."""
+    """The AMQP ports; ``addresses`` and ``bound`` may have the ports of HTTP behind them."""
     products = ["", *(further.product for further in settings.listeners)]
     backlog = settings.listener.backlog
     return [

@@ -18,7 +18,7 @@ from pathlib import Path
 from hareline.administration import Administration
 from hareline.amqp.context import Context
 from hareline.events import Report
-from hareline.management.api import ROUTERS
+from hareline.management.api import ROUTERS, metrics
 from hareline.management.api.site import ListenerFacts, NodeFacts, ResourceFacts, Site
 from hareline.management.app import create_app
 from hareline.management.authentication import Authenticator
@@ -30,6 +30,8 @@ from hareline.management.readers import ReaderService
 from hareline.management.replay import ReplayService
 from hareline.management.stream_access import StreamAccess
 from hareline.management.streams import StreamService
+from hareline.metrics.meters import JournalMeter, Meters
+from hareline.metrics.source import MetricsSource
 from hareline.net.binding import Address, listen_error
 from hareline.net.disk import disk_space
 from hareline.net.memory import MemoryWatch, used_bytes
@@ -44,7 +46,8 @@ class BrokerParts:
     """What the HTTP side is given. ``storage`` None: nothing is kept on disk.
 
     What may change while the broker runs is a function. ``listening``: host and port of each AMQP
-    listener.
+    listener. ``statistics``: what is sampled and timed. ``journal_meter``: what batches of the
+    journal take.
     """
 
     context: Context
@@ -57,15 +60,19 @@ class BrokerParts:
     is_stopping: Callable[[], bool]
     listening: Callable[[], Sequence[tuple[str, int]]]
     report: Report
+    journal_meter: JournalMeter
 
 
 class HttpSide:
-    """``address`` and ``sockets``: where it listens. ``site``: what the API's routes are given."""
+    """``addresses``: the management port, and the port for metrics alone if there is one.
 
-    def __init__(self, parts: BrokerParts, address: Address) -> None:
+    ``site``: what the API's routes are given.
+    """
+
+    def __init__(self, parts: BrokerParts, addresses: Sequence[Address]) -> None:
         self._parts = parts
-        self._address = address
-        self._bound: tuple[str, int] = (address.host, address.port)
+        self._addresses = addresses
+        self._bound: list[tuple[str, int]] = [(each.host, each.port) for each in addresses]
         context = parts.context
         authenticator = Authenticator(
             context.users,
@@ -73,9 +80,10 @@ class HttpSide:
             parts.report,
             LoginLimits(lambda: parts.settings().management.login_failures_max, time.monotonic),
         )
-        sampler = parts.statistics.sampler
-        self.site = Site(context, authenticator, parts.settings, self._node(), sampler)
+        self.site = Site(context, authenticator, parts.settings, self._node())
+        self.site.sampler = parts.statistics.sampler
         self.site.administration = parts.administration
+        self.site.metrics = self._metrics()
         access = StreamAccess(authenticator, context.vhosts)
         self._streams = self._stream_service(access)
         routers = [router(self.site) for router in ROUTERS]
@@ -84,20 +92,26 @@ class HttpSide:
             self._streams.router(),
             ReaderService(access).router(),
         ]
-        self._listener = ManagementListener(create_app(self.health, routers))
+        apps = [create_app(self.health, routers)]
+        if len(addresses) > 1:
+            apps.append(create_app(self.health, [metrics.router(self.site)]))
+            apps[1].state.pace = apps[0].state.pace
+        self._listeners = [ManagementListener(app) for app in apps]
 
-    def start(self, sockets: Sequence[socket.socket]) -> tuple[str, int]:
-        """Listen; returns host and port. Raises ListenError."""
-        try:
-            self._bound = self._listener.start(sockets)
-        except OSError as error:
-            raise listen_error(self._address, error) from error
+    def start(self, bound: Sequence[Sequence[socket.socket]]) -> list[tuple[str, int]]:
+        """Listen; returns host and port of each address. Raises ListenError."""
+        for index, (listener, sockets) in enumerate(zip(self._listeners, bound, strict=True)):
+            try:
+                self._bound[index] = listener.start(sockets)
+            except OSError as error:
+                raise listen_error(self._addresses[index], error) from error
         return self._bound
 
     async def stop(self) -> None:
         """End what is under way, and close the port."""
         await self._streams.stop()
-        await self._listener.stop()
+        for listener in self._listeners:
+            await listener.stop()
 
     def health(self) -> Health:
         """How the broker is now."""
@@ -117,16 +131,27 @@ class HttpSide:
         return NodeFacts(
             name=self._parts.context.identity.node,
             data_dir=None if storage is None else storage.directory.path,
-            listeners=self._listeners,
+            listeners=self._listening,
             health=self.health,
             memory=self._memory,
             disk=self._disk,
             numbers=self._parts.statistics.node,
         )
 
-    def _listeners(self) -> list[ListenerFacts]:
-        amqp = [ListenerFacts("amqp", *each) for each in self._parts.listening()]
-        return [*amqp, ListenerFacts("http", *self._bound)]
+    def _metrics(self) -> MetricsSource | None:
+        parts = self._parts
+        if not parts.settings().metrics.enabled:
+            return None
+        watch = parts.statistics.watch
+        meters = Meters(watch.lag, watch.turns, watch.collections, parts.journal_meter)
+        return MetricsSource(parts.context, parts.store, self._memory, self._disk, meters)
+
+    def _listening(self) -> list[ListenerFacts]:
+        listening = [ListenerFacts("amqp", *each) for each in self._parts.listening()]
+        names = ("http", "http/prometheus")  # RabbitMQ's
+        return listening + [
+            ListenerFacts(name, *bound) for name, bound in zip(names, self._bound, strict=False)
+        ]
 
     def _memory(self) -> ResourceFacts:
         return ResourceFacts(used_bytes(), self._parts.memory_watch.watermark_bytes)

@@ -36,6 +36,7 @@ from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.errors import StoreError
 from hareline.logs import set_level
+from hareline.metrics.meters import JournalMeter
 from hareline.net.binding import Address, bind_all, close_all
 from hareline.net.collector import collection_off
 from hareline.net.disk import DiskWatch, disk_space
@@ -67,7 +68,7 @@ SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown
 class Broker:
     """One broker; ``start`` needs a running event loop, and ``stop`` ends it for good.
 
-    ``context`` holds its parts; ``urls`` (of each listener) and ``management_url`` are known once
+    ``context`` holds its parts; ``urls`` (of each listener) and those of HTTP are known once
     it has started. ``show_progress`` is told how far the recovery is; without it, the log is.
     """
 
@@ -77,6 +78,7 @@ class Broker:
         loop = asyncio.get_running_loop()
         clock = Clock()
         self._timers = timers = LoopTimers(loop, clock)
+        self._journal_meter = JournalMeter()
         turn = Turn(timers.call_soon, time.monotonic)
         identity = assemble.identity(settings)
         events_exchange = None
@@ -117,6 +119,7 @@ class Broker:
         self.is_stopping = False
         self.urls: list[str] = []
         self.management_url = ""
+        self.metrics_url = ""  # where that has a port of its own
 
     async def start(self) -> None:
         """Returns when clients can connect.
@@ -136,7 +139,8 @@ class Broker:
                 self._add_vhosts(settings)
                 await self._start_administration()
             if settings.management.enabled:
-                self._start_management(addresses[-1], bound[-1])
+                amqp_count = 1 + len(settings.listeners)
+                self._start_management(addresses[amqp_count:], bound[amqp_count:])
             self._memory_watch.start()
             if self._disk_watch is not None:
                 self._disk_watch.start()
@@ -174,6 +178,7 @@ class Broker:
                 on_disk_full=self._on_disk_full,
                 on_failure=self._on_store_failure,
                 on_trouble=_report_trouble,
+                on_measured=self._journal_meter.on_batch,
             ),
             context.clock,
             listener,
@@ -292,7 +297,9 @@ class Broker:
     def _on_store_failure(self, reason: str) -> None:
         report(events.STORE_FAILED, reason=reason, directory=str(self.settings.data_dir))
 
-    def _start_management(self, address: Address, sockets: Sequence[socket.socket]) -> None:
+    def _start_management(
+        self, addresses: Sequence[Address], bound: Sequence[Sequence[socket.socket]]
+    ) -> None:
         from hareline.http_side import BrokerParts, HttpSide
         from hareline.net.sampling import Statistics
 
@@ -312,10 +319,13 @@ class Broker:
             is_stopping=lambda: self.is_stopping,
             listening=lambda: self._listening,
             report=report,
+            journal_meter=self._journal_meter,
         )
-        self._management = HttpSide(parts, address)
-        host, port = self._management.start(sockets)
-        self.management_url = _url("http", host, port)
+        self._management = HttpSide(parts, addresses)
+        management, *metrics = self._management.start(bound)
+        self.management_url = _url("http", *management)
+        if metrics:
+            self.metrics_url = f"{_url('http', *metrics[0])}/metrics"
 
     async def _close_management(self) -> None:
         if self._management is not None:

@@ -68,6 +68,9 @@ class Turn:
     ``is_store_behind``: it was the store, and they must wait until it has caught up.
     ``work``: units of work that were read in this turn. ``watch`` is told how many seconds each
     turn took, if it is there.
+
+    ``behind_count``: turns that were behind at their end; ``store_behind_count``: those where it
+    was the store; ``left_count``: queues whose dispatch a turn has left to the next one.
     """
 
     __slots__ = (
@@ -76,10 +79,13 @@ class Turn:
         "_line",
         "_queues",
         "_schedule",
+        "behind_count",
         "is_behind",
         "is_store_behind",
+        "left_count",
         "now",
         "on_finished",
+        "store_behind_count",
         "watch",
         "work",
         "write_pending",
@@ -99,6 +105,9 @@ class Turn:
         self._is_armed = False
         self.is_behind = False
         self.is_store_behind = False
+        self.behind_count = 0
+        self.store_behind_count = 0
+        self.left_count = 0
         self.write_pending: Callable[[], bool] = _write_nothing
         self.on_finished: Callable[[], None] | None = None
         self.watch: Callable[[float], object] | None = None
@@ -147,6 +156,10 @@ class Turn:
             for connection in connections:
                 connection.finish_turn()
             self.is_behind = self.is_store_behind or bool(unfinished) or bool(postponed)
+            if self.is_behind:
+                self.behind_count += 1
+                self.store_behind_count += self.is_store_behind
+                self.left_count += len(unfinished) + len(postponed)
             if self.on_finished is not None:
                 self.on_finished()
             if self.watch is not None:

@@ -34,6 +34,14 @@ def test_addresses_are_those_of_the_listeners_and_then_of_the_management_port() 
     ]
 
 
+def test_the_port_for_metrics_comes_last() -> None:
+    addresses = assemble.addresses(settings(**PORTS, metrics={"listener": True, "port": 5}))
+    assert [each.table for each in addresses] == ["listener", "management", "metrics"]
+    assert addresses[-1].port == 5
+    off = settings(**PORTS, metrics={"listener": True, "enabled": False})
+    assert [each.table for each in assemble.addresses(off)] == ["listener", "management"]
+
+
 def test_a_management_port_that_is_off_has_no_address() -> None:
     (only,) = assemble.addresses(settings(management={"enabled": False}))
     assert only.table == "listener"

@@ -333,3 +333,17 @@ def test_a_watch_is_told_how_long_each_turn_took() -> None:
     turn.mark_queue(Work([], "q"))
     turn.step()
     assert told == [0.5]
+
+
+def test_turns_that_are_behind_are_counted_with_what_they_left() -> None:
+    turn = ManualTurn()
+    for name in ("q1", "q2"):
+        turn.mark_queue(Work([], name, unfinished=1))
+    turn.step()
+    assert (turn.behind_count, turn.left_count, turn.store_behind_count) == (1, 2, 0)
+    turn.step()
+    assert (turn.behind_count, turn.left_count) == (1, 2)
+    turn.write_pending = lambda: True
+    turn.mark_queue(Work([], "q3"))
+    turn.step()
+    assert (turn.behind_count, turn.left_count, turn.store_behind_count) == (2, 2, 1)

@@ -89,5 +89,9 @@ class BindingTable:
     def has_source(self, source: str) -> bool:
         return source in self._by_source
 
+    def count_from(self, source: str) -> int:
+        """How many bindings this exchange is the source of."""
+        return len(self._by_source.get(source, ()))
+
     def __len__(self) -> int:
         return sum(len(bindings) for bindings in self._by_source.values())

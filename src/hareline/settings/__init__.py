@@ -13,6 +13,7 @@ from hareline.settings.network import (
     Limits,
     Listener,
     Management,
+    Metrics,
 )
 from hareline.settings.options import (
     Log,
@@ -48,6 +49,7 @@ __all__ = [
     "Log",
     "Management",
     "Memory",
+    "Metrics",
     "Permission",
     "Reading",
     "Settings",

@@ -23,7 +23,7 @@ from hareline.settings.access import (
     credential_problems,
     is_scram_safe_in,
 )
-from hareline.settings.network import Events, FurtherListener, Listener, Management
+from hareline.settings.network import Events, FurtherListener, Listener, Management, Metrics
 from hareline.settings.problems import below, known_in, problem, value_in
 from hareline.settings.section import Section
 from hareline.settings.vhosts import VirtualHost, prefetch_problems
@@ -39,6 +39,7 @@ class Tables(NamedTuple):
     listener: object
     listeners: object
     management: object
+    metrics: object
     events: object
     auth: object
     vhosts: object
@@ -163,6 +164,9 @@ def _claims(tables: Tables) -> Iterator[_Claim]:
         listeners.append((("listeners", index), name, FurtherListener, further))
     if value_in(Management, tables.management, "enabled") is True:
         listeners.append((("management",), "management", Management, tables.management))
+        metrics = tables.metrics
+        if all(value_in(Metrics, metrics, key) is True for key in ("enabled", "listener")):
+            listeners.append((("metrics",), "metrics", Metrics, metrics))
     for place, name, model, table in listeners:
         bind, port = known_in(model, table, "bind", str), known_in(model, table, "port", int)
         if bind is not None and port is not None:

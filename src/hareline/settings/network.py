@@ -70,6 +70,27 @@ class Management(Section):
     )
 
 
+class Metrics(Section):
+    """Whether Prometheus may ask for metrics, and where."""
+
+    enabled: bool = option(
+        True,
+        "Whether `/metrics` is served on the management port, and times are measured for it.",
+    )
+    authentication: bool = option(
+        False,
+        "Whether a scrape needs a login, with the tag monitoring or administrator. As in RabbitMQ "
+        "it needs none; the ports are on loopback unless told otherwise.",
+        reload="live",
+    )
+    listener: bool = option(
+        False,
+        "Whether a port is opened for `/metrics` alone, where RabbitMQ's scrape jobs look for it.",
+    )
+    bind: BindAddress = option("127.0.0.1", "Address of that port.")
+    port: Port = option(15692, "TCP port, where `listener` is on. 0 lets the system choose.")
+
+
 class Events(Section):
     """The event exchange: what happens to the broker's objects, as messages."""
 

@@ -32,6 +32,7 @@ from hareline.settings.network import (
     Limits,
     Listener,
     Management,
+    Metrics,
 )
 from hareline.settings.problems import refuse
 from hareline.settings.resources import Disk, Journal, Memory, Storage
@@ -96,6 +97,7 @@ class Settings(Section):
     )
     listener: Listener = Listener()
     management: Management = Management()
+    metrics: Metrics = Metrics()
     events: Events = Events()
     identity: Identity = Identity()
     limits: Limits = Limits()

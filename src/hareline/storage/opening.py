@@ -27,7 +27,7 @@ from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.positions import number_of_name
 from hareline.storage.journal.syncer import ThreadSyncer
-from hareline.storage.journal.writer import Sync
+from hareline.storage.journal.writer import OnMeasured, Sync
 from hareline.storage.recovery.known_queues import known_queues
 from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.queue_contents import KnownQueue, QueueContents
@@ -58,12 +58,14 @@ class StorageCallbacks:
     ``hand_back``: has a function called on the loop, from any thread. ``on_disk_full``: True if the
     store has no room for what comes next, False when it has room again. ``on_failure``: the store
     writes no more, for this reason. ``on_trouble``: a text on what went wrong and loses nothing.
+    ``on_measured``: of each batch its octets, and the seconds of write and sync; None: not wanted.
     """
 
     hand_back: Callable[[Callable[[], None]], object]
     on_disk_full: Callable[[bool], None]
     on_failure: Callable[[str], None]
     on_trouble: Callable[[str], None]
+    on_measured: OnMeasured | None = None
 
 
 #: How long acknowledgements wait for others to be written with. A client that takes messages one by
@@ -180,6 +182,7 @@ class DiskStorage:
             on_failure=callbacks.on_failure,
             on_segment=self._note_segment,
             report=callbacks.on_trouble,
+            on_measured=callbacks.on_measured,
         )
         lost = self._keep_bodies(state)
         self._store.start(state)

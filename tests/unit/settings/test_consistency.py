@@ -107,6 +107,14 @@ def test_ports_that_do_not_meet_may_be_equal(listener: Listener, management: Man
     assert settings.listener.port == settings.management.port
 
 
+def test_the_port_for_metrics_is_one_of_those_that_must_differ() -> None:
+    ((place, text),) = problems_of(metrics={"listener": True, "port": 15672})
+    assert place == "metrics.port"
+    assert "management.port" in text
+    settings = Settings.model_validate({"metrics": {"port": 15672}})  # and no listener
+    assert not settings.metrics.listener
+
+
 def test_events_are_published_in_a_virtual_host_that_is_listed() -> None:
     assert problems_of(events={"vhost": "nowhere"}) == [
         ("events.vhost", "no virtual host 'nowhere' is listed")

@@ -38,6 +38,7 @@ from hareline.management.api import (
     limits,
     message_files,
     messages,
+    metrics,
     nodes,
     overview,
     parameters,
@@ -78,4 +79,5 @@ ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
     parameters.router,
     policies.router,
     definitions.router,
+    metrics.router,
 )

@@ -21,6 +21,7 @@ from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
 from hareline.management.authentication import Authenticator
 from hareline.management.health import Health
+from hareline.metrics.source import MetricsSource
 from hareline.settings import Settings
 from hareline.statistics.facts import NodeFacts as ProcessFacts
 from hareline.statistics.sampler import Sampler
@@ -60,7 +61,8 @@ class NodeFacts:
 
 @dataclass(slots=True)
 class Site:
-    """``sampler`` and ``administration`` are None where there are none."""
+    """``sampler`` (``hareline.statistics``), ``administration`` and ``metrics`` are None where the
+    broker has none."""
 
     context: Context
     authenticator: Authenticator
@@ -68,6 +70,7 @@ class Site:
     node: NodeFacts
     sampler: Sampler | None = None
     administration: Administration | None = None
+    metrics: MetricsSource | None = None
 
     @property
     def vhosts(self) -> Mapping[str, VirtualHost]:

@@ -27,8 +27,9 @@ import math
 import time
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from hareline.storage.contents.large import LargeBodies
 from hareline.storage.contents.pinned import PinnedPlaces
 from hareline.storage.contents.spool import Spool
 from hareline.storage.contents.store import JournalContentStore
@@ -43,7 +44,7 @@ from hareline.storage.journal.upkeep import (
     Prepare,
     Retention,
 )
-from hareline.storage.journal.writer import JournalWriter, Sync, SyncLater, Write
+from hareline.storage.journal.writer import JournalWriter, OnMeasured, Sync, SyncLater, Write
 from hareline.storage.recovery.state import RecoveredState
 from hareline.storage.space.compaction import Compactor
 from hareline.storage.space.freeing import Freeing
@@ -53,9 +54,6 @@ from hareline.storage.writing.disk_room import DiskRoom
 from hareline.storage.writing.divided import DurableTransaction, Transactions
 from hareline.storage.writing.ledger import DurableLedger, Gathered
 from hareline.storage.writing.sequences import DurableSequences
-
-if TYPE_CHECKING:
-    from hareline.storage.contents.large import LargeBodies
 
 SEGMENT_BYTES: Final = 67_108_864
 #: Octets gathered and not handed over above which publishers pause.
@@ -82,7 +80,8 @@ class DurableStore(MessageStore):
     crash undoes those of that time, whose messages are then redelivered. ``on_disk_full``: the
     alarm comes or goes. ``on_failure``: once, the store has failed. ``on_segment``: the journal's
     newest segment is on the disk now; called before a ticket of what stands in it is durable.
-    ``report``: a sentence about something that went wrong and loses nothing.
+    ``report``: a sentence about something that went wrong and loses nothing. ``on_measured``: see
+    ``journal.writer``.
     """
 
     __slots__ = (
@@ -139,6 +138,7 @@ class DurableStore(MessageStore):
         on_failure: Callable[[str], None] = _ignore,
         on_segment: Callable[[int], None] = _ignore,
         report: Callable[[str], None] = _ignore,
+        on_measured: OnMeasured | None = None,
         now_ms: Callable[[], int] = _epoch_ms,
     ) -> None:
         """Touches no file."""
@@ -153,6 +153,7 @@ class DurableStore(MessageStore):
         self._linger_s = linger_ms / _MS_PER_S
         self._liveness = Liveness()
         self._writer = JournalWriter(files, directory, segment_bytes, sync)
+        self._writer.on_measured = on_measured
         self._room = DiskRoom(self._writer, syncer, on_disk_full, report)
         self._spool = Spool(files, spool_directory)
         self._content_store = JournalContentStore(

@@ -17,7 +17,7 @@ from hareline.storage.journal.format.positions import (
 from hareline.storage.journal.format.records import CLEAN_TIME
 from hareline.storage.journal.segment import make_spare
 from hareline.storage.journal.upkeep import Finish, MakeSpare
-from hareline.storage.journal.writer import JournalWriter, SyncLater
+from hareline.storage.journal.writer import JournalWriter, Sync, SyncLater
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.writer_stand import DIRECTORY, NOW_MS, RECORD_BYTES, WriterStand
 
@@ -260,3 +260,22 @@ def test_a_full_segment_that_cannot_be_synced_is_final_whatever_the_reason() -> 
     work = stand.write(220)
     assert not work.is_out_of_space
     assert "sync failed" in work.error
+
+
+@pytest.mark.parametrize(("sync", "is_synced"), [("always", True), ("interval", False)])
+def test_a_batch_on_the_disk_is_told_with_its_times(sync: Sync, is_synced: bool) -> None:
+    told: list[tuple[int, float, float | None]] = []
+    stand = WriterStand(sync=sync)
+    stand.writer.on_measured = lambda *measured: told.append(measured)
+    work = stand.write(3)
+    ((octets, write_s, sync_s),) = told
+    assert octets == work.octets
+    assert write_s >= 0
+    assert (sync_s is not None) is is_synced
+
+
+def test_a_batch_that_failed_is_not_told() -> None:
+    stand = WriterStand()
+    stand.writer.on_measured = lambda *measured: pytest.fail(f"told {measured}")
+    stand.files.fail_next("write", errno.EIO)
+    assert stand.write().error

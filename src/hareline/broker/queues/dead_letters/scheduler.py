@@ -49,10 +49,18 @@ class DeadLetterScheduler:
 
     ``_is_occupied``: a call of ``go_on`` is running, or a timer is set for the next one, or
     publishing is held. ``is_held``: by a recovery, while queues have not got back yet what was in
-    them. ``turn`` is told what the publishing costs.
+    them. ``turn`` is told what the publishing costs. ``sent_counts``: messages by their reasons.
     """
 
-    __slots__ = ("_clock", "_is_occupied", "_timers", "_waiting", "is_held", "turn")
+    __slots__ = (
+        "_clock",
+        "_is_occupied",
+        "_timers",
+        "_waiting",
+        "is_held",
+        "sent_counts",
+        "turn",
+    )
 
     def __init__(self, clock: Clock, timers: Timers) -> None:
         self._clock = clock
@@ -63,6 +71,7 @@ class DeadLetterScheduler:
         self._is_occupied = False
         self.is_held = False
         self.turn: Turn | None = None
+        self.sent_counts: dict[DeathReason, int] = {}
 
     def take(
         self,
@@ -105,6 +114,7 @@ class DeadLetterScheduler:
                     if settlements is not None:
                         next(settlements)
                     sender.send(message, reason)
+                    self.sent_counts[reason] = self.sent_counts.get(reason, 0) + 1
                     is_due = running_s() >= due_s
                     if is_due:
                         break

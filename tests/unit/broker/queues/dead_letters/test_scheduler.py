@@ -176,3 +176,12 @@ def test_an_error_costs_one_message_and_the_rest_is_published_later(
         reject(queue, 3)
     broker.advance(0)
     assert [take(dlq).body for _ in range(2)] == [b"b", b"c"]
+
+
+def test_letters_are_counted_by_their_reasons(broker: SmallBroker) -> None:
+    broker.queue("full", max_length=0, exchange="", routing_key="dead")
+    dead = broker.queue("dead")
+    for _ in range(3):
+        publish(broker.queues["full"])
+    assert dead.ready_count == 3
+    assert broker.environment.dead_letter_scheduler.sent_counts == {"maxlen": 3}

@@ -1,0 +1,163 @@
+"""``GET /metrics`` and its kin: what Prometheus asks for, streamed in pieces.
+
+The text is made by ``metrics.rendering``; here it is taken a share of the loop's time at a time. As
+in RabbitMQ no login is needed, unless ``metrics.authentication`` asks for a user with the tag
+monitoring. The same routes are on the management port and, where ``metrics.listener`` opens one, on
+a port of their own. docs/metrics.md is the page.
+
+Invariant: a scrape holds no lock while it waits for its client, and ends after ``SCRAPE_S``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from hareline.management.api.access import caller
+from hareline.management.api.answers import PROBLEMS
+from hareline.management.api.site import Site
+from hareline.management.listener import TRANSPORT
+from hareline.management.pace import Pace, pace_of
+from hareline.management.refusals import Refusal
+from hareline.metrics.exposition import CONTENT_TYPE
+from hareline.metrics.families import CLUSTER_GROUPS, EMPTY_GROUPS, GROUPS
+from hareline.metrics.rendering import Rendering
+
+CHUNK_CHARACTERS: Final = 65_536
+#: Scrapes at a time; each has what it shows in memory until its client has taken it.
+SCRAPES_MAX: Final = 8
+SCRAPE_S: Final = 60.0
+
+_DESCRIBED: Final[dict[str, Any]] = {
+    "response_model": None,
+    "response_class": Response,
+    "responses": {
+        200: {"content": {"text/plain": {}}, "description": "Metrics in Prometheus' text format"},
+        503: {**PROBLEMS[400], "description": "Too many scrapes at a time"},
+        **PROBLEMS,
+    },
+}
+
+
+class _Scrapes:
+    """The scrapes that are under way."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def chunks(self, pieces: Iterator[str], pace: Pace) -> AsyncIterator[str]:
+        """The text, in chunks of some size; each is made in shares of the loop's time."""
+        self.count += 1
+        try:
+            is_over = False
+            while not is_over:
+                is_over, chunk = await _next_chunk(pieces, pace)
+                yield chunk
+                await asyncio.sleep(0)  # the next share is one of another round of the loop
+        finally:
+            self.count -= 1
+
+
+async def _next_chunk(pieces: Iterator[str], pace: Pace) -> tuple[bool, str]:
+    """Whether the text is over, and its next chunk."""
+    gathered: list[str] = []
+    size = 0
+    async with pace.share() as share:
+        for piece in pieces:
+            gathered.append(piece)
+            size += len(piece)
+            if size >= CHUNK_CHARACTERS:
+                return False, "".join(gathered)
+            await share.pause()
+    return True, "".join(gathered)
+
+
+class _Scrape(StreamingResponse):
+    """An answer that drops its client when it does not take it in time."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with asyncio.timeout(SCRAPE_S):
+                await super().__call__(scope, receive, send)
+        except TimeoutError:
+            scope["state"][TRANSPORT].abort()
+            await asyncio.sleep(0)  # until uvicorn knows, which would otherwise log an error
+
+
+def router(site: Site) -> APIRouter:
+    """The routes; none without ``site.metrics``."""
+    router = APIRouter(tags=["metrics"])
+    metrics = site.metrics
+    if metrics is None:
+        return router
+    scrapes = _Scrapes()
+
+    async def scrape(request: Request, render: Callable[[Rendering], Iterator[str]]) -> Response:
+        if site.settings().metrics.authentication:
+            await caller(site, request, "monitoring")
+        if scrapes.count >= SCRAPES_MAX:
+            reason = f"{SCRAPES_MAX} scrapes are under way; ask again later"
+            raise Refusal(503, "service_unavailable", reason, headers={"Retry-After": "5"})
+        chunks = scrapes.chunks(render(Rendering(metrics)), pace_of(request))
+        return _Scrape(chunks, media_type=CONTENT_TYPE)
+
+    @router.get("/metrics", **_DESCRIBED)
+    async def aggregated(request: Request) -> Response:
+        """Sums over all objects, and what is measured of the broker."""
+        return await scrape(request, Rendering.aggregated)
+
+    @router.get("/metrics/per-object", **_DESCRIBED)
+    async def per_object(request: Request) -> Response:
+        """Each queue, channel and connection on its own."""
+        return await scrape(request, Rendering.per_object)
+
+    @router.get("/metrics/memory-breakdown", **_DESCRIBED)
+    async def memory_breakdown(request: Request) -> Response:
+        """What the memory of the process is used for."""
+        return await scrape(request, Rendering.memory_breakdown)
+
+    @router.get("/metrics/detailed", **_DESCRIBED, openapi_extra={"parameters": _PARAMETERS})
+    async def detailed(request: Request) -> Response:
+        """The groups that are asked for, each object on its own."""
+        groups = frozenset(request.query_params.getlist("family"))
+        vhosts = frozenset(request.query_params.getlist("vhost"))
+        _check(groups, request)
+        return await scrape(request, lambda rendering: rendering.detailed(groups, vhosts))
+
+    return router
+
+
+_KNOWN: Final = (*GROUPS, *CLUSTER_GROUPS)
+_PARAMETERS: Final = [
+    {
+        "name": "family",
+        "in": "query",
+        "required": False,
+        "description": f"A group of metrics, once for each: {', '.join(_KNOWN)}.",
+        "schema": {"type": "array", "items": {"type": "string"}},
+    },
+    {
+        "name": "vhost",
+        "in": "query",
+        "required": False,
+        "description": "Only queues and exchanges of this virtual host; may be given more often.",
+        "schema": {"type": "array", "items": {"type": "string"}},
+    },
+]
+
+
+def _check(groups: frozenset[str], request: Request) -> None:
+    """Raise Refusal for an unknown group or argument."""
+    for name in request.query_params:
+        if name not in ("family", "vhost"):
+            reason = f"there is no argument '{name}'; known are: family, vhost"
+            raise Refusal(400, "bad_request", reason)
+    for group in sorted(groups):
+        if group not in _KNOWN and group not in EMPTY_GROUPS:
+            reason = f"family: there is no '{group}'; known are: {', '.join(_KNOWN)}"
+            raise Refusal(400, "bad_request", reason)

@@ -1,0 +1,167 @@
+"""This broker's own metrics, with the prefix ``hareline_``; docs/metrics.md says what each means.
+
+Called by ``metrics.rendering``. Invariant: as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from hareline.metrics.exposition import Family, head, histogram, label, number, sample
+from hareline.metrics.source import Found, MetricsSource, cpu_s
+from hareline.statistics.timings import BOUNDS, Timings
+
+if TYPE_CHECKING:
+    from hareline.metrics.rows import Kind
+
+PREFIX: Final = "hareline_"
+LINES_PER_PIECE: Final = 128
+
+_TIMES: Final = {
+    "loop_lag": Family(
+        "event_loop_lag_seconds",
+        "histogram",
+        "How much later than asked for the event loop calls timers back",
+    ),
+    "turns": Family(
+        "turn_seconds",
+        "histogram",
+        "How long the ends of turns take: deliveries, hand-over to the journal, writes to sockets",
+    ),
+    "collections": Family(
+        "gc_pause_seconds", "histogram", "How long runs of the garbage collector take"
+    ),
+}
+_WRITES: Final = Family(
+    "journal_write_seconds", "histogram", "How long a batch takes to be written"
+)
+_SYNCS: Final = Family(
+    "journal_sync_seconds", "histogram", "How long a batch takes to be synced to the disk"
+)
+_HELD: Final = Family("queue_messages_held", "gauge", "Messages that are not valid yet, or delayed")
+_SCALARS: Final = {
+    family.name: family
+    for family in (
+        Family(
+            "turns_behind_total",
+            "counter",
+            "Turns at whose end deliveries or the journal had not kept up, so that publishers wait",
+        ),
+        Family(
+            "turns_store_behind_total",
+            "counter",
+            "Turns at whose end too much waited for the journal",
+        ),
+        Family(
+            "dispatches_left_total",
+            "counter",
+            "Queues that a turn left to the next one, since their share or its time was used up",
+        ),
+        Family("journal_written_bytes_total", "counter", "Octets of all batches of the journal"),
+        Family("messages_held", "gauge", "Messages that are not valid yet, or delayed"),
+        Family("messages_paged_out", "gauge", "Messages of which only the place on disk is kept"),
+        Family("messages_read_back_total", "counter", "Messages that were read back from disk"),
+        Family("connections_blocked", "gauge", "Connections that a resource alarm blocks"),
+        Family(
+            "store_refusing",
+            "gauge",
+            "is 1 if new persistent messages are refused for want of room",
+        ),
+        Family("store_failed", "gauge", "is 1 if nothing is stored until the broker is restarted"),
+        Family("process_cpu_seconds_total", "counter", "Processor time of the broker's process"),
+    )
+}
+_DEAD_LETTERS: Final = Family(
+    "messages_dead_lettered_total", "counter", "Dead letters that were published, by reason"
+)
+_TRACED: Final = Family(
+    "firehose_messages_total", "counter", "Copies that the firehose published, or lost"
+)
+_EVENTS: Final = Family(
+    "events_total", "counter", "Events that the event exchange published, or lost"
+)
+
+
+def alone(source: MetricsSource, found: Mapping[Kind, list[Found]]) -> Iterator[str]:
+    """The pieces that are about the whole broker."""
+    meters, turn = source.meters, source.context.turn
+    for name, family in _TIMES.items():
+        yield _histogram(family, getattr(meters, name))
+    yield _histogram(_WRITES, meters.journal.writes)
+    yield _histogram(_SYNCS, meters.journal.syncs)
+    held = paged_out = 0
+    read_back = source.context.counts.gone.queues.disk_reads
+    for count, each in enumerate(found["queue"], 1):
+        held += each.facts.held
+        paged_out += each.facts.paged_out
+        read_back += each.facts.counts.disk_reads
+        if not count % LINES_PER_PIECE:
+            yield ""
+    values: dict[str, float] = {
+        "messages_held": held,
+        "messages_paged_out": paged_out,
+        "messages_read_back_total": read_back,
+        "connections_blocked": sum(each.facts.state == "blocked" for each in found["connection"]),
+        "store_refusing": bool(source.store.refusal),
+        "store_failed": bool(source.store.failure),
+        "process_cpu_seconds_total": cpu_s(),
+        "turns_behind_total": turn.behind_count,
+        "turns_store_behind_total": turn.store_behind_count,
+        "dispatches_left_total": turn.left_count,
+        "journal_written_bytes_total": meters.journal.octets,
+    }
+    for name, value in values.items():
+        yield head(PREFIX, _SCALARS[name]) + sample(f"{PREFIX}{name}", "", value)
+    yield _dead_letters(source)
+    yield _copies(source)
+
+
+def _histogram(family: Family, times: Timings) -> str:
+    return histogram(PREFIX, family, BOUNDS, times.buckets, times.sum_s)
+
+
+def _dead_letters(source: MetricsSource) -> str:
+    sums: dict[str, int] = {}
+    for vhost in source.context.vhosts.values():
+        for reason, count in vhost.environment.dead_letter_scheduler.sent_counts.items():
+            sums[reason] = sums.get(reason, 0) + count
+    name = f"{PREFIX}{_DEAD_LETTERS.name}"
+    lines = [sample(name, label("reason", reason), count) for reason, count in sorted(sums.items())]
+    return head(PREFIX, _DEAD_LETTERS) + "".join(lines)
+
+
+def _copies(source: MetricsSource) -> str:
+    """What the firehoses and the event exchange have published and lost."""
+    lines = [head(PREFIX, _TRACED)]
+    for vhost in source.context.vhosts.values():
+        firehose, of_vhost = vhost.firehose, label("vhost", vhost.name)
+        outcomes = {"published": firehose.published_count, "lost": firehose.lost_count}
+        lines += _by_outcome(_TRACED, f"{of_vhost},", outcomes)
+    events = source.context.events
+    if events is not None:
+        lines.append(head(PREFIX, _EVENTS))
+        outcomes = {"published": events.published_count, "lost": events.lost_count}
+        lines += _by_outcome(_EVENTS, "", outcomes)
+    return "".join(lines)
+
+
+def _by_outcome(family: Family, labels: str, outcomes: Mapping[str, int]) -> list[str]:
+    name = f"{PREFIX}{family.name}"
+    return [
+        sample(name, labels + label("outcome", outcome), count)
+        for outcome, count in outcomes.items()
+    ]
+
+
+def of_objects(queues: list[Found]) -> Iterator[str]:
+    """The pieces that are about each queue."""
+    yield head(PREFIX, _HELD)
+    name = f"{PREFIX}{_HELD.name}"
+    for start in range(0, len(queues), LINES_PER_PIECE):
+        yield "".join(
+            [
+                f"{name}{{{each.labels}}} {number(each.facts.held)}\n"
+                for each in queues[start : start + LINES_PER_PIECE]
+            ]
+        )

@@ -1,0 +1,122 @@
+"""What a scrape reads: the live objects with their labels, and facts about the process.
+
+``hareline.http_side`` makes one ``MetricsSource``; ``metrics.rendering`` goes through it for each
+scrape. Invariant: everything is read and nothing changed, and iterating may stop at any object and
+go on later, whatever has come and gone meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from hareline.amqp.connection import Connection
+from hareline.amqp.context import Context
+from hareline.metrics.exposition import label
+from hareline.metrics.meters import Meters
+from hareline.statistics.readings import channel_facts, connection_facts, queue_facts
+from hareline.storage.interface import MessageStore
+
+if TYPE_CHECKING:
+    from hareline.metrics.rows import Kind
+
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+
+
+class Found(NamedTuple):
+    """A live object: its labels as text, its virtual host ("" for none), and what is known of it.
+
+    ``kind_of_queue``: "classic", "quorum" or "stream", empty for anything else.
+    """
+
+    labels: str
+    vhost: str
+    facts: Any
+    kind_of_queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSource:
+    """``memory`` and ``disk``: octets in use or free, and the watermark."""
+
+    context: Context
+    store: MessageStore
+    memory: Callable[[], tuple[int, int]]
+    disk: Callable[[], tuple[int, int]]
+    meters: Meters
+    started_s: float = field(default_factory=time.monotonic)
+
+    def objects(self, kind: Kind) -> Iterator[Found | None]:
+        """The live objects of a kind; None where an object has ended meanwhile."""
+        if kind == "queue":
+            return self._queues()
+        if kind == "exchange":
+            return self._exchanges()
+        return self._connections() if kind == "connection" else self._channels()
+
+    def _queues(self) -> Iterator[Found | None]:
+        for vhost in list(self.context.vhosts.values()):
+            of_vhost = label("vhost", vhost.name)
+            for queue in list(vhost.queues.values()):
+                arguments = vhost.queue_arguments.get(queue.name)
+                if queue.is_deleted or arguments is None:
+                    yield None
+                    continue
+                labels = f"{of_vhost},{label('queue', queue.name)}"
+                kind = arguments.queue_type or "classic"
+                yield Found(labels, vhost.name, queue_facts(queue), kind)
+
+    def _exchanges(self) -> Iterator[Found | None]:
+        for vhost in list(self.context.vhosts.values()):
+            of_vhost = label("vhost", vhost.name)
+            for exchange in list(vhost.exchanges.values()):
+                labels = f"{of_vhost},{label('exchange', exchange.name)}"
+                yield Found(labels, vhost.name, exchange.counts)
+
+    def _running(self) -> Iterator[Connection]:
+        for connection in list(self.context.connections):
+            if isinstance(connection, Connection) and connection.is_running:
+                yield connection
+
+    def _connections(self) -> Iterator[Found | None]:
+        for connection in self._running():
+            facts = connection_facts(connection)
+            yield Found(label("connection", facts.name), facts.vhost, facts)
+
+    def _channels(self) -> Iterator[Found | None]:
+        for connection in self._running():
+            for channel in list(connection.channels.by_number.values()):
+                facts = channel_facts(channel)
+                yield Found(label("channel", facts.name), facts.vhost, facts)
+
+    # ----------------------------------------------------------------------- the process
+
+    @property
+    def uptime_s(self) -> float:
+        """How long the broker has run."""
+        return time.monotonic() - self.started_s
+
+
+def open_descriptors() -> int:
+    """How many file descriptors this process has open; 0 where the system does not say."""
+    try:
+        size = _DESCRIPTORS.stat().st_size  # Linux 6.2 and later say it here
+        return size or len(os.listdir(_DESCRIPTORS))  # noqa: PTH208 - half the time
+    except OSError:
+        return 0
+
+
+def descriptors_max() -> int:
+    """How many this process may have open."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def cpu_s() -> float:
+    """Processor time of this process, in user and system mode."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime

@@ -52,7 +52,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "management.api.vhosts": ("tests/management/test_administration.py", "asks it over HTTP"),
     "amqp.connection_parts": ("tests/unit/amqp/test_connection.py", "a record; hands it out"),
     "amqp.ports": ("tests/unit/amqp/test_channel.py", "abstract; calls what implements it"),
-    "management.api.metrics": ("tests/server/test_metrics.py", "asks over HTTP"),
     "metrics.families": ("tests/unit/metrics/test_rendering.py", "a table; renders all of it"),
     "metrics.own": ("tests/unit/metrics/test_rendering.py", "is a part of a scrape"),
     "metrics.rows": ("tests/unit/metrics/test_rendering.py", "renders every row"),

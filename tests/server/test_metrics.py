@@ -1,12 +1,13 @@
-"""Metrics over real HTTP: what they say, who may ask, and on which ports."""
+"""Metrics over real HTTP, and what config/ shows and alerts on: every metric there is exported."""
 
 from __future__ import annotations
 
 import base64
 import http.client
+import json
 import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from prometheus_client import Metric
@@ -20,6 +21,10 @@ from .conftest import StartDaemon
 pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 
 CONFIG: Final = Path(__file__).resolve().parent.parent.parent / "config"
+DASHBOARD: Final = CONFIG / "grafana" / "hareline-overview.json"
+ALERTS: Final = CONFIG / "prometheus" / "alerts.yml"
+_METRIC: Final = re.compile(r"\b(?:rabbitmq|hareline)_\w+")
+_LABELS: Final = frozenset({"rabbitmq_cluster", "rabbitmq_node", "rabbitmq_endpoint"})
 USERS: Final = """
 [[users]]
 name = "guest"
@@ -124,6 +129,45 @@ def test_a_busy_broker_says_what_it_does(busy: BrokerProcess) -> None:
         "the dead letter",
     )
     wait_for(lambda: value("hareline_event_loop_lag_seconds_count") > 1, 30.0, "a look at the lag")
+
+
+def expressions(value: Any) -> list[str]:
+    """All values of ``expr`` and of queries in a dashboard."""
+    if isinstance(value, dict):
+        found = [each for key, each in value.items() if key in ("expr", "definition")]
+        return [*found, *(text for each in value.values() for text in expressions(each))]
+    if isinstance(value, list):
+        return [text for each in value for text in expressions(each)]
+    return []
+
+
+def metrics_in(texts: list[str]) -> set[str]:
+    return {name for text in texts for name in _METRIC.findall(text)} - _LABELS
+
+
+def test_the_dashboard_shows_what_is_exported(busy: BrokerProcess) -> None:
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    names = metrics_in(expressions(dashboard))
+    assert len(names) > 40
+    assert names <= exported(busy)
+    assert {each["name"] for each in dashboard["templating"]["list"]} == {
+        "DS_PROMETHEUS",
+        "namespace",
+        "rabbitmq_cluster",
+    }
+
+
+def test_alerts_go_by_what_is_exported(busy: BrokerProcess) -> None:
+    yaml = pytest.importorskip("yaml")
+    rules = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"][0]["rules"]
+    names = metrics_in([rule["expr"] for rule in rules])
+    assert len(names) > 15
+    assert names <= exported(busy)
+    page = (CONFIG.parent / "docs" / "metrics.md").read_text(encoding="utf-8")
+    for rule in rules:
+        assert f"`{rule['alert']}`" in page
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert rule["annotations"]["summary"]
 
 
 def test_the_page_names_every_metric_of_our_own(busy: BrokerProcess) -> None:

@@ -89,22 +89,32 @@ class _Scrape(StreamingResponse):
             await asyncio.sleep(0)  # until uvicorn knows, which would otherwise log an error
 
 
+Render = Callable[[Rendering], Iterator[str]]
+
+
+async def answer_scrape(
+    site: Site, scrapes: _Scrapes, request: Request, render: Render
+) -> Response:
+    """The text that ``render`` makes. Raises Refusal: no login, or too many at a time."""
+    assert site.metrics is not None
+    if site.settings().metrics.authentication:
+        await caller(site, request, "monitoring")
+    if scrapes.count >= SCRAPES_MAX:
+        reason = f"{SCRAPES_MAX} scrapes are under way; ask again later"
+        raise Refusal(503, "service_unavailable", reason, headers={"Retry-After": "5"})
+    chunks = scrapes.chunks(render(Rendering(site.metrics)), pace_of(request))
+    return _Scrape(chunks, media_type=CONTENT_TYPE)
+
+
 def router(site: Site) -> APIRouter:
     """The routes; none without ``site.metrics``."""
     router = APIRouter(tags=["metrics"])
-    metrics = site.metrics
-    if metrics is None:
+    if site.metrics is None:
         return router
     scrapes = _Scrapes()
 
-    async def scrape(request: Request, render: Callable[[Rendering], Iterator[str]]) -> Response:
-        if site.settings().metrics.authentication:
-            await caller(site, request, "monitoring")
-        if scrapes.count >= SCRAPES_MAX:
-            reason = f"{SCRAPES_MAX} scrapes are under way; ask again later"
-            raise Refusal(503, "service_unavailable", reason, headers={"Retry-After": "5"})
-        chunks = scrapes.chunks(render(Rendering(metrics)), pace_of(request))
-        return _Scrape(chunks, media_type=CONTENT_TYPE)
+    async def scrape(request: Request, render: Render) -> Response:
+        return await answer_scrape(site, scrapes, request, render)
 
     @router.get("/metrics", **_DESCRIBED)
     async def aggregated(request: Request) -> Response:

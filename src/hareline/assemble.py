@@ -142,7 +142,9 @@ def origins(settings: Settings, started_with: Settings) -> Origins:
         where=settings.came_from,
         users={user.name: user for user in users(settings, started_with)},
         vhosts={
-            vhost.name: VhostOrigin(vhost.max_connections or None, vhost.max_queues or None)
+            vhost.name: VhostOrigin(
+                vhost.max_connections or None, vhost.max_queues or None, vhost.tracing
+            )
             for vhost in settings.vhosts
         },
         are_users_default="users" not in given,

@@ -26,7 +26,6 @@ from hareline.administration import Administration, AdministrationError
 from hareline.administration.definitions_files import definition_files, read_definitions
 from hareline.administration.definitions_import import Import, report_import
 from hareline.amqp.context import Context
-from hareline.amqp.tracing import set_tracing
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
 from hareline.broker.audit.recorder import AuditRecorder
@@ -260,6 +259,8 @@ class Broker:
             self._make_own_vhost,
         )
         administration.on_event.append(_report_administered)
+        if self.context.events is not None:
+            administration.on_event.append(self.context.events.emit)
         return administration
 
     async def _restore(
@@ -482,7 +483,6 @@ class Broker:
         vhost.prefetch_max = settings.prefetch_max
         vhost.producers.max_count = settings.max_producers
         vhost.producers.max_age_ms = settings.producer_max_age_s * 1000
-        set_tracing(self.context, vhost, settings.tracing)
 
 
 def _report_administered(event: str, fields: Mapping[str, Any]) -> None:

@@ -23,6 +23,7 @@ class VhostOrigin:
 
     max_connections: int | None = None
     max_queues: int | None = None
+    is_traced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

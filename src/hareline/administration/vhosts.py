@@ -18,6 +18,7 @@ from hareline.administration.checks import check_limit, check_name, in_force
 from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.origins import Origins, VhostOrigin
 from hareline.amqp.context import Context
+from hareline.amqp.tracing import set_tracing
 from hareline.broker.vhost import VirtualHost
 from hareline.storage.administration import RemovedDefault, VhostRecord
 
@@ -88,6 +89,7 @@ class Vhosts:
         if vhost.max_queues is None:
             vhost.max_queues = in_force(record.limits.get("max-queues"))
         vhost.default_queue_type = record.default_queue_type
+        set_tracing(self._context, vhost, origin.is_traced or record.is_traced)
 
     def record(self, name: str) -> VhostRecord:
         """What was set of a virtual host at run time."""

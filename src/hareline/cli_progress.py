@@ -1,6 +1,7 @@
 """What a command that takes long says meanwhile: a bar on a terminal, lines elsewhere.
 
-Used by ``cli_spark``. Invariant: all of it goes to standard error; rich is imported when needed.
+Used by ``cli_spark`` and ``commands``. Invariant: all of it goes to standard error; rich is
+imported when needed.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ _LINE_EVERY_S: Final = 5.0
 
 
 class Display:
-    """Progress on standard error: a bar on a terminal, otherwise a line every few seconds."""
+    """Progress on standard error: a bar on a terminal, otherwise a line every few seconds.
 
-    def __init__(self, what: str) -> None:
+    ``is_quick``: what is usually done before the first line; then nothing is written at the begin.
+    """
+
+    def __init__(self, what: str, *, is_quick: bool = False) -> None:
         self._what = what
+        self._is_quick = is_quick
         self._bar: Any = None
         self._task: Any = None
         self._next_line_s = 0.0
@@ -38,6 +43,8 @@ class Display:
             )
             self._task = self._bar.add_task(self._what, total=None, done="")
             self._bar.start()
+        elif self._is_quick:
+            self._next_line_s = time.monotonic() + _LINE_EVERY_S
         else:
             complain(self._what, style=None)
         return self
@@ -46,17 +53,28 @@ class Display:
         if self._bar is not None:
             self._bar.stop()
 
-    def show_count(self, done: int, total: int) -> None:
-        """Show how many messages are done, of how many that are known of."""
+    def show_count(self, done: int, total: int | None) -> None:
+        """Show how many messages are done, of how many that are known of; None: not known."""
         text = f"{done:,} messages"
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total, done=text)
             return
         now_s = time.monotonic()
-        if now_s >= self._next_line_s or done == total:
+        if now_s >= self._next_line_s or (done == total and not self._is_quick):
             self._next_line_s = now_s + _LINE_EVERY_S
-            left = f", {total - done:,} to come" if done < total else ""
+            left = f", {total - done:,} to come" if total is not None and done < total else ""
             complain(f"{self._what}: {text}{left}", style=None)
+
+    def show_share(self, done: int, total: int) -> None:
+        """Show how many octets are done, of how many."""
+        text = f"{done * 100 // total if total else 100} %"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total, done=text)
+            return
+        now_s = time.monotonic()
+        if now_s >= self._next_line_s:
+            self._next_line_s = now_s + _LINE_EVERY_S
+            complain(f"{self._what}: {text}", style=None)
 
     def show_step(self, done: int, steps: int, what: str) -> None:
         """Show which step begins."""

@@ -45,3 +45,23 @@ def test_a_terminal_gets_a_bar_that_is_gone_at_the_end(
     assert "[red]reading" in err
     assert "2/4" in err
     assert "\x1b[2K" in err.rpartition("2/4")[2]  # the line is erased
+
+
+def test_what_is_quick_says_nothing_until_it_takes_long(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with Display("moving", is_quick=True) as display:
+        display.show_count(1, None)
+        display.show_count(2, 2)
+        display.show_share(1, 4)
+        now = 105.0
+        display.show_share(3, 4)
+        display.show_count(9, None)
+        now = 110.0
+        display.show_count(10, None)
+    assert capsys.readouterr().err.splitlines() == [
+        "hareline: moving: 75 %",
+        "hareline: moving: 10 messages",
+    ]

@@ -34,6 +34,14 @@ from hareline.settings.section import Section
 ENVIRONMENT_PREFIX: Final = "HARELINE_"
 CONFIG_VARIABLE: Final = "HARELINE_CONFIG"
 STATE_VARIABLE: Final = "STATE_DIRECTORY"
+#: What clients on the same machine read: ``hareline queues`` and its like, and Spark's source.
+CLIENT_VARIABLES: Final = frozenset(
+    f"{ENVIRONMENT_PREFIX}{name}"
+    for name in (
+        *("URL", "HTTP_URL", "AMQP_URL", "USER", "PASSWORD", "PASSWORD_FILE", "TOKEN", "VHOST"),
+        *("TIMEOUT", "TARGET", "CLIENT_CONFIG"),
+    )
+)
 
 # Kubernetes announces a service called "hareline" to every pod of its namespace with variables of
 # these names. They are not options, and a broker must not refuse to start because of them.
@@ -232,7 +240,7 @@ def _lay_environment(
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
             continue
         if variable not in options:
-            if not _is_service_link(variable, text):
+            if variable not in CLIENT_VARIABLES and not _is_service_link(variable, text):
                 guess = _guess(variable, options, ENVIRONMENT_PREFIX)
                 problems.append(f"{variable}: no option has this variable{guess}")
             continue

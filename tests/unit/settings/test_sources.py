@@ -440,3 +440,8 @@ def test_any_text_in_a_variable_is_taken_or_refused_with_its_name(option: str, t
     variable = variable_of(option)
     problems = _attempt({variable: text}, [])
     assert all(problem.startswith(f"{variable}: {option}") for problem in problems)
+
+
+def test_variables_of_clients_on_the_same_machine_are_left_alone() -> None:
+    environ = {"HARELINE_URL": "amqp://b", "HARELINE_PASSWORD": "x", "HARELINE_TARGET": "shop"}
+    assert load_settings(None, environ) == load_settings(None, {})

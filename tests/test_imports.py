@@ -34,6 +34,10 @@ BROKER = {
 SETTINGS = {"hareline.settings", "pydantic", "pydantic_core"}
 HELP = {"rich.console", "rich.markdown"}
 SPARK = {"pyspark", "pyarrow", "py4j"}
+#: What only some commands of the client need.
+CLIENT = {"http.client", "pika", "ssl", "multiprocessing", "hareline.cli_spark"}
+#: Modules that parsing a command line and printing help may import, the interpreter's own included.
+MODULES_MAX = 330
 
 
 def modules_after(code: str, *arguments: str) -> set[str]:
@@ -85,6 +89,32 @@ def test_settings_are_read_without_the_broker(arguments: tuple[str, ...]) -> Non
     modules = modules_of_command(*arguments)
     assert "hareline.settings" in modules
     assert not modules & BROKER
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("version",), ("queues", "list", "--help")])
+def test_help_imports_no_client_and_not_much(arguments: tuple[str, ...]) -> None:
+    modules = modules_of_command(*arguments)
+    assert not modules & (CLIENT | SETTINGS | BROKER)
+    assert len(modules) < MODULES_MAX, sorted(modules)
+
+
+def test_a_list_is_asked_for_without_pydantic_pika_and_rich_tables() -> None:
+    answer = b'{"items":[{"name":"q"}],"page_count":1}'
+    code = f"""
+import socket, sys, threading
+listener = socket.create_server(("127.0.0.1", 0))
+def serve():
+    connection, _ = listener.accept()
+    connection.recv(65536)
+    head = b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n" % len({answer!r})
+    connection.sendall(head + {answer!r})
+threading.Thread(target=serve, daemon=True).start()
+sys.argv += ["--url", "http://127.0.0.1:%d" % listener.getsockname()[1]]
+from hareline.cli import main; main()
+"""
+    modules = modules_after(code, "queues", "list")
+    assert "http.client" in modules
+    assert not modules & (SETTINGS | BROKER | {"pika", "rich.table", "rich.console"})
 
 
 @pytest.mark.parametrize("module", ["hareline", "hareline.testing"])

@@ -4,9 +4,10 @@ Each command is one function below. Invariant: an error in a file, a variable, a
 machine ends in a message on standard error and exit status 1 (2 for a command line that cannot be
 parsed), never in a traceback; standard output has only the command's result.
 
-Modules that parsing the command line does not need are imported where they are used, so that
-``hareline --help`` answers at once; tests/test_imports.py checks that. Help is plain text,
-which leaves the explanations more room than Rich's panels do.
+Commands that ask a running broker stand in ``commands.catalogue`` and are imported when they are
+run. What parsing the command line does not need is imported where it is used, so that
+``hareline --help`` answers at once; tests/test_imports.py checks that. Help is plain text, which
+leaves the explanations more room than Rich's panels do.
 """
 
 from __future__ import annotations
@@ -16,35 +17,66 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, Self, TextIO
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
-from hareline import __version__, cli_journal, cli_replay, cli_spark, compiled
+from hareline import __version__, compiled
 from hareline.choices import HashingAlgorithm, LogLevel
+from hareline.commands.catalogue import CATALOGUE, ROWS
+from hareline.commands.lean import CONTEXT, LeanCommand, LeanGroup, new_app
 from hareline.errors import ConfigurationError, ListenError, StoreError
 
 if TYPE_CHECKING:
     from hareline.settings import Reading, Settings
 
 EXIT_FAILURE: Final = 1
+#: Set by the scripts of ``hareline completion``.
+COMPLETE_VARIABLE: Final = "_HARELINE_COMPLETE"
 _OPTION_IN_HELP: Final = re.compile(r"\{([a-z_.]+)\}")
 
 
-class _Group(TyperGroup):
-    """A group of commands that checks an absent ``--help`` without importing pydantic."""
+class _Group(LeanGroup):
+    """The top of all commands; those of the catalogue are imported when one is run."""
 
-    def get_help_option(self, ctx: Any) -> Any:
-        return _unset_as_false(super().get_help_option(ctx))
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self._own = list(self.commands)
+        for row in ROWS.values():
+            self.add_command(LeanCommand(row.name, help=row.summary))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        row = ROWS.get(args[0])
+        if row is not None:
+            module, _, name = row.place.partition(":")
+            found = getattr(import_module(f"hareline.{module}"), name)
+            self.add_command(_built(found), row.name)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        sections = {"Run a broker": self._own}
+        sections |= {title: [row.name for row in rows] for title, rows in CATALOGUE.items()}
+        width = max(map(len, self.commands))
+        for title, names in sections.items():
+            with formatter.section(title):
+                room = formatter.width - 6 - width
+                rows = [(n.ljust(width), self.commands[n].get_short_help_str(room)) for n in names]
+                formatter.write_dl(rows)
 
 
-class _Command(TyperCommand):
-    """The same for a command; ``{listener.port}`` in the help of a flag becomes that option's."""
+def _built(found: Any) -> Any:
+    """The command of a Typer application or of a function."""
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    app = new_app()
+    app.command(cls=LeanCommand, context_settings=dict(CONTEXT))(found)
+    return typer.main.get_command(app)
 
-    def get_help_option(self, ctx: Any) -> Any:
-        return _unset_as_false(super().get_help_option(ctx))
+
+class _Command(LeanCommand):
+    """``{listener.port}`` in the help of a flag becomes that option's."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         flag: Any  # the class that has ``help`` moves between versions of Typer
@@ -60,13 +92,6 @@ def _help_of_option(found: re.Match[str]) -> str:
     return option_help(found[1])
 
 
-def _unset_as_false(flag: Any) -> Any:
-    # Typer accepts False directly, but passes None to pydantic.
-    if flag is not None:
-        flag.default = False
-    return flag
-
-
 app = typer.Typer(
     name="hareline",
     cls=_Group,
@@ -74,13 +99,17 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=dict(CONTEXT),
 )
 
 
 def main() -> None:
     """The console script."""
-    app()
+    if COMPLETE_VARIABLE in os.environ:
+        from typer import completion
+
+        completion.completion_init()  # type: ignore[attr-defined]
+    app(prog_name="hareline")
 
 
 # Commands, and options of each, in the order in which users need them.
@@ -141,7 +170,7 @@ def serve(
     raise typer.Exit(status)
 
 
-@app.command()
+@app.command(cls=LeanCommand)
 def check_config(
     file: Annotated[
         Path | None,
@@ -166,7 +195,7 @@ def check_config(
         typer.echo(f"{option}: from {origin}{outweighs}")
 
 
-@app.command()
+@app.command(cls=LeanCommand)
 def config_sample() -> None:
     """Print a settings file with every option explained."""
     from hareline.settings.reference import sample
@@ -174,7 +203,7 @@ def config_sample() -> None:
     typer.echo(sample(), nl=False)
 
 
-@app.command()
+@app.command(cls=LeanCommand)
 def hash_password(
     algorithm: Annotated[
         HashingAlgorithm,
@@ -207,11 +236,6 @@ def hash_password(
 def version() -> None:
     """Print the version, and whether this is a compiled build."""
     typer.echo(f"hareline {__version__} (build: {compiled.build()})")
-
-
-app.command()(cli_replay.replay)
-app.add_typer(cli_journal.app)
-app.add_typer(cli_spark.app)
 
 
 def _print_version_and_exit(is_asked: bool) -> None:

@@ -1,0 +1,55 @@
+"""All commands that are imported when they are run: name, place, and the line for the help.
+
+``hareline.cli`` shows these lines without importing what is behind them, so that help is quick
+however many commands there are. Invariant: a line here is the first line of the command's own help;
+tests/unit/commands/test_catalogue.py checks it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Row(NamedTuple):
+    """``place``: module below hareline, and the Typer application or function in it."""
+
+    name: str
+    place: str
+    summary: str
+
+
+#: Heading of the help -> its commands, in the order in which users meet them.
+CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
+    "See a running broker": (
+        Row(
+            "status",
+            "commands.status:status_app",
+            "Show version, counts, rates, memory and disk of the broker.",
+        ),
+        Row(
+            "health",
+            "commands.status:health_app",
+            "Check that the broker works; exit status 1 if it does not.",
+        ),
+        Row("queues", "commands.resources:queues", "See queues."),
+        Row("streams", "commands.resources:streams", "See streams."),
+        Row("exchanges", "commands.resources:exchanges", "See exchanges."),
+        Row("bindings", "commands.resources:bindings", "See bindings."),
+        Row("connections", "commands.resources:connections", "See connections."),
+        Row("channels", "commands.resources:channels", "See channels."),
+        Row("consumers", "commands.resources:consumers", "See consumers."),
+    ),
+    "Messages": (Row("replay", "cli_replay:replay", "Put earlier messages into a queue again."),),
+    "Test, mend and archive": (
+        Row(
+            "journal", "cli_journal:app", "Read, check and repair the journal of a stopped broker."
+        ),
+        Row("spark", "cli_spark:app", "Archive streams, replay them, and report, by Spark."),
+        Row(
+            "completion",
+            "commands.completion:app",
+            "Print a script that completes commands and names in a shell.",
+        ),
+    ),
+}
+ROWS: Final[dict[str, Row]] = {row.name: row for rows in CATALOGUE.values() for row in rows}

@@ -1,0 +1,197 @@
+"""What a command prints: tables for people, lines with tabs for scripts, JSON for programs.
+
+A terminal gets tables with units and separators; anything else gets one row a line, values as the
+broker sent them, tabs between them, no heading. ``--json`` gets what the API answered. Invariant:
+standard output has only the result, and no control character of a name reaches the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Kind = Literal["text", "count", "rate", "octets", "octet_rate", "flag", "time_ms", "duration_ms"]
+
+_RIGHT: Final = {"count", "rate", "octets", "octet_rate", "duration_ms"}
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_CONTROL: Final = {
+    **{code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]},
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+    ord("\t"): "\\t",
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """``path``: where the value is in the JSON, `message_stats.ack`; ``title``: its short name."""
+
+    path: str
+    title: str
+    kind: Kind = "text"
+
+
+def value_at(row: Any, path: str) -> Any:
+    """The value at a dotted path, or None."""
+    for key in path.split("."):
+        if not isinstance(row, dict) or key not in row:
+            return None
+        row = row[key]
+    return row
+
+
+class Output:
+    """Where a command's result goes. ``is_json``: --json was given."""
+
+    def __init__(self, *, is_json: bool = False) -> None:
+        self.is_json = is_json
+
+    @property
+    def is_terminal(self) -> bool:
+        return sys.stdout.isatty()
+
+    def json(self, data: Any) -> None:
+        """Print a JSON document."""
+        sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+    def json_line(self, data: Any) -> None:
+        """Print a JSON document in one line, at once."""
+        sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
+    def line(self, text: str) -> None:
+        """Print a line."""
+        sys.stdout.write(visible(text) + "\n")
+
+    def line_of(self, cells: Iterable[Any]) -> None:
+        """Print values with tabs between them."""
+        sys.stdout.write("\t".join(map(plain, cells)) + "\n")
+
+    def done(self, sentence: str, **fields: Any) -> None:
+        """Say what was done: a sentence, or these fields as JSON."""
+        if self.is_json:
+            self.json(fields)
+        else:
+            self.line(sentence)
+
+    def table(self, columns: Sequence[Column], rows: Iterable[Any]) -> None:
+        """Print rows as a table, or with tabs, or all of them as JSON."""
+        if self.is_json:
+            self.json(list(rows))
+        elif self.is_terminal:
+            self._rich_table(columns, rows)
+        else:
+            for row in rows:
+                self.line_of(value_at(row, column.path) for column in columns)
+
+    def fields(self, values: dict[str, Any], kinds: dict[str, Kind] | None = None) -> None:
+        """Print one object: a line for each field, or JSON."""
+        if self.is_json:
+            self.json(values)
+            return
+        flat = dict(flattened(values))
+        width = max(map(len, flat), default=0)
+        for name, value in flat.items():
+            if self.is_terminal:
+                kind = (kinds or {}).get(name, "text")
+                sys.stdout.write(f"{visible(name):<{width}}  {shown(value, kind)}\n")
+            else:
+                sys.stdout.write(f"{visible(name)}\t{plain(value)}\n")
+
+    def _rich_table(self, columns: Sequence[Column], rows: Iterable[Any]) -> None:
+        from rich.table import Table
+        from rich.text import Text
+
+        from hareline.cli_progress import console
+
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for column in columns:
+            is_right = column.kind in _RIGHT
+            table.add_column(Text(column.title), justify="right" if is_right else "left")
+        for row in rows:
+            cells = (shown(value_at(row, each.path), each.kind) for each in columns)
+            table.add_row(*(Text(cell) for cell in cells))
+        if table.row_count:
+            console().print(table)
+        else:
+            console(is_for_errors=True).print("none", style="dim")
+
+
+def flattened(values: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """Fields with dotted names; what is empty is left out."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value and name != "arguments":
+            yield from flattened(value, f"{prefix}{name}.")
+        elif value not in (None, "", {}, []):
+            yield f"{prefix}{name}", value
+
+
+def visible(text: str) -> str:
+    """The text with control characters written out."""
+    return text.translate(_CONTROL)
+
+
+def plain(value: Any) -> str:
+    """A value for scripts: as the broker sent it, empty if there is none."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list):
+        return visible(json.dumps(value, ensure_ascii=False)) if value else ""
+    return visible(str(value))
+
+
+def shown(value: Any, kind: Kind = "text") -> str:
+    """A value for people."""
+    if value is None or value in ({}, []):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{visible(str(k))}={plain(v)}" for k, v in value.items())
+    if not isinstance(value, int | float):
+        return plain(value)
+    if kind == "count":
+        return f"{value:,}"
+    if kind == "rate":
+        return rate(value)
+    if kind == "octets":
+        return octets(value)
+    if kind == "octet_rate":
+        return f"{octets(value)}/s"
+    if kind == "time_ms":
+        import datetime
+
+        moment = datetime.datetime.fromtimestamp(value / 1000).astimezone()
+        return moment.strftime("%Y-%m-%d %H:%M:%S")
+    if kind == "duration_ms":
+        return duration(value / 1000)
+    return plain(value)
+
+
+def rate(value: float) -> str:
+    """So many a second, for people: ``1,204/s``, ``0.2/s``."""
+    return f"{value:,.0f}/s" if value >= 10 or value == 0 else f"{value:.1f}/s"
+
+
+def octets(value: float) -> str:
+    """A size for people: ``3.4 MiB``."""
+    for unit in _UNITS:
+        if abs(value) < 1024 or unit == _UNITS[-1]:
+            return f"{value:.0f} B" if unit == "B" else f"{value:,.1f} {unit}"
+        value /= 1024
+    raise AssertionError("the last unit takes any size")
+
+
+def duration(seconds: float) -> str:
+    """A time span for people: ``3 d 04:05:06``."""
+    whole = int(seconds)
+    days, whole = divmod(whole, 86_400)
+    clock = f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
+    return f"{days} d {clock}" if days else clock

@@ -190,7 +190,8 @@ COMMANDS = [
     *ROWS,
     *("journal dump", "journal verify", "journal repair"),
     *("spark archive", "spark replay", "spark report"),
-    *("queues list", "queues show", "bindings show"),
+    *("queues list", "queues show", "bindings show", "queue declare", "policy set"),
+    *("user permissions", "definitions import", "connection close"),
 ]
 
 

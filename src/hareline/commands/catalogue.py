@@ -40,6 +40,25 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
         Row("consumers", "commands.resources:consumers", "See consumers."),
     ),
     "Messages": (Row("replay", "cli_replay:replay", "Put earlier messages into a queue again."),),
+    "Change a running broker": (
+        Row(
+            "queue",
+            "commands.queue_messages:app",
+            "Declare, delete and pause queues; browse and move messages.",
+        ),
+        Row("exchange", "commands.exchange:app", "Declare and delete exchanges."),
+        Row("bind", "commands.exchange:bind_app", "Bind a queue or exchange to an exchange."),
+        Row(
+            "unbind",
+            "commands.exchange:unbind_app",
+            "Remove a binding, by its routing key and arguments.",
+        ),
+        Row("connection", "commands.connection:app", "Close connections."),
+        Row("policy", "commands.policy:app", "List, set and clear policies."),
+        Row("user", "commands.user:app", "List, add, change and delete users."),
+        Row("vhost", "commands.vhost:app", "List, add and delete virtual hosts."),
+        Row("definitions", "commands.definitions:app", "Export and import what is declared."),
+    ),
     "Test, mend and archive": (
         Row(
             "journal", "cli_journal:app", "Read, check and repair the journal of a stopped broker."

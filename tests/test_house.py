@@ -100,6 +100,13 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "builds and prints trees",
     ),
     "choices": ("tests/unit/test_cli.py", "chooses from them"),
+    "commands.get": ("tests/interop/test_message_commands.py", "takes messages from a broker"),
+    "commands.publish": ("tests/interop/test_message_commands.py", "publishes to a broker"),
+    "commands.tail": ("tests/interop/test_message_commands.py", "follows queues of a broker"),
+    "commands.amqp_client": (
+        "tests/interop/test_message_commands.py",
+        "connects to brokers, and to none",
+    ),
     "cli_journal": ("tests/server/test_journal_cli.py", "runs it as a command"),
     "amqp.rights": ("tests/management/test_topology_changes.py", "is refused over HTTP"),
     "management.api.changing": (

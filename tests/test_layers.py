@@ -129,7 +129,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "spark.writing.publisher": ("pika",),
     "server": ("uvloop",),
     "cli": ("typer", "rich"),
-    "commands": ("typer", "rich"),
+    "commands": ("typer", "rich", "pika"),
     "cli_journal": ("typer", "rich"),
     "cli_replay": ("typer", "rich"),
     "cli_progress": ("rich",),

@@ -39,7 +39,20 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
         Row("channels", "commands.resources:channels", "See channels."),
         Row("consumers", "commands.resources:consumers", "See consumers."),
     ),
-    "Messages": (Row("replay", "cli_replay:replay", "Put earlier messages into a queue again."),),
+    "Messages": (
+        Row(
+            "publish",
+            "commands.publish:app",
+            "Publish messages, and wait until the broker confirms each.",
+        ),
+        Row(
+            "get",
+            "commands.get:app",
+            "Take messages from a queue, and print them.",
+        ),
+        Row("tail", "commands.tail:app", "Follow a queue or stream; nothing is taken."),
+        Row("replay", "cli_replay:replay", "Put earlier messages into a queue again."),
+    ),
     "Change a running broker": (
         Row(
             "queue",

@@ -1,0 +1,106 @@
+"""An AMQP channel for the commands that move messages: pika's, with its errors as sentences.
+
+Used by ``publish``, ``get``, ``tail`` and, for its parameters, ``perf``. pika is imported when one
+of them runs. Invariant: no error of pika leaves `opened_channel`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from hareline.commands.failures import CommandFailed, ExitStatus
+from hareline.commands.target import Target
+
+_NOT_FOUND: Final = 404
+_ACCESS_REFUSED: Final = 403
+
+
+def parameters_of(target: Target, vhost: str, name: str) -> Any:
+    """pika's parameters of a connection. ``name``: what operators see in the list."""
+    import ssl
+
+    import pika
+
+    address = target.amqp
+    options = None
+    if address.is_secure:
+        options = pika.SSLOptions(ssl.create_default_context(), address.host)
+    return pika.ConnectionParameters(
+        address.host,
+        address.port,
+        vhost,
+        pika.PlainCredentials(target.user, target.password()),
+        ssl_options=options,
+        socket_timeout=target.timeout_s,
+        stack_timeout=target.timeout_s,
+        blocked_connection_timeout=None,
+        client_properties={"connection_name": name},
+    )
+
+
+@contextmanager
+def opened_channel(target: Target, vhost: str, name: str) -> Iterator[Any]:
+    """A channel of a connection of its own, closed at the end. Raises CommandFailed."""
+    import pika
+
+    silence_pika()
+    with errors_of_pika(target, vhost):
+        connection = pika.BlockingConnection(parameters_of(target, vhost, name))
+        try:
+            yield connection.channel()
+        finally:
+            with suppress(Exception):  # the error of the block counts, not that of the farewell
+                connection.close()
+
+
+def silence_pika() -> None:
+    """Keep pika's log off standard error; it says the same as its errors."""
+    logger = logging.getLogger("pika")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+
+
+@contextmanager
+def errors_of_pika(target: Target, vhost: str) -> Iterator[None]:
+    """Turn pika's errors into CommandFailed."""
+    from pika import exceptions
+
+    where = str(target.amqp)
+    try:
+        yield
+    except (exceptions.ProbableAuthenticationError, exceptions.AuthenticationError):
+        raise CommandFailed(f"{where}: {target.user}: login refused", ExitStatus.DENIED) from None
+    except exceptions.ProbableAccessDeniedError:
+        raise CommandFailed(
+            f"{where}: {target.user} may not use vhost '{vhost}', or there is none",
+            ExitStatus.DENIED,
+        ) from None
+    except (exceptions.ChannelClosedByBroker, exceptions.ConnectionClosedByBroker) as error:
+        raise CommandFailed(error.reply_text, _status(error.reply_code)) from None
+    except exceptions.AMQPConnectionError as error:
+        raise CommandFailed(f"{where}: {_said(error)}", ExitStatus.UNREACHABLE) from None
+    except exceptions.AMQPError as error:
+        raise CommandFailed(f"{where}: {_said(error)}") from None
+
+
+def _status(code: int) -> ExitStatus:
+    if code == _NOT_FOUND:
+        return ExitStatus.NOT_FOUND
+    return ExitStatus.DENIED if code == _ACCESS_REFUSED else ExitStatus.FAILED
+
+
+def _said(error: BaseException) -> str:
+    """The innermost reason that an error of pika was made of."""
+    inner: Any = error
+    while True:
+        causes: Any = getattr(inner, "exceptions", None) or getattr(inner, "args", ())
+        exception = getattr(inner, "exception", None)
+        deeper = exception or next((e for e in causes if isinstance(e, BaseException)), None)
+        if deeper is None:
+            break
+        inner = deeper
+    text = getattr(inner, "strerror", None) or str(inner)
+    return text or "the connection was lost"

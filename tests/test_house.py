@@ -107,6 +107,9 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/interop/test_message_commands.py",
         "connects to brokers, and to none",
     ),
+    "commands.perf.command": ("tests/interop/test_perf_command.py", "puts load on a broker"),
+    "commands.perf.roles": ("tests/interop/test_perf_command.py", "puts load on a broker"),
+    "commands.perf.worker": ("tests/interop/test_perf_command.py", "puts load on a broker"),
     "cli_journal": ("tests/server/test_journal_cli.py", "runs it as a command"),
     "amqp.rights": ("tests/management/test_topology_changes.py", "is refused over HTTP"),
     "management.api.changing": (

@@ -74,6 +74,11 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
     ),
     "Test, mend and archive": (
         Row(
+            "perf",
+            "commands.perf.command:app",
+            "Put load on a broker, and measure rates and latencies.",
+        ),
+        Row(
             "journal", "cli_journal:app", "Read, check and repair the journal of a stopped broker."
         ),
         Row("spark", "cli_spark:app", "Archive streams, replay them, and report, by Spark."),

@@ -1,0 +1,1 @@
+"""``hareline perf``: put load on a broker and measure rates and latencies."""

@@ -31,6 +31,11 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
             "commands.status:health_app",
             "Check that the broker works; exit status 1 if it does not.",
         ),
+        Row(
+            "top",
+            "commands.top.command:app",
+            "Watch the busiest queues and connections; q ends it.",
+        ),
         Row("queues", "commands.resources:queues", "See queues."),
         Row("streams", "commands.resources:streams", "See streams."),
         Row("exchanges", "commands.resources:exchanges", "See exchanges."),

@@ -1,0 +1,46 @@
+"""Single keys from the terminal, without waiting for a line end.
+
+Invariant: the terminal's mode is put back, whatever ends the block.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import termios
+import tty
+from types import TracebackType
+from typing import Any, Self
+
+
+class Keys:
+    """``next(seconds)`` waits so long for a key."""
+
+    def __init__(self) -> None:
+        self._fd = sys.stdin.fileno()
+        self._mode: list[Any] = []
+
+    def __enter__(self) -> Self:
+        self._mode = termios.tcgetattr(self._fd)
+        tty.setcbreak(self._fd)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        termios.tcsetattr(self._fd, termios.TCSADRAIN, self._mode)
+
+    def next(self, seconds: float) -> str | None:
+        """The next key, or None; the end of the input is `q`."""
+        ready, _, _ = select.select([self._fd], [], [], seconds)
+        if not ready:
+            return None
+        octets = os.read(self._fd, 32)
+        if not octets:
+            return "q"
+        # Arrows and the like come as a sequence, of which nothing is a key here.
+        return None if octets[:1] == b"\x1b" else octets[:1].decode("latin-1")

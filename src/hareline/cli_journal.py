@@ -153,6 +153,19 @@ def repair(
         raise typer.Exit(EXIT_FAILURE)
 
 
+def verified(data_dir: Path) -> list[str]:
+    """What is wrong with a journal, a line for each place. Raises StoreError while it is in use."""
+    from hareline.storage.journal import inspect
+    from hareline.storage.journal.files import Files
+
+    journal = _find(data_dir, may_create=False)
+    with _locked(journal, is_to_write=False):
+        definitions = _read_definitions(journal.parent)
+        _check_journal(journal, definitions)
+        report = inspect.verify(Files(), str(journal), definitions.newest_segment)
+    return [*map(str, report.damages), *(what for _, what in report.malformed)]
+
+
 class _Definitions(NamedTuple):
     """What the broker's definitions say of its journal, as far as they can be read.
 

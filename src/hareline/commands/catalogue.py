@@ -84,6 +84,11 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
             "Put load on a broker, and measure rates and latencies.",
         ),
         Row(
+            "doctor",
+            "commands.doctor.command:app",
+            "Say what is wrong with this installation, and what to do.",
+        ),
+        Row(
             "journal", "cli_journal:app", "Read, check and repair the journal of a stopped broker."
         ),
         Row("spark", "cli_spark:app", "Archive streams, replay them, and report, by Spark."),

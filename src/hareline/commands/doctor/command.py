@@ -1,0 +1,114 @@
+"""``hareline doctor``: runs all checks, on this machine and against the broker, and prints them.
+
+Invariant: nothing is changed, and a check that fails itself does not keep the others from running.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from hareline.commands.client_command import Session, client_command
+from hareline.commands.doctor.finding import Finding, Verdict, error
+from hareline.commands.failures import CommandFailed, ExitStatus
+from hareline.commands.lean import new_app
+from hareline.commands.output import visible
+
+app = new_app()
+
+_MARKS: Final = {
+    Verdict.ok: ("ok", "green"),
+    Verdict.note: ("note", "cyan"),
+    Verdict.warning: ("warning", "yellow"),
+    Verdict.error: ("error", "red"),
+}
+
+
+@client_command(app)
+def doctor(
+    session: Session,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The broker's settings, as for `serve`.", show_default=False
+        ),
+    ] = None,
+    remote: Annotated[
+        bool, typer.Option("--remote", help="Only what can be seen of a broker elsewhere.")
+    ] = False,
+) -> None:
+    """Say what is wrong with this installation, and what to do.
+
+    Changes nothing. Ends with status 1 if there is an error; warnings and notes do not count.
+    """
+    findings = _of_broker(session)
+    if not remote:
+        findings = _of_machine(config, session) + findings
+    if session.out.is_json:
+        session.out.json([each.as_dict() for each in findings])
+    else:
+        _print(session, findings)
+    if any(each.verdict is Verdict.error for each in findings):
+        raise typer.Exit(ExitStatus.FAILED)
+
+
+def _of_machine(config: Path | None, session: Session) -> list[Finding]:
+    from hareline.commands.doctor import installation, machine
+
+    found = _safely("python", machine.check_python)
+    reading, of_settings = installation.check_settings(config, os.environ)
+    found += of_settings
+    if reading is None:
+        return found
+    settings = reading.settings
+    process = installation.broker_process(settings)
+    is_here = process is not None
+    found += _safely("ports", lambda: installation.check_ports(settings, is_broker_here=is_here))
+    found += _safely("data directory", lambda: installation.check_data_directory(settings))
+    found += _safely(
+        "journal", lambda: installation.check_journal(settings, is_broker_here=is_here)
+    )
+    found += _safely("open files", lambda: machine.check_limits(settings.listener.backlog))
+    newest = installation.newest_file_s(settings)
+    found += _safely("clock", lambda: machine.check_clock(newest, None))
+    found += _safely("passwords", lambda: installation.check_exposure(settings))
+    return found
+
+
+def _of_broker(session: Session) -> list[Finding]:
+    from hareline.commands.doctor import reaching
+
+    _, found = reaching.check_api(session.api)
+    return found + _safely("amqp", lambda: reaching.check_amqp(session.target))
+
+
+def _safely(name: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """The findings of a check; its own failure is one."""
+    try:
+        return list(check())
+    except (OSError, CommandFailed) as problem:
+        return [error(name, str(problem), "this check could not be done")]
+
+
+def _print(session: Session, findings: list[Finding]) -> None:
+    if not session.out.is_terminal:
+        for each in findings:
+            cells = (each.verdict.value, each.check, each.found, each.remedy)
+            session.out.line_of(cells)
+        return
+    from rich.text import Text
+
+    from hareline.cli_progress import console
+
+    out = console()
+    for each in findings:
+        mark, style = _MARKS[each.verdict]
+        line = Text(f"{mark:<8}", style=style)
+        line.append(f"{each.check}: ", style="bold").append(visible(each.found), style="default")
+        out.print(line)
+        if each.remedy:
+            out.print(Text(f"        -> {visible(each.remedy)}", style="dim"))

@@ -1,0 +1,87 @@
+"""Checks from outside: does the API answer, does AMQP, and is the login right?"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from hareline.commands.doctor.finding import Finding, error, note, ok, warning
+from hareline.commands.failures import CommandFailed, ExitStatus
+from hareline.commands.http_client import Api, path_of
+from hareline.commands.target import Target
+
+_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+_SLOW_S: Final = 1.0
+
+
+def check_api(api: Api) -> tuple[bool, list[Finding]]:
+    """Whether the API can be asked, and how fast."""
+    began = time.monotonic()
+    try:
+        who = api.get(path_of("whoami"))
+        overview: Any = api.get(path_of("overview"))
+    except CommandFailed as problem:
+        if problem.status is ExitStatus.UNREACHABLE:
+            return False, [
+                warning(
+                    "api",
+                    str(problem),
+                    "start it with `hareline serve`, or set --url; management.enabled must be true",
+                )
+            ]
+        remedy = "use a user with the tag management, monitoring or administrator"
+        return True, [error("api", str(problem), remedy)]
+    seconds = time.monotonic() - began
+    version = f"{overview.get('product_name', '')} {overview.get('product_version', '')}".strip()
+    found = [ok("api", f"{api.url}: {version}, as {who.get('name')}, {seconds * 1000:.0f} ms")]
+    if seconds > _SLOW_S:
+        found.append(
+            warning(
+                "api",
+                f"two requests took {seconds:.1f} s",
+                "look at `hareline top`: the broker, or the machine, is busy",
+            )
+        )
+    return True, found + list(_alarms(api))
+
+
+def _alarms(api: Api) -> Iterator[Finding]:
+    try:
+        nodes = api.get(path_of("nodes"))
+    except CommandFailed:
+        yield note("alarms", "this user may not see the node; the tag monitoring allows it")
+        return
+    for node in nodes if isinstance(nodes, list) else []:
+        for word, key in (("memory", "mem_alarm"), ("disk", "disk_free_alarm")):
+            if node.get(key):
+                yield error(
+                    "alarms",
+                    f"{word} is short: publishers are blocked",
+                    "let consumers catch up, make room, or raise the watermark",
+                )
+
+
+def check_amqp(target: Target) -> Iterator[Finding]:
+    """Whether an AMQP broker answers at the address for clients."""
+    if target.amqp.is_secure:
+        yield note("amqp", f"{target.amqp} is not checked: TLS")
+        return
+    try:
+        with socket.create_connection(
+            (target.amqp.host, target.amqp.port), min(target.timeout_s, 5.0)
+        ) as connection:
+            connection.sendall(_HEADER)
+            octets = connection.recv(16)
+    except OSError as problem:
+        yield warning(
+            "amqp",
+            f"{target.amqp}: {problem.strerror or problem}",
+            "start the broker, or set --amqp-url",
+        )
+        return
+    if octets[:1] == b"\x01":
+        yield ok("amqp", f"{target.amqp} answers")
+    else:
+        yield error("amqp", f"{target.amqp} is not an AMQP 0-9-1 broker", "set --amqp-url")

@@ -1,0 +1,70 @@
+"""Checks from outside: the API, alarms, AMQP."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import closing
+
+import pytest
+
+from hareline.commands.doctor.finding import Verdict
+from hareline.commands.doctor.reaching import check_amqp, check_api
+from hareline.commands.http_client import Api
+from hareline.commands.target import Flags, Target, read_target
+from tests.support.scripted_api import ScriptedApi
+
+
+def target_of(url: str, amqp_url: str | None = None) -> Target:
+    return read_target(Flags(url=url, amqp_url=amqp_url), {"HOME": "/"})
+
+
+def test_a_broker_that_answers_and_its_alarms(api: ScriptedApi) -> None:
+    api.will("GET", "/whoami", {"name": "guest"})
+    api.will("GET", "/overview", {"product_name": "Hareline", "product_version": "1"})
+    api.will("GET", "/nodes", [{"mem_alarm": True, "disk_free_alarm": False}])
+    client = Api(target_of(api.url))
+    is_there, found = check_api(client)
+    assert is_there
+    assert [each.verdict for each in found] == [Verdict.ok, Verdict.error]
+    assert "Hareline 1, as guest" in found[0].found
+    assert "memory" in found[1].found
+    api.will("GET", "/nodes", {"reason": "no"}, 401)
+    assert check_api(client)[1][1].verdict is Verdict.note
+    client.close()
+
+
+def test_a_login_that_is_refused_is_an_error(api: ScriptedApi) -> None:
+    api.will("GET", "/whoami", {"reason": "Login failed"}, 401)
+    with closing(Api(target_of(api.url))) as client:
+        is_there, (found,) = check_api(client)
+    assert is_there
+    assert found.verdict is Verdict.error
+
+
+def test_no_broker_is_a_warning_because_it_may_be_meant() -> None:
+    is_there, (found,) = check_api(Api(target_of("http://127.0.0.1:1")))
+    assert not is_there
+    assert found.verdict is Verdict.warning
+    (found,) = check_amqp(target_of("amqp://127.0.0.1:1"))
+    assert found.verdict is Verdict.warning
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [(b"\x01\x00\x00\x00\x00", Verdict.ok), (b"HTTP/1.1 400", Verdict.error), (b"", Verdict.error)],
+)
+def test_amqp_is_known_by_its_first_octet(answer: bytes, verdict: Verdict) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(8)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        (found,) = check_amqp(target_of(f"amqp://127.0.0.1:{listener.getsockname()[1]}"))
+        thread.join()
+    assert found.verdict is verdict

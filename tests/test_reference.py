@@ -11,6 +11,7 @@ from scripts import write_reference
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = [
     "config/hareline.toml",
+    "docs/cli.md",
     "docs/configuration.md",
     "docs/feature-tests.md",
     "docs/features.md",

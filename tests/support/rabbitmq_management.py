@@ -5,12 +5,9 @@ Invariant: the node and all that belongs to it listens on loopback, and ends wit
 
 from __future__ import annotations
 
-import socket
-import subprocess
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -22,30 +19,31 @@ from .waiting import wait_for
 START_DEADLINE_S = 120.0
 
 
+#: Rates are there after one interval, and not after five seconds.
+CONFIGURATION = """\
+management.tcp.ip = 127.0.0.1
+management.tcp.port = {http_port}
+collect_statistics_interval = 1000
+"""
+
+
 class ManagedRabbitMQ(RabbitMQ):
-    """``url``: AMQP. ``api``: the HTTP API, once the node has started."""
+    """``url``: AMQP. ``http_url``, ``http_port`` and ``api``: the HTTP API, once it has started."""
 
     def __init__(self, program: str) -> None:
-        super().__init__(program)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.management_port = int(free.getsockname()[1])
-        self.api = HttpApi(f"http://127.0.0.1:{self.management_port}")
+        super().__init__(program, ("rabbitmq_management",), CONFIGURATION)
 
-    def spawn(
-        self, command: list[str], environment: Mapping[str, str], directory: Path
-    ) -> subprocess.Popen[bytes]:
-        """Switch the plugin on before the node is started."""
-        if "RABBITMQ_NODENAME" in environment:
-            (directory / "enabled_plugins").write_text("[rabbitmq_management].\n")
-            (directory / "rabbitmq.conf").write_text(
-                f"management.tcp.port = {self.management_port}\nmanagement.tcp.ip = 127.0.0.1\n"
-            )
-        return super().spawn(command, environment, directory)
+    @property
+    def http_url(self) -> str:
+        return f"http://127.0.0.1:{self.http_port}"
+
+    @property
+    def api(self) -> HttpApi:
+        return HttpApi(self.http_url)
 
     def answers(self) -> bool:
         """True once the HTTP API is there."""
-        url = f"http://127.0.0.1:{self.management_port}/"
+        url = f"{self.http_url}/"
         try:
             with urllib.request.urlopen(url, timeout=5):
                 return True

@@ -1,0 +1,95 @@
+"""The tables of docs/cli.md, made from the commands themselves.
+
+``write_reference`` writes the page; tests/test_reference.py fails while it is not up to date.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from hareline.commands.catalogue import CATALOGUE, Row
+from hareline.commands.client_command import CONNECTION_OPTIONS
+from hareline.commands.failures import ExitStatus
+from hareline.commands.target import VARIABLES
+
+
+def with_tables(page: str) -> str:
+    """The page with each table between its marks written anew."""
+    tables = {
+        "commands": _commands(),
+        "options": _options(),
+        "variables": _table(("Variable", "Meaning"), VARIABLES.items()),
+        "statuses": _table(
+            ("Status", "Meaning"), ((str(int(each)), each.meaning) for each in ExitStatus)
+        ),
+    }
+    for name, table in tables.items():
+        begin, end = f"<!-- {name}: written by `make reference` -->", f"<!-- end of {name} -->"
+        before, _, rest = page.partition(begin)
+        _, found, after = rest.partition(end)
+        if not found:
+            raise ValueError(f"docs/cli.md has no place for the table of {name}")
+        page = f"{before}{begin}\n\n{table}\n{end}{after}"
+    return page
+
+
+def _commands() -> str:
+    rows = []
+    for heading, entries in CATALOGUE.items():
+        rows.append((f"**{heading}**", ""))
+        for entry in entries:
+            rows += [(f"`{usage}`", text) for usage, text in _usages(entry)]
+    return _table(("Command", "What it does"), rows)
+
+
+def _usages(row: Row) -> Iterator[tuple[str, str]]:
+    """Each command of a row with its arguments, and the first sentence of its help."""
+    module, _, name = row.place.partition(":")
+    found = getattr(import_module(f"hareline.{module}"), name)
+    if not isinstance(found, typer.Typer):
+        yield f"hareline {row.name}", row.summary
+        return
+    command: Any = typer.main.get_command(found)
+    commands = getattr(command, "commands", None)
+    if commands is None:
+        yield _usage(row.name, command), row.summary
+        return
+    for each in commands.values():
+        first = (each.help or "").partition("\n")[0]
+        yield _usage(f"{row.name} {each.name}", each), first
+
+
+def _usage(name: str, command: Any) -> str:
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    words = [str(each.metavar or each.name).strip("[]") for each in arguments]
+    shown = [
+        (word if each.required else f"[{word}]") + ("..." if each.nargs == -1 else "")
+        for word, each in zip(words, arguments, strict=True)
+    ]
+    return " ".join([f"hareline {name}", *shown]) if shown else f"hareline {name}"
+
+
+def _options() -> str:
+    rows = []
+    for name, (annotation, _) in CONNECTION_OPTIONS.items():
+        info = annotation.__metadata__[0]
+        flags = [each for each in (info.param_decls or ()) if each.startswith("--")]
+        default = info.default
+        if isinstance(default, str) and default.startswith("--"):
+            flags.insert(0, default)
+        flag = flags[0] if flags else "--" + name.replace("_", "-")
+        rows.append((f"`{flag}{' ' + info.metavar if info.metavar else ''}`", info.help))
+    return _table(("Option", "Meaning"), rows)
+
+
+def _table(heading: tuple[str, str], rows: Any) -> str:
+    lines = [f"| {heading[0]} | {heading[1]} |", "|---|---|"]
+    for left, right in rows:
+        cells = (re.sub(r"(?<!\\)\|", r"\\|", str(cell)) for cell in (left, right))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

@@ -21,6 +21,7 @@ TEXTS: Final = frozenset(
     for each in fields(Properties)
     if each.name not in ("headers", "delivery_mode", "priority", "timestamp")
 )
+NAME_MAX_OCTETS: Final = 255
 NUMBERS: Final = frozenset(("delivery_mode", "priority", "timestamp"))
 
 
@@ -33,6 +34,9 @@ def probe_message(
     arrival_ms: int,
 ) -> Message:
     """The message. Raises ValueError, which says what cannot be sent over AMQP."""
+    for what, text in (("exchange", exchange), ("routing_key", routing_key)):
+        if len(text.encode("utf-8", "surrogateescape")) > NAME_MAX_OCTETS:
+            raise ValueError(f"{what}: longer than {NAME_MAX_OCTETS} octets")
     given: dict[str, object] = {}
     for name, value in properties.items():
         if name in TEXTS:

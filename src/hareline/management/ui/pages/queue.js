@@ -1,0 +1,207 @@
+import { html, useEffect, useMemo, useState, useTitle } from "../lib/view.js";
+import { del, get, post } from "../lib/api.js";
+import * as operations from "../lib/operations.js";
+import { exchangeName, path, shown } from "../lib/names.js";
+import { go, href } from "../lib/router.js";
+import { remember, sampled, usePoll, useSeed } from "../lib/poll.js";
+import { ago, bytes, count, duration, moment, percent, rate, short, signedRate, text, toMs } from "../lib/format.js";
+import { growth, inRate, oldestUnackedMs, outRate, statRate, tone, whyDeep } from "../lib/diagnose.js";
+import { Badge, Card, ChannelLink, DocLink, Empty, ExchangeLink, Facts, Field, Form, Meter, Notice, PageHead, Select, Tabs, Tile, Waiting, attempt, confirm, tell } from "../parts/basics.js";
+import { HistoryChart } from "../parts/chart.js";
+import { ClientTable, Grid } from "../parts/table.js";
+import { GetForm, MessageBrowser } from "../parts/messages.js";
+import { PublishForm } from "../parts/publish.js";
+import { QueueRoute } from "../parts/route_picture.js";
+import { Pairs, tableOf, useDescriptions, ArgumentInput } from "../parts/arguments.js";
+import { Marks } from "./queues.js";
+
+const RATES = [["publish", "in"], ["deliver_get", "delivered"], ["ack", "acknowledged"], ["redeliver", "redelivered"]];
+
+function Summary({ queue, of }) {
+  const stats = queue.message_stats ?? {};
+  const why = whyDeep(queue);
+  return html`${why.map(([toneOf, sentence]) => html`<${Notice} key=${sentence} tone=${toneOf}>${sentence}<//>`)}
+    <div class="tiles"><${Tile} label="Ready" value=${short(queue.messages_ready)} note=${signedRate(queue.messages_ready_details?.rate ?? 0)} /><${Tile} label="Unacknowledged" value=${short(queue.messages_unacknowledged)} note=${signedRate(queue.messages_unacknowledged_details?.rate ?? 0)} />
+      <${Tile} label="Growth" value=${signedRate(growth(queue))} tone=${growth(queue) > 0 ? "warn" : ""} /><${Tile} label="In" value=${rate(inRate(queue))} note=${`${short(stats.publish ?? 0)} in all`} /><${Tile} label="Out" value=${rate(outRate(queue))} note=${`${short(stats.deliver_get ?? 0)} in all`} /><${Tile} label="Consumers" value=${count(queue.consumers)} note=${typeof queue.consumer_utilisation === "number" ? `ready ${percent(queue.consumer_utilisation)} of the time` : undefined} /></div>
+    <div class="grid"><${Card}><${HistoryChart} title="Messages" of=${of} format=${short} lines=${[{ label: "ready", pick: (values) => values.ready }, { label: "unacknowledged", pick: (values) => values.unacked }]} /><//>
+      <${Card}><${HistoryChart} title="Messages per second" of=${of} format=${rate} lines=${RATES.map(([name, label]) => ({ label, pick: (values) => values.rates[name] }))} /><//></div>
+    <${Card} title="Facts"><${Facts} items=${[["Virtual host", html`<a href=${href(["vhosts", queue.vhost])}>${shown(queue.vhost)}</a>`], ["Type", queue.type], ["Bytes of messages", bytes(queue.message_bytes)], ["of them ready", bytes(queue.message_bytes_ready)], ["Persistent messages", count(queue.messages_persistent)], ["In memory", count(queue.messages_ram)], ["Paged out", count(queue.messages_paged_out)], ["Memory", bytes(queue.memory)],
+      ["Oldest unacknowledged", oldestUnackedMs(queue) ? duration(oldestUnackedMs(queue)) : undefined], ["Head message from", queue.head_message_timestamp ? `${moment(toMs(queue.head_message_timestamp))}` : undefined], ["Idle since", queue.idle_since && ago(queue.idle_since)], ["Owner", queue.owner_pid_details && shown(queue.owner_pid_details.name)], ["Policy", queue.policy && html`<a href=${href(["policies"])}>${shown(queue.policy)}</a>`], ["Operator policy", queue.operator_policy && shown(queue.operator_policy)], ["Disk reads", queue.disk_reads !== undefined ? count(queue.disk_reads) : undefined], ["Disk writes", queue.disk_writes !== undefined ? count(queue.disk_writes) : undefined]]} /><//>`;
+}
+
+const CONSUMER_COLUMNS = [
+  { key: "consumer_tag", label: "Consumer", view: (each) => shown(each.consumer_tag) },
+  { key: "channel_details.name", label: "Channel", view: (each) => (each.channel_details?.name ? html`<${ChannelLink} name=${each.channel_details.name} />` : "–") },
+  { key: "channel_details.user", label: "User", least: true, view: (each) => shown(each.channel_details?.user) },
+  { key: "activity_status", label: "State", view: (each) => html`<${Badge} tone=${each.active === false ? "warn" : "ok"}>${each.activity_status ?? (each.active ? "up" : "waiting")}<//>${each.is_slow ? html` <${Badge} tone="warn">slow<//>` : ""}` },
+  { key: "messages_unacknowledged", label: "Holds", end: true, value: (each) => each.messages_unacknowledged ?? 0, view: (each) => count(each.messages_unacknowledged) },
+  { key: "oldest", label: "Oldest", end: true, value: oldestUnackedMs, view: (each) => (oldestUnackedMs(each) ? duration(oldestUnackedMs(each)) : "–") },
+  { key: "prefetch_count", label: "Prefetch", end: true, view: (each) => (each.prefetch_count ? count(each.prefetch_count) : "no limit") },
+  { key: "credit", label: "Credit", end: true, least: true, view: (each) => (each.credit === undefined || each.credit === null ? "–" : count(each.credit)) },
+  { key: "ack_required", label: "Acks", least: true, view: (each) => (each.ack_required ? "manual" : "automatic") },
+  { key: "arguments", label: "Arguments", sort: false, least: true, view: (each) => (Object.keys(each.arguments ?? {}).length ? html`<code>${text(each.arguments)}</code>` : "") },
+];
+
+function Consumers({ queue }) {
+  return html`<${Card} title="Consumers"><${ClientTable} rows=${queue.consumer_details ?? []} columns=${CONSUMER_COLUMNS} keyOf=${(each) => `${each.channel_details?.name} ${each.consumer_tag}`} what="consumer" emptyText="Nobody consumes from this queue" initial=${{ sort: "oldest", reverse: true }} /><//>`;
+}
+
+function deadLetterOf(queue) {
+  const effective = { ...queue.effective_policy_definition };
+  const given = queue.arguments ?? {};
+  const exchange = given["x-dead-letter-exchange"] ?? effective["dead-letter-exchange"];
+  if (exchange === undefined) return null;
+  return { exchange, key: given["x-dead-letter-routing-key"] ?? effective["dead-letter-routing-key"] };
+}
+
+function Bindings({ vhost, queue }) {
+  const poll = usePoll(path`/queues/${vhost}/${queue.name}/bindings`, { every: 10_000 });
+  const bindings = Array.isArray(poll.data) ? poll.data : poll.data?.items;
+  const [upstream, setUpstream] = useState([]);
+  const sources = JSON.stringify([...new Set((bindings ?? []).map((each) => each.source).filter(Boolean))].slice(0, 12));
+  useEffect(() => {
+    let isOver = false;
+    Promise.all(JSON.parse(sources).map((source) => get(path`/exchanges/${vhost}/${source}/bindings/destination`).catch(() => []))).then((lists) => !isOver && setUpstream(lists.flat()));
+    return () => { isOver = true; };
+  }, [sources]);
+  if (!bindings) return html`<${Waiting} poll=${poll} what="bindings" />`;
+  async function onUnbind(binding) {
+    if (await confirm({ title: "Remove binding", text: `No longer route from ${exchangeName(binding.source)} with “${shown(binding.routing_key)}”?`, action: "Remove" })
+      && await attempt(() => del(path`/bindings/${vhost}/e/${binding.source}/q/${queue.name}/${binding.properties_key}`), "The binding is removed.")) poll.reload();
+  }
+  return html`<${Card} title="The way to this queue"><${QueueRoute} vhost=${vhost} queue=${queue} bindings=${bindings} upstream=${upstream} deadLetter=${deadLetterOf(queue)} /><//>
+    <${Card} title="Bindings"><${ClientTable} rows=${bindings} what="binding" keyOf=${(each) => `${each.source} ${each.properties_key}`} columns=${[
+      { key: "source", label: "From exchange", view: (each) => html`<${ExchangeLink} vhost=${vhost} name=${each.source} />` }, { key: "routing_key", label: "Key", view: (each) => html`<code>${shown(each.routing_key)}</code>` },
+      { key: "arguments", label: "Arguments", sort: false, view: (each) => (Object.keys(each.arguments ?? {}).length ? html`<code>${text(each.arguments)}</code>` : "") },
+      { key: "do", label: "Change", sort: false, view: (each) => (each.source ? html`<button type="button" class="small danger" onClick=${() => onUnbind(each)}>Remove</button>` : "by its name") }]} /><//>
+    <${Card} title="Add a binding"><${BindForm} vhost=${vhost} queue=${queue.name} onDone=${poll.reload} /><//>`;
+}
+
+export function BindForm({ vhost, queue, source: fixedSource, onDone }) {
+  const [end, setEnd] = useState("");
+  const [kind, setKind] = useState("q");
+  const [key, setKey] = useState("");
+  const [pairs, setPairs] = useState([]);
+  const [error, setError] = useState("");
+  async function onSubmit() {
+    setError("");
+    try {
+      const body = { routing_key: key, arguments: tableOf(pairs) };
+      await post(fixedSource === undefined ? path`/bindings/${vhost}/e/${end}/q/${queue}` : path`/bindings/${vhost}/e/${fixedSource}/${kind}/${end}`, body);
+      tell("Bound.");
+      onDone?.();
+    } catch (failure) {
+      setError(failure.message);
+    }
+  }
+  return html`<${Form} onSubmit=${onSubmit} submit="Bind" error=${error}><div class="columns">
+      ${fixedSource !== undefined && html`<${Field} label="To"><${Select} value=${kind} onChange=${setKind} options=${[["q", "queue"], ["e", "exchange"]]} /><//>`}
+      <${Field} label=${fixedSource === undefined ? "From exchange" : "Name"}><input required value=${end} spellcheck="false" onInput=${(event) => setEnd(event.target.value)} /><//>
+      <${Field} label="Routing key"><input value=${key} spellcheck="false" onInput=${(event) => setKey(event.target.value)} /><//></div>
+    <${Pairs} label="Arguments" pairs=${pairs} onChange=${setPairs} nameHint="argument" /><//>`;
+}
+
+/** Where each value in force comes from: an argument, a policy, an operator policy. */
+function Settings({ vhost, queue, onChanged }) {
+  const descriptions = useDescriptions();
+  const policies = usePoll(path`/policies/${vhost}`, { every: 30_000 });
+  const operators = usePoll(path`/operator-policies/${vhost}`, { every: 30_000 });
+  const given = queue.arguments ?? {};
+  const policy = (policies.data ?? []).find((each) => each.name === queue.policy);
+  const operator = (operators.data ?? []).find((each) => each.name === queue.operator_policy);
+  const rows = useMemo(() => {
+    const all = new Map();
+    const describe = (name) => descriptions?.arguments.find((each) => each.name === name || each.aliases?.includes(name) || each.policy_key === name);
+    const add = (key, source, value, title) => {
+      const about = describe(key);
+      const id = about?.name ?? key;
+      const row = all.get(id) ?? { id, about, sources: [] };
+      row.sources.push({ source, value, title });
+      all.set(id, row);
+    };
+    for (const [name, value] of Object.entries(given)) add(name, "argument", value, "given when the queue was declared");
+    for (const [name, value] of Object.entries(policy?.definition ?? {})) add(name, `policy ${queue.policy}`, value, `pattern ${policy.pattern}, priority ${policy.priority}`);
+    for (const [name, value] of Object.entries(operator?.definition ?? {})) add(name, `operator policy ${queue.operator_policy}`, value, `pattern ${operator.pattern}`);
+    for (const row of all.values()) row.sources = winner(row);
+    return [...all.values()];
+  }, [descriptions, policies.data, operators.data, queue]);
+  return html`<${Card} title="What is in force, and what decides it">
+      ${rows.length ? html`<${Grid} caption="Arguments and policies in force" keyOf=${(row) => row.id} rows=${rows} columns=${[
+        { key: "id", label: "Setting", view: (row) => html`<b>${row.about?.title ?? row.id}</b><span class="sub mono">${row.id}</span>` },
+        { key: "value", label: "Value and source", view: (row) => row.sources.map((each) => html`<div key=${each.source}>${each.wins ? html`<${Badge} tone="ok">in force<//>` : html`<${Badge}>overruled<//>`} <code>${text(each.value)}</code> <span class="muted" title=${each.title}>${each.source}</span></div>`) },
+        { key: "about", label: "Meaning", view: (row) => (row.about ? html`${row.about.summary} <${DocLink} page=${row.about.page}>more<//>` : "not known to this broker: kept, without effect") }]} />`
+        : html`<${Empty} title="Plain: no argument, no policy"><p>First in, first out, without any limit.</p><//>`}
+      <p class="muted">An argument beats a policy. Of numbers that limit, such as lengths and times, the least counts. <a href=${href(["policies"])}>All policies</a></p><//>
+    <${LiveForm} vhost=${vhost} queue=${queue} descriptions=${descriptions} onChanged=${onChanged} />`;
+}
+
+const LEAST = ["x-max-length", "x-max-length-bytes", "x-message-ttl", "x-expires", "x-delivery-limit"];
+
+function winner(row) {
+  let best = 0;
+  if (LEAST.includes(row.id)) {
+    const known = row.sources.map((each) => (typeof each.value === "number" && each.value >= 0 ? each.value : Infinity));
+    best = known.indexOf(Math.min(...known));
+  }
+  return row.sources.map((each, place) => ({ ...each, wins: place === best }));
+}
+
+function LiveForm({ vhost, queue, descriptions, onChanged }) {
+  const live = (queue.live_attributes ?? queue.changeable ?? []).map((each) => (typeof each === "string" ? each : each.name));
+  const rows = (descriptions?.arguments ?? []).filter((each) => live.includes(each.name) || live.includes(each.field));
+  const [values, setValues] = useState({});
+  const [error, setError] = useState("");
+  if (!rows.length) return null;
+  async function onSubmit() {
+    setError("");
+    try {
+      await operations.change(vhost, queue.name, { arguments: values });
+      tell("Changed.");
+      setValues({});
+      onChanged();
+    } catch (failure) {
+      setError(failure.message);
+    }
+  }
+  return html`<${Card} title="Change while it runs"><${Form} onSubmit=${onSubmit} submit="Change" error=${error}>${rows.map((each) => html`<div class="argument" key=${each.name}><div><b>${each.title}</b> <span class="name">${each.name}</span><span class="hint" id=${`hint-${each.name}`}>${each.summary}</span></div>
+    <${ArgumentInput} of=${each} value=${values[each.name]} onChange=${(value) => { const next = { ...values }; if (value === undefined) delete next[each.name]; else next[each.name] = value; setValues(next); }} /></div>`)}<//><//>`;
+}
+
+const earlier = (queue) => sampled(
+  { ready: queue.messages_ready_details, unacked: queue.messages_unacknowledged_details },
+  Object.fromEntries(RATES.map(([stat]) => [stat, queue.message_stats?.[`${stat}_details`]])),
+  ({ ready, unacked, ...rates }) => ({ ready, unacked, rates }),
+);
+
+export function QueuePage({ vhost, name }) {
+  useTitle(`Queue ${shown(name)}`);
+  const of = `queue page ${vhost} ${name}`;
+  const poll = usePoll(path`/queues/${vhost}/${name}`, { onData: (queue) => remember(of, { ready: queue.messages_ready ?? 0, unacked: queue.messages_unacknowledged ?? 0, rates: Object.fromEntries(RATES.map(([stat]) => [stat, statRate(queue.message_stats, stat)])) }) });
+  const queue = poll.data;
+  useSeed(of, path`/queues/${vhost}/${name}`, earlier, poll.reload);
+  if (!queue) return html`<${PageHead} kind="Queue" title=${shown(name)} /><${Waiting} poll=${poll} what="queue" />`;
+  const isPaused = Boolean(queue.paused) || queue.state === "paused";
+  const limit = queue.arguments?.["x-max-length"] ?? queue.effective_policy_definition?.["max-length"];
+  async function onPurge() {
+    if (await confirm({ title: "Purge the queue", text: `Remove all ${count(queue.messages_ready)} ready messages of queue ${shown(name)}? They are gone for good.`, action: "Purge", phrase: queue.messages_ready > 1000 ? name : undefined }) && await attempt(() => operations.purge(vhost, name), "Purged.")) poll.reload();
+  }
+  async function onDelete() {
+    if (await confirm({ title: "Delete the queue", text: `Delete queue ${shown(name)} with its ${count(queue.messages)} messages and its bindings?`, action: "Delete", phrase: queue.messages > 0 ? name : undefined }) && await attempt(() => del(path`/queues/${vhost}/${name}`), `Queue ${shown(name)} is deleted.`)) go(["queues"]);
+  }
+  async function onPause() {
+    if (await attempt(() => (isPaused ? operations.resume(vhost, name) : operations.pause(vhost, name)), isPaused ? "The queue delivers again." : "Paused: nothing is delivered until you resume it.")) poll.reload();
+  }
+  const state = isPaused ? "paused" : queue.state ?? "running";
+  return html`<${PageHead} kind=${html`Queue in <a href=${href(["vhosts", vhost])}>${shown(vhost)}</a>`} title=${shown(name)} badges=${html`<${Badge} tone=${tone(state)}>${state}<//><${Marks} queue=${queue} />`}
+      actions=${html`<button type="button" onClick=${onPause}>${isPaused ? "Resume" : "Pause"}</button><button type="button" class="danger" onClick=${onPurge}>Purge …</button><button type="button" class="danger" onClick=${onDelete}>Delete …</button>`} />
+    ${poll.error && html`<${Notice} tone="warn">Not up to date: ${poll.error.message}<//>`}
+    ${limit > 0 && html`<${Meter} label="messages of the limit" value=${queue.messages_ready} limit=${limit} />`}
+    <${Tabs} label="Parts of the queue" tabs=${[
+      ["overview", "Overview", () => html`<${Summary} queue=${queue} of=${of} />`],
+      ["messages", "Messages", () => html`<${Card} title="Messages"><${MessageBrowser} vhost=${vhost} queue=${queue} onChanged=${poll.reload} /><//>${queue.type !== "stream" && html`<${Card} title="Get"><${GetForm} vhost=${vhost} queue=${queue} onChanged=${poll.reload} /><//>`}`, short(queue.messages)],
+      ["publish", "Publish", () => html`<${Card} title="Publish to this queue"><${PublishForm} vhost=${vhost} routingKey=${name} isFixedKey onDone=${poll.reload} /><//>`],
+      ["consumers", "Consumers", () => html`<${Consumers} queue=${queue} />`, count(queue.consumers)],
+      ["bindings", "Bindings", () => html`<${Bindings} vhost=${vhost} queue=${queue} />`],
+      ["settings", "Settings", () => html`<${Settings} vhost=${vhost} queue=${queue} onChanged=${poll.reload} />`],
+    ]} />`;
+}

@@ -19,10 +19,10 @@ export function whyDeep(queue) {
   const unacked = queue.messages_unacknowledged ?? 0;
   const consumers = queue.consumers ?? 0;
   if (queue.paused || queue.state === "paused") said.push(["warn", "It is paused, so nothing is delivered."]);
-  if (ready > 0 && consumers === 0) said.push(["warn", queue.type === "stream" ? "Nobody reads it now; a stream keeps what is read." : `It has ${count(ready)} ready messages and no consumer.`]);
+  if (growth(queue) > 0 && consumers === 0) said.push([queue.type === "stream" ? "info" : "warn", queue.type === "stream" ? `${rate(published)} come in; a stream keeps them.` : `It has no consumer: ${rate(published)} come in and nothing takes them out.`]);
+  else if (ready > 0 && consumers === 0) said.push(["warn", queue.type === "stream" ? "It is not read now; a stream keeps what is read." : `It has ${count(ready)} ready messages and no consumer.`]);
   if (consumers > 0 && ready > 0 && unacked > 0 && acked === 0) said.push(["warn", `Its ${consumers} ${consumers === 1 ? "consumer holds" : "consumers hold"} ${count(unacked)} unacknowledged messages and acknowledge none: they are at their prefetch limit, or stuck.`]);
   else if (growth(queue) > 0 && consumers > 0) said.push(["warn", `${rate(published)} come in and ${rate(acked || delivered)} are done with: its consumers are too slow or too few.`]);
-  else if (growth(queue) > 0) said.push(["warn", `${rate(published)} come in and nothing takes them out.`]);
   if (typeof queue.consumer_utilisation === "number" && ready > 0 && queue.consumer_utilisation < 0.5 && consumers > 0) said.push(["info", `Consumers could take messages only ${Math.round(queue.consumer_utilisation * 100)} % of the time: raise their prefetch or add more.`]);
   const oldest = oldestUnackedMs(queue);
   if (oldest > 60_000) said.push(["warn", `The oldest unacknowledged message has been out for ${duration(oldest)}.`]);

@@ -22,14 +22,17 @@ from hareline.management.api import ROUTERS, metrics
 from hareline.management.api.site import ListenerFacts, NodeFacts, ResourceFacts, Site
 from hareline.management.app import create_app
 from hareline.management.authentication import Authenticator
+from hareline.management.change_log import ChangeLog, ChangeWatch
 from hareline.management.health import Health
 from hareline.management.listener import ManagementListener
 from hareline.management.login_limits import LoginLimits
+from hareline.management.pace import Pace
 from hareline.management.reader_process import ReaderProcess
 from hareline.management.readers import ReaderService
 from hareline.management.replay import ReplayService
 from hareline.management.stream_access import StreamAccess
 from hareline.management.streams import StreamService
+from hareline.management.web_ui import router as web_ui_router
 from hareline.metrics.meters import JournalMeter, Meters
 from hareline.metrics.source import MetricsSource
 from hareline.net.binding import Address, listen_error
@@ -91,12 +94,15 @@ class HttpSide:
             self._replay_service(authenticator).router(),
             self._streams.router(),
             ReaderService(access).router(),
+            web_ui_router(),
         ]
         apps = [create_app(self.health, routers)]
         if len(addresses) > 1:
             apps.append(create_app(self.health, [metrics.router(self.site)]))
             apps[1].state.pace = apps[0].state.pace
+        self._pace: Pace = apps[0].state.pace
         self._listeners = [ManagementListener(app) for app in apps]
+        self._watch: ChangeWatch | None = None
 
     def start(self, bound: Sequence[Sequence[socket.socket]]) -> list[tuple[str, int]]:
         """Listen; returns host and port of each address. Raises ListenError."""
@@ -105,13 +111,27 @@ class HttpSide:
                 self._bound[index] = listener.start(sockets)
             except OSError as error:
                 raise listen_error(self._addresses[index], error) from error
+        self._watch = self._make_watch()
+        self._watch.start(self._pace)
         return self._bound
 
     async def stop(self) -> None:
         """End what is under way, and close the port."""
+        if self._watch is not None:
+            await self._watch.stop()
         await self._streams.stop()
         for listener in self._listeners:
             await listener.stop()
+
+    def _make_watch(self) -> ChangeWatch:
+        """It knows what there is now, and sees the changes that no one tells of."""
+        context = self._parts.context
+        log = self.site.changes = ChangeLog(lambda: int(time.time() * 1000))
+        if self.site.administration is not None:
+            self.site.administration.on_event.append(log.note)
+        return ChangeWatch(
+            log, context.vhosts, lambda: context.alarms.resources, self._parts.settings
+        )
 
     def health(self) -> Health:
         """How the broker is now."""

@@ -158,7 +158,7 @@ def test_what_is_exported_here_works_in_rabbitmq(rabbitmq: ManagedRabbitMQ, api:
         ours = {json.dumps(item, sort_keys=True) for item in exported[name]}
         assert ours <= {json.dumps(item, sort_keys=True) for item in theirs[name]}, name
     assert rabbitmq.api.get("/api/vhosts/shop")["description"] == "from here"
-    ann = HttpApi(f"http://127.0.0.1:{rabbitmq.management_port}", "ann", "old password")
+    ann = HttpApi(f"http://127.0.0.1:{rabbitmq.http_port}", "ann", "old password")
     assert ann.get("/api/whoami")["name"] == "ann"
 
 

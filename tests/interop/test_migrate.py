@@ -44,7 +44,7 @@ def connected(url: str) -> Any:
 
 def command(rabbitmq: ManagedRabbitMQ, broker: BrokerProcess, *more: str) -> list[str]:
     return [
-        *(sys.executable, "-c", PROGRAM, f"http://127.0.0.1:{rabbitmq.management_port}"),
+        *(sys.executable, "-c", PROGRAM, f"http://127.0.0.1:{rabbitmq.http_port}"),
         *("--source-amqp", rabbitmq.url.rstrip("/")),
         *("--target", f"http://127.0.0.1:{broker.management_port}"),
         *("--target-amqp", f"amqp://127.0.0.1:{broker.port}"),

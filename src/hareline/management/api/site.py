@@ -20,6 +20,7 @@ from hareline.amqp.context import Context
 from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
 from hareline.management.authentication import Authenticator
+from hareline.management.change_log import ChangeLog
 from hareline.management.health import Health
 from hareline.metrics.source import MetricsSource
 from hareline.settings import Settings
@@ -62,7 +63,10 @@ class NodeFacts:
 @dataclass(slots=True)
 class Site:
     """``sampler`` (``hareline.statistics``), ``administration`` and ``metrics`` are None where the
-    broker has none."""
+    broker has none.
+
+    ``changes``: what changed since the port opened; None before.
+    """
 
     context: Context
     authenticator: Authenticator
@@ -71,6 +75,7 @@ class Site:
     sampler: Sampler | None = None
     administration: Administration | None = None
     metrics: MetricsSource | None = None
+    changes: ChangeLog | None = None
 
     @property
     def vhosts(self) -> Mapping[str, VirtualHost]:

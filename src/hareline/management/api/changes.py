@@ -1,0 +1,114 @@
+"""``GET /api/hareline/changes``: what changed lately, the newest first.
+
+A user sees changes in the virtual hosts that it sees; those of users, settings and alarms need the
+tag monitoring. ``management.change_log`` says what is in the log, and since when.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from hareline.management.api.access import Caller, caller
+from hareline.management.api.answers import answer
+from hareline.management.api.openapi import one_route
+from hareline.management.api.site import Site
+from hareline.management.change_log import KEPT_MAX, Change
+from hareline.management.pace import pace_of
+from hareline.management.refusals import Refusal
+
+LIMIT: Final = 100
+LIMIT_MAX: Final = 500
+
+
+class ChangeInfo(BaseModel):
+    """A change: ``event`` is a word such as ``queue.deleted``."""
+
+    number: int
+    at_ms: int
+    event: str
+    details: dict[str, Any]
+
+
+class ChangesInfo(BaseModel):
+    """``since_ms``: from when on changes are known; at most ``kept_max`` are kept."""
+
+    items: list[ChangeInfo]
+    since_ms: int
+    kept_max: int
+
+
+def router(site: Site) -> APIRouter:
+    """The route."""
+    router = APIRouter(tags=["hareline"])
+
+    @router.get("/api/hareline/changes", **_changes_route())
+    async def changes(request: Request) -> Response:
+        """What changed lately: queues, exchanges, bindings, policies, users, alarms, settings."""
+        who = await caller(site, request)
+        wanted = request.query_params.get("filter", "").lower()
+        limit = _limit(request.query_params.get("limit"))
+        found: list[Change] = []
+        log = site.changes
+        if log is None:
+            raise Refusal(503, "not_available", "the broker keeps no changes yet")
+        async with pace_of(request).share() as share:
+            for change in log.newest_first():
+                await share.pause()
+                if _is_seen(who, change) and (not wanted or wanted in _searched(change)):
+                    found.append(change)
+                    if len(found) == limit:
+                        break
+        rows = [
+            {
+                "number": each.number,
+                "at_ms": each.at_ms,
+                "event": each.event,
+                "details": dict(each.details),
+            }
+            for each in found
+        ]
+        return answer({"items": rows, "since_ms": log.since_ms, "kept_max": KEPT_MAX})
+
+    return router
+
+
+def _is_seen(who: Caller, change: Change) -> bool:
+    vhost_name = change.details.get("vhost")
+    return who.is_monitor if vhost_name is None else who.sees(str(vhost_name))
+
+
+def _searched(change: Change) -> str:
+    texts = [f"{name}: {value}" for name, value in change.details.items()]
+    return " ".join([change.event, *texts]).lower()
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return LIMIT
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:6]) <= LIMIT_MAX:
+        raise Refusal(400, "bad_request", f"limit: must be from 1 to {LIMIT_MAX}, not {text}")
+    return int(text)
+
+
+def _changes_route() -> dict[str, Any]:
+    parameters = [
+        {
+            "name": "limit",
+            "in": "query",
+            "required": False,
+            "description": "How many changes at most.",
+            "schema": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
+        },
+        {
+            "name": "filter",
+            "in": "query",
+            "required": False,
+            "description": "Only changes whose event or details contain this.",
+            "schema": {"type": "string"},
+        },
+    ]
+    return {**one_route(ChangesInfo), "openapi_extra": {"parameters": parameters}}

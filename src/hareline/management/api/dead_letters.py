@@ -1,0 +1,203 @@
+"""``GET /api/hareline/dead-letters``: where dead letters are, and why they died.
+
+Dead-letter queues are those that the dead-letter exchange or the alternate of another queue leads
+to. Of each one the first ``EXAMINED_MAX`` messages are read
+where they stand, and counted by reason, queue and address of their first death.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from hareline.broker.queues.dead_letters.targets import alternate_of
+from hareline.broker.queues.declare.arguments import QueueArguments
+from hareline.broker.queues.operations.selecting import Selection, selected
+from hareline.broker.queues.queue import Queue
+from hareline.broker.vhost import VirtualHost
+from hareline.management.api.access import caller
+from hareline.management.api.answers import answer
+from hareline.management.api.openapi import one_route
+from hareline.management.api.site import Site
+from hareline.management.pace import Share, pace_of
+from hareline.message import Message
+
+EXAMINED_MAX: Final = 500
+#: Queues that are examined; further ones are listed with their depth only.
+QUEUES_MAX: Final = 100
+SOURCES_MAX: Final = 50
+
+_Death = tuple[str, str, str, str]  # reason, queue, exchange, routing key
+
+
+class DeathReason(BaseModel):
+    """How many messages died for this reason in this queue; where they had been published to."""
+
+    reason: str
+    queue: str
+    exchange: str
+    routing_key: str
+    count: int
+
+
+class DeadLetterQueue(BaseModel):
+    """``sources``: queues that send their dead letters here. ``examined``: messages counted."""
+
+    vhost: str
+    name: str
+    messages: int
+    examined: int
+    sources: list[str]
+    reasons: list[DeathReason]
+
+
+class DeadLetterQueues(BaseModel):
+    """The deepest first."""
+
+    items: list[DeadLetterQueue]
+
+
+def router(site: Site) -> APIRouter:
+    """The route."""
+    router = APIRouter(tags=["hareline"])
+
+    @router.get("/api/hareline/dead-letters", **_dead_letters_route())
+    async def dead_letters(request: Request) -> Response:
+        """Dead-letter queues, and the reasons for which their messages died."""
+        who = await caller(site, request)
+        name = request.query_params.get("vhost")
+        rows: list[dict[str, Any]] = []
+        async with pace_of(request).share() as share:
+            for vhost in [who.vhost(name)] if name else who.vhosts():
+                for queue, sources in (await _targets(vhost, share)).items():
+                    rows.append(_row(vhost, queue, sorted(sources)[:SOURCES_MAX]))
+            rows.sort(key=lambda row: (-row["messages"], row["vhost"], row["name"]))
+            for row in rows[:QUEUES_MAX]:
+                found = site.vhosts[row["vhost"]].queues.get(row["name"])
+                # what may be read over AMQP may be counted here; the rest shows its depth
+                if found is not None and who.may("read", "queue", row["vhost"], row["name"]):
+                    await _examine(found, row, share)
+        return answer({"items": rows})
+
+    return router
+
+
+async def _targets(vhost: VirtualHost, share: Share) -> dict[Queue, set[str]]:
+    """The dead-letter queues of a virtual host, each with the queues that send to it."""
+    found: dict[Queue, set[str]] = {}
+    for queue in list(vhost.queues.values()):
+        await share.pause()
+        arguments = vhost.queue_arguments.get(queue.name)
+        if arguments is None:
+            continue
+        for target in _targets_of(vhost, queue.name, arguments):
+            found.setdefault(target, set()).add(queue.name)
+    return found
+
+
+def _targets_of(vhost: VirtualHost, name: str, arguments: QueueArguments) -> Iterator[Queue]:
+    """Queues that dead letters of this one may come to."""
+    exchange = arguments.dead_letter_exchange
+    if exchange == "":
+        queue = vhost.queues.get(arguments.dead_letter_routing_key or name)
+        if queue is not None and queue.name != name:
+            yield queue
+    elif exchange is not None:
+        yield from _bound_to(vhost, exchange)
+    alternate = alternate_of(arguments, name)
+    if alternate is not None:
+        if alternate in vhost.exchanges:
+            yield from _bound_to(vhost, alternate)
+        elif alternate in vhost.queues:
+            yield vhost.queues[alternate]
+
+
+def _bound_to(vhost: VirtualHost, exchange: str) -> Iterator[Queue]:
+    """Queues that the exchange leads to by whatever key, also behind other exchanges."""
+    visited = {exchange}
+    pending = [exchange]
+    for current in pending:
+        for binding in vhost.bindings.from_source(current):
+            if binding.kind == "queue":
+                queue = vhost.queues.get(binding.destination)
+                if queue is not None:
+                    yield queue
+            elif binding.destination not in visited:
+                visited.add(binding.destination)
+                pending.append(binding.destination)
+
+
+def _row(vhost: VirtualHost, queue: Queue, sources: list[str]) -> dict[str, Any]:
+    return {
+        "vhost": vhost.name,
+        "name": queue.name,
+        "messages": queue.ready_count + queue.unacked_count,
+        "examined": 0,
+        "sources": sources,
+        "reasons": [],
+    }
+
+
+async def _examine(queue: Queue, row: dict[str, Any], share: Share) -> None:
+    counts: Counter[_Death] = Counter()
+    examined = 0
+    for found in selected(queue, Selection(limit=EXAMINED_MAX)):
+        for each in found:
+            examined += 1
+            if each.message is not None:
+                death = _first_death(each.message)
+                if death is not None:
+                    counts[death] += 1
+        await share.pause()
+    row["examined"] = examined
+    row["reasons"] = [
+        {
+            "reason": reason,
+            "queue": queue_name,
+            "exchange": exchange,
+            "routing_key": routing_key,
+            "count": count,
+        }
+        for (reason, queue_name, exchange, routing_key), count in counts.most_common()
+    ]
+
+
+def _first_death(message: Message) -> _Death | None:
+    """Reason, queue, and where it had been published to; None for what has not died."""
+    headers = message.headers
+    deaths = headers.get("x-death")
+    if not isinstance(deaths, list) or not deaths:
+        return None
+    reason, queue = headers.get("x-first-death-reason"), headers.get("x-first-death-queue")
+    first = deaths[-1]
+    for death in deaths:
+        if isinstance(death, Mapping) and (death.get("reason"), death.get("queue")) == (
+            reason,
+            queue,
+        ):
+            first = death
+    if not isinstance(first, Mapping):
+        return None
+    keys = first.get("routing-keys")
+    return (
+        str(reason or first.get("reason", "")),
+        str(queue or first.get("queue", "")),
+        str(first.get("exchange", "")),
+        str(keys[0]) if isinstance(keys, list) and keys else "",
+    )
+
+
+def _dead_letters_route() -> dict[str, Any]:
+    vhost = {
+        "name": "vhost",
+        "in": "query",
+        "required": False,
+        "description": "Only in this virtual host.",
+        "schema": {"type": "string"},
+    }
+    return {**one_route(DeadLetterQueues), "openapi_extra": {"parameters": [vhost]}}

@@ -1,0 +1,141 @@
+"""``GET /api/hareline/search``: names that contain a text, in everything that the user may see.
+
+For the search of the web UI. A name that begins with the text comes before one that contains it;
+what is fewest, such as virtual hosts, comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from hareline.management.api.access import Caller, caller
+from hareline.management.api.answers import answer
+from hareline.management.api.live import open_connections_of
+from hareline.management.api.openapi import one_route
+from hareline.management.api.site import Site
+from hareline.management.pace import Share, pace_of
+from hareline.management.refusals import Refusal
+
+LIMIT: Final = 20
+LIMIT_MAX: Final = 100
+TEXT_MAX: Final = 255
+
+Candidate = tuple[str, str, str | None, str | None, str]  # kind, name, vhost, note, searched text
+
+
+class Hit(BaseModel):
+    """An object. ``kind``: queue, stream, exchange, connection, vhost or user."""
+
+    kind: str
+    name: str
+    vhost: str | None = None
+    note: str | None = None
+
+
+class Hits(BaseModel):
+    """``is_complete``: False if there are more than were asked for."""
+
+    items: list[Hit]
+    is_complete: bool
+
+
+def router(site: Site) -> APIRouter:
+    """The route."""
+    router = APIRouter(tags=["hareline"])
+
+    @router.get("/api/hareline/search", **_search_route())
+    async def search(request: Request) -> Response:
+        """Queues, exchanges, connections, virtual hosts and users with this in a name."""
+        who = await caller(site, request)
+        text = request.query_params.get("q", "").strip().lower()
+        if not text or len(text) > TEXT_MAX:
+            raise Refusal(400, "bad_request", f"q: must have 1 to {TEXT_MAX} characters")
+        limit = _limit(request.query_params.get("limit"))
+        async with pace_of(request).share() as share:
+            return answer(await _found(site, who, text, limit, share))
+
+    return router
+
+
+async def _found(site: Site, who: Caller, text: str, limit: int, share: Share) -> dict[str, Any]:
+    exact: list[Candidate] = []
+    begins: list[Candidate] = []
+    contains: list[Candidate] = []
+    for candidate in _candidates(site, who):
+        await share.pause()
+        searched = candidate[4].lower()
+        if text not in searched:
+            continue
+        if searched == text:
+            exact.append(candidate)
+        elif searched.startswith(text):
+            if len(begins) <= limit:
+                begins.append(candidate)
+        elif len(contains) <= limit:
+            contains.append(candidate)
+    found = [*exact, *begins, *contains]
+    return {
+        "items": [
+            {"kind": kind, "name": name, "vhost": vhost, "note": note}
+            for kind, name, vhost, note, _ in found[:limit]
+        ],
+        "is_complete": len(found) <= limit,
+    }
+
+
+def _candidates(site: Site, who: Caller) -> Iterator[Candidate]:
+    """All objects that the user sees, what is fewest first."""
+    for vhost in who.vhosts():
+        yield "vhost", vhost.name, None, None, vhost.name
+    if who.is_administrator:
+        for user in list(site.users):
+            yield "user", user.name, None, None, user.name
+    for vhost in who.vhosts():
+        for exchange in list(vhost.exchanges.values()):
+            if exchange.name:
+                note = exchange.type_name
+                yield "exchange", exchange.name, vhost.name, note, exchange.name
+    for connection in open_connections_of(site, who):
+        name, client = connection.transport.connection_name, connection.client
+        login = "" if client.user is None else client.user.name
+        given = client.properties.get("connection_name")
+        note = f"{login} {given}" if isinstance(given, str) else login
+        yield "connection", name, client.vhost.name, note, f"{name} {note}"
+    for vhost in who.vhosts():
+        for queue in list(vhost.queues.values()):
+            is_stream = vhost.queue_arguments[queue.name].queue_type == "stream"
+            kind = "stream" if is_stream else "queue"
+            yield kind, queue.name, vhost.name, None, queue.name
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return LIMIT
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:6]) <= LIMIT_MAX:
+        raise Refusal(400, "bad_request", f"limit: must be from 1 to {LIMIT_MAX}, not {text}")
+    return int(text)
+
+
+def _search_route() -> dict[str, Any]:
+    parameters = [
+        {
+            "name": "q",
+            "in": "query",
+            "required": True,
+            "description": "What the name contains, in any case.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+        },
+        {
+            "name": "limit",
+            "in": "query",
+            "required": False,
+            "description": "How many objects at most.",
+            "schema": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
+        },
+    ]
+    return {**one_route(Hits), "openapi_extra": {"parameters": parameters}}

@@ -1,0 +1,46 @@
+"""What the server says of arguments and policy keys is what declarations and policies take."""
+
+from __future__ import annotations
+
+from hareline.administration.policy_keys import KEYS, WITHOUT_EFFECT, check_definition
+from hareline.management.api.queue_arguments import described_arguments
+from tests.support.api_broker import ApiBroker
+
+
+def test_every_argument_can_be_declared_by_its_example(broker: ApiBroker) -> None:
+    described = broker.get("/hareline/queue-arguments", "manager")
+    needed = {
+        "dead_letter_exchange": ("x-dead-letter-exchange", "dlx"),
+        "sort_key": ("x-sort-key", "k"),
+    }
+    broker.ask("PUT", "/queues/%2F/archive", json={"arguments": {"x-queue-type": "stream"}})
+    broker.ask("PUT", "/queues/%2F/dead", json={"durable": True})
+    for number, each in enumerate(described["arguments"]):
+        arguments = {each["name"]: each["example"]}
+        if each["needs"]:
+            name, value = needed[each["needs"]]
+            arguments[name] = value
+        if "classic" not in each["queue_types"]:
+            arguments["x-queue-type"] = each["queue_types"][0]
+        answer = broker.ask(
+            "PUT", f"/queues/%2F/example-{number}", json={"durable": True, "arguments": arguments}
+        )
+        assert answer.status_code == 201, (arguments, answer.text)
+
+
+def test_every_policy_key_with_an_effect_is_described_by_an_example_that_is_taken() -> None:
+    described = described_arguments()
+    names = [each.name for each in described.policy_keys]
+    assert sorted(names) == sorted(set(KEYS) - WITHOUT_EFFECT)
+    for each in described.policy_keys:
+        check_definition({each.name: each.example}, is_operator=False)
+        for choice in each.choices:
+            value = [choice.value] if each.input == "list" else choice.value
+            check_definition({each.name: value}, is_operator=False)
+        assert each.is_operator == KEYS[each.name].is_operator
+
+
+def test_groups_are_known(broker: ApiBroker) -> None:
+    described = broker.get("/hareline/queue-arguments")
+    groups = {group for group, _ in described["groups"]}
+    assert {each["group"] for each in described["arguments"]} <= groups

@@ -1,0 +1,65 @@
+"""Search across everything: exact names first, no more than was asked for, only what one sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.api_broker import OTHER, ApiBroker
+
+
+@pytest.fixture(scope="module")
+def filled(running: ApiBroker) -> ApiBroker:
+    channel = running.connect(name="needle-client").channel()
+    for name in ("the-needle", "needle", "needle-2", "hay"):
+        channel.queue_declare(name, durable=True)
+    channel.queue_declare("needle-log", durable=True, arguments={"x-queue-type": "stream"})
+    channel.exchange_declare("needle-exchange", "topic")
+    return running
+
+
+def test_exact_names_come_first_then_those_that_begin_so(filled: ApiBroker) -> None:
+    found = filled.get("/hareline/search?q=NEEDLE")
+    names = [(each["kind"], each["name"]) for each in found["items"]]
+    assert names[0] == ("queue", "needle")
+    assert set(names[1:4]) == {
+        ("exchange", "needle-exchange"),
+        ("queue", "needle-2"),
+        ("stream", "needle-log"),
+    }
+    assert ("queue", "the-needle") in names
+    assert ("queue", "hay") not in names
+    assert found["is_complete"]
+
+
+def test_connections_are_found_by_address_and_given_name(filled: ApiBroker) -> None:
+    for text in ("127.0.0.1", "needle-client"):
+        found = filled.get(f"/hareline/search?q={text}")["items"]
+        assert "connection" in {each["kind"] for each in found}
+
+
+def test_no_more_than_asked_for(filled: ApiBroker) -> None:
+    found = filled.get("/hareline/search?q=needle&limit=2")
+    assert len(found["items"]) == 2
+    assert not found["is_complete"]
+
+
+def test_users_are_found_by_administrators_only(filled: ApiBroker) -> None:
+    def kinds(user: str) -> set[str]:
+        found = filled.get("/hareline/search?q=policymaker", user)["items"]
+        return {each["kind"] for each in found}
+
+    assert kinds("admin") == {"user"}
+    assert kinds("monitor") == set()
+
+
+def test_other_virtual_hosts_are_not_searched(filled: ApiBroker) -> None:
+    assert filled.get("/hareline/search?q=needle", "elsewhere")["items"] == []
+    (vhost,) = filled.get(f"/hareline/search?q={OTHER}", "elsewhere")["items"]
+    assert (vhost["kind"], vhost["name"]) == ("vhost", OTHER)
+
+
+@pytest.mark.parametrize("query", ["", "q=", "q=a&limit=0", "q=a&limit=101", f"q={'x' * 256}"])
+def test_what_is_wrong_with_the_question_is_said(filled: ApiBroker, query: str) -> None:
+    status, body = filled.refused(f"/hareline/search?{query}")
+    assert status == 400
+    assert body["reason"].startswith(("q:", "limit:"))

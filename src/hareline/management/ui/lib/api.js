@@ -60,10 +60,17 @@ async function refusal(response, isLogin) {
   }
   const reason = typeof said.reason === "string" ? said.reason
     : said.detail ? JSON.stringify(said.detail) : `${response.status} ${response.statusText}`;
-  if (response.status === 401 && !isLogin && session.get()) {
+  if (response.status === 401 && !isLogin && session.get()) await endIfInvalid(session.get());
+  return new ApiError(response.status, said.error ?? "", reason, said);
+}
+
+/** RabbitMQ's API answers 401 for a missing right too: only a login that fails ends the session. */
+async function endIfInvalid(who) {
+  const headers = { Authorization: who.authorization };
+  const answer = await fetch(urlOf("/whoami"), { credentials: "omit", cache: "no-store", headers }).catch(() => null);
+  if (answer?.status === 401 && session.get() === who) {
     end("Your login is no longer valid. The password may have changed, or the user is gone.");
   }
-  return new ApiError(response.status, said.error ?? "", reason, said);
 }
 
 async function json(method, path, options) {

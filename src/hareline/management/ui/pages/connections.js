@@ -37,7 +37,7 @@ export function Connections() {
   const vhost = useValue(chosenVhost);
   const { params } = useValue(route);
   const overview = usePoll("/overview", { every: 10_000, query: { columns: "node" } });
-  const node = usePoll(overview.data && has("monitoring") ? path`/nodes/${overview.data.node}` : null, { every: 10_000 }).data;
+  const node = usePoll(overview.data && has("monitoring") ? path`/nodes/${overview.data.node}` : null).data;
   const only = params.only === "blocked";
   return html`<${PageHead} title="Connections" intro=${params.by === "address" ? "Type an address into the filter: names begin with it." : undefined} />
     ${node?.mem_alarm && html`<${Notice} tone="danger" title="Memory alarm">All connections that publish are blocked until consumers have made room.<//>`}

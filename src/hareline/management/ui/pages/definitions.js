@@ -51,7 +51,7 @@ export function Definitions() {
   const problems = answer?.not_carried ?? answer?.problems ?? answer?.warnings ?? [];
   return html`<${PageHead} title="Definitions" intro=${`Users, virtual hosts, permissions, policies, queues, exchanges and bindings ${vhost ? `of ${shown(vhost)} ` : ""}as a file in RabbitMQ's format: to keep, and to move from and to another broker. Messages are not in it.`} />
     <div class="grid"><${Card} title="Export"><p>Everything that is durable${vhost ? " in this virtual host" : ""}.</p><div><button type="button" class="primary" onClick=${onExport}>Export as a file</button></div><//>
-    <${Card} title="Import"><${Form} onSubmit=${onImport} submit="Import" busy=${isBusy || !file} error=${error}><${Field} label="File" hint="what is there already stays; nothing is deleted"><input type="file" accept=".json,application/json" onChange=${onChoose} /><//>
+    <${Card} title="Import"><${Form} onSubmit=${onImport} submit="Import" busy=${isBusy || (!file && "no file")} error=${error}><${Field} label="File" hint="what is there already stays; nothing is deleted"><input type="file" accept=".json,application/json" onChange=${onChoose} /><//>
       ${file && html`<${Facts} items=${KINDS.filter((kind) => file.value[kind]?.length).map((kind) => [kind.replace("_", " "), plural(file.value[kind].length, "entry", "entries")])} />`}<//>
       ${answer && html`<${Notice} tone=${problems.length ? "warn" : "ok"} title="Imported.">${problems.length ? html`<ul>${problems.map((problem, place) => html`<li key=${place}>${typeof problem === "string" ? problem : JSON.stringify(problem)}</li>`)}</ul>` : "All of it."}<//>`}<//></div>`;
 }

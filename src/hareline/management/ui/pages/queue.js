@@ -12,7 +12,7 @@ import { ClientTable, Grid } from "../parts/table.js";
 import { GetForm, MessageBrowser } from "../parts/messages.js";
 import { PublishForm } from "../parts/publish.js";
 import { QueueRoute } from "../parts/route_picture.js";
-import { Pairs, tableOf, useDescriptions, ArgumentInput } from "../parts/arguments.js";
+import { ArgumentsForm, Pairs, tableOf, useDescriptions } from "../parts/arguments.js";
 import { Marks } from "./queues.js";
 
 const RATES = [["publish", "in"], ["deliver_get", "delivered"], ["ack", "acknowledged"], ["redeliver", "redelivered"]];
@@ -106,6 +106,7 @@ function Settings({ vhost, queue, onChanged }) {
   const descriptions = useDescriptions();
   const policies = usePoll(path`/policies/${vhost}`, { every: 30_000 });
   const operators = usePoll(path`/operator-policies/${vhost}`, { every: 30_000 });
+  const inForce = usePoll(path`/queues/${vhost}/${queue.name}/arguments`, { every: 30_000 });
   const given = queue.arguments ?? {};
   const policy = (policies.data ?? []).find((each) => each.name === queue.policy);
   const operator = (operators.data ?? []).find((each) => each.name === queue.operator_policy);
@@ -116,15 +117,16 @@ function Settings({ vhost, queue, onChanged }) {
       const about = describe(key);
       const id = about?.name ?? key;
       const row = all.get(id) ?? { id, about, sources: [] };
-      row.sources.push({ source, value, title });
+      row.sources.push({ key, source, value, title });
       all.set(id, row);
     };
+    for (const [name, value] of Object.entries(inForce.data?.changes ?? {})) add(name, "changed while it runs", value, "set by an operator on this page or over HTTP");
     for (const [name, value] of Object.entries(given)) add(name, "argument", value, "given when the queue was declared");
     for (const [name, value] of Object.entries(policy?.definition ?? {})) add(name, `policy ${queue.policy}`, value, `pattern ${policy.pattern}, priority ${policy.priority}`);
     for (const [name, value] of Object.entries(operator?.definition ?? {})) add(name, `operator policy ${queue.operator_policy}`, value, `pattern ${operator.pattern}`);
-    for (const row of all.values()) row.sources = winner(row);
+    for (const row of all.values()) row.sources = winner(row, inForce.data?.effective);
     return [...all.values()];
-  }, [descriptions, policies.data, operators.data, queue]);
+  }, [descriptions, policies.data, operators.data, inForce.data, queue]);
   return html`<${Card} title="What is in force, and what decides it">
       ${rows.length ? html`<${Grid} caption="Arguments and policies in force" keyOf=${(row) => row.id} rows=${rows} columns=${[
         { key: "id", label: "Setting", view: (row) => html`<b>${row.about?.title ?? row.id}</b><span class="sub mono">${row.id}</span>` },
@@ -132,14 +134,18 @@ function Settings({ vhost, queue, onChanged }) {
         { key: "about", label: "Meaning", view: (row) => (row.about ? html`${row.about.summary} <${DocLink} page=${row.about.page}>more<//>` : "not known to this broker: kept, without effect") }]} />`
         : html`<${Empty} title="Plain: no argument, no policy"><p>First in, first out, without any limit.</p><//>`}
       <p class="muted">An argument beats a policy. Of numbers that limit, such as lengths and times, the least counts. <a href=${href(["policies"])}>All policies</a></p><//>
-    <${LiveForm} vhost=${vhost} queue=${queue} descriptions=${descriptions} onChanged=${onChanged} />`;
+    <${LiveForm} vhost=${vhost} queue=${queue} descriptions=${descriptions} onChanged=${() => { inForce.reload(); onChanged(); }} />`;
 }
 
 const LEAST = ["x-max-length", "x-max-length-bytes", "x-message-ttl", "x-expires", "x-delivery-limit"];
 
-function winner(row) {
+function winner(row, effective) {
   let best = 0;
-  if (LEAST.includes(row.id)) {
+  const name = row.sources.map((each) => each.key).find((key) => effective && key in effective) ?? row.id;
+  const counts = effective?.[name];
+  const same = counts === undefined ? -1 : row.sources.findIndex((each) => JSON.stringify(each.value) === JSON.stringify(counts));
+  if (same >= 0) best = same;
+  else if (LEAST.includes(row.id)) {
     const known = row.sources.map((each) => (typeof each.value === "number" && each.value >= 0 ? each.value : Infinity));
     best = known.indexOf(Math.min(...known));
   }
@@ -147,8 +153,7 @@ function winner(row) {
 }
 
 function LiveForm({ vhost, queue, descriptions, onChanged }) {
-  const live = (queue.live_attributes ?? queue.changeable ?? []).map((each) => (typeof each === "string" ? each : each.name));
-  const rows = (descriptions?.arguments ?? []).filter((each) => live.includes(each.name) || live.includes(each.field));
+  const rows = (descriptions?.arguments ?? []).filter((each) => each.policy_key && each.queue_types.includes(queue.type));
   const [values, setValues] = useState({});
   const [error, setError] = useState("");
   if (!rows.length) return null;
@@ -163,8 +168,8 @@ function LiveForm({ vhost, queue, descriptions, onChanged }) {
       setError(failure.message);
     }
   }
-  return html`<${Card} title="Change while it runs"><${Form} onSubmit=${onSubmit} submit="Change" error=${error}>${rows.map((each) => html`<div class="argument" key=${each.name}><div><b>${each.title}</b> <span class="name">${each.name}</span><span class="hint" id=${`hint-${each.name}`}>${each.summary}</span></div>
-    <${ArgumentInput} of=${each} value=${values[each.name]} onChange=${(value) => { const next = { ...values }; if (value === undefined) delete next[each.name]; else next[each.name] = value; setValues(next); }} /></div>`)}<//><//>`;
+  return html`<${Card} title="Change while it runs"><p class="muted">These can change without declaring the queue again; the change stays over a restart.</p>
+    <${Form} onSubmit=${onSubmit} submit="Change" error=${error} busy=${Object.keys(values).length === 0 ? "nothing to change" : false}><${ArgumentsForm} all=${rows} groups=${descriptions.groups} values=${values} onChange=${setValues} queueType=${queue.type} /><//><//>`;
 }
 
 const earlier = (queue) => sampled(

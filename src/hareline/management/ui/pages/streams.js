@@ -1,7 +1,7 @@
 import { html, useTitle, useValue } from "../lib/view.js";
 import { path, shown } from "../lib/names.js";
 import { usePoll } from "../lib/poll.js";
-import { ago, bytes, count, rate, toMs } from "../lib/format.js";
+import { bytes, count, rate } from "../lib/format.js";
 import { vhost as chosenVhost } from "../lib/prefs.js";
 import { inRate } from "../lib/diagnose.js";
 import { Badge, Card, Empty, PageHead, QueueLink, Waiting } from "../parts/basics.js";
@@ -9,11 +9,11 @@ import { Grid } from "../parts/table.js";
 
 /** Readers of one stream, and how far behind its end each one is. */
 function Readers({ stream }) {
-  const poll = usePoll(path`/stream/${stream.vhost}/${stream.name}/readers`, { every: 10_000 });
+  const poll = usePoll(path`/queues/${stream.vhost}/${stream.name}/readers`, { every: 10_000 });
   if (poll.error) return html`<span class="muted">${poll.error.status === 403 || poll.error.status === 401 ? "no right to read it" : "–"}</span>`;
-  const readers = poll.data?.readers ?? (Array.isArray(poll.data) ? poll.data : []);
-  if (!readers.length) return html`<span class="muted">none kept</span>`;
-  return html`<ul class="plain">${readers.map((reader) => { const lag = reader.lag ?? reader.behind; return html`<li key=${reader.reader ?? reader.name}><b>${shown(reader.reader ?? reader.name)}</b> <span class="muted">at ${count(reader.position ?? reader.offset)}</span>${typeof lag === "number" && html` <${Badge} tone=${lag > 0 ? "warn" : "ok"}>${lag > 0 ? `${count(lag)} behind` : "at the end"}<//>`}${toMs(reader.updated_at ?? reader.at) && html` <span class="muted">${ago(reader.updated_at ?? reader.at)}</span>`}</li>`; })}</ul>`;
+  const readers = poll.data ?? [];
+  if (!readers.length) return html`<span class="muted">none</span>`;
+  return html`<ul class="plain">${readers.map((reader) => html`<li key=${`${reader.kind} ${reader.name}`}><b>${shown(reader.name)}</b> <span class="muted">${reader.kind}, at ${count(reader.offset)}</span> <${Badge} tone=${reader.lag > 0 ? "warn" : "ok"}>${reader.lag > 0 ? `${count(reader.lag)} behind` : "at the end"}<//></li>`)}</ul>`;
 }
 
 export function Streams() {
@@ -29,5 +29,5 @@ export function Streams() {
       { key: "messages", label: "Messages", end: true, view: (each) => count(each.messages) }, { key: "message_bytes", label: "Bytes", end: true, view: (each) => bytes(each.message_bytes) },
       { key: "in", label: "In", end: true, view: (each) => rate(inRate(each)) }, { key: "consumers", label: "Consumers", end: true, view: (each) => count(each.consumers) },
       { key: "keeps", label: "Keeps", least: true, view: (each) => [each.arguments?.["x-max-age"], each.arguments?.["x-max-length-bytes"] && bytes(each.arguments["x-max-length-bytes"])].filter(Boolean).join(", ") || "everything" },
-      { key: "readers", label: "Kept readers", view: (each) => html`<${Readers} stream=${each} />` }]} />` : html`<${Card}><${Empty} title="There are no streams"><p>Declare a queue with x-queue-type = stream.</p><//><//>`}`;
+      { key: "readers", label: "Readers", view: (each) => html`<${Readers} stream=${each} />` }]} />` : html`<${Card}><${Empty} title="There are no streams"><p>Declare a queue with x-queue-type = stream.</p><//><//>`}`;
 }

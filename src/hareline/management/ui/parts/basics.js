@@ -167,7 +167,7 @@ export function Form({ onSubmit, submit, children, error, busy, secondary }) {
   return html`<form class="form" onSubmit=${(event) => { event.preventDefault(); onSubmit(event); }}>
     ${children}
     ${error && html`<div class="notice danger" role="alert">${error}</div>`}
-    <div class="form-actions">${secondary}<button type="submit" class="primary" disabled=${busy}>${busy ? "Working …" : submit}</button></div>
+    <div class="form-actions">${secondary}<button type="submit" class="primary" disabled=${Boolean(busy)}>${busy === true ? "Working …" : submit}</button></div>
   </form>`;
 }
 

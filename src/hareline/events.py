@@ -67,6 +67,11 @@ HOST_NOT_KEPT: Final = Event(
     ("host", "problem"),
 )
 CONNECTION_UNUSED: Final = Event("CON-1014", "closed before the protocol header", ("peer",))
+CONNECTION_CLOSED_OVER_HTTP: Final = Event(
+    "CON-1015",
+    "user '{user}' closes the connection over HTTP: {reason}",
+    ("peer", "user", "reason"),
+)
 
 CHANNEL_ERROR: Final = Event(
     "CHN-1003", "channel error: {reply_text}", ("peer", "channel", "reply_code", "reply_text")

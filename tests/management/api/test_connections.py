@@ -115,12 +115,16 @@ def closed_by(connection: pika.BlockingConnection) -> tuple[int, str]:
     return closed.value.reply_code, closed.value.reply_text
 
 
-def test_a_connection_is_closed_with_the_reason_of_the_header(broker: ApiBroker) -> None:
+def test_a_connection_is_closed_with_the_reason_of_the_header(
+    broker: ApiBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     connection = broker.connect()
     path = f"/connections/{segment(broker.name_of(connection))}"
     answer = broker.ask("DELETE", path, headers={"X-Reason": "mended — go".encode()})
     assert (answer.status_code, answer.content) == (204, b"")
     assert closed_by(connection) == (320, "CONNECTION_FORCED - mended — go")
+    assert "user 'admin' closes the connection over HTTP: mended — go" in caplog.text
     broker.thread.wait_until(lambda running: not running.context.connections, "its end")
     assert broker.refused(path)[0] == 404
     assert broker.refused(path, method="DELETE")[0] == 404

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
+from hareline import events
 from hareline.amqp.connection import Connection
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import PROBLEMS, answer, no_content
@@ -175,7 +176,7 @@ def router(site: Site) -> APIRouter:
             for connection in connections_of(site, who):
                 await share.pause()
                 if _user_name(connection) == name:
-                    connection.force_close(_reason(request))
+                    close(site, who, connection, _reason(request))
         return no_content()
 
     @router.get("/api/connections/{connection}", **one_route(ConnectionInfo))
@@ -193,7 +194,7 @@ def router(site: Site) -> APIRouter:
         found = await _find(site, who, request)
         if not who.is_administrator and _user_name(found) != who.user.name:
             raise _not_authorised()
-        found.force_close(_reason(request))
+        close(site, who, found, _reason(request))
         return no_content()
 
     @router.get("/api/connections/{connection}/channels", **list_route(ChannelInfo))
@@ -204,6 +205,17 @@ def router(site: Site) -> APIRouter:
         return await channel_list(site, request, channels_of(found))
 
     return router
+
+
+def close(site: Site, who: Caller, connection: Connection, reason: str) -> None:
+    """Close a connection for a caller that may; its client is told the reason."""
+    site.context.report(
+        events.CONNECTION_CLOSED_OVER_HTTP,
+        peer=connection.transport.peer,
+        user=who.user.name,
+        reason=reason,
+    )
+    connection.force_close(reason)
 
 
 def _closing() -> dict[str, Any]:

@@ -29,7 +29,7 @@ _PROTOCOLS: Final = {
     "management": "http",
 }
 
-Check = Callable[[Request], dict[str, Any] | None]
+Check = Callable[[Request], dict[str, Any]]
 
 
 class CheckResult(BaseModel):
@@ -48,16 +48,16 @@ _ANSWERS: Final[dict[str, Any]] = {
 
 
 class Checks:
-    """Each method is a check: None if all is well, or else the fields of its failure."""
+    """Each method is a check: the fields of its answer, with a reason if something is wrong."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def alarms(self, _request: Request) -> dict[str, Any] | None:
+    def alarms(self, _request: Request) -> dict[str, Any]:
         """No resource alarm is on."""
         resources = self._site.context.alarms.resources
         if not resources:
-            return None
+            return {}
         return {
             "reason": "There are alarms in effect in the cluster",
             "alarms": [
@@ -65,21 +65,21 @@ class Checks:
             ],
         }
 
-    def local_alarms(self, request: Request) -> dict[str, Any] | None:
+    def local_alarms(self, request: Request) -> dict[str, Any]:
         """No resource alarm is on; there is one node."""
         failure = self.alarms(request)
-        return None if failure is None else failure | {"reason": "There are alarms in effect"}
+        return failure and failure | {"reason": "There are alarms in effect"}
 
-    def certificates(self, request: Request) -> dict[str, Any] | None:
+    def certificates(self, request: Request) -> dict[str, Any]:
         """No certificate expires within this time: there are no TLS ports."""
         within, unit = request.path_params["within"], request.path_params["unit"]
         if not (within.isascii() and within.isdigit()):
             raise Refusal(400, "bad_request", "Invalid expiration value.")
         if unit not in ("days", "weeks", "months", "years"):
             raise Refusal(400, "bad_request", "Time unit not recognised.")
-        return None
+        return {}
 
-    def port(self, request: Request) -> dict[str, Any] | None:
+    def port(self, request: Request) -> dict[str, Any]:
         """This port is listened on."""
         text = request.path_params["port"]
         if not (text.isascii() and text.isdigit()):
@@ -87,58 +87,63 @@ class Checks:
         port = int(text[:9])
         ports = [each.port for each in self._site.node.listeners()]
         if port in ports:
-            return None
+            return {"port": port}
         return {"reason": "No active listener", "missing": port, "ports": ports}
 
-    def protocol(self, request: Request) -> dict[str, Any] | None:
+    def protocol(self, request: Request) -> dict[str, Any]:
         """There is a port for this protocol."""
         given = name_in_path(request.path_params["protocol"])
         wanted = _PROTOCOLS.get(given.lower())
         protocols = [each.protocol for each in self._site.node.listeners()]
         if wanted in protocols:
-            return None
+            return {"protocol": given}
         return {"reason": "No active listener", "missing": given, "protocols": protocols}
 
-    def virtual_hosts(self, _request: Request) -> dict[str, Any] | None:
+    def virtual_hosts(self, _request: Request) -> dict[str, Any]:
         """All virtual hosts work: the store takes what is to be kept."""
         health = self._site.node.health()
         if health.store != "failed":
-            return None
+            return {}
         names = sorted(self._site.vhosts)
         return {"reason": "Some virtual hosts are down", "virtual-hosts": names}
 
-    def in_service(self, _request: Request) -> dict[str, Any] | None:
+    def in_service(self, _request: Request) -> dict[str, Any]:
         """The broker works, and is not being stopped."""
         health = self._site.node.health()
         if health.status == "ok":
-            return None
+            return {}
         reason = health.reason or "the broker is stopping"
         return {"reason": f"this rabbit is {health.status}: {reason}"}
 
-    def ready(self, request: Request) -> dict[str, Any] | None:
+    def ready(self, request: Request) -> dict[str, Any]:
         """Clients can connect and publish what is to be kept."""
-        failure = self.in_service(request)
-        if failure is None and not any(
-            each.protocol == "amqp" for each in self._site.node.listeners()
-        ):
-            failure = {"reason": "no AMQP listener is open yet"}
-        return failure
+        has_port = any(each.protocol == "amqp" for each in self._site.node.listeners())
+        return self.in_service(request) or (
+            {} if has_port else {"reason": "no AMQP listener is open yet"}
+        )
 
-    def connection_limit(self, _request: Request) -> dict[str, Any] | None:
+    def connection_limit(self, _request: Request) -> dict[str, Any]:
         """There are fewer connections than ``limits.max_connections``; 0 is no limit."""
         context = self._site.context
         limit, count = context.limits.max_connections, len(context.connections)
         if not limit or count < limit:
-            return None
+            return {}
         return {
             "reason": "node connection limit is reached",
             "limit": limit,
             "connections": count,
         }
 
-    def one_node(self, _request: Request) -> dict[str, Any] | None:
+    def one_node(self, _request: Request) -> dict[str, Any]:
         """True of a single node at all times."""
-        return None
+        return {}
+
+
+def _result(found: dict[str, Any]) -> Response:
+    """200, or 503 if there is a reason."""
+    if "reason" in found:
+        return answer({"status": "failed", **found}, 503)
+    return answer({"status": "ok", **found})
 
 
 def router(site: Site) -> APIRouter:
@@ -149,10 +154,7 @@ def router(site: Site) -> APIRouter:
     def endpoint(check: Check) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         async def checked(request: Request) -> Response:
             await caller(site, request)
-            failure = check(request)
-            if failure is None:
-                return answer({"status": "ok"})
-            return answer({"status": "failed", **failure}, 503)
+            return _result(check(request))
 
         return checked
 
@@ -187,8 +189,8 @@ def router(site: Site) -> APIRouter:
     async def node(request: Request) -> Response:
         """The old check of RabbitMQ: the broker works and no alarm is on."""
         await caller(site, request)
-        failure = checks.in_service(request) or checks.alarms(request)
-        return answer({"status": "ok"} if failure is None else {"status": "failed", **failure})
+        found = checks.in_service(request) or checks.alarms(request)
+        return answer({"status": "failed" if found else "ok", **found})
 
     @router.get("/api/aliveness-test/{vhost}", **_ANSWERS)
     async def aliveness(request: Request) -> Response:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 from fastapi import Request
@@ -32,6 +33,8 @@ from hareline.management.refusals import Refusal
 SORT_COUNT: Final = 4_096
 #: Octets of JSON that are written at one go.
 PIECE_BYTES: Final = 262_144
+#: Items that are gathered at one go, in some 0.1 ms.
+BATCH_COUNT: Final = 256
 _COLUMNS_MAX: Final = 200
 
 T = TypeVar("T")
@@ -87,7 +90,8 @@ async def listing(
 ) -> Response:
     """The items as the request asks for them. Raises Refusal for arguments that are not valid.
 
-    ``keys``: columns that can be sorted by without describing the item.
+    ``keys``: columns that can be sorted by without describing the item; all values of one of them
+    can be compared with each other.
     """
     query = ListQuery.of(request)
     rows = _Rows(describe, name_of, keys or {})
@@ -179,9 +183,10 @@ class _Rows(Generic[T]):
 
     async def all_of(self, items: Iterable[T], share: Share) -> Sequence[int]:
         """The numbers of all items, in their order."""
-        for item in items:
+        rest = iter(items)
+        while batch := list(islice(rest, BATCH_COUNT)):
+            self._items += batch
             await share.pause()
-            self._items.append(item)
         return range(len(self._items))
 
     def row(self, number: int) -> Mapping[str, Any]:
@@ -217,7 +222,7 @@ class _Rows(Generic[T]):
         blocks: list[list[SortKey]] = []
         for number in numbers:
             await share.pause()
-            keyed.append((*(column(number) for column in columns), number))
+            keyed.append((*[column(number) for column in columns], number))
             if len(keyed) >= SORT_COUNT:
                 keyed.sort(reverse=is_reversed)
                 blocks.append(keyed)
@@ -232,12 +237,12 @@ class _Rows(Generic[T]):
             if place >= start:
                 yield self.row(key[-1])
 
-    def _column(self, name: str) -> Callable[[int], SortKey]:
+    def _column(self, name: str) -> Callable[[int], Any]:
         """From the number of an item to what it is sorted by in this column."""
         key = self._keys.get(name)
         if key is not None:
-            found = key
-            return lambda number: _sortable(found(self._items[number]))
+            items, found = self._items, key
+            return lambda number: found(items[number])
         path = name.split(".")
         return lambda number: _sortable(_value_at(self.row(number), path))
 

@@ -86,15 +86,14 @@ class Queues:
         return row | self._rates.object_stats("queue", key, facts.counts.as_dict())
 
     def _declared(self, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
-        arguments = vhost.queue_arguments[queue.name]
         row: dict[str, Any] = {
             "name": queue.name,
             "vhost": vhost.name,
-            "type": arguments.queue_type or "classic",
+            "type": _type_of(queue),
             "durable": queue.is_durable,
             "auto_delete": queue.is_auto_delete,
             "exclusive": queue.owner is not None,
-            "arguments": arguments.raw,
+            "arguments": queue.arguments,
             "node": self._node,
             "state": "running",
             "policy": None,
@@ -103,7 +102,8 @@ class Queues:
             "exclusive_consumer_tag": _exclusive_tag(queue),
             "single_active_consumer_tag": None,
         }
-        if arguments.single_active_consumer:
+        arguments = vhost.queue_arguments.get(queue.name)  # None: deleted while the list is made
+        if arguments is not None and arguments.single_active_consumer:
             live = [each.tag for each in queue.consumers if each.is_live]
             row["single_active_consumer_tag"] = live[0] if live else None
         if queue.owner is not None:
@@ -153,7 +153,7 @@ _KEYS: Mapping[str, Callable[[Place], Any]] = {
     "durable": lambda place: place[1].is_durable,
     "auto_delete": lambda place: place[1].is_auto_delete,
     "exclusive": lambda place: place[1].owner is not None,
-    "type": lambda place: place[0].queue_arguments[place[1].name].queue_type or "classic",
+    "type": lambda place: _type_of(place[1]),
     "consumers": lambda place: place[1].consumer_count,
     "messages": lambda place: place[1].ready_count + place[1].unacked_count,
     "messages_ready": lambda place: place[1].ready_count,
@@ -183,6 +183,10 @@ def _amounts(facts: QueueFacts) -> dict[str, Any]:
         "message_bytes_paged_out": facts.paged_out_bytes,
         "head_message_timestamp": facts.head_timestamp,
     }
+
+
+def _type_of(queue: Queue) -> str:
+    return str(queue.arguments.get("x-queue-type", "classic"))
 
 
 def _exclusive_tag(queue: Queue) -> str | None:

@@ -31,8 +31,8 @@ from hareline.management.refusals import Refusal
 
 #: Items that are sorted at one go, in some 3 ms.
 SORT_COUNT: Final = 4_096
-#: Octets of JSON that are written at one go.
-PIECE_BYTES: Final = 262_144
+#: Octets of JSON that are written at one go, in some 0.3 ms. The next piece waits for the socket.
+PIECE_BYTES: Final = 1_048_576
 #: Items that are gathered at one go, in some 0.1 ms.
 BATCH_COUNT: Final = 256
 _COLUMNS_MAX: Final = 200

@@ -106,6 +106,8 @@ def test_the_only_node_is_this_process(broker: ApiBroker) -> None:
     assert listed["os_pid"] == str(os.getpid())
     assert listed["mem_used"] > 1_000_000
     assert listed["disk_free"] > 0
+    assert "rabbitmq_delayed_message_exchange" in listed["enabled_plugins"]
+    assert listed["exchange_types"] == broker.get("/overview")["exchange_types"]
     name = broker.get("/overview")["node"]
     one = broker.get(f"/nodes/{name}?memory=true")
     assert set(one) >= NODE_KEYS

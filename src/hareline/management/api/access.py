@@ -24,6 +24,7 @@ from hareline.auth.permissions import AccessChecker, Resource, Right
 from hareline.auth.users import User
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError
+from hareline.management.api.answers import not_found
 from hareline.management.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Caller:
         """A virtual host for reading. Raises Refusal: 404 if missing, 401 if it is not seen."""
         vhost = self._site.vhosts.get(name)
         if vhost is None:
-            raise Refusal(404, "Object Not Found", "Not Found")
+            raise not_found()
         if not self.sees(name):
             raise _not_this_vhost()
         return vhost
@@ -104,7 +105,7 @@ class Caller:
         user has no permissions there."""
         vhost = self._site.vhosts.get(name)
         if vhost is None:
-            raise Refusal(404, "Object Not Found", "Not Found")
+            raise not_found()
         if not self.may_enter(name):
             raise _not_this_vhost()
         return vhost

@@ -19,13 +19,21 @@ from hareline.management.api.access import caller
 from hareline.management.api.answers import answer, not_found
 from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.openapi import list_route, one_route
-from hareline.management.api.overview import PRODUCT, RATES_MODE, contexts
+from hareline.management.api.overview import PRODUCT, RATES_MODE, contexts, exchange_types
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
 from hareline.management.paths import name_in_path
 from hareline.statistics.readings import queue_facts
 
+#: Plugins of RabbitMQ that do what this broker does by itself.
+PLUGINS: Final = (
+    "rabbitmq_consistent_hash_exchange",
+    "rabbitmq_delayed_message_exchange",
+    "rabbitmq_jms_topic_exchange",
+    "rabbitmq_management",
+    "rabbitmq_random_exchange",
+)
 #: Nothing is limited by these here; RabbitMQ's are processes and run queues of Erlang.
 _PROCESSES: Final = 1_048_576
 
@@ -104,8 +112,8 @@ def describe(site: Site, rates: Rates) -> dict[str, Any]:
             {"name": name, "description": f"SASL {name} authentication mechanism", "enabled": True}
             for name in settings.auth.mechanisms
         ],
-        "exchange_types": [],
-        "enabled_plugins": ["rabbitmq_management"],
+        "exchange_types": exchange_types(),
+        "enabled_plugins": list(PLUGINS),
         "applications": [{"name": "hareline", "description": PRODUCT, "version": __version__}],
         "contexts": contexts(site),
         "db_dir": "" if node.data_dir is None else str(node.data_dir),

@@ -66,6 +66,14 @@ class Overview(BaseModel):
     contexts: list[dict[str, Any]]
 
 
+def exchange_types() -> list[dict[str, Any]]:
+    """The types that exchange.declare takes."""
+    return [
+        {"name": name, "description": _TYPES.get(name, ""), "enabled": True}
+        for name in sorted(EXCHANGE_TYPES)
+    ]
+
+
 def listeners(site: Site) -> list[dict[str, Any]]:
     """The ports, as RabbitMQ lists them."""
     return [
@@ -135,10 +143,7 @@ def _product(site: Site) -> dict[str, Any]:
         "management_version": identity.version,
         "rates_mode": RATES_MODE,
         "sample_retention_policies": policies_of_samples(),
-        "exchange_types": [
-            {"name": name, "description": _TYPES.get(name, ""), "enabled": True}
-            for name in sorted(EXCHANGE_TYPES)
-        ],
+        "exchange_types": exchange_types(),
         "product_version": __version__,
         "product_name": PRODUCT,
         "rabbitmq_version": identity.version,

@@ -152,7 +152,10 @@ class Publishing(PublishLane):
             self._clock.now_ms,
             route.position,
         )
-        if route.queues:
+        only = route.only_queue
+        if only is not None:
+            only.enqueue(message)
+        elif route.queues:
             for queue in route.queues:
                 queue.enqueue(message)
         elif route.is_mandatory:

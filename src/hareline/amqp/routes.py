@@ -48,7 +48,8 @@ class Route(KnownRoute):
     these messages, so their confirms wait for it. ``is_refused``: the store takes no new messages,
     so where one is to be kept they cannot take the plain lane either. ``is_wide``: its messages are
     counted one by one as work of the turn. ``takes_runs``: none of that, be its messages persistent
-    or transient. ``tally``: counts its publishes, where it is not dynamic.
+    or transient. ``only_queue``: the one it leads to, None where there are more or none.
+    ``tally``: counts its publishes, where it is not dynamic.
     """
 
     __slots__ = (
@@ -64,6 +65,7 @@ class Route(KnownRoute):
         "is_traced",
         "is_wide",
         "needs_admission",
+        "only_queue",
         "position",
         "queues",
         "tally",
@@ -84,6 +86,7 @@ class Route(KnownRoute):
         self.address = address
         self.exchange = exchange
         self.queues = queues
+        self.only_queue = queues[0] if len(queues) == 1 else None
         self.is_mandatory = is_mandatory
         self.is_immediate = False
         self.is_dynamic = is_dynamic

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi
+from tests.support.waiting import wait_for
 
 SETTINGS = """
 [auth]
@@ -292,6 +293,31 @@ def test_a_restart_has_all_of_it(broker: BrokerProcess, api: HttpApi) -> None:
     assert api.call("DELETE", "/api/users/kept")[0] == 204
     broker.restart()
     assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/"]
+
+
+def test_the_files_of_a_deleted_virtual_host_are_freed(tmp_path: Path) -> None:
+    made = BrokerProcess(tmp_path, '[journal]\nsegment_bytes = "1MiB"\n')
+    made.start()
+    try:
+        api = api_of(made, "guest", "guest")
+        assert api.call("PUT", "/api/vhosts/big", {})[0] == 201
+        connection = connected(made, "guest", "guest", "big")
+        channel = connection.channel()
+        channel.queue_declare("q", durable=True)
+        channel.confirm_delivery()
+        for _ in range(60):
+            channel.basic_publish("", "q", b"x" * 100_000, pika.BasicProperties(delivery_mode=2))
+        connection.close()
+        journal = made.data_dir / "journal"
+        before = len(list(journal.iterdir()))
+        assert before >= 5
+        assert api.call("DELETE", "/api/vhosts/big")[0] == 204
+        wait_for(lambda: len(list(journal.iterdir())) <= 3, 60, "segments to be freed")
+        made.restart()
+        assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/"]
+        assert api.call("PUT", "/api/vhosts/big", {})[0] == 201
+    finally:
+        made.stop()
 
 
 def test_definitions_at_the_start(tmp_path: Path) -> None:

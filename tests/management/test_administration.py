@@ -250,6 +250,24 @@ def test_definitions_out_and_in(api: HttpApi) -> None:
     assert api.call("DELETE", "/api/vhosts/def")[0] == 204
 
 
+def test_half_a_character_is_refused(api: HttpApi) -> None:
+    half = "\ud800"
+    for method, path, body in (
+        ("PUT", "/api/vhosts/half", {"description": half}),
+        ("PUT", "/api/users/half", {"password": half, "tags": ""}),
+        ("PUT", "/api/global-parameters/half", {"value": [half]}),
+        ("POST", "/api/definitions", {"queues": [{"vhost": "/", "name": half}]}),
+    ):
+        assert api.call(method, path, body) == (
+            400,
+            {"error": "bad_request", "reason": "body: a text in it is not Unicode"},
+        )
+    assert api.call("PUT", "/api/users/%80", {"tags": ""})[0] == 400
+    whole = {"value": "\U0001f407"}  # in JSON two halves
+    assert api.call("PUT", "/api/global-parameters/whole", whole)[0] == 201
+    assert api.call("DELETE", "/api/global-parameters/whole")[0] == 204
+
+
 def test_definitions_as_a_form(api: HttpApi) -> None:
     form = (
         b'--x\r\nContent-Disposition: form-data; name="redirect"\r\n\r\nno\r\n'

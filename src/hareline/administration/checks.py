@@ -19,12 +19,19 @@ def check_name(kind: str, name: str) -> None:
     """Raise AdministrationError for a name that is empty, too long or not UTF-8."""
     if not name:
         raise bad_request(f"a {kind} needs a name")
-    try:
-        octets = name.encode()
-    except UnicodeEncodeError:
-        raise bad_request(f"the name of a {kind} is not UTF-8") from None
-    if len(octets) > NAME_MAX_OCTETS:
+    if not is_unicode(name):
+        raise bad_request(f"the name of a {kind} is not UTF-8")
+    if len(name.encode()) > NAME_MAX_OCTETS:
         raise bad_request(f"the name of a {kind} has {NAME_MAX_OCTETS} octets at most")
+
+
+def is_unicode(text: str) -> bool:
+    """False for a text with surrogates: octets that are not UTF-8, or half a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_limit(component: str, limit: str, value: object, known: Sequence[str]) -> int:

@@ -112,6 +112,8 @@ class Import:
             self._leave_out(name, item, error.reason.strip().replace("\n\n", ": "))
         except AmqpError as error:
             self._leave_out(name, item, error.explanation)
+        except ValueError as error:  # arguments that no table of AMQP can hold
+            self._leave_out(name, item, str(error))
         else:
             self.done[name] = self.done.get(name, 0) + 1
 

@@ -21,7 +21,7 @@ import regex
 
 from hareline import events
 from hareline.administration.changes import INTERNAL, Changes
-from hareline.administration.checks import check_name, invalid
+from hareline.administration.checks import check_name, invalid, is_unicode
 from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.policy_effects import Refresh
 from hareline.administration.policy_keys import KEYS, check_definition, smaller
@@ -335,6 +335,8 @@ def _applied(found: list[PolicyRecord | None]) -> Applied:
 def _pattern_of(pattern: object) -> str:
     if not isinstance(pattern, str):
         raise invalid(f"pattern should be a binary but was {term(pattern)}")
+    if not is_unicode(pattern):
+        raise invalid("pattern should be regular expression but is not Unicode")
     return pattern
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hareline.administration.checks import invalid
+from hareline.administration.checks import invalid, is_unicode
 from hareline.administration.terms import term
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.queues.declare.live import LIVE_FIELDS
@@ -158,7 +158,8 @@ def check_definition(definition: object, *, is_operator: bool) -> dict[str, obje
     if unknown:
         raise invalid(f"{term(unknown)} are not recognised policy settings")
     for name, value in definition.items():
-        if not KEYS[name].is_valid(value):
+        is_unencodable = isinstance(value, str) and not is_unicode(value)
+        if is_unencodable or not KEYS[name].is_valid(value):
             raise invalid(f"{term(value)} is not a valid {KEYS[name].what}")
     return dict(definition)
 

@@ -218,6 +218,24 @@ def test_what_are_no_definitions_is_refused(broker: Administered, given: object)
         Import(broker.context, broker.administration, given)
 
 
+def test_texts_that_are_not_unicode_are_left_out(broker: Administered) -> None:
+    bad = "\ud800"
+    done = run(
+        broker,
+        {
+            "users": [{"name": bad, "tags": ""}],
+            "vhosts": [{"name": "/", "description": bad}],
+            "queues": [
+                {"vhost": "/", "name": bad},
+                {"vhost": "/", "name": "q", "arguments": {"x": bad}},
+            ],
+            "exchanges": [{"vhost": "/", "name": bad, "type": "direct"}],
+        },
+    )
+    assert all(each.reason for each in done.left_out)
+    assert "user" in {each.what for each in done.left_out}
+
+
 def test_a_long_file_is_taken_over_in_steps(broker: Administered) -> None:
     queues = [{"vhost": "/", "name": f"q{number}"} for number in range(100)]
     steps = Import(broker.context, broker.administration, {"queues": queues}).steps()

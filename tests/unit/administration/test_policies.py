@@ -200,6 +200,8 @@ def test_a_pattern_that_takes_too_long_matches_nothing(broker: Administered, pee
         ),
         ({"pattern": "("}, "pattern should be regular expression"),
         ({"pattern": 1}, "pattern should be a binary"),
+        ({"pattern": "\ud800"}, "is not Unicode"),
+        ({"definition": {"dead-letter-exchange": "\ud800"}}, "is not a valid dead letter exchange"),
     ],
 )
 def test_what_is_wrong_is_said(broker: Administered, more: dict[str, Any], text: str) -> None:

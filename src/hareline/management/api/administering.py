@@ -7,6 +7,7 @@ Invariant: a change is told to the listeners with the name of the user who asked
 
 from __future__ import annotations
 
+import json
 from typing import Final, TypeVar
 
 from fastapi import Request
@@ -65,7 +66,21 @@ def vhost_to_change(who: Caller, request: Request) -> VirtualHost:
 
 async def body_of(model: type[Model], request: Request) -> Model:
     """The body of a request; an empty one is an empty object. Raises Refusal."""
-    return parse_body(model, await read_body(request) or b"{}")
+    octets = await read_body(request) or b"{}"
+    check_unicode(octets)
+    return parse_body(model, octets)
+
+
+def check_unicode(octets: bytes) -> None:
+    """Raise Refusal for JSON with half a character (``\\ud800``), which no name can hold."""
+    if b"\\ud" not in octets.lower():
+        return
+    try:
+        json.dumps(json.loads(octets), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise Refusal(400, "bad_request", "body: a text in it is not Unicode") from None
+    except (ValueError, RecursionError):
+        return  # whoever reads it says what is wrong
 
 
 def put_answer(is_new: bool) -> Response:

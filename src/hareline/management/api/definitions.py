@@ -19,7 +19,7 @@ from hareline.administration.definitions_export import Export
 from hareline.administration.definitions_import import Import, report_import
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import caller
-from hareline.management.api.administering import administration_of, name_of
+from hareline.management.api.administering import administration_of, check_unicode, name_of
 from hareline.management.api.answers import answer, encoded, no_content
 from hareline.management.api.listing import flag
 from hareline.management.api.openapi import body_route, one_route
@@ -154,6 +154,7 @@ async def _definitions_in(request: Request) -> object:
     kind = request.headers.get("Content-Type", "")
     if kind.lower().startswith("multipart/form-data"):
         octets = _file_in_form(kind, octets)
+    check_unicode(octets)
     try:
         return json.loads(octets.removeprefix(b"\xef\xbb\xbf") or b"{}")
     except (ValueError, RecursionError) as error:

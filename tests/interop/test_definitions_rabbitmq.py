@@ -277,7 +277,10 @@ def test_clients_are_told_the_same(
     # later versions of RabbitMQ name the right, as for queues and exchanges
     told = [text.replace("write access", "access") for text in refusals(ours, api)]
     told = [text.replace("read access", "access") for text in told]
-    assert told == refusals(theirs, rabbitmq.api)
+    # which of its processes tells the client of a deleted virtual host is a race in RabbitMQ
+    assert told == [
+        text.replace("is down", "is deleted") for text in refusals(theirs, rabbitmq.api)
+    ]
 
 
 def test_the_same_requests_have_the_same_answers(rabbitmq: ManagedRabbitMQ, api: HttpApi) -> None:

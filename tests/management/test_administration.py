@@ -130,7 +130,10 @@ def test_a_virtual_host_from_its_making_to_its_end(broker: BrokerProcess, api: H
     assert api.call("PUT", path, given)[0] == 204
     assert api.get(path) == {"user": "seller", "vhost": "my/shop", **given}
     assert api.get("/api/users/seller/permissions") == [api.get(path)]
-    assert api.get("/api/vhosts/my%2Fshop/permissions") == [api.get(path)]
+    assert [each["user"] for each in api.get("/api/vhosts/my%2Fshop/permissions")] == [
+        "admin",  # who has made it
+        "seller",
+    ]
     connection = connected(broker, "seller", "s", "my/shop")
     connection.channel().queue_declare("q", durable=True)
     assert api.call("POST", "/api/vhosts/my%2Fshop/deletion/protection")[0] == 204
@@ -223,8 +226,17 @@ def test_policies(broker: BrokerProcess, api: HttpApi) -> None:
     for _ in range(3):
         channel.basic_publish("", "p.q", b"")
     assert channel.queue_declare("p.q", passive=True).method.message_count == 2
+    queue = api.get("/api/queues/%2F/p.q")
+    assert (queue["policy"], queue["operator_policy"]) == ("limit", "limit")
+    assert queue["effective_policy_definition"] == {"max-length": 2}
+    assert queue["arguments"] == {}
     channel.queue_delete("p.q")
     connection.close()
+    policy = {"pattern": "^amq.fanout$", "definition": {"alternate-exchange": "amq.direct"}}
+    assert api.call("PUT", "/api/policies/%2F/ae", policy)[0] == 201
+    assert api.get("/api/exchanges/%2F/amq.fanout")["policy"] == "ae"
+    assert api.get("/api/exchanges/%2F/amq.direct")["policy"] is None
+    assert api.call("DELETE", "/api/policies/%2F/ae")[0] == 204
     for kind in ("policies", "operator-policies"):
         assert api.call("DELETE", f"/api/{kind}/%2F/limit")[0] == 204
         assert api.call("DELETE", f"/api/{kind}/%2F/limit")[0] == 404

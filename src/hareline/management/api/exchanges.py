@@ -16,9 +16,11 @@ from hareline.auth.permissions import DEFAULT_EXCHANGE_NAME
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
+from hareline.management.api.administering import administration_of
 from hareline.management.api.answers import answer, not_found
 from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.openapi import list_route, one_route
+from hareline.management.api.policies import shown
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.paths import name_in_path
@@ -56,8 +58,9 @@ def find_exchange(who: Caller, request: Request) -> Place:
     return vhost, exchange
 
 
-def describe(rates: Rates) -> Callable[[Place], dict[str, Any]]:
+def describe(site: Site, rates: Rates) -> Callable[[Place], dict[str, Any]]:
     """What makes the JSON object of an exchange."""
+    policies = administration_of(site).policies
 
     def described(place: Place) -> dict[str, Any]:
         vhost, exchange = place
@@ -70,7 +73,7 @@ def describe(rates: Rates) -> Callable[[Place], dict[str, Any]]:
             "auto_delete": exchange.is_auto_delete,
             "internal": exchange.is_internal,
             "arguments": exchange.arguments,
-            "policy": None,
+            "policy": shown(policies.of_exchange(vhost.name, exchange))["policy"],
             "user_who_performed_action": "rmq-internal" if is_ours else "",
         }
         if rates.is_wanted:
@@ -117,7 +120,7 @@ def router(site: Site) -> APIRouter:
         return await listing(
             request,
             _places(vhosts),
-            describe(rates),
+            describe(site, rates),
             ("vhost", "name"),
             name_of=lambda place: place[1].name,
             keys=_keys(rates),
@@ -139,7 +142,7 @@ def router(site: Site) -> APIRouter:
         """One exchange; ``amq.default`` is the default exchange."""
         who = await caller(site, request)
         place = find_exchange(who, request)
-        row = describe(Rates(site, request))(place)
+        row = describe(site, Rates(site, request))(place)
         # which channel brought what, and which queue got it, is not counted (rates_mode basic)
         row["incoming"] = []
         row["outgoing"] = []

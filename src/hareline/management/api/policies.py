@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
+from hareline.administration.policies import Applied
 from hareline.management.api.access import Tag, caller
 from hareline.management.api.administering import (
     Body,
@@ -126,6 +127,16 @@ def _add(router: APIRouter, site: Site, path: str, is_operator: bool, tag: Tag) 
     router.put(of_one, description=described, **body_route(PolicyBody))(put_policy)
     described = f"Delete one {kind}."
     router.delete(of_one, description=described, **one_route(None))(delete_policy)
+
+
+def shown(applied: Applied) -> dict[str, Any]:
+    """The policies that concern a queue or exchange, as its JSON object has them."""
+    policy, operator_policy = applied.policy, applied.operator_policy
+    return {
+        "policy": None if policy is None else policy.name,
+        "operator_policy": None if operator_policy is None else operator_policy.name,
+        "effective_policy_definition": dict(applied.definition),
+    }
 
 
 def describe_policy(record: PolicyRecord) -> Mapping[str, Any]:

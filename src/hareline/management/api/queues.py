@@ -18,11 +18,13 @@ from hareline.broker.queues.queue import Queue
 from hareline.broker.queues.stream import stream_of
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
+from hareline.management.api.administering import administration_of
 from hareline.management.api.answers import answer, instant, not_found
 from hareline.management.api.consumers import describe_consumer
 from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.live import ConnectionsByClient, connection_details
 from hareline.management.api.openapi import list_route, one_route
+from hareline.management.api.policies import shown
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
@@ -96,9 +98,7 @@ class Queues:
             "arguments": queue.arguments,
             "node": self._node,
             "state": "running",
-            "policy": None,
-            "operator_policy": None,
-            "effective_policy_definition": {},
+            **shown(administration_of(self._site).policies.of_queue(vhost.name, queue)),
             "exclusive_consumer_tag": _exclusive_tag(queue),
             "single_active_consumer_tag": None,
         }

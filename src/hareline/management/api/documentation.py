@@ -1,7 +1,7 @@
 """``GET /api/hareline/docs/{page}``: a page of the documentation, as the package has it.
 
 The web UI explains arguments with it, so that nothing is asked of another host. Pages are those of
-docs/ in the repository; a wheel carries them beside the web UI.
+docs/ in a working copy of the repository; where the package has none, the answer says so.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
-#: In an installed package, and in a working copy of the repository.
-PLACES: Final = (_PACKAGE / "management" / "docs", _PACKAGE.parents[1] / "docs")
+FOLDER: Final = _PACKAGE.parents[1] / "docs"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 
 
@@ -45,7 +44,8 @@ def router(site: Site) -> APIRouter:
         name = name_in_path(request.path_params["page"])
         text = text_of(name)
         if text is None:
-            raise Refusal(404, "not_found", f"there is no page '{name}' in the documentation")
+            reason = f"there is no page '{name}' in the documentation of this installation"
+            raise Refusal(404, "not_found", reason)
         return answer({"name": name, "text": text})
 
     return router
@@ -55,8 +55,5 @@ def text_of(name: str) -> str | None:
     """The page of this name; None if there is none."""
     if _NAME.fullmatch(name) is None:
         return None
-    for place in PLACES:
-        path = place / f"{name}.md"
-        if path.is_file():
-            return path.read_text(encoding="utf-8")
-    return None
+    path = FOLDER / f"{name}.md"
+    return path.read_text(encoding="utf-8") if path.is_file() else None

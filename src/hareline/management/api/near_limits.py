@@ -174,7 +174,8 @@ def _of_node(site: Site) -> Iterator[Use]:
 
 
 def _of_vhost(vhost: VirtualHost) -> Iterator[Use]:
-    if vhost.max_queues is not None and vhost.max_queues > 0:
+    max_queues = vhost.max_queues or 0
+    if max_queues > 0:
         yield Use(
             "vhost",
             vhost.name,
@@ -183,7 +184,7 @@ def _of_vhost(vhost: VirtualHost) -> Iterator[Use]:
             "Queues",
             "count",
             len(vhost.queues),
-            vhost.max_queues,
+            max_queues,
             "further queues are refused",
         )
 

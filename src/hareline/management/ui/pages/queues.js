@@ -39,7 +39,7 @@ export function Queues({ type, title = "Queues" }) {
     { key: "consumers", label: "Consumers", end: true, view: (queue) => count(queue.consumers) },
     showsWhy ? { key: "why", label: "Why", sort: false, class: "why", view: (queue) => whyDeep(queue).slice(0, 1).map(([of, text]) => html`<${Badge} tone=${of}>!<//> ${text}`) }
       : { key: "message_bytes", label: "Bytes", end: true, least: true, view: (queue) => bytes(queue.message_bytes) },
-  ];
+  ].filter((column) => !showsWhy || !["type", "curve", "messages_ready", "messages_unacknowledged"].includes(column.key));
   return html`<${PageHead} title=${title} actions=${html`<button type="button" class="primary" onClick=${() => setAdding(true)}>Add a ${type ?? "queue"}</button>`} />
     <${ServerTable} path=${vhost ? path`/queues/${vhost}` : "/queues"} what=${type ?? "queue"} columns=${columns} keyOf=${keyOf} initial=${{ sort: "name" }} onData=${rememberDepths}
       emptyText="There are no queues yet. Clients declare them, or add one here." />

@@ -1,0 +1,79 @@
+"""One broker with queues, messages and clients, and one Chromium, for all browser tests."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.api_broker import PASSWORD, ApiBroker, api_broker
+
+from tests.support.browser_scene import Scene
+from tests.support.web_browser import WebUi, chromium_path, web_browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+def missing() -> str:
+    """What a browser test needs and does not find here; empty if all is there."""
+    if importlib.util.find_spec("playwright") is None:
+        return "playwright is not installed (pip install 'playwright>=1.49,<2')"
+    if chromium_path() is None:
+        return "there is no Chromium (apt-get install chromium)"
+    return ""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if missing():
+        pytest.skip(missing())
+    with web_browser() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def broker(browser: Browser) -> Iterator[ApiBroker]:
+    with api_broker() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def scene(broker: ApiBroker) -> Iterator[Scene]:
+    """Queues in every state that a page shows."""
+    made = Scene(broker)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def open_ui(browser: Browser, broker: ApiBroker) -> Iterator[Callable[..., WebUi]]:
+    """Opens the UI as a user who is logged in; at the end nothing may have gone wrong in it."""
+    opened: list[WebUi] = []
+
+    def open_one(user: str = "admin", **options: Any) -> WebUi:
+        ui = WebUi(browser, broker.url, **options)
+        opened.append(ui)
+        if user:
+            ui.login(user, PASSWORD)
+            ui.settle()
+        return ui
+
+    yield open_one
+    problems = [problem for ui in opened for problem in ui.problems]
+    foreign = [url for ui in opened for url in ui.requests if not _is_ours(url, broker.url)]
+    for ui in opened:
+        ui.close()
+    assert not problems
+    assert not foreign, "requests to other hosts"
+
+
+def _is_ours(url: str, base: str) -> bool:
+    return url.startswith((base, "data:", "blob:"))
+
+
+@pytest.fixture
+def ui(open_ui: Callable[..., WebUi], scene: Scene) -> WebUi:
+    """The UI of an administrator on the scene."""
+    return open_ui()

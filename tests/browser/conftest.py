@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.api_broker import PASSWORD, ApiBroker, api_broker
 
+from tests.support.api_broker import PASSWORD, ApiBroker, api_broker
 from tests.support.browser_scene import Scene
 from tests.support.web_browser import WebUi, chromium_path, web_browser
 

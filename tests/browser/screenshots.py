@@ -9,7 +9,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tests.support.api_broker import PASSWORD, api_broker
-
 from tests.support.browser_scene import Scene
 from tests.support.web_browser import PHONE, WebUi, web_browser
 

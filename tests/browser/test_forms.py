@@ -5,8 +5,8 @@ from __future__ import annotations
 from urllib.parse import quote
 
 import pytest
-from tests.support.api_broker import ApiBroker, segment
 
+from tests.support.api_broker import ApiBroker, segment
 from tests.support.browser_scene import Scene
 from tests.support.web_browser import WebUi
 

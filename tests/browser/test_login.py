@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.support.api_broker import PASSWORD, ApiBroker
-
 from tests.support.web_browser import WebUi
 
 Open = Callable[..., WebUi]

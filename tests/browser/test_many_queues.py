@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.support.api_broker import ApiBroker
 
+from tests.support.api_broker import ApiBroker
 from tests.support.web_browser import WebUi
 
 QUEUES = 10_000

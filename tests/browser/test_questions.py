@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import Locator
-from tests.support.api_broker import ApiBroker
 
+from tests.support.api_broker import ApiBroker
 from tests.support.browser_scene import Scene
 from tests.support.web_browser import WebUi
 

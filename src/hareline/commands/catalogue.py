@@ -76,6 +76,11 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
         Row("user", "commands.user:app", "List, add, change and delete users."),
         Row("vhost", "commands.vhost:app", "List, add and delete virtual hosts."),
         Row("definitions", "commands.definitions:app", "Export and import what is declared."),
+        Row(
+            "migrate",
+            "commands.migrate:migrate",
+            "Move all from a running RabbitMQ or LavinMQ to a Hareline.",
+        ),
     ),
     "Test, mend and archive": (
         Row(

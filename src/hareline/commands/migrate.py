@@ -372,13 +372,17 @@ def migrate(
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this virtual host; may be given several times."),
     ] = None,
-    definitions: Annotated[
-        bool, typer.Option(help="Copy users, queues, policies and so on.")
-    ] = True,
-    messages: Annotated[bool, typer.Option(help="Move the messages.")] = True,
-    dry_run: Annotated[bool, typer.Option(help="Say what would be done, and do nothing.")] = False,
+    no_definitions: Annotated[
+        bool, typer.Option("--no-definitions", help="Leave out users, queues, policies and so on.")
+    ] = False,
+    no_messages: Annotated[
+        bool, typer.Option("--no-messages", help="Leave the messages where they are.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
 ) -> None:
-    """Copy the definitions and move the messages of a running RabbitMQ or LavinMQ.
+    """Move all from a running RabbitMQ or LavinMQ to a Hareline.
 
     Stop its publishers and consumers first. A run that is broken off is continued by the same
     command. Exit status 1 if a queue could not be emptied.
@@ -390,8 +394,8 @@ def migrate(
             target,
             target_amqp,
             tuple(vhost or ()),
-            definitions,
-            messages,
+            not no_definitions,
+            not no_messages,
             dry_run,
         )
     except MigrationError as error:
@@ -429,8 +433,6 @@ def _migrate(
             _say(f"would move {queue.messages} messages of {queue.vhost} {queue.name}")
         _say(f"{sum(queue.messages for queue in waiting)} messages in {len(waiting)} queues")
         return
-    if messages:
-        _check_pika()
     if definitions:
         left_out = copy_definitions(from_api, to_api, vhosts)
         for each in left_out:
@@ -449,16 +451,6 @@ def _migrate(
 
 def _amqp_login(url: str | None, api: Login) -> Login:
     return api._replace(port=5672) if url is None else login_of(url, ("amqp",), 5672)
-
-
-def _check_pika() -> None:
-    try:
-        import pika  # noqa: F401
-    except ImportError:
-        raise MigrationError(
-            "messages are moved by pika, which is not installed: pip install 'hareline[migrate]', "
-            "or copy the definitions alone with --no-messages"
-        ) from None
 
 
 def _say(text: str) -> None:

@@ -112,6 +112,10 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "commands.perf.worker": ("tests/interop/test_perf_command.py", "puts load on a broker"),
     "cli_journal": ("tests/server/test_journal_cli.py", "runs it as a command"),
     "amqp.rights": ("tests/management/test_topology_changes.py", "is refused over HTTP"),
+    "management.api.binding_changes": (
+        "tests/management/test_binding_changes.py",
+        "asks it over HTTP",
+    ),
     "management.api.changing": (
         "tests/management/test_topology_changes.py",
         "declares and is refused over HTTP",
@@ -155,6 +159,23 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "management.api.queues": ("tests/management/api/test_queues.py", "asks it over HTTP"),
     "management.api.rates": ("tests/management/api/test_queues.py", "asks for samples"),
     "management.api.site": ("tests/management/api/test_overview.py", "records; shows them"),
+    "management.api.changes": ("tests/management/api/test_changes.py", "asks it over HTTP"),
+    "management.api.dead_letters": (
+        "tests/management/api/test_dead_letters.py",
+        "asks it over HTTP",
+    ),
+    "management.api.documentation": (
+        "tests/management/api/test_documentation.py",
+        "asks it over HTTP",
+    ),
+    "management.api.near_limits": ("tests/management/api/test_near_limits.py", "asks it over HTTP"),
+    "management.api.queue_arguments": (
+        "tests/management/api/test_queue_arguments.py",
+        "asks it over HTTP",
+    ),
+    "management.api.route_test": ("tests/management/api/test_route_test.py", "asks it over HTTP"),
+    "management.api.search": ("tests/management/api/test_search.py", "asks it over HTTP"),
+    "management.web_ui": ("tests/management/test_web_ui.py", "asks it over HTTP"),
     "management.api.whoami": ("tests/management/api/test_access.py", "asks it over HTTP"),
     "management.range_answers": ("tests/management/test_streams.py", "reads ranges over HTTP"),
     "management.readers": ("tests/management/test_readers.py", "asks it over HTTP"),

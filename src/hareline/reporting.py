@@ -6,7 +6,8 @@ and ``recovery`` call it themselves. Invariant: an event without a row here is l
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from hareline import events
 from hareline.logs import get_logger
@@ -45,3 +46,14 @@ _SEVERITIES: Final = {
 def report(event: events.Event, **fields: object) -> None:
     """Write an operational event as a log message, as severe as it is."""
     getattr(_LOG, _SEVERITIES.get(event, "info"))(event, **fields)
+
+
+def report_administered(event: str, fields: Mapping[str, Any]) -> None:
+    """Write a change that an administrator has made as a log message."""
+    report(
+        events.ADMINISTERED,
+        act=event,
+        user=fields.get("user_who_performed_action"),
+        name=fields.get("name", fields.get("user")),
+        vhost=fields.get("vhost"),
+    )

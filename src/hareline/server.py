@@ -4,9 +4,8 @@
 is given of the settings is in ``assemble``.
 
 Start: addresses are bound, users, what is on disk, virtual hosts, management port, watches, and the
-AMQP ports last. Stop: ports first, then connection.close 320 to all clients, until they are gone or
-the deadline has passed; the management port; timers; turns, when the waiting dead letters are
-published; then the store.
+AMQP ports last. Stop: ports first, connection.close 320 to all clients until they or the deadline
+are gone; the management port; timers; turns, with the waiting dead letters; then the store.
 
 Invariant: clients can connect only while everything else runs.
 """
@@ -18,8 +17,8 @@ import contextlib
 import math
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from hareline import assemble, events
 from hareline.administration import Administration, AdministrationError
@@ -44,7 +43,7 @@ from hareline.net.listener import Listeners
 from hareline.net.memory import MemoryWatch, available_bytes
 from hareline.net.timers import LoopTimers
 from hareline.recovery import RecoveryLog, ShowProgress, in_shares
-from hareline.reporting import report
+from hareline.reporting import report, report_administered
 from hareline.settings import Settings, changed_options, restart_options
 from hareline.settings import VirtualHost as VhostSettings
 from hareline.storage.administration import AdministrationStore, MemoryAdministration
@@ -74,9 +73,8 @@ class Broker:
     def __init__(self, settings: Settings, show_progress: ShowProgress | None = None) -> None:
         self.settings = settings
         self._started_with = settings
-        loop = asyncio.get_running_loop()
         clock = Clock()
-        self._timers = timers = LoopTimers(loop, clock)
+        self._timers = timers = LoopTimers(asyncio.get_running_loop(), clock)
         self._journal_meter = JournalMeter()
         turn = Turn(timers.call_soon, time.monotonic)
         identity = assemble.identity(settings)
@@ -98,7 +96,7 @@ class Broker:
         self._storage: DiskStorage | None = None
         self._store: MessageStore = MemoryStore()
         self._definitions: DefinitionStore = MemoryDefinitions()
-        # virtual hosts that are on disk and not in the settings, and how many queues each has
+        # virtual hosts that are on disk and not served, and how many queues each has
         self._unserved: dict[str, int] = {}
         self._administration: Administration | None = None
         self._listeners = Listeners(self.context)
@@ -258,7 +256,7 @@ class Broker:
             assemble.origins(self.settings, self._started_with),
             self._make_own_vhost,
         )
-        administration.on_event.append(_report_administered)
+        administration.on_event.append(report_administered)
         if self.context.events is not None:
             administration.on_event.append(self.context.events.emit)
         return administration
@@ -483,16 +481,6 @@ class Broker:
         vhost.prefetch_max = settings.prefetch_max
         vhost.producers.max_count = settings.max_producers
         vhost.producers.max_age_ms = settings.producer_max_age_s * 1000
-
-
-def _report_administered(event: str, fields: Mapping[str, Any]) -> None:
-    report(
-        events.ADMINISTERED,
-        act=event,
-        user=fields.get("user_who_performed_action"),
-        name=fields.get("name", fields.get("user")),
-        vhost=fields.get("vhost"),
-    )
 
 
 def _report_trouble(problem: str) -> None:

@@ -25,7 +25,7 @@ def missing() -> str:
     return ""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: playwright's event loop runs as long as this
 def browser() -> Iterator[Browser]:
     if missing():
         pytest.skip(missing())

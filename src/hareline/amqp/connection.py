@@ -1,9 +1,8 @@
 """A server-side connection: octets in, octets out, channels in between; no socket, no asyncio.
 
-``net.shell`` calls ``receive`` with what it read and is written to through a ``Transport``. Frames
-come back from the decoder as calls: the per-message ones straight to a channel's lanes, the others
-to ``on_frame``. This is the ONE place that turns an AmqpError into channel.close or
-connection.close.
+``net.shell`` calls ``receive`` with what it read and is written to through a ``Transport``. The
+decoder calls: for messages straight a channel's lanes, for other frames ``on_frame``. This is the
+ONE place that turns an AmqpError into a close frame.
 
 =========  =======================================  ==============================================
 state      meaning                                  leaves it by
@@ -15,9 +14,7 @@ closing    connection.close was sent                close-ok or a timeout -> clo
 closed     nothing is read or written any more
 =========  =======================================  ==============================================
 
-Its parts: ``amqp.output`` has what is to be written, ``amqp.input_gate`` every reason not to read,
-``amqp.flow_control`` what blocks publishers, ``amqp.backlog`` what channels received behind a
-commit, ``amqp.client`` what is known of the client.
+``amqp.output`` has what is written, ``amqp.input_gate`` every reason not to read.
 
 Invariant: when the socket is gone the parts no longer refer to the connection, so that it is freed
 at once, and not by the garbage collector.                           [hot: receive, finish_turn]

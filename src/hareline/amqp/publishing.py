@@ -1,9 +1,8 @@
 """From a complete publish to the queues it is routed to, and the answers to its publisher.
 
-``Publishing.publish`` is the lane that the decoder calls for publishes whose method payload was
-seen before on this channel; the others come through ``publish_first``. ``amqp.routes`` says where a
-publish goes, ``amqp.inspection`` what its properties ask for. In a transaction publishes are
-checked and routed as they come, and put into queues by the commit.
+``Publishing.publish`` is called for publishes whose method payload was seen before on this channel;
+the others come through ``publish_first``. ``amqp.routes`` says where a publish goes,
+``amqp.inspection`` what it asks for. In a transaction it is put into queues by the commit.
 
 Invariant: basic.return of a publish is in the output before whatever confirms it.            [hot]
 """

@@ -147,6 +147,10 @@ class AccessChecker:
             granted = self._granted = set()
         granted.add(decision)
 
+    def has_topics(self, exchange: str) -> bool:
+        """Whether topic permissions say which keys the user may use with this exchange."""
+        return (self.vhost_name, exchange) in self._topics
+
     def require_topic(self, right: Right, exchange: str, routing_key: str) -> None:
         """Raise AccessRefused (403) unless the user may use this key with this topic exchange.
 

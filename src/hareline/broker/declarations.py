@@ -36,6 +36,7 @@ from hareline.broker.queues.declare.arguments import (
     parse_queue_arguments,
 )
 from hareline.broker.queues.declare.build import QueueDefaults, make_delay_queue, make_queue
+from hareline.broker.queues.declare.live import as_declared
 from hareline.broker.queues.declare.table import DEFAULT_QUEUE_TYPE
 from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE, KEEPS_PERSISTENT
@@ -288,10 +289,7 @@ class Declarations:
         return queue
 
     def audit_stream(self, arguments: Mapping[str, object]) -> Queue:
-        """The stream that audit is written to; made, durable, with these arguments if missing.
-
-        It is the broker's own, so no limit of queues forbids it. Raises StoreError.
-        """
+        """The stream that audit is written to; made if missing, whatever the limit of queues."""
         name, vhost_name = AUDIT_STREAM, self._vhost_name
         queue = self._registry.queues.get(name)
         if queue is None:
@@ -355,8 +353,7 @@ class Declarations:
     ) -> None:
         """x-dlq-auto: add a plain queue of the same durability and owner, unless it exists."""
         name = alternate_of(arguments, queue.name)
-        assert name is not None
-        if name not in self._registry.queues:
+        if name is not None and name not in self._registry.queues:
             self.declare_queue(
                 QueueDeclaration(
                     name,
@@ -439,11 +436,8 @@ class Declarations:
             raise self._inequivalent(queue.name, "durable", asked.is_durable)
         if asked.is_auto_delete != queue.is_auto_delete:
             raise self._inequivalent(queue.name, "auto_delete", asked.is_auto_delete)
-        current = self._registry.queue_arguments[queue.name]
-        if current.raw is not queue.arguments:  # it goes by others now, but clients know these
-            current = replace(current, raw=queue.arguments)
         check_equivalent(
-            current,
+            as_declared(self._registry.queue_arguments[queue.name], queue),
             asked.arguments,
             queue=queue.name,
             vhost=self._vhost_name,

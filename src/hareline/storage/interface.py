@@ -481,10 +481,8 @@ class DefinitionStore(metaclass=ABCMeta):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class HostStore(metaclass=ABCMeta):
-    """Hosts that Qpid clients come from, and the day when each was last seen.
-
-    Days are counted from 1970-01-01. Every call is one transaction; raises StoreError.
-    """
+    """Hosts that Qpid clients come from, and the day from 1970-01-01 when each was last seen.
+    Every call is one transaction; raises StoreError."""
 
     __slots__ = ()
 

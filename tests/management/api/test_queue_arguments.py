@@ -13,7 +13,8 @@ def test_every_argument_can_be_declared_by_its_example(broker: ApiBroker) -> Non
         "dead_letter_exchange": ("x-dead-letter-exchange", "dlx"),
         "sort_key": ("x-sort-key", "k"),
     }
-    broker.ask("PUT", "/queues/%2F/archive", json={"arguments": {"x-queue-type": "stream"}})
+    stream = {"x-queue-type": "stream"}
+    broker.ask("PUT", "/queues/%2F/archive", json={"durable": True, "arguments": stream})
     broker.ask("PUT", "/queues/%2F/dead", json={"durable": True})
     for number, each in enumerate(described["arguments"]):
         arguments = {each["name"]: each["example"]}

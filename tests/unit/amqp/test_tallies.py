@@ -13,6 +13,7 @@ from hareline.statistics.readings import channels_of
 from hareline.wire.methods import commands
 from hareline.wire.properties import Properties
 from hareline.wire.table import Table
+from tests.support.examples import examples
 
 from .peer import Peer, SteppedBroker, publish_octets
 
@@ -260,7 +261,7 @@ ACTIONS = st.sampled_from(
 
 
 @given(st.lists(ACTIONS, max_size=40))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(0.6))
 def test_counts_are_those_of_the_client(actions: list[str]) -> None:
     broker = SteppedBroker()
     client = _Client(broker)

@@ -28,6 +28,7 @@ from typing import Final
 from fastapi import APIRouter
 
 from hareline.management.api import (
+    binding_changes,
     bindings,
     changes,
     channels,
@@ -75,6 +76,7 @@ ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
     product.router,
     health.router,
     topology_changes.router,
+    binding_changes.router,
     publishing.router,
     messages.router,
     message_files.router,

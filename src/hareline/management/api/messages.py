@@ -248,6 +248,12 @@ def _target(entered: Entered, queue: Queue, asked: TransferBody) -> Target:
     key = asked.routing_key
     if key is not None:
         key = checked_name(key, "routing_key")
+    if exchange.type_name == "topic" and entered.access.has_topics(name):
+        if key is None:
+            raise bad_request(
+                "routing_key: needed, because topic permissions limit which you may use"
+            )
+        entered.access.require_topic("write", name, key)
     return ExchangeTarget(vhost, name, key, queue)
 
 

@@ -234,6 +234,8 @@ async def _publish(entered: Entered, exchange_name: str, asked: PublishBody) -> 
         raise AccessRefused(
             f"cannot publish to internal exchange '{exchange_name}' in vhost '{vhost.name}'"
         )
+    if exchange.type_name == "topic":
+        entered.access.require_topic("write", exchange_name, routing_key)
     if not exchange_name and routing_key == vhost.routing.closed_queue:
         raise AccessRefused(audit_only(routing_key, vhost.name))
     check_user_id(entered.user, properties)

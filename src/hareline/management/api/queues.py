@@ -14,6 +14,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
 from hareline.amqp.consuming import ChannelConsumer
+from hareline.broker.queues.dispatch.paused import is_paused
 from hareline.broker.queues.queue import Queue
 from hareline.broker.queues.stream import stream_of
 from hareline.broker.vhost import VirtualHost
@@ -97,7 +98,7 @@ class Queues:
             "exclusive": queue.owner is not None,
             "arguments": queue.arguments,
             "node": self._node,
-            "state": "running",
+            "state": "paused" if is_paused(queue) else "running",
             **shown(administration_of(self._site).policies.of_queue(vhost.name, queue)),
             "exclusive_consumer_tag": _exclusive_tag(queue),
             "single_active_consumer_tag": None,

@@ -11,7 +11,7 @@ Invariant: a change is refused as a whole before any of it is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Final
 
@@ -91,6 +91,13 @@ def overlaid(
                 result.pop(alias, None)
     result.update({name: value for name, value in changes.items() if value is not None})
     return result
+
+
+def as_declared(in_force: QueueArguments, queue: Queue) -> QueueArguments:
+    """The arguments that clients know, to compare a redeclaration with; ``raw`` is what counts."""
+    if in_force.raw is queue.arguments:
+        return in_force
+    return replace(in_force, raw=queue.arguments)
 
 
 def check_live(

@@ -53,9 +53,12 @@ def _take_next(queue: Queue) -> QueueEntry | None:
 def acknowledge(queue: Queue, entries: list[QueueEntry], mode: AckMode) -> None:
     """End what ``take_up_to`` began. A rejection counts as a return, a look does not."""
     if mode == "ack_requeue_false":
+        queue.tally.get_no_ack += len(entries)
         for entry in entries:
             queue.settle(entry)
-    elif mode == "reject_requeue_false":
+        return
+    queue.tally.get += len(entries)
+    if mode == "reject_requeue_false":
         queue.reject(entries)
     else:
         queue.release(entries, is_counted=mode == "reject_requeue_true")

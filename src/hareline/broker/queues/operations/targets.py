@@ -10,7 +10,7 @@ Invariant: nothing is put anywhere until all queues that are to get the message 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -55,7 +55,7 @@ class Place(NamedTuple):
     refusal: str = ""
 
 
-class Target(ABC):
+class Target(metaclass=ABCMeta):
     """``source`` is the queue that the messages are taken from, None for an import."""
 
     def __init__(self, vhost: VirtualHost, source: Queue | None) -> None:

@@ -12,11 +12,9 @@ all other entries: sorted, held,    they stay, and lose the content of their mes
 parked
 ==================================  ===========================================================
 
-What the store keeps is there already and leaves memory as soon as it is durable. The rest has to be
-spooled first: above the mark of the broker's memory (``MemoryPressure``), and behind the limits of
-a queue with ``x-overflow`` = ``flow-to-disk``. ``Queue.dispatch`` calls ``step`` when it is done,
-so this costs a shallow queue one comparison a turn, and a deep one some milliseconds at most. What
-left comes back by ``read_back``.
+What the store keeps leaves memory as soon as it is durable. The rest has to be spooled first: above
+the mark of the broker's memory, and behind the limits of a queue with ``x-overflow`` =
+``flow-to-disk``. ``step`` costs a shallow queue one comparison a turn.
 
 Invariant: nothing leaves memory that is neither durable nor in the spool.                  [hot]
 """
@@ -383,9 +381,7 @@ class Paging(PagingPort):
         self, entries: list[QueueEntry], *, are_in_place: bool = False
     ) -> list[QueueEntry]:
         """These entries, whose contents are about to be read; those that cannot be leave the queue.
-
-        ``are_in_place``: they stand where they did, in the ordering or parked.
-        """
+        ``are_in_place``: they stand where they did, in the ordering or parked."""
         return self._read_back.readable(entries, are_in_place)
 
     def whole(self, entries: list[QueueEntry]) -> list[QueueEntry]:
@@ -443,10 +439,8 @@ class Paging(PagingPort):
         level: int,
         sizes: array[int] | None,
     ) -> None:
-        """Entries of an earlier life, numbers and kept ones, behind all that are of this level.
-
-        ``size_bytes``: the octets of all their bodies; ``sizes``: those of each number.
-        """
+        """Entries of an earlier life, numbers and kept ones, behind all that are of this level;
+        ``size_bytes``: the octets of all their bodies; ``sizes``: those of each number."""
         order = self._paged_order
         assert order is not None, self
         all_offsets: Sequence[int] = offsets

@@ -1,0 +1,107 @@
+"""Bindings made and ended over real HTTP, and where RabbitMQ says that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pika
+import pytest
+
+from tests.management.test_messages import CONFIG, declare, drain, new_name
+from tests.support.broker_process import BrokerProcess
+from tests.support.http_client import HttpClient
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    made = BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def http(broker: BrokerProcess) -> HttpClient:
+    return HttpClient(broker)
+
+
+@pytest.fixture
+def channel(broker: BrokerProcess) -> Iterator[Any]:
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    yield channel
+    if connection.is_open:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "location"),
+    [("a.b", "a.b"), ("", "~"), ("a~ /b", "a%257E%2B%252Fb"), ("\udcff", "%25FF")],
+)
+def test_a_binding_is_made_routes_and_ends(
+    http: HttpClient, channel: Any, key: str, location: str
+) -> None:
+    queue = declare(channel)
+    path = f"/bindings/%2F/e/amq.direct/q/{queue}"
+    made = http.ask("POST", path, {"routing_key": key, "arguments": {}})
+    assert (made.status, made.headers["location"]) == (201, f"{queue}/{location}")
+    again = http.ask("POST", path, {"routing_key": key})
+    assert (again.status, again.headers["location"]) == (201, f"{queue}/{location}")
+    if key.isascii():
+        channel.basic_publish("amq.direct", key, b"1")
+        assert drain(channel, queue) == [b"1"]
+    assert http.ask("DELETE", f"{path}/{location}").status == 204
+    assert http.ask("DELETE", f"{path}/{location}").status == 404
+
+
+def test_bindings_of_one_key_are_told_by_their_arguments(http: HttpClient, channel: Any) -> None:
+    queue = declare(channel)
+    path = f"/bindings/%2F/e/amq.headers/q/{queue}"
+    locations = [
+        http.ask("POST", path, {"routing_key": "k", "arguments": {"x": number}}).headers["location"]
+        for number in range(2)
+    ]
+    assert len(set(locations)) == 2
+    assert all(each.startswith(f"{queue}/k~") for each in locations)
+    last = locations[0].rpartition("/")[2]
+    assert http.ask("DELETE", f"{path}/{last}").status == 204
+    channel.basic_publish("amq.headers", "k", b"1", pika.BasicProperties(headers={"x": 1}))
+    channel.connection.process_data_events()
+    assert drain(channel, queue) == [b"1"]
+
+
+def test_exchanges_are_bound_too(http: HttpClient, channel: Any) -> None:
+    queue, exchange = declare(channel), new_name("x")
+    assert http.ask("PUT", f"/exchanges/%2F/{exchange}", {"type": "fanout"}).status == 201
+    channel.queue_bind(queue, exchange)
+    path = f"/bindings/%2F/e/amq.topic/e/{exchange}"
+    assert http.ask("POST", path, {"routing_key": "#"}).status == 201
+    channel.basic_publish("amq.topic", "any", b"1")
+    assert drain(channel, queue) == [b"1"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/bindings/%2F/e/nope/q/nope", 404, "no exchange 'nope' in vhost '/'"),
+        ("/bindings/%2F/e/amq.direct/q/nope", 404, "no queue 'nope' in vhost '/'"),
+        ("/bindings/%2F/e/amq.default/e/amq.direct", 401, "default exchange"),
+        ("/bindings/%2F/e/amq.direct/e/amq.default", 401, "default exchange"),
+        ("/bindings/%2F/e/amq.direct/x/nope", 404, "Not Found"),
+        ("/bindings/nope/e/amq.direct/q/nope", 404, ""),
+    ],
+)
+def test_a_binding_that_cannot_be(http: HttpClient, path: str, status: int, text: str) -> None:
+    answer = http.ask("POST", path, {})
+    assert answer.status == status
+    assert text in answer.body["reason"]
+
+
+def test_rights_are_those_of_amqp(broker: BrokerProcess, channel: Any) -> None:
+    queue = declare(channel)
+    reader = HttpClient(broker, "reader", "reader")
+    answer = reader.ask("POST", f"/bindings/%2F/e/amq.direct/q/{queue}", {})
+    assert answer.status == 401
+    assert "write access to queue" in answer.body["reason"]

@@ -199,8 +199,8 @@ class Policies:
     # ------------------------------------------------------------------------ what is in force
 
     def of_queue(self, vhost: str, queue: Queue) -> Applied:
-        """The policies that concern a queue."""
-        if not self._by_vhost.get(vhost):
+        """The policies that concern a queue; none that the broker keeps for itself."""
+        if not self._by_vhost.get(vhost) or self._is_the_brokers(vhost, queue):
             return _NONE
         given = queue.arguments.get("x-queue-type")
         queue_type = given if isinstance(given, str) else DEFAULT_QUEUE_TYPE
@@ -209,6 +209,12 @@ class Policies:
                 vhost, partial(Policy.matches_queue, name=queue.name, queue_type=queue_type)
             )
         )
+
+    def _is_the_brokers(self, vhost: str, queue: Queue) -> bool:
+        """Whether it holds delayed messages of an exchange, or the audit."""
+        if isinstance(queue.owner, Exchange):
+            return True
+        return queue.name == self._context.vhosts[vhost].routing.closed_queue
 
     def of_exchange(self, vhost: str, exchange: Exchange) -> Applied:
         """The policies that concern an exchange."""

@@ -21,6 +21,7 @@ from hareline.wire.properties import Properties
 Encoding = Literal["auto", "base64", "hex", "json"]
 
 JSON_MAX_BYTES: Final = 1_048_576  # of a body that is read as JSON
+JSON_DEPTH_MAX: Final = 100  # of its arrays and objects; encoders have limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ def payload_json(body: bytes, shown: Shown) -> dict[str, Any]:
         except (ValueError, RecursionError):
             pass  # shown as what it is
         else:
-            return {"payload": parsed, "payload_encoding": "json", **answer}
+            if _is_shallow(parsed):
+                return {"payload": parsed, "payload_encoding": "json", **answer}
     if shown.encoding == "base64":
         return {"payload": _armored(cut), "payload_encoding": "base64", **answer}
     if shown.encoding == "hex":
@@ -68,6 +70,19 @@ def payload_json(body: bytes, shown: Shown) -> dict[str, Any]:
         }
     except UnicodeDecodeError:
         return {"payload": _armored(cut), "payload_encoding": "base64", **answer}
+
+
+def _is_shallow(value: Any) -> bool:
+    """Whether no more than ``JSON_DEPTH_MAX`` arrays and objects are within one another."""
+    level = [value]
+    for _ in range(JSON_DEPTH_MAX):
+        held = [each for each in level if isinstance(each, list | dict)]
+        if not held:
+            return True
+        level = [
+            one for each in held for one in (each.values() if isinstance(each, dict) else each)
+        ]
+    return False
 
 
 def _text_of(octets: bytes, is_cut: bool) -> str:

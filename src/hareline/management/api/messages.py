@@ -10,6 +10,8 @@ Invariant: as of ``api.running``; and what is only looked at is not disturbed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
@@ -197,7 +199,7 @@ def router(site: Site) -> APIRouter:
         """Send dead letters back to the queue in which they died first."""
         entered, queue, asked = await begin(site, request, SelectionBody)
         outcome = Outcome()
-        target = OriginTarget(entered.vhost, queue, lambda name: _may_write(entered, name))
+        target = OriginTarget(entered.vhost, queue, partial(_may_publish, entered))
         alarms = site.context.alarms
         steps = transfer(queue, target, selection_of(asked), outcome, shortage=lambda: alarms.is_on)
         return await run(entered, request, queue.name, "retry", "retried", steps, outcome)
@@ -257,9 +259,16 @@ def _target(entered: Entered, queue: Queue, asked: TransferBody) -> Target:
     return ExchangeTarget(vhost, name, key, queue)
 
 
-def _may_write(entered: Entered, exchange: str) -> bool:
+def _may_publish(entered: Entered, name: str, keys: Sequence[str]) -> bool:
+    """Whether the user may publish to an exchange with these routing keys."""
+    exchange = entered.vhost.exchanges.get(name)
+    if exchange is None or exchange.is_internal:
+        return False
     try:
-        entered.access.require("write", "exchange", exchange)
+        entered.access.require("write", "exchange", name)
+        if exchange.type_name == "topic":
+            for key in keys:
+                entered.access.require_topic("write", name, key)
     except AmqpError:
         return False
     return True

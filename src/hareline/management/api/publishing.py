@@ -40,7 +40,7 @@ from hareline.errors import (
     PreconditionFailed,
     StoreError,
 )
-from hareline.management.api.answers import answer, not_found
+from hareline.management.api.answers import answer, encoded, not_found
 from hareline.management.api.changing import (
     Entered,
     checked_name,
@@ -171,7 +171,7 @@ def router(site: Site) -> APIRouter:
         if queue.is_deleted:
             raise not_found()
         site.context.clock.refresh()
-        return answer(_got(queue, asked))
+        return Response(_got(queue, asked), media_type="application/json")
 
     return router
 
@@ -189,19 +189,25 @@ async def _wait_for_message(request: Request, queue: Queue, wait_s: float) -> No
             raise Refusal(499, "client_gone", "the client has gone")
 
 
-def _got(queue: Queue, asked: GetBody) -> list[dict[str, Any]]:
+def _got(queue: Queue, asked: GetBody) -> bytes:
+    """The answer as JSON; messages are acknowledged only when all of it is there."""
     shown = Shown(asked.encoding, asked.truncate)
     if isinstance(working_lane(queue.lane), ReadingLane):
-        return _read(queue, asked, shown)
+        return encoded(_read(queue, asked, shown))
     entries = take_up_to(queue, asked.count, asked.max_bytes)
     left = queue.ready_count + len(entries)
     try:
-        return [
-            taken_json(entry, entry.delivery_count > 0, left - number, shown)
-            for number, entry in enumerate(entries, 1)
-        ]
-    finally:
-        acknowledge(queue, entries, asked.ackmode)
+        shown_json = encoded(
+            [
+                taken_json(entry, entry.delivery_count > 0, left - number, shown)
+                for number, entry in enumerate(entries, 1)
+            ]
+        )
+    except BaseException:
+        queue.restore(entries)
+        raise
+    acknowledge(queue, entries, asked.ackmode)
+    return shown_json
 
 
 def _read(queue: Queue, asked: GetBody, shown: Shown) -> list[dict[str, Any]]:

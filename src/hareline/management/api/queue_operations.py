@@ -36,6 +36,7 @@ from hareline.management.api.changing import (
     Arguments,
     Entered,
     bad_request,
+    check_open,
     enter,
     exchange_name_in,
     queue_name_in,
@@ -267,6 +268,7 @@ async def _delay_queue(site: Site, request: Request, right: str) -> tuple[Entere
 
 
 def _change(entered: Entered, queue: Queue, changes: Table) -> dict[str, Any]:
+    check_open(entered, queue)
     vhost = entered.vhost
     live = vhost.live_arguments
     after: QueueArguments = parse_queue_arguments(

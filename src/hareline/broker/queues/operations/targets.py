@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hareline.broker.vhost import VirtualHost
     from hareline.message import Address, Message
 
+NAME_MAX_OCTETS: Final = 255
+
 #: Why a message stays where it is: a word for programs. ``REASONS`` has the sentences.
 FULL: Final = "target_full"
 NOT_STORED: Final = "not_stored"
@@ -116,12 +118,15 @@ class ExchangeTarget(Target):
 class OriginTarget(Target):
     """The queue in which a message died first; if that is gone, the exchange that led there.
 
-    ``may_write``: True if the user may publish to an exchange, by its name.
+    Headers say where that was, and any publisher may have written them. ``may_publish``: True if
+    the user may publish to an exchange, by its name, with these routing keys.
     """
 
-    def __init__(self, vhost: VirtualHost, source: Queue, may_write: Callable[[str], bool]) -> None:
+    def __init__(
+        self, vhost: VirtualHost, source: Queue, may_publish: Callable[[str, list[str]], bool]
+    ) -> None:
         super().__init__(vhost, source)
-        self._may_write = may_write
+        self._may_publish = may_publish
 
     def place_of(self, message: Message) -> Place:
         try:
@@ -139,14 +144,16 @@ class OriginTarget(Target):
             return Place(refusal=NO_ORIGIN)
         exchange = exchange if isinstance(exchange, str) else ""
         keys = _first_keys(message) or [name]
+        if not all(map(_is_short, (exchange, *keys))):
+            return Place(refusal=NO_ORIGIN)
         queue = vhost.routing.queue_by_name(name)
         if queue is not None and queue is not self._source:
-            if not self._may_write(""):
+            if not self._may_publish("", [name]):
                 return Place(refusal=NOT_ALLOWED)
             return Place((queue,), address_of(vhost, exchange, keys[0]))
         if exchange not in vhost.exchanges or (not exchange and queue is None):
             return Place(refusal=NO_ORIGIN)
-        if not self._may_write(exchange):
+        if not self._may_publish(exchange, keys):
             return Place(refusal=NOT_ALLOWED)
         place = routed(vhost, exchange, keys, message)
         if self._source in place.queues:  # it would come back to where it is
@@ -188,6 +195,11 @@ def is_full_for(queue: Queue, message: Message) -> bool:
 
 def _is_kept(queue: Enqueueing, position: int) -> bool:
     return queue.keeps == KEEPS_ALL or (position != 0 and queue.keeps != KEEPS_NONE)
+
+
+def _is_short(name: str) -> bool:
+    """Whether a name or routing key has room in a frame."""
+    return len(name.encode("utf-8", "surrogateescape")) <= NAME_MAX_OCTETS
 
 
 def _first_keys(message: Message) -> list[str]:

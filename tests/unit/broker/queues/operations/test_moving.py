@@ -237,7 +237,7 @@ class Dead(Stand):
         assert self.dead.ready_count == count
 
     def retried(self, may_write: bool = True) -> Outcome:
-        target = OriginTarget(self.vhost, self.dead, lambda _: may_write)
+        target = OriginTarget(self.vhost, self.dead, lambda *_: may_write)
         return moved(self.dead, target)
 
 

@@ -386,6 +386,7 @@ class PagedPoliciesModel(PoliciesModel):
 
 
 @pytest.mark.hypothesis
+@pytest.mark.pure("writes down each entry where its queue makes it")
 @pytest.mark.parametrize("kept", [True, False], ids=["durable", "transient"])
 @pytest.mark.parametrize("chosen", [one for one in ORDERINGS if str(one) in ORDERS], ids=str)
 def test_policies_go_together_on_disk(chosen: Ordering, kept: bool) -> None:

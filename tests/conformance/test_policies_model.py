@@ -688,6 +688,7 @@ class PoliciesModel(RuleBasedStateMachine):
 
 
 @pytest.mark.hypothesis
+@pytest.mark.pure("writes down each entry where its queue makes it")
 @pytest.mark.parametrize("chosen", [one for one in ORDERINGS if str(one) in ORDERS], ids=str)
 def test_policies_go_together(chosen: Ordering) -> None:
     class Machine(PoliciesModel):

@@ -28,7 +28,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/unit/administration/test_users.py",
         "reloads and restarts it",
     ),
-    "administration.checks": ("tests/unit/administration/test_vhosts.py", "is refused by them"),
     "administration.error": ("tests/unit/administration/test_users.py", "expects it"),
     "administration.origins": ("tests/unit/administration/test_users.py", "is refused by them"),
     "administration.policy_effects": (
@@ -49,7 +48,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "management.api.permissions": ("tests/management/test_administration.py", "asks it over HTTP"),
     "management.api.policies": ("tests/management/test_administration.py", "asks it over HTTP"),
     "management.api.users": ("tests/management/test_administration.py", "asks it over HTTP"),
-    "management.api.vhosts": ("tests/management/test_administration.py", "asks it over HTTP"),
     "amqp.connection_parts": ("tests/unit/amqp/test_connection.py", "a record; hands it out"),
     "amqp.ports": ("tests/unit/amqp/test_channel.py", "abstract; calls what implements it"),
     "metrics.families": ("tests/unit/metrics/test_rendering.py", "a table; renders all of it"),

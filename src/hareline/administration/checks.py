@@ -5,13 +5,14 @@ Invariant: the texts are RabbitMQ's where it has one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.terms import term
 
 NAME_MAX_OCTETS: Final = 255
+DEPTH_MAX: Final = 100  # of JSON: what walks through it calls itself, and so do encoders
 _NUMBER_MAX: Final = 1 << 63
 
 
@@ -23,6 +24,19 @@ def check_name(kind: str, name: str) -> None:
         raise bad_request(f"the name of a {kind} is not UTF-8")
     if len(name.encode()) > NAME_MAX_OCTETS:
         raise bad_request(f"the name of a {kind} has {NAME_MAX_OCTETS} octets at most")
+
+
+def is_shallow(value: object) -> bool:
+    """Whether no more than ``DEPTH_MAX`` arrays and objects are within one another."""
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        held = [each for each in level if isinstance(each, list | Mapping)]
+        if not held:
+            return True
+        level = [
+            one for each in held for one in (each.values() if isinstance(each, Mapping) else each)
+        ]
+    return not any(isinstance(each, list | Mapping) for each in level)
 
 
 def is_unicode(text: str) -> bool:

@@ -104,11 +104,11 @@ class Export:
                     }
 
     def _topic_permissions(self) -> Iterator[Item]:
-        for record in list(self._administration.users.topic_permissions()):
+        for record in self._administration.users.topic_permissions():
             yield record._asdict()
 
     def _global_parameters(self) -> Iterator[Item]:
-        for record in list(self._administration.parameters.all_global()):
+        for record in self._administration.parameters.all_global():
             yield record._asdict()
 
     # ------------------------------------------------------------------- of virtual hosts
@@ -119,7 +119,7 @@ class Export:
             limits = administration.vhosts.record(vhost.name).limits
             if limits and self._vhost is None:
                 yield _parameter(VHOST_LIMITS, vhost.name, LIMITS_NAME, dict(limits))
-        for record in list(administration.parameters.all()):
+        for record in administration.parameters.all():
             if self._concerns(record.vhost):
                 yield self._shown(record._asdict())
         for policy in administration.policies.all(is_operator=True):

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from functools import partial
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from hareline import events
 from hareline.administration.administration import Administration
 from hareline.administration.changes import INTERNAL
-from hareline.administration.definitions_export import OPERATOR_POLICY
+from hareline.administration.checks import DEPTH_MAX, NAME_MAX_OCTETS, is_shallow
+from hareline.administration.definitions_export import OF_BROKER, OPERATOR_POLICY
 from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.parameters import COMPONENTS, VHOST_LIMITS
 from hareline.administration.policy_keys import WITHOUT_EFFECT
@@ -27,7 +27,8 @@ from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError, StoreError
 from hareline.events import Report
 
-ITEMS_PER_STEP: Final = 20
+WORK_PER_STEP: Final = 20  # items, some 3 ms
+_HASHING: Final = WORK_PER_STEP  # work: a password is hashed for SCRAM too
 REPORTED_MAX: Final = 100  # items that were left out, in the log
 _OLD_VERSIONS: Final = ("2.", "3.0.", "3.1.", "3.2.", "3.3.", "3.4.", "3.5.")  # these hashed by MD5
 #: Lists of a file in the order in which each needs what comes before it.
@@ -43,6 +44,9 @@ _ORDER: Final = (
     "queues",
     "bindings",
 )
+
+#: Of them, what is not of one virtual host.
+_OF_BROKER: Final = frozenset((*OF_BROKER, "global_parameters"))
 
 Item = Mapping[str, Any]
 
@@ -86,14 +90,22 @@ class Import:
         The caller lets others have their turn between the steps.
         """
         items = self._items()
-        while True:
+        is_over = False
+        while not is_over:
             with self._administration.changes.batch():
-                some = list(islice(items, ITEMS_PER_STEP))
-                for name, item in some:
-                    self._take(name, item)
-            if len(some) < ITEMS_PER_STEP:
-                return
-            yield
+                is_over = self._take_some(items)
+            if not is_over:
+                yield
+
+    def _take_some(self, items: Iterator[tuple[str, Item]]) -> bool:
+        """Take over what fits into a step; True if that was all."""
+        work = 0
+        for name, item in items:
+            self._take(name, item)
+            work += _HASHING if name == "users" and item.get("password") else 1
+            if work >= WORK_PER_STEP:
+                return False
+        return True
 
     def _items(self) -> Iterator[tuple[str, Item]]:
         for name in _ORDER:
@@ -105,6 +117,10 @@ class Import:
 
     def _take(self, name: str, item: Item) -> None:
         try:
+            if self._vhost is not None and name in _OF_BROKER:
+                raise bad_request("belongs to no virtual host: import it by /api/definitions")
+            if not is_shallow(item):
+                raise bad_request(f"more than {DEPTH_MAX} arrays and objects within one another")
             getattr(self, f"_take_{name}")(item)
         except StoreError:
             raise
@@ -219,7 +235,7 @@ class Import:
             self._leave_out("parameters", item, reason)
 
     def _take_exchanges(self, item: Item) -> None:
-        name = _text(item, "name")
+        name = _short_text(item, "name")
         if not name or name.startswith(RESERVED_PREFIX):
             return  # every virtual host has those
         self._vhost_of(item).declare_exchange(
@@ -232,7 +248,7 @@ class Import:
         )
 
     def _take_queues(self, item: Item) -> None:
-        name = _text(item, "name")
+        name = _short_text(item, "name")
         if name.startswith(RESERVED_PREFIX):
             raise bad_request(f"names beginning with '{RESERVED_PREFIX}' are the broker's")
         if not name:
@@ -253,7 +269,7 @@ class Import:
             return  # every queue is bound to the default exchange
         vhost = self._vhost_of(item)
         bind = partial(vhost.bind, source)
-        key, arguments = _text(item, "routing_key"), _arguments(item)
+        key, arguments = _short_text(item, "routing_key"), _arguments(item)
         if _text(item, "destination_type") == "queue":
             bind("queue", vhost.queue(destination, None), key, arguments)
         else:
@@ -312,6 +328,19 @@ def _text(item: Item, name: str) -> str:
     return value
 
 
+def _short_text(item: Item, name: str) -> str:
+    """A name or a key, which has to fit into a short string of AMQP."""
+    text = _text(item, name)
+    if _is_long(text):
+        raise bad_request(f"{name}: longer than {NAME_MAX_OCTETS} octets")
+    return text
+
+
+def _is_long(text: str) -> bool:
+    """Raises ValueError for half a character, which no name can hold."""
+    return len(text.encode("utf-8", "surrogateescape")) > NAME_MAX_OCTETS
+
+
 def _text_or_none(item: Item, name: str) -> str | None:
     return _text(item, name) if item.get(name) not in (None, "") else None
 
@@ -337,10 +366,7 @@ def _arguments(item: Item) -> Mapping[str, object]:
     arguments = item.get("arguments") or {}
     if not isinstance(arguments, Mapping):
         raise bad_request("arguments: not an object")
-    for name, value in arguments.items():
-        _check_value(name, value)
-        if len(name.encode("utf-8", "surrogateescape")) > 255:
-            raise bad_request(f"arguments: the name '{name[:40]}...' is longer than 255 octets")
+    _check_value("arguments", arguments)
     return arguments
 
 
@@ -349,6 +375,10 @@ def _check_value(name: str, value: object) -> None:
         raise bad_request(f"arguments: '{name}' has more than 64 bits")
     if isinstance(value, Mapping):
         for key, each in value.items():
+            if _is_long(key):
+                raise bad_request(
+                    f"arguments: the name '{key[:40]}...' is longer than {NAME_MAX_OCTETS} octets"
+                )
             _check_value(key, each)
     elif isinstance(value, list):
         for each in value:

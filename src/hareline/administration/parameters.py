@@ -9,12 +9,12 @@ Invariant: a value is JSON and comes back as it was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from hareline.administration.changes import INTERNAL, Changes
 from hareline.administration.checks import check_name, invalid
 from hareline.administration.error import AdministrationError, bad_request
+from hareline.administration.terms import term
 from hareline.administration.vhosts import Vhosts
 from hareline.storage.administration import GlobalParameterRecord, ParameterRecord
 
@@ -40,9 +40,9 @@ class Parameters:
 
     # ---------------------------------------------------------------------- of virtual hosts
 
-    def all(self) -> Iterator[ParameterRecord]:
-        """All parameters of virtual hosts, with the limits of those."""
-        yield from self._records.values()
+    def all(self) -> list[ParameterRecord]:
+        """All parameters of virtual hosts, but their limits."""
+        return list(self._records.values())
 
     def lookup(self, component: str, vhost: str, name: str) -> ParameterRecord:
         """Raises AdministrationError if there is no such parameter."""
@@ -73,7 +73,7 @@ class Parameters:
 
     def _put_limits(self, vhost: str, name: str, value: Any, by: str) -> bool:
         if name != LIMITS_NAME or not isinstance(value, dict):
-            raise invalid(f"{name} not a list {value}")
+            raise invalid(f"{name} not a list {term(value)}")
         is_new = not self._vhosts.record(vhost).limits
         self._vhosts.set_limits(vhost, value, by=by)
         return is_new
@@ -96,9 +96,9 @@ class Parameters:
 
     # -------------------------------------------------------------------------------- global
 
-    def all_global(self) -> Iterator[GlobalParameterRecord]:
+    def all_global(self) -> list[GlobalParameterRecord]:
         """All global parameters."""
-        yield from self._globals.values()
+        return list(self._globals.values())
 
     def lookup_global(self, name: str) -> GlobalParameterRecord:
         """Raises AdministrationError if there is no such parameter."""

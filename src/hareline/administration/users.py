@@ -9,7 +9,7 @@ Invariant: the registry has exactly the users that the settings, or a record of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -38,6 +38,7 @@ from hareline.storage.administration import (
 )
 
 USER_LIMITS: Final = ("max-connections", "max-channels")
+_DELETED_AT_ONCE: Final = 20
 _PREFIX: Final = "rabbit_password_hashing_"  # before the name of an algorithm in RabbitMQ's JSON
 
 
@@ -235,14 +236,23 @@ class Users:
         self._compose(name)
         self._changes.tell("user.deleted", by, name=name)
 
-    def delete_all(self, names: Iterable[str], *, by: str = INTERNAL) -> None:
-        """Delete these users; a missing one is no error. Raises AdministrationError."""
+    def delete_all(
+        self, names: Iterable[str], *, by: str = INTERNAL
+    ) -> Generator[None, None, None]:
+        """Delete these users, some a step; a missing one is no error.
+
+        Raises AdministrationError before the first is deleted.
+        """
         there = [name for name in dict.fromkeys(names) if name in self._context.users]
         for name in there:
             if self.origins.fixes_user(name):
                 raise self.origins.user_is_fixed(name)
-        for name in there:
-            self.delete(name, by=by)
+        for start in range(0, len(there), _DELETED_AT_ONCE):
+            with self._changes.batch():
+                for name in there[start : start + _DELETED_AT_ONCE]:
+                    if name in self._context.users:  # not deleted since the step before
+                        self.delete(name, by=by)
+            yield
 
     # --------------------------------------------------------------------------- permissions
 
@@ -327,8 +337,13 @@ class Users:
     def put_topic_permission(
         self, user: str, vhost: str, exchange: str, write: str, read: str, *, by: str = INTERNAL
     ) -> bool:
-        """Set which routing keys a user may use with a topic exchange; True if that is new."""
+        """Set which routing keys a user may use with a topic exchange; True if that is new.
+
+        Raises AdministrationError: no such user or virtual host, a bad name or pattern.
+        """
         self._user_in(user, vhost)
+        if exchange:  # the default exchange has an empty name
+            check_name("exchange", exchange)
         try:
             TopicPermissions(write, read)
         except ValueError as problem:
@@ -372,11 +387,15 @@ class Users:
         self._compose(user)
         self._changes.tell("topic.permission.deleted", by, user=user, vhost=vhost)
 
-    def topic_permissions(self) -> Iterator[TopicPermissionRecord]:
+    def topic_permissions(self) -> list[TopicPermissionRecord]:
         """All topic permissions of users that there are."""
-        for user, topics in self._topics.items():
-            if user in self._context.users:
-                yield from topics.values()
+        users = self._context.users
+        return [
+            record
+            for user, topics in self._topics.items()
+            if user in users
+            for record in topics.values()
+        ]
 
     def forget_vhost(self, vhost: str) -> None:
         """A virtual host is gone, with the records of permissions in it."""

@@ -13,6 +13,8 @@ Invariant: whatever goes wrong below a route, the client gets a status and JSON 
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +27,7 @@ from hareline.errors import AmqpError
 from hareline.management.api.administering import refusal_of
 from hareline.management.api.answers import amqp_refusal
 from hareline.management.api.openapi import description_of
+from hareline.management.bodies import BodiesInFlight
 from hareline.management.health import Health
 from hareline.management.pace import Pace
 from hareline.management.paths import RawPaths
@@ -33,8 +36,11 @@ from hareline.management.refusals import Refusal
 
 
 def create_app(read_health: Callable[[], Health], routers: Sequence[APIRouter] = ()) -> FastAPI:
-    app = FastAPI(title="Hareline", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Hareline", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
+    )
     app.state.pace = Pace()
+    app.state.bodies = BodiesInFlight()
 
     @app.get("/api/health", responses={503: {"model": Health}})
     async def health(response: Response) -> Health:
@@ -42,6 +48,13 @@ def create_app(read_health: Callable[[], Health], routers: Sequence[APIRouter] =
         if current.status != "ok":
             response.status_code = 503
         return current
+
+    description = _Description(app)
+    app.openapi = description  # type: ignore[method-assign]
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return Response(await description.octets(), media_type="application/json")
 
     for router in routers:
         app.include_router(router)
@@ -54,7 +67,6 @@ def create_app(read_health: Callable[[], Health], routers: Sequence[APIRouter] =
     app.add_exception_handler(AdministrationError, _not_administered)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _bug)
-    app.openapi = _Description(app)  # type: ignore[method-assign]
     return app
 
 
@@ -64,11 +76,18 @@ class _Description:
     def __init__(self, app: FastAPI) -> None:
         self._app = app
         self._document: dict[str, Any] | None = None
+        self._octets: bytes | None = None
 
     def __call__(self) -> dict[str, Any]:
         if self._document is None:
             self._document = description_of(self._app)
         return self._document
+
+    async def octets(self) -> bytes:
+        """The document as JSON; made in a thread, since that takes some hundred ms."""
+        if self._octets is None:
+            self._octets = await asyncio.to_thread(lambda: json.dumps(self()).encode())
+        return self._octets
 
 
 async def _not_found(request: Request, _error: Exception) -> Response:

@@ -1,42 +1,132 @@
 """The body of a request: a JSON object, read in full and held against a model.
 
-Called by the routes that take one. Invariant: a body that is refused names each field that is
-wrong, and what is wrong with it.
+Called by the routes that take one. Bodies that may be large are counted, those of all requests
+together (``BodiesInFlight``), so that no number of clients fills the memory with them.
+
+Invariant: a body that is refused names each field that is wrong, and what is wrong with it.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Final, TypeVar
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
 
+from hareline.administration.checks import DEPTH_MAX, is_shallow
 from hareline.management.refusals import Refusal
 
 BODY_MAX_BYTES: Final = 65_536
 
+#: Octets of large bodies beside the largest one that there may be.
+SPARE_BYTES: Final = 67_108_864
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
-async def read_body(request: Request, max_bytes: int = BODY_MAX_BYTES) -> bytes:
-    """The octets of the body. Raises Refusal if there are too many."""
+class BodiesInFlight:
+    """The octets of large bodies that are in memory; one for an application."""
+
+    __slots__ = ("_largest", "held")
+
+    def __init__(self) -> None:
+        self.held = 0
+        self._largest = 0
+
+    def hold(self, max_bytes: int) -> HeldBody:
+        """A large body, of up to so many octets: a context, in which it is counted."""
+        self._largest = max(self._largest, max_bytes)
+        return HeldBody(self, self._largest + SPARE_BYTES)
+
+
+class HeldBody:
+    """What one request holds of a large body."""
+
+    __slots__ = ("_bodies", "_limit", "_size")
+
+    def __init__(self, bodies: BodiesInFlight, limit: int) -> None:
+        self._bodies = bodies
+        self._limit = limit
+        self._size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.resize(0)
+
+    def resize(self, size: int) -> None:
+        """So many octets are held now. Raises Refusal (503) if others leave no room for more."""
+        bodies = self._bodies
+        more = size - self._size
+        if more > 0 and bodies.held + more > self._limit:
+            reason = "other requests have bodies that are too large; try again"
+            raise Refusal(503, "busy", reason, headers={"Retry-After": "1"})
+        bodies.held += more
+        self._size = size
+
+
+def bodies_of(request: Request) -> BodiesInFlight:
+    """The large bodies of the application that handles this request."""
+    bodies = request.app.state.bodies
+    assert isinstance(bodies, BodiesInFlight)
+    return bodies
+
+
+async def body_pieces(request: Request) -> AsyncGenerator[bytes, None]:
+    """Yield the body as it comes. Raises Refusal if the client goes before its end."""
+    try:
+        async for piece in request.stream():
+            yield piece
+    except ClientDisconnect:
+        raise Refusal(499, "client_gone", "the client has gone") from None
+
+
+async def read_body(
+    request: Request, max_bytes: int = BODY_MAX_BYTES, held: HeldBody | None = None
+) -> bytes:
+    """The octets of the body. Raises Refusal if there are too many.
+
+    ``held``: counts them.
+    """
     pieces: list[bytes] = []
     size = 0
-    async for piece in request.stream():
-        pieces.append(piece)
-        size += len(piece)
-        if size > max_bytes:
-            raise Refusal(400, "bad_request", f"body: longer than {max_bytes} octets")
+    async with aclosing(body_pieces(request)) as coming:
+        async for piece in coming:
+            pieces.append(piece)
+            size += len(piece)
+            if size > max_bytes:
+                raise Refusal(400, "bad_request", f"body: longer than {max_bytes} octets")
+            if held is not None:
+                held.resize(size)
     return b"".join(pieces)
+
+
+def parse_json(octets: bytes, what: str = "body") -> Any:
+    """The value of this JSON. Raises Refusal; ``what`` it is says what was not valid."""
+    try:
+        value = json.loads(octets)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, "bad_request", f"{what}: not JSON: {error}") from None
+    if octets.count(b"[") + octets.count(b"{") > DEPTH_MAX and not is_shallow(value):
+        reason = f"{what}: more than {DEPTH_MAX} arrays and objects within one another"
+        raise Refusal(400, "bad_request", reason)
+    return value
 
 
 def parse_body(model: type[Model], octets: bytes) -> Model:
     """The JSON object in these octets as this model. Raises Refusal."""
-    try:
-        fields = json.loads(octets)
-    except (ValueError, RecursionError) as error:
-        raise Refusal(400, "bad_request", f"body: not JSON: {error}") from None
+    fields = parse_json(octets)
     if not isinstance(fields, dict):
         raise Refusal(400, "bad_request", "body: not a JSON object")
     try:

@@ -11,7 +11,7 @@ together, so messages wait for one share at most.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 from time import perf_counter
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -35,6 +35,11 @@ class Pace:
     def share(self) -> Share:
         """A share for one answer; see the module."""
         return Share(self._lock, self._share_s)
+
+    async def run(self, steps: Generator[None, None, T]) -> T:
+        """What the steps come to, taken one by one in shares."""
+        async with self.share() as share:
+            return await share.take(steps)
 
 
 class Share:
@@ -66,6 +71,20 @@ class Share:
             self._end()
             await asyncio.sleep(0)
             await self._begin()
+
+    async def take(self, steps: Generator[None, None, T]) -> T:
+        """What the steps come to, with a ``pause`` after each."""
+        try:
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    found: T = end.value
+                    await self.pause()
+                    return found
+                await self.pause()
+        finally:
+            steps.close()
 
     async def wait_for(self, work: Awaitable[T]) -> T:
         """What is done elsewhere; other answers may use the time of this one meanwhile."""

@@ -98,12 +98,12 @@ class ReaderService:
 
     async def put(self, request: Request) -> Response:
         """Report how far a reader of a stream has come."""
-        vhost, stream = await self._stream(request)
+        await self._stream(request)
+        octets = await read_body(request)
+        vhost, stream = await self._stream(request)  # it, or the right, may be gone meanwhile
         name = _reader_name(request)
-        report = parse_body(ReaderReport, await read_body(request))
+        report = parse_body(ReaderReport, octets)
         queue = stream.queue
-        if queue.is_deleted:  # while the body came
-            raise Refusal(404, "not_found", f"no queue '{queue.name}' in vhost '{vhost.name}'")
         _check(report, stream)
         vhost.environment.clock.refresh()
         try:

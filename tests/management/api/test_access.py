@@ -151,3 +151,20 @@ def test_a_changed_password_holds_for_the_next_request() -> None:
         changed = broker.thread.ask(lambda running: running.context.users.remove("admin"))
         assert changed is not None
         assert broker.refused("/whoami")[0] == 401
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_limits_of_virtual_hosts_are_over_policymakers(broker: ApiBroker, method: str) -> None:
+    path = "/parameters/vhost-limits/%2F/limits"
+    body = {"value": {"max-queues": 10_000}}
+    assert broker.ask("PUT", path, json=body).status_code in (201, 204)
+    try:
+        answer = broker.ask(method, path, "policymaker", json={"value": {"max-queues": -1}})
+        assert answer.status_code == 401
+        assert answer.json() == {"error": "not_authorised", "reason": "Not administrator user"}
+        assert broker.get("/vhost-limits/%2F") == [{"vhost": "/", **body}]
+        other = "/parameters/shovel/%2F/mine"
+        assert broker.ask("PUT", other, "policymaker", json={"value": {}}).status_code == 201
+        assert broker.ask("DELETE", other, "policymaker").status_code == 204
+    finally:
+        assert broker.ask("DELETE", path).status_code == 204

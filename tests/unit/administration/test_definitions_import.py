@@ -244,3 +244,89 @@ def test_a_long_file_is_taken_over_in_steps(broker: Administered) -> None:
     for _ in steps:
         continue
     assert len(broker.vhost.queues) == 100
+
+
+def test_what_belongs_to_no_virtual_host_does_not_come_with_one(broker: Administered) -> None:
+    """A user, a virtual host or permissions may be in the file, for an import of all of it."""
+    done = run(broker, TOPOLOGY, vhost="/")
+    assert "orders" in broker.vhost.queues
+    assert "shop" not in broker.context.vhosts
+    assert broker.users.lookup("ann") is None
+    assert broker.administration.parameters.all_global() == []
+    of_broker = ("users", "vhosts", "permissions", "topic_permissions", "global_parameters")
+    assert [(each.what, each.reason) for each in done.left_out] == [
+        (name.removesuffix("s"), "belongs to no virtual host: import it by /api/definitions")
+        for name in of_broker
+        for _ in TOPOLOGY[name]
+    ]
+
+
+LONG = "é" * 128
+
+
+@pytest.mark.parametrize(
+    ("name", "item"),
+    [
+        ("queues", {"name": LONG}),
+        ("exchanges", {"name": LONG, "type": "direct"}),
+        ("queues", {"name": "q", "arguments": {"x": {LONG: 1}}}),
+        ("queues", {"name": "q", "arguments": {"x": [{LONG: 1}]}}),
+        (
+            "bindings",
+            {
+                "source": "amq.direct",
+                "destination": "there",
+                "destination_type": "queue",
+                "routing_key": LONG,
+            },
+        ),
+        (
+            "topic_permissions",
+            {"user": "guest", "exchange": LONG, "write": "", "read": ""},
+        ),
+    ],
+)
+def test_names_and_keys_fit_into_a_frame(broker: Administered, name: str, item: Any) -> None:
+    run(broker, {"queues": [{"vhost": "/", "name": "there"}]})
+    done = run(broker, {name: [{"vhost": "/", **item}]})
+    assert [each.what for each in done.left_out] == [name.removesuffix("s")]
+    assert "255 octets" in done.left_out[0].reason
+    assert list(broker.vhost.queues) == ["there"]
+    assert LONG not in broker.vhost.exchanges
+    assert broker.vhost.bindings.from_source("amq.direct") == []
+
+
+def test_an_item_that_is_too_deep_is_left_out(broker: Administered) -> None:
+    deep: Any = 1
+    for _ in range(500):
+        deep = [deep]
+    done = run(
+        broker,
+        {
+            "queues": [{"vhost": "/", "name": "q", "arguments": {"x": deep}}],
+            "parameters": [{"vhost": "/", "component": "shovel", "name": "s", "value": deep}],
+            "global_parameters": [{"name": "g", "value": {"a": deep}}],
+        },
+    )
+    assert len(done.left_out) == 3
+    assert all("more than 100 arrays" in each.reason for each in done.left_out)
+    assert done.done == {}
+
+
+def test_users_whose_passwords_have_to_be_hashed_come_one_a_step(broker: Administered) -> None:
+    users = [{"name": f"u{number}", "password": "p", "tags": ""} for number in range(3)]
+    steps = Import(broker.context, broker.administration, {"users": users}).steps()
+    assert [len(broker.users) for _ in steps] == [2, 3, 4]
+
+
+def test_a_virtual_host_that_goes_between_two_steps(broker: Administered) -> None:
+    broker.administration.vhosts.put("shop")
+    queues = [{"vhost": "shop", "name": f"q{number}"} for number in range(30)]
+    done = Import(broker.context, broker.administration, {"queues": queues})
+    steps = done.steps()
+    next(steps)
+    broker.administration.vhosts.delete("shop")
+    for _ in steps:
+        continue
+    assert {each.reason for each in done.left_out} == {"there is no virtual host 'shop'"}
+    assert done.done["queues"] + len(done.left_out) == 30

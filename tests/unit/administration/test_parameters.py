@@ -64,3 +64,15 @@ def test_what_is_wrong_is_said(broker: Administered) -> None:
         lambda: parameters.lookup_global("n"),
     ):
         assert refused(call).kind == "not_found"
+
+
+def test_a_list_stays_while_parameters_come(broker: Administered) -> None:
+    """Answers are made in shares, and parameters may be set in between."""
+    parameters = broker.administration.parameters
+    parameters.put("shovel", "/", "a", 1)
+    parameters.put_global("a", 1)
+    found, found_global = iter(parameters.all()), iter(parameters.all_global())
+    parameters.put("shovel", "/", "b", 1)
+    parameters.put_global("b", 1)
+    assert [each.name for each in found] == ["a"]
+    assert [each.name for each in found_global] == ["a"]

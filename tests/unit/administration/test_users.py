@@ -225,7 +225,7 @@ def test_what_the_settings_name_is_changed_there_alone(restarted: Restart) -> No
     for call, option in (
         (lambda: users.put("ann", password="other"), "[[users]]"),
         (lambda: users.delete("ann"), "[[users]]"),
-        (lambda: users.delete_all(["ann"]), "[[users]]"),
+        (lambda: list(users.delete_all(["ann"])), "[[users]]"),
         (lambda: users.put_permission("ann", "/", "", "", ""), "[[users.permissions]]"),
         (lambda: users.delete_permission("ann", "/"), "[[users.permissions]]"),
     ):
@@ -262,5 +262,29 @@ def test_a_reload_keeps_users_of_run_time(broker: Administered) -> None:
 def test_many_are_deleted_at_once_or_none(broker: Administered) -> None:
     made(broker, "a")
     made(broker, "b")
-    broker.administration.users.delete_all(["a", "missing", "b", "a"])
+    list(broker.administration.users.delete_all(["a", "missing", "b", "a"]))
+    assert [user.name for user in broker.users] == ["guest"]
+
+
+def test_a_list_of_topic_permissions_stays_while_others_come(broker: Administered) -> None:
+    users = broker.administration.users
+    users.put("ann", password="p")
+    users.put_topic_permission("guest", "/", "amq.topic", "", "")
+    found = iter(users.topic_permissions())
+    users.put_topic_permission("ann", "/", "amq.topic", "", "")
+    users.put_topic_permission("guest", "/", "other", "", "")
+    assert [each.user for each in found] == ["guest"]
+
+
+def test_many_users_are_deleted_in_steps(broker: Administered) -> None:
+    users = broker.administration.users
+    names = [f"user{number}" for number in range(50)]
+    for name in names:
+        users.put(name, password_hash="")
+    steps = users.delete_all(names)
+    next(steps)
+    assert 1 < len(broker.users) < 51
+    users.delete(names[-1])
+    for _ in steps:
+        continue
     assert [user.name for user in broker.users] == ["guest"]

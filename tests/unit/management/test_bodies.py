@@ -8,7 +8,13 @@ import pytest
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict
 
-from hareline.management.bodies import BODY_MAX_BYTES, parse_body, read_body
+from hareline.management.bodies import (
+    BODY_MAX_BYTES,
+    SPARE_BYTES,
+    BodiesInFlight,
+    parse_body,
+    read_body,
+)
 from hareline.management.refusals import Refusal
 
 
@@ -59,3 +65,49 @@ def test_what_is_wrong_is_named(body: bytes, reason: str) -> None:
         parse_body(Wanted, body)
     assert (refused.value.status, refused.value.error) == (400, "bad_request")
     assert refused.value.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("depth", [101, 300, 900])
+def test_json_that_is_too_deep_is_refused(depth: int) -> None:
+    body = b'{"name": ' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+    with pytest.raises(Refusal, match="more than 100 arrays and objects within one another"):
+        parse_body(Wanted, body)
+
+
+def test_brackets_in_texts_are_no_depth() -> None:
+    name = "[{" * 500
+    assert parse_body(Wanted, b'{"name": "%b"}' % name.encode()).name == name
+
+
+async def test_a_client_that_leaves_is_no_bug() -> None:
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    request = Request({"type": "http", "method": "POST", "path": "/", "headers": []}, receive)
+    with pytest.raises(Refusal) as refused:
+        await read_body(request)
+    assert refused.value.status == 499
+
+
+def test_large_bodies_of_all_requests_have_a_bound() -> None:
+    bodies = BodiesInFlight()
+    size = SPARE_BYTES
+    with bodies.hold(size) as first, bodies.hold(size) as second, bodies.hold(size) as third:
+        first.resize(size)
+        second.resize(size - 1)
+        third.resize(1)
+        with pytest.raises(Refusal) as refused:
+            third.resize(2)
+        assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
+        second.resize(0)
+        third.resize(size)
+    assert bodies.held == 0
+
+
+async def test_a_body_that_finds_no_room_is_refused_and_takes_none() -> None:
+    bodies = BodiesInFlight()
+    with bodies.hold(SPARE_BYTES) as other:
+        other.resize(2 * SPARE_BYTES - 5)
+        with pytest.raises(Refusal), bodies.hold(SPARE_BYTES) as mine:
+            await read_body(request_of(b"abc", b"def"), 100, mine)
+    assert bodies.held == 0

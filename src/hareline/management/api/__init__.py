@@ -9,8 +9,9 @@ How a resource module is added:
    ``who.vhost(name)`` to read or ``who.enter(name)`` to change, and asks ``who.require("write",
    "queue", vhost, name)`` before it touches something as AMQP would.
 3. Names in paths are percent-encoded: ``name_in_path(request.path_params["vhost"])``
-   (``management.paths``). Bodies are pydantic models: ``parse_body(Model, await read_body(
-   request))`` (``management.bodies``).
+   (``management.paths``). A route with a body begins with ``who, octets = await caller_with_body(
+   site, request)``, since much may change while it comes; ``parse_body(Model, octets)``
+   (``management.bodies``) makes a pydantic model of it.
 4. It answers with ``answer``, ``created`` or ``no_content`` (``api.answers``), or with ``listing``
    (``api.listing``) for a list. It raises a ``Refusal``, or lets an AmqpError pass:
    ``management.app`` makes the answer of both.

@@ -1,7 +1,8 @@
 """Who asks, and what they may see and do: tags, visible virtual hosts, rights by name.
 
 Every route of ``management.api`` begins with ``await caller(site, request)``, or with the tag that
-it needs as third argument. The rules are RabbitMQ's:
+it needs as third argument; one that takes a body with ``caller_with_body``. The rules are
+RabbitMQ's:
 
 =============  ===================================================================================
 management     the virtual hosts that the user has permissions in, and its own connections
@@ -25,6 +26,7 @@ from hareline.auth.users import User
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError
 from hareline.management.api.answers import not_found
+from hareline.management.bodies import read_body
 from hareline.management.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -73,6 +75,11 @@ class Caller:
     def is_administrator(self) -> bool:
         """True if the user may do everything."""
         return "administrator" in self.tags
+
+    def require_tag(self, tag: Tag) -> None:
+        """Raise Refusal (401) unless the user has this tag, or one that stands for it."""
+        if tag not in self.tags:
+            raise Refusal(401, "not_authorised", _LACKING[tag])
 
     def sees(self, vhost_name: str) -> bool:
         """True if objects of this virtual host are shown to the user."""
@@ -132,9 +139,21 @@ class Caller:
 async def caller(site: Site, request: Request, tag: Tag = "management") -> Caller:
     """Who asks. Raises Refusal: 401 without a valid login, or if the user lacks the tag."""
     found = Caller(site, await site.authenticator.user(request))
-    if tag not in found.tags:
-        raise Refusal(401, "not_authorised", _LACKING[tag])
+    found.require_tag(tag)
     return found
+
+
+async def caller_with_body(
+    site: Site, request: Request, tag: Tag = "management"
+) -> tuple[Caller, bytes]:
+    """Who asks, and the body of the request. Raises Refusal like ``caller``.
+
+    Asked before the body is read, so that strangers send none, and again when it is there: it may
+    have come slowly, and a right may be gone by then.
+    """
+    await caller(site, request, tag)
+    octets = await read_body(request)
+    return await caller(site, request, tag), octets
 
 
 def _not_this_vhost() -> Refusal:

@@ -19,7 +19,7 @@ from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller
 from hareline.management.api.answers import created, no_content
 from hareline.management.api.site import Site
-from hareline.management.bodies import parse_body, read_body
+from hareline.management.bodies import parse_body
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
 
@@ -64,9 +64,9 @@ def vhost_to_change(who: Caller, request: Request) -> VirtualHost:
     return who.vhost(name) if who.is_administrator else who.enter(name)
 
 
-async def body_of(model: type[Model], request: Request) -> Model:
+def body_of(model: type[Model], octets: bytes) -> Model:
     """The body of a request; an empty one is an empty object. Raises Refusal."""
-    octets = await read_body(request) or b"{}"
+    octets = octets or b"{}"
     check_unicode(octets)
     return parse_body(model, octets)
 

@@ -5,10 +5,6 @@ Invariant: an import that leaves something out says what, and why.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from email import policy
-from email.parser import BytesParser
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -19,12 +15,13 @@ from hareline.administration.definitions_export import Export
 from hareline.administration.definitions_import import Import, report_import
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import caller
-from hareline.management.api.administering import administration_of, check_unicode, name_of
+from hareline.management.api.administering import administration_of, name_of
 from hareline.management.api.answers import answer, encoded, no_content
+from hareline.management.api.definitions_body import definitions_in
 from hareline.management.api.listing import flag
 from hareline.management.api.openapi import body_route, one_route
 from hareline.management.api.site import Site
-from hareline.management.bodies import read_body
+from hareline.management.bodies import bodies_of, read_body
 from hareline.management.pace import pace_of
 from hareline.management.refusals import Refusal
 
@@ -95,21 +92,21 @@ def router(site: Site) -> APIRouter:
     @router.post("/api/definitions", **body_route(Definitions, imported))
     async def import_definitions(request: Request) -> Response:
         """Take definitions over; nothing is deleted. With ``report=true`` the answer says what."""
-        who = await caller(site, request, "administrator")
-        return await _imported(site, request, who.user.name)
+        await caller(site, request, "administrator")
+        return await _imported(site, request)
 
     @router.post("/api/all-configuration", **body_route(Definitions, imported))
     async def import_configuration(request: Request) -> Response:
         """Take definitions over, by the older name of the route."""
-        who = await caller(site, request, "administrator")
-        return await _imported(site, request, who.user.name)
+        await caller(site, request, "administrator")
+        return await _imported(site, request)
 
     @router.post("/api/definitions/{vhost}", **body_route(Definitions, imported))
     async def import_into_vhost(request: Request) -> Response:
         """Take definitions over into a virtual host."""
         who = await caller(site, request, "administrator")
         vhost = who.vhost(name_of(request, "vhost"))
-        return await _imported(site, request, who.user.name, vhost.name)
+        return await _imported(site, request, vhost.name)
 
     return router
 
@@ -128,46 +125,30 @@ async def _exported(site: Site, request: Request, vhost: VirtualHost | None = No
     headers = {}
     download = request.query_params.get("download")
     if download is not None:
-        file_name = "".join(each for each in download if each.isalnum() or each in "-_.")
+        file_name = "".join(
+            each for each in download if (each.isascii() and each.isalnum()) or each in "-_."
+        )
         headers["Content-Disposition"] = f'attachment; filename="{file_name or "definitions.json"}"'
     return Response(b"".join(parts), headers=headers, media_type="application/json")
 
 
-async def _imported(
-    site: Site, request: Request, user_name: str, vhost: str | None = None
-) -> Response:
-    given = await _definitions_in(request)
-    done = Import(site.context, administration_of(site), given, vhost=vhost, by=user_name)
-    async with pace_of(request).share() as share:
-        for _ in done.steps():
-            await share.pause()
-    report_import(site.context.report, done, f"HTTP by '{user_name}'")
+async def _imported(site: Site, request: Request, vhost: str | None = None) -> Response:
+    """Take over what the body has; its end is when the user has to be an administrator."""
+    pace = pace_of(request)
+    with bodies_of(request).hold(BODY_MAX_BYTES) as held:
+        octets = await read_body(request, BODY_MAX_BYTES, held)
+        try:
+            given = await pace.run(definitions_in(octets, request.headers.get("Content-Type", "")))
+        except ValueError as error:
+            raise Refusal(400, "bad_request", str(error)) from None
+    who = await caller(site, request, "administrator")
+    if vhost is not None:
+        who.vhost(vhost)
+    by = who.user.name
+    done = Import(site.context, administration_of(site), given, vhost=vhost, by=by)
+    await pace.run(done.steps())
+    report_import(site.context.report, done, f"HTTP by '{by}'")
     if not done.left_out and not flag(request, "report"):
         return no_content()
     left_out = [each._asdict() for each in done.left_out]
     return answer({"done": done.done, "left_out": left_out})
-
-
-async def _definitions_in(request: Request) -> object:
-    """The JSON of a body, which may be a form with a ``file``. Raises Refusal."""
-    octets = await read_body(request, BODY_MAX_BYTES)
-    kind = request.headers.get("Content-Type", "")
-    if kind.lower().startswith("multipart/form-data"):
-        octets = _file_in_form(kind, octets)
-    check_unicode(octets)
-    try:
-        return json.loads(octets.removeprefix(b"\xef\xbb\xbf") or b"{}")
-    except (ValueError, RecursionError) as error:
-        raise Refusal(400, "bad_request", f"definitions: not JSON: {error}") from None
-
-
-def _file_in_form(kind: str, octets: bytes) -> bytes:
-    """The part of a form that is called ``file``. Raises Refusal."""
-    head = f"Content-Type: {kind}\r\n\r\n".encode("latin-1", "replace")
-    message = BytesParser(policy=policy.HTTP).parsebytes(head + octets)
-    for part in message.iter_parts() if message.is_multipart() else ():
-        parameters: Mapping[str, Any] = dict(part["Content-Disposition"].params)
-        if parameters.get("name") == "file":
-            payload = part.get_payload(decode=True)
-            return payload if isinstance(payload, bytes) else b""
-    raise Refusal(400, "bad_request", "form: there is no part 'file'")

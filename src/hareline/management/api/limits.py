@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from hareline.management.api.access import caller
+from hareline.management.api.access import caller, caller_with_body
 from hareline.management.api.administering import Body, administration_of, body_of, name_of
 from hareline.management.api.answers import answer, no_content
 from hareline.management.api.openapi import body_route, one_route
@@ -63,8 +63,8 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/vhost-limits/{vhost}/{limit}", **body_route(LimitBody))
     async def put_vhost_limit(request: Request) -> Response:
         """Set a limit of a virtual host."""
-        who = await caller(site, request, "administrator")
-        body = await body_of(LimitBody, request)
+        who, octets = await caller_with_body(site, request, "administrator")
+        body = body_of(LimitBody, octets)
         administration_of(site).vhosts.set_limit(
             name_of(request, "vhost"), name_of(request, "limit"), body.value, by=who.user.name
         )
@@ -96,8 +96,8 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/user-limits/{user}/{limit}", **body_route(LimitBody))
     async def put_user_limit(request: Request) -> Response:
         """Set a limit of a user."""
-        who = await caller(site, request, "administrator")
-        body = await body_of(LimitBody, request)
+        who, octets = await caller_with_body(site, request, "administrator")
+        body = body_of(LimitBody, octets)
         administration_of(site).users.set_limit(
             name_of(request, "user"), name_of(request, "limit"), body.value, by=who.user.name
         )

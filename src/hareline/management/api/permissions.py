@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from hareline.auth.permissions import Permissions
 from hareline.auth.users import User
-from hareline.management.api.access import caller
+from hareline.management.api.access import caller, caller_with_body
 from hareline.management.api.administering import (
     Body,
     administration_of,
@@ -128,8 +128,8 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/permissions/{vhost}/{user}", **body_route(PermissionBody))
     async def put_permission(request: Request) -> Response:
         """Set what a user may do in a virtual host; open connections follow at once."""
-        who = await caller(site, request, "administrator")
-        body = await body_of(PermissionBody, request)
+        who, octets = await caller_with_body(site, request, "administrator")
+        body = body_of(PermissionBody, octets)
         is_new = administration_of(site).users.put_permission(
             name_of(request, "user"),
             name_of(request, "vhost"),
@@ -182,8 +182,8 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/topic-permissions/{vhost}/{user}", **body_route(TopicPermissionBody))
     async def put_topic_permission(request: Request) -> Response:
         """Set which routing keys a user may use with a topic exchange."""
-        who = await caller(site, request, "administrator")
-        body = await body_of(TopicPermissionBody, request)
+        who, octets = await caller_with_body(site, request, "administrator")
+        body = body_of(TopicPermissionBody, octets)
         is_new = administration_of(site).users.put_topic_permission(
             name_of(request, "user"),
             name_of(request, "vhost"),

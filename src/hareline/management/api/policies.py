@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from hareline.administration.policies import Applied
-from hareline.management.api.access import Tag, caller
+from hareline.management.api.access import Tag, caller, caller_with_body
 from hareline.management.api.administering import (
     Body,
     administration_of,
@@ -94,9 +94,9 @@ def _add(router: APIRouter, site: Site, path: str, is_operator: bool, tag: Tag) 
         return answer(describe_policy(found))
 
     async def put_policy(request: Request) -> Response:
-        who = await caller(site, request, tag)
+        who, octets = await caller_with_body(site, request, tag)
         vhost = vhost_to_change(who, request)
-        body = await body_of(PolicyBody, request)
+        body = body_of(PolicyBody, octets)
         is_new = administration_of(site).policies.put(
             vhost.name,
             name_of(request, "name"),

@@ -13,11 +13,11 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
 from hareline.broker.route_explanation import RouteExplanation, Step, Verdict, explain
-from hareline.management.api.access import caller
+from hareline.management.api.access import caller_with_body
 from hareline.management.api.answers import answer
 from hareline.management.api.openapi import body_route
 from hareline.management.api.site import Site
-from hareline.management.bodies import parse_body, read_body
+from hareline.management.bodies import parse_body
 from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
@@ -89,11 +89,11 @@ def router(site: Site) -> APIRouter:
     )
     async def route_test(request: Request) -> Response:
         """Say which queues would get a message, by which bindings, selectors and alternates."""
-        who = await caller(site, request)
+        who, octets = await caller_with_body(site, request)
         vhost = who.vhost(name_in_path(request.path_params["vhost"]))
         name = name_in_path(request.path_params["exchange"])
         exchange = vhost.exchange("" if name == DEFAULT_NAME else name)
-        asked = parse_body(RouteTest, await read_body(request))
+        asked = parse_body(RouteTest, octets)
         copies, headers = _copies(asked.headers)
         try:
             message = probe_message(
@@ -106,13 +106,7 @@ def router(site: Site) -> APIRouter:
         except ValueError as problem:
             raise Refusal(400, "bad_request", str(problem)) from None
         walk = explain(vhost, exchange, [asked.routing_key, *copies], message)
-        async with pace_of(request).share() as share:
-            while True:
-                try:
-                    next(walk)
-                except StopIteration as end:
-                    return answer(_described(end.value))
-                await share.pause()
+        return answer(_described(await pace_of(request).run(walk)))
 
     return router
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from hareline.administration.users import algorithm_name
 from hareline.auth.passwords import hash_password
 from hareline.auth.users import User
-from hareline.management.api.access import caller
+from hareline.management.api.access import caller, caller_with_body
 from hareline.management.api.administering import (
     Body,
     administration_of,
@@ -27,6 +27,7 @@ from hareline.management.api.answers import answer, no_content
 from hareline.management.api.listing import listing
 from hareline.management.api.openapi import body_route, list_route, one_route
 from hareline.management.api.site import Site
+from hareline.management.pace import pace_of
 from hareline.management.refusals import Refusal
 
 
@@ -74,21 +75,22 @@ def router(site: Site) -> APIRouter:
     async def users(request: Request) -> Response:
         """All users."""
         await caller(site, request, "administrator")
-        return await listing(request, site.users, describe, ("name",), name_of=_name)
+        return await listing(request, list(site.users), describe, ("name",), name_of=_name)
 
     @router.get("/api/users/without-permissions", **list_route(UserInfo))
     async def without_permissions(request: Request) -> Response:
         """Users who may not enter any virtual host."""
         await caller(site, request, "administrator")
-        found = (user for user in site.users if not user.permissions)
+        found = (user for user in list(site.users) if not user.permissions)
         return await listing(request, found, describe, ("name",), name_of=_name)
 
     @router.post("/api/users/bulk-delete", **body_route(BulkDelete))
     async def bulk_delete(request: Request) -> Response:
         """Delete several users; those that are not there are no error."""
-        who = await caller(site, request, "administrator")
-        body = await body_of(BulkDelete, request)
-        administration_of(site).users.delete_all(body.users, by=who.user.name)
+        who, octets = await caller_with_body(site, request, "administrator")
+        body = body_of(BulkDelete, octets)
+        steps = administration_of(site).users.delete_all(body.users, by=who.user.name)
+        await pace_of(request).run(steps)
         return no_content()
 
     @router.get("/api/users/{user}", **one_route(UserInfo))
@@ -100,8 +102,8 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/users/{user}", **body_route(UserBody))
     async def put_user(request: Request) -> Response:
         """Make a user, or change its password and tags. Without a password it has none."""
-        who = await caller(site, request, "administrator")
-        body = await body_of(UserBody, request)
+        who, octets = await caller_with_body(site, request, "administrator")
+        body = body_of(UserBody, octets)
         is_new = administration_of(site).users.put(
             name_of(request, "user"),
             password=body.password,

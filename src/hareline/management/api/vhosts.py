@@ -5,15 +5,15 @@ Invariant: a user sees the virtual hosts it may enter, a monitoring one all of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.access import caller
+from hareline.management.api.access import caller, caller_with_body
 from hareline.management.api.administering import (
     Body,
     administration_of,
@@ -25,6 +25,7 @@ from hareline.management.api.answers import answer, no_content
 from hareline.management.api.listing import listing
 from hareline.management.api.openapi import body_route, list_route, one_route
 from hareline.management.api.site import Site
+from hareline.management.pace import pace_of
 
 
 class VhostInfo(BaseModel):
@@ -55,30 +56,41 @@ class VhostBody(Body):
     protected_from_deletion: bool | None = None
 
 
+class Depths(NamedTuple):
+    """Messages in all queues of a virtual host."""
+
+    ready: int
+    unacked: int
+
+
 def router(site: Site) -> APIRouter:
     """The routes."""
     router = APIRouter(tags=["vhosts"])
 
-    def describe(vhost: VirtualHost) -> Mapping[str, Any]:
-        return describe_vhost(site, vhost)
-
     @router.get("/api/vhosts", **list_route(VhostInfo))
     async def vhosts(request: Request) -> Response:
         """The virtual hosts that the user sees."""
-        who = await caller(site, request)
-        return await listing(request, who.vhosts(), describe, ("name",), name_of=_name)
+        found = (await caller(site, request)).vhosts()
+        depths = await _depths(request, found)
+
+        def describe(vhost: VirtualHost) -> Mapping[str, Any]:
+            return describe_vhost(site, vhost, depths[vhost.name])
+
+        return await listing(request, found, describe, ("name",), name_of=_name)
 
     @router.get("/api/vhosts/{vhost}", **one_route(VhostInfo))
     async def vhost(request: Request) -> Response:
         """One virtual host."""
         who = await caller(site, request)
-        return answer(describe(who.vhost(name_of(request, "vhost"))))
+        found = who.vhost(name_of(request, "vhost"))
+        depths = await _depths(request, [found])
+        return answer(describe_vhost(site, found, depths[found.name]))
 
     @router.put("/api/vhosts/{vhost}", **body_route(VhostBody))
     async def put_vhost(request: Request) -> Response:
         """Make a virtual host, which the user may then use, or change what is said of it."""
-        who = await caller(site, request, "administrator")
-        body = await body_of(VhostBody, request)
+        who, octets = await caller_with_body(site, request, "administrator")
+        body = body_of(VhostBody, octets)
         name, administration = name_of(request, "vhost"), administration_of(site)
         is_new = administration.vhosts.put(
             name,
@@ -129,14 +141,25 @@ def router(site: Site) -> APIRouter:
     return router
 
 
-def describe_vhost(site: Site, vhost: VirtualHost) -> dict[str, Any]:
+async def _depths(request: Request, vhosts: Iterable[VirtualHost]) -> dict[str, Depths]:
+    """How many messages there are in each of these, by its name."""
+    depths = {}
+    async with pace_of(request).share() as share:
+        for vhost in vhosts:
+            ready = unacked = 0
+            for queue in list(vhost.queues.values()):
+                await share.pause()
+                ready += queue.ready_count
+                unacked += queue.unacked_count
+            depths[vhost.name] = Depths(ready, unacked)
+    return depths
+
+
+def describe_vhost(site: Site, vhost: VirtualHost, depths: Depths) -> dict[str, Any]:
     """A virtual host as JSON."""
     vhosts = administration_of(site).vhosts
     record = vhosts.record(vhost.name)
     queue_type = record.default_queue_type or "classic"
-    queues = vhost.queues.values()
-    ready = sum(queue.ready_count for queue in queues)
-    unacked = sum(queue.unacked_count for queue in queues)
     is_set = vhosts.origins.fixes_vhost(vhost.name)
     return {
         "name": vhost.name,
@@ -151,9 +174,9 @@ def describe_vhost(site: Site, vhost: VirtualHost) -> dict[str, Any]:
         "tracing": record.is_traced,
         "protected_from_deletion": record.is_protected,
         "cluster_state": {site.node.name: "running"},
-        "messages": ready + unacked,
-        "messages_ready": ready,
-        "messages_unacknowledged": unacked,
+        "messages": depths.ready + depths.unacked,
+        "messages_ready": depths.ready,
+        "messages_unacknowledged": depths.unacked,
         "set_by": "settings" if is_set else "run time",
     }
 

@@ -129,7 +129,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/management/test_queue_operations.py",
         "asks it over HTTP",
     ),
-    "management.api.running": ("tests/management/test_messages.py", "runs operations over HTTP"),
     "management.api.selections": ("tests/management/test_messages.py", "selects over HTTP"),
     "management.api.topology_changes": (
         "tests/management/test_topology_changes.py",

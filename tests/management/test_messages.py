@@ -139,6 +139,8 @@ def test_pages_from_both_ends_and_a_selector(http: HttpClient, channel: Any) -> 
     ("operation", "body", "status", "text"),
     [
         ("browse", {"selector": "n ="}, 400, "selector: "),
+        ("browse", {"selector": " OR ".join(["n = 1"] * 5_000)}, 400, "selector: longer than"),
+        ("delete", {"selector": "(" * 9_000}, 400, "selector: "),
         ("browse", {"position": "x"}, 400, "position: 'x' is not a position"),
         ("browse", {"count": 0}, 400, "count: "),
         ("browse", {"nonsense": 1}, 400, "nonsense: "),

@@ -78,6 +78,19 @@ class ImportedMessage(NamedTuple):
 
 def exported(message: Message) -> dict[str, Any]:
     """The fields of a line. Raises StoreError for a body that cannot be read."""
+    line = exported_head(message)
+    body = message.body
+    try:
+        line["body"] = body.decode()
+        line["body_encoding"] = "utf-8"
+    except UnicodeDecodeError:
+        line["body"] = _armored(body)
+        line["body_encoding"] = "base64"
+    return line
+
+
+def exported_head(message: Message) -> dict[str, Any]:
+    """The fields of a line but for the body."""
     line: dict[str, Any] = {
         "exchange": message.address.exchange,
         "routing_key": message.address.routing_key,
@@ -92,13 +105,6 @@ def exported(message: Message) -> dict[str, Any]:
         is_exact = False
     if not is_exact:
         line["property_octets"] = _armored(octets)
-    body = message.body
-    try:
-        line["body"] = body.decode()
-        line["body_encoding"] = "utf-8"
-    except UnicodeDecodeError:
-        line["body"] = _armored(body)
-        line["body_encoding"] = "base64"
     return line
 
 

@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from fastapi import Request
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from hareline.auth.permissions import DEFAULT_EXCHANGE_NAME, AccessChecker
+from hareline.auth.permissions import DEFAULT_EXCHANGE_NAME, AccessChecker, Resource, Right
 from hareline.auth.users import User
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost, audit_only
 from hareline.errors import AccessRefused, StoreError
-from hareline.management.api.access import caller
+from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import not_found
 from hareline.management.api.site import Site
+from hareline.management.bodies import BODY_MAX_BYTES, read_body
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
 from hareline.message import Table, encode_fields
@@ -32,14 +33,42 @@ from hareline.message import Table, encode_fields
 NAME_MAX_OCTETS: Final = 255
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entered:
-    """A user in a virtual host that it may enter."""
+    """A user in a virtual host that it may enter. ``needed``: rights that ``require`` found."""
 
     site: Site
     user: User
     vhost: VirtualHost
     access: AccessChecker
+    needed: set[tuple[Right, Resource, str]] = field(default_factory=set)
+
+    def require(self, right: Right, resource: Resource, name: str) -> None:
+        """Raise AccessRefused unless the user has this right, now and at each ``renew``."""
+        self.access.require(right, resource, name)
+        self.needed.add((right, resource, name))
+
+    def renew(self) -> None:
+        """Go by the user as it is now; for what takes long, before each of its shares.
+
+        Raises Refusal if the virtual host is gone or the user may not enter it any more, and
+        AccessRefused if it has lost a right that was needed.
+        """
+        name = self.vhost.name
+        if self.site.vhosts.get(name) is not self.vhost:
+            raise not_found(f"vhost '{name}' is deleted")
+        user = self.site.users.lookup(self.user.name)
+        if user is self.user:
+            return
+        if user is None:
+            raise Refusal(401, "not_authorised", f"user '{self.user.name}' is deleted")
+        who = Caller(self.site, user)
+        who.require_tag("management")
+        who.enter(name)
+        access = AccessChecker(user, name)
+        for right in self.needed:
+            access.require(*right)
+        self.user, self.access = user, access
 
     def queue(self, name: str) -> Queue:
         """Raises Refusal if there is none of this name, ResourceLocked if a connection has it."""
@@ -54,6 +83,18 @@ async def enter(site: Site, request: Request) -> Entered:
     vhost = who.enter(name_in_path(request.path_params["vhost"]))
     site.context.clock.refresh()
     return Entered(site, who.user, vhost, AccessChecker(who.user, vhost.name))
+
+
+async def enter_with_body(
+    site: Site, request: Request, max_bytes: int = BODY_MAX_BYTES
+) -> tuple[Entered, bytes]:
+    """Who asks, in the virtual host of the path, and the body. Raises Refusal.
+
+    As ``caller_with_body``: a body that comes slowly may be there when the virtual host is gone.
+    """
+    await enter(site, request)
+    octets = await read_body(request, max_bytes)
+    return await enter(site, request), octets
 
 
 def queue_name_in(request: Request) -> str:

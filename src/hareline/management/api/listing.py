@@ -36,6 +36,7 @@ PIECE_BYTES: Final = 1_048_576
 #: Items that are gathered at one go, in some 0.1 ms.
 BATCH_COUNT: Final = 256
 _COLUMNS_MAX: Final = 200
+_DIGITS_MAX: Final = 18
 
 T = TypeVar("T")
 SortKey = tuple[Any, ...]
@@ -44,6 +45,18 @@ SortKey = tuple[Any, ...]
 def flag(request: Request, name: str) -> bool:
     """True if this argument of the request is ``true``."""
     return request.query_params.get(name, "").lower() == "true"
+
+
+def natural(request: Request, name: str, default: int, minimum: int, maximum: int) -> int:
+    """The number that this argument of the request is. Raises Refusal for any other."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else -1
+    if not minimum <= number <= maximum:
+        reason = f"{name}: must be a number from {minimum} to {maximum}, not {text[:_DIGITS_MAX]}"
+        raise Refusal(400, "bad_request", reason)
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +151,17 @@ class Pieces:
         self._items_size += len(item)
         if self._items_size >= PIECE_BYTES:
             self._join(b",")
+
+    def add_parts(self, parts: list[bytes]) -> None:
+        """Append an item that is in parts; long ones are not joined."""
+        if len(parts) == 1:
+            self.add(parts[0])
+            return
+        self.count += 1
+        if self._items:
+            self._join(b",")
+        self._pieces += parts
+        self._pieces[-1] += b","
 
     def _join(self, behind: bytes) -> None:
         self._pieces.append(b",".join(self._items) + behind)

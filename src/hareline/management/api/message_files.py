@@ -9,7 +9,6 @@ Invariant: a file that was cut off has no end line, and an import of it says so.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from typing import Any, Final
@@ -17,9 +16,9 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
-from starlette.requests import ClientDisconnect
 
 from hareline import events
+from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.operations.moving import LASTING, Outcome, as_it_came
 from hareline.broker.queues.operations.selecting import Selection, selected
 from hareline.broker.queues.operations.targets import ALARM, QueueTarget, address_of
@@ -34,6 +33,14 @@ from hareline.management.api.changing import (
     queue_name_in,
     wait_until_durable,
 )
+from hareline.management.api.long_bodies import (
+    LONG_BYTES,
+    LongText,
+    Steps,
+    cut_long_text,
+    kept_body,
+)
+from hareline.management.api.message_json import body_parts
 from hareline.management.api.openapi import body_route
 from hareline.management.api.publishing import check_user_id, new_message
 from hareline.management.api.running import LINES, in_shares, outcome_json
@@ -47,8 +54,10 @@ from hareline.management.api.selections import (
     selector_of,
 )
 from hareline.management.api.site import Site
+from hareline.management.bodies import bodies_of, body_pieces, parse_json
 from hareline.management.refusals import Refusal
-from hareline.message.exported import InvalidLine, exported, imported
+from hareline.message import Message
+from hareline.message.exported import InvalidLine, exported, exported_head, imported
 
 FORMAT: Final = "hareline-messages"
 FORMAT_VERSION: Final = 1
@@ -100,7 +109,7 @@ def router(site: Site) -> APIRouter:
         name = queue_name_in(request)
         if name not in entered.vhost.queues:
             raise not_found()
-        entered.access.require("write", "exchange", "")
+        entered.require("write", "exchange", "")
         queue = entered.queue(name)
         check_open(entered, queue)
         importing = _Import(entered, queue)
@@ -157,9 +166,9 @@ class _Written:
         self.count = 0
         self.unreadable = 0
 
-    def add(self, line: bytes) -> None:
-        self._lines.append(line)
-        self.size += len(line)
+    def add(self, parts: list[bytes]) -> None:
+        self._lines += parts
+        self.size += sum(map(len, parts))
         self.count += 1
 
     def is_full(self) -> bool:
@@ -179,14 +188,27 @@ def _export_steps(queue: Queue, selection: Selection, written: _Written) -> Iter
             try:
                 if message is None:
                     raise StoreError("no content")
-                line = exported(as_it_came(queue, entry, message))
+                parts = yield from _line_of(entry, as_it_came(queue, entry, message))
             except (StoreError, OSError, MalformedFrame):
                 written.unreadable += 1
                 continue
-            fields = {"offset": entry.offset, "redelivered": entry.delivery_count > 0, **line}
-            written.add(encoded(fields) + b"\n")
+            written.add(parts)
             yield
         yield
+
+
+def _line_of(entry: QueueEntry, message: Message) -> Steps[list[bytes]]:
+    """The line of a message, in parts if it is long. Raises StoreError, OSError."""
+    fields: dict[str, Any] = {
+        "offset": entry.offset,
+        "redelivered": entry.delivery_count > 0,
+    }
+    if message.size <= LONG_BYTES:
+        return [encoded({**fields, **exported(message)}) + b"\n"]
+    body = yield from body_parts(message, message.size, "auto")
+    fields |= exported_head(message)
+    fields["body_encoding"] = "utf-8" if body.encoding == "string" else body.encoding
+    return [encoded(fields)[:-1] + b',"body":"', *body.parts, b'"}\n']
 
 
 # ------------------------------------------------------------------------------------- import
@@ -209,17 +231,23 @@ class _Import:
 
     async def read(self, request: Request) -> None:
         """Take the whole body. Raises Refusal for a line that is wrong; those before it are in."""
-        left = b""
-        try:
-            async for piece in request.stream():
-                left += piece
-                *lines, left = left.split(b"\n")
-                await self._import(request, lines)
-                if len(left) > self._line_max:
-                    raise self._wrong("longer than a message can be")
-        except ClientDisconnect:
-            raise Refusal(499, "client_gone", "the client has gone") from None
-        await self._import(request, [left])
+        begun: list[bytes] = []  # of a line whose end is still to come
+        size = 0
+        with bodies_of(request).hold(self._line_max) as held:
+            async with aclosing(body_pieces(request)) as coming:
+                async for piece in coming:
+                    *lines, rest = piece.split(b"\n")
+                    if lines:
+                        lines[0] = b"".join([*begun, lines[0]])
+                        begun, size = [], 0
+                        await self._import(request, lines)
+                    begun.append(rest)
+                    size += len(rest)
+                    if size > self._line_max:
+                        self._number += 1
+                        raise self._wrong("longer than a message can be")
+                    held.resize(size)
+            await self._import(request, [b"".join(begun)])
         if not self._has_head:
             raise bad_request("the body is no export: it is empty")
         if not self._has_ended:
@@ -236,15 +264,18 @@ class _Import:
     def _steps(self, lines: list[bytes]) -> Iterator[None]:
         for line in lines:
             self._number += 1
-            if line.strip():
-                self._import_line(line)
+            if not line.isspace() and line:
+                yield from self._import_line(line)
                 yield
 
-    def _import_line(self, line: bytes) -> None:
+    def _import_line(self, line: bytes) -> Iterator[None]:
         try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise self._wrong(f"not JSON: {error}") from None
+            line, text = yield from cut_long_text(line, "body")
+            fields = parse_json(line, f"line {self._number}")
+        except ValueError as error:
+            raise self._wrong(str(error)) from None
+        except Refusal as refusal:
+            raise self._refused(refusal.reason) from None
         if not isinstance(fields, dict):
             raise self._wrong("not an object")
         if not self._has_head:
@@ -256,21 +287,27 @@ class _Import:
         elif fields.get("end") is True:
             self._has_ended = True
         else:
-            self._import_message(fields)
+            yield from self._import_message(fields, text)
 
-    def _import_message(self, fields: dict[str, Any]) -> None:
+    def _import_message(self, fields: dict[str, Any], text: LongText | None) -> Iterator[None]:
         entered, outcome = self._entered, self.outcome
         vhost = entered.vhost
         try:
             found = imported(fields)
+            if text is not None and fields.get("body") == "":
+                body = yield from _long_body(text, fields.get("body_encoding", "utf-8"))
+                found = found._replace(body=body)
             if "administrator" not in entered.user.tags:
                 check_user_id(entered.user, found.properties)
             address = address_of(vhost, found.exchange, found.routing_key)
-            message = new_message(entered, address, found.properties, found.body, found.octets)
+            kept = yield from kept_body(entered.site.context, found.body)
+            message = new_message(entered, address, found.properties, kept, found.octets)
         except InvalidLine as error:
             raise self._wrong(str(error)) from None
         except AmqpError as error:
             raise self._wrong(error.explanation) from None
+        except Refusal as error:
+            raise self._wrong(error.reason) from None
         place = self._target.place_of(message)
         refusal = place.refusal
         if entered.site.context.alarms.is_on:
@@ -289,12 +326,10 @@ class _Import:
         outcome.ticket = vhost.environment.store.ticket
 
     def _wrong(self, problem: str) -> Refusal:
-        return Refusal(
-            400,
-            "bad_request",
-            f"line {self._number}: {problem}",
-            details=outcome_json("imported", self.outcome),
-        )
+        return self._refused(f"line {self._number}: {problem}")
+
+    def _refused(self, reason: str) -> Refusal:
+        return Refusal(400, "bad_request", reason, details=outcome_json("imported", self.outcome))
 
     def report(self) -> None:
         """Write to the log what came in."""
@@ -308,3 +343,16 @@ class _Import:
             messages=self.outcome.done,
             refused=self.outcome.refused.total(),
         )
+
+
+def _long_body(text: LongText, encoding: str) -> Steps[bytes]:
+    """The body that was cut out of a line. Raises InvalidLine."""
+    try:
+        if encoding == "base64":
+            return (yield from text.from_base64())
+        return (yield from text.decoded("strict"))
+    except UnicodeEncodeError:
+        raise InvalidLine("body: not valid Unicode; use base64") from None
+    except ValueError:
+        word = "base64" if encoding == "base64" else "JSON"
+        raise InvalidLine(f"body: not valid {word}") from None

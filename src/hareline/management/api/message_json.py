@@ -1,7 +1,8 @@
 """A message as JSON for people: properties decoded, the body as text, JSON, base64 or hex, cut.
 
-Called by ``publishing`` (get) and ``messages`` (browse). What is made for programs that give it
-back octet for octet is ``hareline.message.exported``.
+Called by ``publishing`` (get), ``messages`` (browse) and ``queue_operations``. What is made for
+programs that give it back octet for octet is ``hareline.message.exported``; ``message_files`` has
+its bodies from here. A long body becomes JSON piece by piece, in steps.
 
 Invariant: what cannot be read is shown as such, and hides nothing else of the message.
 """
@@ -9,19 +10,25 @@ Invariant: what cannot be read is shown as such, and hides nothing else of the m
 from __future__ import annotations
 
 import base64
+import codecs
 import json
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
+import orjson
+
+from hareline.administration.checks import is_shallow
 from hareline.broker.queues.entry import HELD, QueueEntry
 from hareline.errors import MalformedFrame, StoreError
+from hareline.management.api.answers import encoded
+from hareline.management.api.long_bodies import LONG_BYTES, Steps
 from hareline.message import Message
 from hareline.wire.properties import Properties
 
 Encoding = Literal["auto", "base64", "hex", "json"]
 
-JSON_MAX_BYTES: Final = 1_048_576  # of a body that is read as JSON
-JSON_DEPTH_MAX: Final = 100  # of its arrays and objects; encoders have limits
+_PIECE_BYTES: Final = 196_608  # of a long body; a multiple of 3, so that base64 can be joined
+JSON_MAX_BYTES: Final = 131_072  # of a body that is read as JSON: some ms at the worst
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,7 @@ def payload_json(body: bytes, shown: Shown) -> dict[str, Any]:
         except (ValueError, RecursionError):
             pass  # shown as what it is
         else:
-            if _is_shallow(parsed):
+            if is_shallow(parsed):
                 return {"payload": parsed, "payload_encoding": "json", **answer}
     if shown.encoding == "base64":
         return {"payload": _armored(cut), "payload_encoding": "base64", **answer}
@@ -72,19 +79,6 @@ def payload_json(body: bytes, shown: Shown) -> dict[str, Any]:
         return {"payload": _armored(cut), "payload_encoding": "base64", **answer}
 
 
-def _is_shallow(value: Any) -> bool:
-    """Whether no more than ``JSON_DEPTH_MAX`` arrays and objects are within one another."""
-    level = [value]
-    for _ in range(JSON_DEPTH_MAX):
-        held = [each for each in level if isinstance(each, list | dict)]
-        if not held:
-            return True
-        level = [
-            one for each in held for one in (each.values() if isinstance(each, dict) else each)
-        ]
-    return False
-
-
 def _text_of(octets: bytes, is_cut: bool) -> str:
     """The octets as text; a character that the cut goes through is left out."""
     try:
@@ -95,25 +89,47 @@ def _text_of(octets: bytes, is_cut: bool) -> str:
         raise
 
 
-def taken_json(
+class ShownMessage(NamedTuple):
+    """``parts``: its JSON, to be joined. ``is_whole``: False if something could not be read."""
+
+    parts: list[bytes]
+    is_whole: bool = True
+
+
+def taken_message(
     entry: QueueEntry, is_redelivered: bool, message_count: int, shown: Shown
-) -> dict[str, Any]:
+) -> Steps[ShownMessage]:
     """A message as RabbitMQ's ``get`` shows it."""
     message = entry.message
-    answer: dict[str, Any] = {
+    row: dict[str, Any] = {
         "payload_bytes": message.size,
         "redelivered": is_redelivered,
         "exchange": message.address.exchange,
         "routing_key": message.address.routing_key,
         "message_count": message_count,
     }
-    return {**answer, **_content_json(message, shown)}
+    return (yield from _with_content(row, message, shown))
+
+
+def browsed_message(
+    entry: QueueEntry, message: Message | None, shown: Shown
+) -> Steps[ShownMessage]:
+    """A message where it stands. ``message`` None: its content cannot be read from disk."""
+    if message is None or not _is_long(message, shown):
+        return ShownMessage([encoded(browsed_json(entry, message, shown))])
+    return (yield from _with_content(_standing_json(entry, message), message, shown))
 
 
 def browsed_json(entry: QueueEntry, message: Message | None, shown: Shown) -> dict[str, Any]:
-    """A message where it stands. ``message`` None: its content cannot be read from disk."""
-    known = entry.message if message is None else message
-    answer: dict[str, Any] = {
+    """As ``browsed_message``, for bodies of which no more than ``LONG_BYTES`` are shown."""
+    if message is None:
+        row = _standing_json(entry, entry.message)
+        return {**row, "problem": "the content cannot be read from disk"}
+    return {**_standing_json(entry, message), **_content_json(message, shown)}
+
+
+def _standing_json(entry: QueueEntry, known: Message) -> dict[str, Any]:
+    return {
         "offset": entry.offset,
         "state": "held" if entry.state == HELD else "ready",
         "payload_bytes": known.size,
@@ -124,23 +140,94 @@ def browsed_json(entry: QueueEntry, message: Message | None, shown: Shown) -> di
         "arrival_ms": known.arrival_ms,
         "expires_at_ms": entry.expires_at_ms or known.expires_at_ms or None,
     }
-    if message is None:
-        return {**answer, "problem": "the content cannot be read from disk"}
-    return {**answer, **_content_json(message, shown)}
+
+
+def _with_content(row: dict[str, Any], message: Message, shown: Shown) -> Steps[ShownMessage]:
+    if not _is_long(message, shown):
+        row |= _content_json(message, shown)
+        return ShownMessage([encoded(row)], "problem" not in row)
+    row |= _properties_json(message)
+    size = message.size if shown.truncate is None else min(message.size, shown.truncate)
+    if size < message.size:
+        row["truncated"] = True
+    encoding = shown.encoding if shown.encoding in ("base64", "hex") else "auto"
+    try:
+        body = yield from body_parts(message, size, encoding)
+    except (StoreError, OSError) as error:
+        row["problem"] = _unreadable(error)
+        return ShownMessage([encoded(row)], False)
+    row["payload_encoding"] = body.encoding
+    head = encoded(row)[:-1] + b',"payload":"'
+    return ShownMessage([head, *body.parts, b'"}'], "problem" not in row)
+
+
+def _is_long(message: Message, shown: Shown) -> bool:
+    return message.size > LONG_BYTES and (shown.truncate is None or shown.truncate > LONG_BYTES)
+
+
+class BodyParts(NamedTuple):
+    """A body as the inside of a text of JSON. ``encoding``: string, base64 or hex."""
+
+    parts: list[bytes]
+    encoding: str
+
+
+def body_parts(message: Message, size: int, encoding: str) -> Steps[BodyParts]:
+    """So many octets of a body, some at a time. ``encoding`` auto: text if it is UTF-8.
+
+    Raises StoreError and OSError if it cannot be read.
+    """
+    pieces = yield from _read_in_pieces(message, size)
+    if encoding == "auto":
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        texts: list[bytes] = []
+        try:
+            for piece in pieces:
+                texts.append(orjson.dumps(decoder.decode(piece))[1:-1])
+                yield
+            decoder.decode(b"", final=size == message.size)
+        except UnicodeDecodeError:
+            encoding = "base64"
+        else:
+            return BodyParts(texts, "string")
+    armored: list[bytes] = []
+    for piece in pieces:
+        armored.append(piece.hex().encode() if encoding == "hex" else base64.b64encode(piece))
+        yield
+    return BodyParts(armored, encoding)
+
+
+def _read_in_pieces(message: Message, size: int) -> Steps[list[bytes]]:
+    """The first octets of a body in pieces of ``_PIECE_BYTES``."""
+    if message.large is None:
+        body = message.body
+        return [body[at : min(at + _PIECE_BYTES, size)] for at in range(0, size, _PIECE_BYTES)]
+    reader = message.large.open()
+    pieces = []
+    for at in range(0, size, _PIECE_BYTES):
+        pieces.append(reader.read(min(_PIECE_BYTES, size - at)))
+        yield
+    return pieces
 
 
 def _content_json(message: Message, shown: Shown) -> dict[str, Any]:
-    answer: dict[str, Any] = {}
-    try:
-        answer["properties"] = properties_json(message)
-    except MalformedFrame as error:
-        answer["properties"] = {}
-        answer["problem"] = error.explanation
+    answer = _properties_json(message)
     try:
         answer |= payload_json(_body_of(message, shown), shown)
     except (StoreError, OSError) as error:
-        answer["problem"] = f"the body cannot be read: {error}"
+        answer["problem"] = _unreadable(error)
     return answer
+
+
+def _unreadable(error: Exception) -> str:
+    return f"the body cannot be read: {error}"
+
+
+def _properties_json(message: Message) -> dict[str, Any]:
+    try:
+        return {"properties": properties_json(message)}
+    except MalformedFrame as error:
+        return {"properties": {}, "problem": error.explanation}
 
 
 def _body_of(message: Message, shown: Shown) -> bytes:

@@ -41,7 +41,8 @@ from hareline.management.api.changing import (
     queue_name_in,
     wait_until_durable,
 )
-from hareline.management.api.message_json import Encoding, Shown, browsed_json
+from hareline.management.api.listing import Pieces
+from hareline.management.api.message_json import Encoding, Shown, browsed_message
 from hareline.management.api.openapi import body_route
 from hareline.management.api.running import run, run_to_end
 from hareline.management.api.selections import (
@@ -142,14 +143,13 @@ def router(site: Site) -> APIRouter:
         except InvalidPosition as error:
             raise Refusal(400, "bad_request", f"position: {error}") from None
         shown = Shown(asked.encoding, asked.truncate)
-        found = []
+        found = Pieces()
         async with pace_of(request).share() as share:
             for each in page.found:
-                found.append(encoded(browsed_json(each.entry, each.message, shown)))
-                await share.pause()
+                steps = browsed_message(each.entry, each.message, shown)
+                found.add_parts((await share.take(steps)).parts)
         rest = encoded({"position": page.position, "ready": queue.ready_count})
-        body = b'{"messages":[' + b",".join(found) + b"]," + rest[1:]
-        return Response(body, media_type="application/json")
+        return found.answer(b'{"messages":[', b"]," + rest[1:])
 
     @router.post(f"{of_queue}/move", **operation_route(TransferBody))
     async def move(request: Request) -> Response:
@@ -230,7 +230,7 @@ def _target(entered: Entered, queue: Queue, asked: TransferBody) -> Target:
         if asked.routing_key is not None:
             raise bad_request("routing_key: is for to_exchange only")
         name = checked_name(asked.to_queue, "to_queue")
-        entered.access.require("write", "exchange", "")
+        entered.require("write", "exchange", "")
         if name not in vhost.queues:
             raise Refusal(404, "not_found", f"to_queue: no queue '{name}' in vhost '{vhost.name}'")
         target = entered.queue(name)
@@ -240,7 +240,7 @@ def _target(entered: Entered, queue: Queue, asked: TransferBody) -> Target:
         return QueueTarget(vhost, target, queue)
     name = checked_name(asked.to_exchange or "", "to_exchange")
     name = "" if name == "amq.default" else name
-    entered.access.require("write", "exchange", name)
+    entered.require("write", "exchange", name)
     exchange = vhost.exchanges.get(name)
     if exchange is None:
         reason = f"to_exchange: no exchange '{name}' in vhost '{vhost.name}'"

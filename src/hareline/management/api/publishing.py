@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -19,6 +18,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field, model_validator
 
+from hareline.amqp.context import Context
 from hareline.amqp.inspection import array_keys, initial_position, parse_expiration
 from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
@@ -26,43 +26,44 @@ from hareline.auth.users import User
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.queues.dispatch.paused import working_lane
 from hareline.broker.queues.dispatch.reading import ReadingLane
+from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.operations.browsing import BrowsedPage, browse
 from hareline.broker.queues.operations.publishing import put_published
-from hareline.broker.queues.operations.taking import AckMode, acknowledge, take_up_to
+from hareline.broker.queues.operations.taking import AckMode, acknowledge, give_back, take
 from hareline.broker.queues.operations.targets import address_of
 from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import audit_only
-from hareline.errors import (
-    AccessRefused,
-    AmqpError,
-    ContentTooLarge,
-    PreconditionFailed,
-    StoreError,
-)
-from hareline.management.api.answers import answer, encoded, not_found
+from hareline.errors import AccessRefused, AmqpError, PreconditionFailed
+from hareline.management.api.answers import answer, not_found
 from hareline.management.api.changing import (
     Entered,
     checked_name,
     enter,
+    enter_with_body,
     exchange_name_in,
     queue_name_in,
     wait_until_durable,
 )
-from hareline.management.api.message_json import Encoding, Shown, taken_json
+from hareline.management.api.listing import Pieces
+from hareline.management.api.long_bodies import Steps, cut_long_text, kept_body
+from hareline.management.api.message_json import Encoding, Shown, taken_message
 from hareline.management.api.openapi import body_route
 from hareline.management.api.site import Site
-from hareline.management.bodies import parse_body, read_body
+from hareline.management.bodies import bodies_of, parse_body, read_body
+from hareline.management.pace import Share, pace_of
 from hareline.management.refusals import Refusal
 from hareline.message import (
     Address,
     BlindAddress,
+    LargeBody,
     Message,
     Table,
     Timestamp,
     large_message,
     made_message,
 )
+from hareline.wire.constants import FRAME_OVERHEAD
 from hareline.wire.encoder import header_frame
 from hareline.wire.properties import Properties, encode_properties, replace_headers
 
@@ -70,8 +71,10 @@ GET_COUNT_MAX: Final = 10_000
 GET_BYTES_MAX: Final = 67_108_864
 WAIT_MS_MAX: Final = 30_000
 _POLL_S: Final = 0.02
+_ENDED_AT_ONCE: Final = 256  # messages that are acknowledged between two pauses
 _PERCENT_OF_BODY: Final = 140  # base64, and some more for the rest of a request
 _REST_BYTES: Final = 1_048_576
+_HEADER_FRAME_REST: Final = FRAME_OVERHEAD + 12  # class, weight and size of the body
 
 _TEXTS: Final = (
     *("content_type", "content_encoding", "correlation_id", "reply_to", "expiration"),
@@ -142,12 +145,15 @@ def router(site: Site) -> APIRouter:
     )
     async def publish(request: Request) -> Response:
         """Publish a message to an exchange."""
-        entered = await enter(site, request)
-        name = exchange_name_in(request)
+        await enter(site, request)
         max_bytes = site.context.limits.max_message_bytes * _PERCENT_OF_BODY // 100 + _REST_BYTES
-        asked = parse_body(PublishBody, await read_body(request, max_bytes))
         try:
-            is_routed = await _publish(entered, name, asked)
+            with bodies_of(request).hold(max_bytes) as held:
+                octets = await read_body(request, max_bytes, held)
+                asked, body = await pace_of(request).run(_read_publish(site.context, octets))
+            # what the user may do and where is looked at again: the body may have come slowly
+            entered = await enter(site, request)
+            is_routed = await _publish(entered, exchange_name_in(request), asked, body)
         except AmqpError as error:  # as RabbitMQ has it, whatever the error
             reason = f"{error.reply_code} {error.reply_text}"
             raise Refusal(400, "bad_request", reason) from None
@@ -159,19 +165,26 @@ def router(site: Site) -> APIRouter:
     )
     async def get(request: Request) -> Response:
         """Get messages of a queue, which are put back or not as ``ackmode`` says."""
-        entered = await enter(site, request)
-        asked = parse_body(GetBody, await read_body(request))
+        entered, octets = await enter_with_body(site, request)
+        asked = parse_body(GetBody, octets)
         name = queue_name_in(request)
-        entered.access.require("read", "queue", name)
+        entered.require("read", "queue", name)
         queue = entered.vhost.queue(name, None)
         check_not_stream(
             entered.vhost.queue_arguments[name], "basic.get", queue=name, vhost=entered.vhost.name
         )
         await _wait_for_message(request, queue, asked.wait_ms / 1000)
-        if queue.is_deleted:
-            raise not_found()
-        site.context.clock.refresh()
-        return Response(_got(queue, asked), media_type="application/json")
+        async with pace_of(request).share() as share:
+            if queue.is_deleted:
+                raise not_found()
+            entered.renew()
+            site.context.clock.refresh()
+            shown = Pieces()
+            if isinstance(working_lane(queue.lane), ReadingLane):
+                await _read(queue, asked, shown, share)
+            else:
+                await _take(queue, asked, shown, share)
+        return shown.answer(b"[", b"]")
 
     return router
 
@@ -189,47 +202,92 @@ async def _wait_for_message(request: Request, queue: Queue, wait_s: float) -> No
             raise Refusal(499, "client_gone", "the client has gone")
 
 
-def _got(queue: Queue, asked: GetBody) -> bytes:
-    """The answer as JSON; messages are acknowledged only when all of it is there."""
-    shown = Shown(asked.encoding, asked.truncate)
-    if isinstance(working_lane(queue.lane), ReadingLane):
-        return encoded(_read(queue, asked, shown))
-    entries = take_up_to(queue, asked.count, asked.max_bytes)
-    left = queue.ready_count + len(entries)
+async def _take(queue: Queue, asked: GetBody, shown: Pieces, share: Share) -> None:
+    """Take messages and add them as JSON; they are acknowledged when all of it is there.
+
+    One that cannot be shown as a whole goes back to its place, whatever ``ackmode`` says.
+    """
+    how = Shown(asked.encoding, asked.truncate)
+    taken: list[QueueEntry] = []
+    hidden: list[QueueEntry] = []
     try:
-        shown_json = encoded(
-            [
-                taken_json(entry, entry.delivery_count > 0, left - number, shown)
-                for number, entry in enumerate(entries, 1)
-            ]
-        )
+        for entry in take(queue, asked.count, asked.max_bytes):
+            taken.append(entry)
+            await share.pause()
+        left = queue.ready_count + len(taken)
+        for number, entry in enumerate(taken, 1):
+            steps = taken_message(entry, entry.delivery_count > 0, left - number, how)
+            found = await share.take(steps)
+            if not found.is_whole:
+                hidden.append(entry)
+            shown.add_parts(found.parts)
     except BaseException:
-        queue.restore(entries)
+        give_back(queue, taken)
         raise
-    acknowledge(queue, entries, asked.ackmode)
-    return shown_json
+    acknowledge(queue, hidden, "ack_requeue_true")
+    is_hidden = set(map(id, hidden))
+    rest = [entry for entry in taken if id(entry) not in is_hidden]
+    try:
+        while rest:
+            some = rest[:_ENDED_AT_ONCE]
+            del rest[:_ENDED_AT_ONCE]
+            acknowledge(queue, some, asked.ackmode)
+            await share.pause()
+    except BaseException:
+        give_back(queue, rest)
+        raise
 
 
-def _read(queue: Queue, asked: GetBody, shown: Shown) -> list[dict[str, Any]]:
-    """The first messages of a queue that is only read; no ``ackmode`` changes anything there."""
+async def _read(queue: Queue, asked: GetBody, shown: Pieces, share: Share) -> None:
+    """Add the first messages of a queue that is only read; ``ackmode`` changes nothing there."""
     page = BrowsedPage()
     for _ in browse(queue, page, count=asked.count, max_bytes=asked.max_bytes):
-        continue
+        await share.pause()
+    how = Shown(asked.encoding, asked.truncate)
     left = queue.ready_count
-    return [
-        taken_json(found.entry, found.entry.delivery_count > 0, left - number, shown)
-        for number, found in enumerate(page.found, 1)
-        if found.message is not None
-    ]
+    for number, found in enumerate(page.found, 1):
+        if found.message is not None:
+            steps = taken_message(found.entry, found.entry.delivery_count > 0, left - number, how)
+            shown.add_parts((await share.take(steps)).parts)
 
 
 # ------------------------------------------------------------------------------------- publish
 
 
-async def _publish(entered: Entered, exchange_name: str, asked: PublishBody) -> bool:
+def _read_publish(context: Context, octets: bytes) -> Steps[tuple[PublishBody, bytes | LargeBody]]:
+    """What is asked for, and the body as messages have it. Raises Refusal, AmqpError."""
+    try:
+        octets, text = yield from cut_long_text(octets, "payload")
+    except ValueError as error:
+        raise _bad(f"body: {error}") from None
+    asked = parse_body(PublishBody, octets)
+    is_base64 = asked.payload_encoding == "base64"
+    try:
+        if text is None or asked.payload:  # the last of two counts, as in JSON
+            body = _octets_of(asked.payload, is_base64)
+        else:
+            body = yield from (text.from_base64() if is_base64 else text.decoded("surrogateescape"))
+    except UnicodeEncodeError:
+        raise _bad("payload: not valid Unicode; use base64") from None
+    except ValueError:
+        problem = "not valid base64" if is_base64 else "not valid JSON"
+        raise _bad(f"payload: {problem}") from None
+    kept = yield from kept_body(context, body)
+    return asked, kept
+
+
+def _octets_of(payload: str, is_base64: bool) -> bytes:
+    """Raises ValueError."""
+    if is_base64:
+        return base64.b64decode(payload, validate=True)
+    return payload.encode("utf-8", "surrogateescape")
+
+
+async def _publish(
+    entered: Entered, exchange_name: str, asked: PublishBody, body: bytes | LargeBody
+) -> bool:
     """True if a queue has taken the message, durably if it keeps it."""
     site, vhost = entered.site, entered.vhost
-    body = _body_of(asked)
     routing_key = checked_name(asked.routing_key, "routing_key")
     properties = properties_of(asked.properties)
     entered.access.require("write", "exchange", exchange_name)
@@ -247,7 +305,8 @@ async def _publish(entered: Entered, exchange_name: str, asked: PublishBody) -> 
     check_user_id(entered.user, properties)
     headers = properties.headers or Table()
     keys = [routing_key, *array_keys(headers, "CC"), *array_keys(headers, "BCC")]
-    message = new_message(entered, address_of(vhost, exchange_name, routing_key), properties, body)
+    address = address_of(vhost, exchange_name, routing_key)
+    message = new_message(entered, address, properties, body)
     queues: Sequence[Enqueueing]
     archives: Sequence[Enqueueing]
     if not exchange_name and routing_key.startswith(REPLY_TO_PREFIX):
@@ -268,20 +327,18 @@ def _may_be_kept(queues: Sequence[Enqueueing], archives: Sequence[Enqueueing]) -
 
 
 def new_message(
-    entered: Entered, address: Address, properties: Properties, body: bytes, octets: bytes = b""
+    entered: Entered,
+    address: Address,
+    properties: Properties,
+    body: bytes | LargeBody,
+    octets: bytes = b"",
 ) -> Message:
-    """A message that came over HTTP, with its time to live and its body where it belongs.
+    """A message that came over HTTP, with its time to live. ``body``: as of ``kept_body``.
 
-    ``octets``: those of the properties, if they are known. Raises Refusal, ContentTooLarge and
-    PreconditionFailed as a publish by AMQP does.
+    ``octets``: those of the properties, if they are known. Raises Refusal, and PreconditionFailed
+    as a publish by AMQP does.
     """
-    context, vhost = entered.site.context, entered.vhost
-    limits = context.limits
-    if len(body) > limits.max_message_bytes:
-        raise PreconditionFailed(
-            f"message size {len(body)} is larger than configured max size "
-            f"{limits.max_message_bytes}"
-        )
+    clock = entered.vhost.environment.clock
     if properties.reply_to == REPLY_TO_NAME:
         raise PreconditionFailed("fast reply consumer does not exist")
     expiration_ms = None
@@ -289,26 +346,21 @@ def new_message(
         expiration_ms = parse_expiration(properties.expiration)
     try:
         octets = octets or encode_properties(properties)
-    except ValueError as error:
-        raise Refusal(400, "bad_request", str(error)) from None
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _bad(f"properties: {error}") from None
+    properties_max = entered.site.context.limits.frame_max_bytes - _HEADER_FRAME_REST
+    if len(octets) > properties_max:  # they could not be delivered
+        raise _bad(f"properties: {len(octets)} octets, of which a frame holds {properties_max}")
     if properties.headers is not None and "BCC" in properties.headers:
         address = BlindAddress(address, tuple(array_keys(properties.headers, "BCC")))
         headers = Table(properties.headers)
         del headers["BCC"]
         octets = replace_headers(octets, headers)
-    now_ms = vhost.environment.clock.now_ms
+    now_ms = clock.now_ms
     position = initial_position(octets)
-    bodies = context.large_bodies
-    if bodies is not None and len(body) > limits.large_message_bytes:
-        draft = bodies.begin(len(body))
-        try:
-            draft.add(body)
-            large = draft.finish()
-        except (ContentTooLarge, StoreError):
-            draft.abandon()
-            raise
-        header = header_frame(0, octets, len(body))
-        message = large_message(address, header, large, now_ms, position)
+    if isinstance(body, LargeBody):
+        header = header_frame(0, octets, body.size)
+        message = large_message(address, header, body, now_ms, position)
     else:
         message = made_message(address, octets, body, now_ms, position)
     if expiration_ms is not None:
@@ -323,15 +375,6 @@ def check_user_id(user: User, properties: Properties) -> None:
             f"user_id property set to '{properties.user_id}' but authenticated user was "
             f"'{user.name}'"
         )
-
-
-def _body_of(asked: PublishBody) -> bytes:
-    if asked.payload_encoding == "string":
-        return asked.payload.encode("utf-8", "surrogateescape")
-    try:
-        return base64.b64decode(asked.payload, validate=True)
-    except (binascii.Error, ValueError):
-        raise Refusal(400, "bad_request", "payload: not valid base64") from None
 
 
 def properties_of(given: Mapping[str, Any] | Sequence[Any]) -> Properties:

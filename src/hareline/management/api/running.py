@@ -21,7 +21,8 @@ from fastapi.responses import Response, StreamingResponse
 from hareline import events
 from hareline.broker.queues.operations.moving import Outcome
 from hareline.broker.queues.operations.targets import REASONS
-from hareline.management.api.answers import answer, encoded
+from hareline.errors import AmqpError
+from hareline.management.api.answers import amqp_refusal, answer, encoded
 from hareline.management.api.changing import Entered, wait_until_durable
 from hareline.management.api.listing import flag
 from hareline.management.pace import pace_of
@@ -102,7 +103,8 @@ async def _with_progress(
             async for _ in shares:
                 yield encoded({**result(), "offsets": [], "complete": False}) + b"\n"
         await wait_until_durable(entered.vhost, outcome.ticket)
-    except Refusal as refusal:
+    except (Refusal, AmqpError) as error:
+        refusal = error if isinstance(error, Refusal) else amqp_refusal(error)
         yield encoded({"error": refusal.error, "reason": refusal.reason, **result()}) + b"\n"
         return
     finally:
@@ -121,28 +123,33 @@ async def in_shares(
     """Take all steps; yields now and then, for progress, and when the caller's buffer ``is_full``.
 
     ``watches``: look whether the client has gone; not where something else reads from it. Raises
-    Refusal then.
+    Refusal then, and Refusal or AccessRefused if the user may not go on (``Entered.renew``).
     """
     loop = asyncio.get_running_loop()
     context, store = entered.site.context, entered.vhost.environment.store
     due_s = loop.time() + PROGRESS_S
     try:
         async with pace_of(request).share() as share:
+            entered.renew()
             for _ in steps:
                 has_filled = is_full()
                 if not has_filled and not share.is_used_up:
                     continue
                 share.leave()
-                if has_filled or loop.time() >= due_s:
-                    yield
-                    if watches and await request.is_disconnected():
-                        raise Refusal(499, "client_gone", "the client has gone")
-                    due_s = loop.time() + PROGRESS_S
                 await asyncio.sleep(0)
-                while store.is_behind and not store.failure:  # noqa: ASYNC110 -- it has no event
+                while True:
+                    if has_filled or loop.time() >= due_s:
+                        yield
+                        if watches and await request.is_disconnected():
+                            raise Refusal(499, "client_gone", "the client has gone")
+                        has_filled = False
+                        due_s = loop.time() + PROGRESS_S
+                    if not store.is_behind or store.failure:
+                        break
                     await asyncio.sleep(STORE_PAUSE_S)
                 await share.come_back()
                 context.clock.refresh()
+                entered.renew()
     finally:
         if isinstance(steps, Generator):
             steps.close()

@@ -17,14 +17,20 @@ from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.error import SelectorError
 from hareline.broker.selectors.selector import Selector, compile_selector
 from hareline.management.api.answers import not_found
-from hareline.management.api.changing import Entered, bad_request, enter, queue_name_in
+from hareline.management.api.changing import (
+    Entered,
+    bad_request,
+    enter_with_body,
+    queue_name_in,
+)
 from hareline.management.api.openapi import body_route
 from hareline.management.api.site import Site
-from hareline.management.bodies import parse_body, read_body
+from hareline.management.bodies import parse_body
 
 OFFSETS_MAX: Final = 10_000
-BODY_MAX_BYTES: Final = 1_048_576
+BODY_MAX_BYTES: Final = 262_144  # room for ``OFFSETS_MAX`` of the largest offsets
 NUMBER_MAX: Final = 2**63 - 1
+SELECTOR_MAX: Final = 16_384  # characters, which are compiled in some ms
 
 Offset = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 Model = TypeVar("Model", bound=BaseModel)
@@ -89,13 +95,12 @@ def operation_route(body: type[BaseModel]) -> dict[str, Any]:
 
 async def begin(site: Site, request: Request, model: type[Model]) -> tuple[Entered, Queue, Model]:
     """The user, the queue that it may read, and the body of the request. Raises Refusal."""
-    entered = await enter(site, request)
-    octets = await read_body(request, BODY_MAX_BYTES) or b"{}"
+    entered, octets = await enter_with_body(site, request, BODY_MAX_BYTES)
     name = queue_name_in(request)
     if name not in entered.vhost.queues:
         raise not_found()
-    entered.access.require("read", "queue", name)
-    return entered, entered.queue(name), parse_body(model, octets)
+    entered.require("read", "queue", name)
+    return entered, entered.queue(name), parse_body(model, octets or b"{}")
 
 
 def selection_of(asked: SelectionBody) -> Selection:
@@ -113,6 +118,8 @@ def selector_of(text: str | None) -> Selector | None:
     """The selector of a request; None for none. Raises Refusal for one that is not valid."""
     if text is None or not text.strip():  # JMS: an empty one selects everything
         return None
+    if len(text) > SELECTOR_MAX:
+        raise bad_request(f"selector: longer than {SELECTOR_MAX} characters")
     try:
         return compile_selector(text)
     except SelectorError as error:

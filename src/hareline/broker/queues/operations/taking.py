@@ -9,6 +9,7 @@ Invariant: what was taken and not given on is back in its place, as if it had no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from hareline.broker.queues.dispatch.paused import is_paused, working_lane
@@ -20,20 +21,23 @@ AckMode = Literal[
 ]
 
 
-def take_up_to(queue: Queue, count: int, max_bytes: int | None = None) -> list[QueueEntry]:
-    """Acquire the next messages: ``count`` at most, and octets of bodies, but one in any case."""
-    taken: list[QueueEntry] = []
+def take(queue: Queue, count: int, max_bytes: int | None = None) -> Iterator[QueueEntry]:
+    """Acquire the next messages: ``count`` at most, and octets of bodies, but one in any case.
+
+    Each is acquired as it is asked for; the caller may let others have their turn in between.
+    """
     size = 0
-    while len(taken) < count:
+    for number in range(count):
+        if queue.is_deleted:
+            return
         entry = _take_next(queue)
         if entry is None:
-            break
+            return
         size += entry.message.size
-        if taken and max_bytes is not None and size > max_bytes:
+        if number and max_bytes is not None and size > max_bytes:
             queue.restore([entry])
-            break
-        taken.append(entry)
-    return taken
+            return
+        yield entry
 
 
 def _take_next(queue: Queue) -> QueueEntry | None:
@@ -50,8 +54,16 @@ def _take_next(queue: Queue) -> QueueEntry | None:
     return entry
 
 
+def give_back(queue: Queue, entries: list[QueueEntry]) -> None:
+    """Put back what was taken and shown to nobody; of a deleted queue it goes where the rest is."""
+    if queue.is_deleted:
+        queue.release(entries, is_counted=False)
+    else:
+        queue.restore(entries)
+
+
 def acknowledge(queue: Queue, entries: list[QueueEntry], mode: AckMode) -> None:
-    """End what ``take_up_to`` began. A rejection counts as a return, a look does not."""
+    """End what ``take`` began. A rejection counts as a return, a look does not."""
     if mode == "ack_requeue_false":
         queue.tally.get_no_ack += len(entries)
         for entry in entries:

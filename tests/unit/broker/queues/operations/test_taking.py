@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hareline.broker.queues.dispatch.paused import pause
-from hareline.broker.queues.operations.taking import AckMode, acknowledge, take_up_to
+from hareline.broker.queues.operations.taking import AckMode, acknowledge, give_back, take
 from tests.support.consumers import RecordingConsumer
 from tests.support.vhosts import declare
 from tests.unit.broker.queues.operations.test_moving import Stand, bodies
@@ -30,7 +30,7 @@ def test_each_mode(mode: AckMode, left: int, dead: int, returns: int, is_paused:
     stand.publish(queue, 5)
     if is_paused:
         pause(queue)
-    entries = take_up_to(queue, 2)
+    entries = list(take(queue, 2))
     assert [entry.message.body for entry in entries] == [b"000", b"001"]
     assert queue.unacked_count == 2
     acknowledge(queue, entries, mode)
@@ -46,12 +46,12 @@ def test_octets_bound_what_is_taken_but_one_comes_in_any_case() -> None:
     stand = Stand()
     queue = declare(stand.vhost, "q")
     stand.publish(queue, 5)
-    entries = take_up_to(queue, 5, 7)
+    entries = list(take(queue, 5, 7))
     assert len(entries) == 2
     assert queue.ready_count == 3
     acknowledge(queue, entries, "ack_requeue_false")
     assert queue.lane.ready_entries()[0].delivery_count == 0
-    assert len(take_up_to(queue, 5, 0)) == 1
+    assert len(list(take(queue, 5, 0))) == 1
 
 
 def test_what_is_due_to_consumers_is_theirs_and_an_expired_message_nobodys() -> None:
@@ -60,11 +60,30 @@ def test_what_is_due_to_consumers_is_theirs_and_an_expired_message_nobodys() -> 
     stand.publish(queue, 2)
     pause(queue)
     stand.timers.clock.advance(100)
-    assert take_up_to(queue, 5) == []
+    assert list(take(queue, 5)) == []
     assert queue.ready_count == 0
     other = declare(stand.vhost, "other")
     consumer = RecordingConsumer(other, acknowledges=False)
     other.add_consumer(consumer)
     stand.publish(other, 1)
-    assert take_up_to(other, 1) == []
+    assert list(take(other, 1)) == []
     assert consumer.bodies == [b"000"]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_what_nobody_was_shown_goes_back_as_if_it_had_not_been_taken(is_deleted: bool) -> None:
+    stand = Stand()
+    queue = declare(stand.vhost, "q")
+    stand.publish(queue, 3)
+    taking = take(queue, 3)
+    taken = [next(taking), next(taking)]
+    if is_deleted:
+        stand.vhost.delete_queue("q", None)
+        assert list(taking) == []
+        give_back(queue, taken)
+        assert queue.unacked_count == 0
+        return
+    give_back(queue, taken)
+    assert bodies(queue) == [b"000", b"001", b"002"]
+    assert queue.unacked_count == 0
+    assert not any(entry.delivery_count for entry in queue.lane.ready_entries())

@@ -118,9 +118,10 @@ class Declarations:
     def declare_exchange(self, asked: ExchangeDeclaration) -> Exchange:
         """The new exchange, or the existing one if it is equivalent.
 
-        Raises AccessRefused for reserved names, and PreconditionFailed for an unknown type, invalid
-        arguments or an inequivalent redeclaration.
+        Raises AccessRefused for reserved names, PreconditionFailed for an unknown type, invalid
+        arguments or an inequivalent redeclaration, and NotFound if the virtual host is deleted.
         """
+        self._registry.check_not_removed()
         name, vhost_name = asked.name, self._vhost_name
         if name == "":
             raise AccessRefused(DEFAULT_EXCHANGE_REFUSED)
@@ -209,9 +210,10 @@ class Declarations:
     def declare_queue(self, asked: QueueDeclaration) -> Queue:
         """The new queue, or the existing one if it is equivalent.
 
-        Raises AccessRefused (reserved name), ResourceLocked (another owner) and PreconditionFailed
-        (invalid or inequivalent arguments).
+        Raises AccessRefused (reserved name), ResourceLocked (another owner), PreconditionFailed
+        (invalid or inequivalent arguments) and NotFound (the virtual host is deleted).
         """
+        self._registry.check_not_removed()
         churn = self._registry.counts.broker.churn
         existing = self._registry.queues.get(asked.name)
         if existing is not None:

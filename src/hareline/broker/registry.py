@@ -74,6 +74,7 @@ class Registry:
     ) -> None:
         self.counts = counts
         self.vhost_name = vhost_name
+        self._is_cut = False
         self.events: EventExchange | None = None
         self._definitions = definitions
         self._report = report
@@ -243,9 +244,15 @@ class Registry:
 
     def cut_from_definitions(self) -> None:
         """The virtual host is deleted: the definitions have nothing of it, and hear of nothing."""
+        self._is_cut = True
         self.queue_ids.clear()
         self.exchanges.clear()  # so that none ends by itself with its last binding
         self.routing.mark_changed()
+
+    def check_not_removed(self) -> None:
+        """Raise NotFound if the virtual host is deleted, so that nothing new comes into it."""
+        if self._is_cut:
+            raise NotFound(f"vhost '{self.vhost_name}' is deleted")
 
     def forget_a_queue(self) -> bool:
         """Drop one queue of a virtual host that is deleted; False when none is left."""

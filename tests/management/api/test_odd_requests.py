@@ -57,3 +57,57 @@ def test_every_route_answers_whatever_it_is_asked(broker: ApiBroker, seed: int) 
 
 def _is_check(path: str, found: Any) -> bool:
     return path.startswith("/api/health/checks/") and found["status"] == "failed"
+
+
+DEEP = "[" * 300 + "]" * 300  # a parser takes it; what walks through it afterwards would not
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/queues/%2F/deep", '{"arguments": {"x": DEEP}}'),
+        ("PUT", "/exchanges/%2F/deep", '{"type": "direct", "arguments": {"x": DEEP}}'),
+        ("POST", "/bindings/%2F/e/amq.headers/q/q", '{"arguments": {"x": DEEP}}'),
+        ("PATCH", "/queues/%2F/q", '{"arguments": {"x": DEEP}}'),
+        (
+            "POST",
+            "/exchanges/%2F/amq.direct/publish",
+            '{"properties": {"headers": {"x": DEEP}}, "routing_key": "", "payload": "",'
+            ' "payload_encoding": "string"}',
+        ),
+        ("POST", "/exchanges/%2F/amq.headers/route-test", '{"headers": {"x": DEEP}}'),
+        ("PUT", "/parameters/shovel/%2F/deep", '{"value": DEEP}'),
+        ("PUT", "/parameters/vhost-limits/%2F/limits", '{"value": DEEP}'),
+        ("PUT", "/vhost-limits/%2F/max-queues", '{"value": DEEP}'),
+        ("PUT", "/global-parameters/deep", '{"value": DEEP}'),
+        ("PUT", "/policies/%2F/deep", '{"pattern": "", "definition": {"max-length": DEEP}}'),
+        ("POST", "/queues/%2F/q/groups/reset", '{"groups": DEEP}'),
+        ("POST", "/queues/%2F/q/import", '{"format": DEEP}'),
+    ],
+)
+def test_json_that_is_too_deep_is_refused(
+    broker: ApiBroker, method: str, path: str, body: str
+) -> None:
+    answer = broker.ask(method, path, content=body.replace("DEEP", DEEP))
+    assert answer.status_code == 400, answer.text
+    assert "more than 100 arrays and objects within one another" in answer.json()["reason"]
+
+
+def test_an_item_of_definitions_that_is_too_deep_is_left_out(broker: ApiBroker) -> None:
+    body = '{"global_parameters": [{"name": "deep", "value": DEEP}]}'.replace("DEEP", DEEP)
+    answer = broker.ask("POST", "/definitions", content=body)
+    assert answer.status_code == 200
+    assert "more than 100 arrays" in answer.json()["left_out"][0]["reason"]
+
+
+@pytest.mark.parametrize("name", ["Gr\u00fc\u00dfe-\u4e2d.json", '"\r\n', "", "a b;c"])
+def test_a_download_has_a_name_that_a_header_can_have(broker: ApiBroker, name: str) -> None:
+    answer = broker.ask("GET", "/definitions", params={"download": name})
+    assert answer.status_code == 200
+    assert answer.headers["Content-Disposition"].isascii()
+
+
+@pytest.mark.parametrize("pattern", ["(" * 250 + ")" * 250, "[" * 500, "(?<=" * 100, "a{1,99999}"])
+def test_odd_expressions(broker: ApiBroker, pattern: str) -> None:
+    answer = broker.ask("GET", "/queues", params={"name": pattern, "use_regex": "true"})
+    assert answer.status_code in (200, 400), answer.text

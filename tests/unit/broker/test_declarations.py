@@ -7,7 +7,13 @@ import pytest
 from hareline.broker.audit.recorder import AUDIT_STREAM
 from hareline.broker.registry import PREDECLARED
 from hareline.broker.vhost import VirtualHost
-from hareline.errors import AccessRefused, AmqpError, PreconditionFailed, ResourceLocked
+from hareline.errors import (
+    AccessRefused,
+    AmqpError,
+    NotFound,
+    PreconditionFailed,
+    ResourceLocked,
+)
 from hareline.wire.table import Table
 from tests.support.audits import STREAM_ARGUMENTS, AuditStand
 from tests.support.stores import FakeDefinitions
@@ -289,3 +295,18 @@ class TestTheAuditStream:
         vhost = AuditStand().vhost
         bind(vhost, "amq.fanout", declare_exchange(vhost, AUDIT_STREAM))
         assert vhost.bindings.has_source("amq.fanout")
+
+
+def test_nothing_comes_into_a_virtual_host_that_is_deleted() -> None:
+    definitions = FakeDefinitions()
+    vhost = make_vhost(ManualTurn(), definitions=definitions)
+    declare(vhost, "q", is_durable=True)
+    vhost.begin_removal()
+    for attempt in (
+        lambda: declare(vhost, "other", is_durable=True),
+        lambda: declare(vhost, "q", is_durable=True),
+        lambda: declare_exchange(vhost, "e", is_durable=True),
+        lambda: bind(vhost, "amq.direct", vhost.queue("q", None)),
+    ):
+        with pytest.raises(NotFound):
+            attempt()

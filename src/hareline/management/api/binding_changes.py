@@ -27,12 +27,13 @@ from hareline.management.api.changing import (
     Entered,
     checked_name,
     enter,
+    enter_with_body,
     exchange_name_in,
     settle_definitions,
 )
 from hareline.management.api.openapi import body_route
 from hareline.management.api.site import Site
-from hareline.management.bodies import parse_body, read_body
+from hareline.management.bodies import parse_body
 from hareline.management.paths import name_in_path, path_of_name
 
 
@@ -57,9 +58,9 @@ def router(site: Site) -> APIRouter:
     )
     async def bind(request: Request) -> Response:
         """Bind a queue (kind ``q``) or an exchange (``e``) to an exchange."""
-        entered = await enter(site, request)
+        entered, octets = await enter_with_body(site, request)
         source, kind, destination = _ends(entered, request)
-        asked = parse_body(BindingBody, await read_body(request) or b"{}")
+        asked = parse_body(BindingBody, octets or b"{}")
         routing_key = checked_name(asked.routing_key, "routing_key")
         _require_binding_rights(entered, source, kind, destination)
         if entered.vhost.exchange(source).type_name == "topic":
@@ -75,7 +76,9 @@ def router(site: Site) -> APIRouter:
         """End the binding that has this properties key."""
         entered = await enter(site, request)
         source, kind, destination = _ends(entered, request)
-        found = find_binding(between(entered.vhost, source, kind, destination.name), request)
+        found = await find_binding(between(entered.vhost, source, kind, destination.name), request)
+        entered.renew()  # of many bindings it is found in shares, and much may go meanwhile
+        source, kind, destination = _ends(entered, request)
         _require_binding_rights(entered, source, kind, destination)
         entered.vhost.unbind(source, kind, destination, found.routing_key, found.arguments)
         settle_definitions(entered)

@@ -25,6 +25,7 @@ from hareline.management.api.listing import listing
 from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.queues import find_queue
 from hareline.management.api.site import Site
+from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 
 Place = tuple[VirtualHost, Binding]
@@ -57,7 +58,7 @@ def properties_key(binding: Binding) -> str:
     return f"{key}~{base64.urlsafe_b64encode(digest).rstrip(b'=').decode('ascii')}"
 
 
-def find_binding(bindings: Iterator[Binding], request: Request) -> Binding:
+async def find_binding(bindings: Iterator[Binding], request: Request) -> Binding:
     """The one of these that the path names by its properties key. Raises Refusal (404).
 
     The key is percent-encoded in the path like any name; clients that leave that out are understood
@@ -65,9 +66,11 @@ def find_binding(bindings: Iterator[Binding], request: Request) -> Binding:
     """
     given = request.path_params["props"]
     wanted = {given, name_in_path(given)}
-    for binding in bindings:
-        if properties_key(binding) in wanted:
-            return binding
+    async with pace_of(request).share() as share:
+        for binding in bindings:
+            if properties_key(binding) in wanted:
+                return binding
+            await share.pause()
     raise not_found()
 
 
@@ -209,7 +212,7 @@ def router(site: Site) -> APIRouter:
     async def binding(request: Request) -> Response:
         """One binding, by its properties key."""
         vhost, source, kind, destination = ends_in_path(await caller(site, request), request)
-        found = find_binding(between(vhost, source, kind, destination), request)
+        found = await find_binding(between(vhost, source, kind, destination), request)
         return answer(describe((vhost, found)))
 
     return router

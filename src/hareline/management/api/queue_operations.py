@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 
 from hareline import events
 from hareline.amqp.rights import require_queue_rights
+from hareline.auth.permissions import Right
 from hareline.broker.delayed_queues import delay_queue_name
 from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.queues.declare.arguments import QueueArguments, parse_queue_arguments
@@ -28,23 +29,26 @@ from hareline.broker.queues.dispatch.reading import ReadingLane
 from hareline.broker.queues.dispatch.selective import SelectiveLane
 from hareline.broker.queues.operations.holding import Due, cancel_held, held, make_held_due
 from hareline.broker.queues.operations.moving import Outcome
-from hareline.broker.queues.operations.walking import messages_of
+from hareline.broker.queues.operations.walking import messages_of, read_together
 from hareline.broker.queues.queue import Queue
 from hareline.broker.queues.stream import stream_of
-from hareline.management.api.answers import answer, no_content, not_found
+from hareline.management.api.answers import answer, encoded, no_content, not_found
 from hareline.management.api.changing import (
     Arguments,
     Entered,
     bad_request,
     check_open,
     enter,
+    enter_with_body,
     exchange_name_in,
     queue_name_in,
     settle_definitions,
 )
+from hareline.management.api.listing import Pieces, natural
 from hareline.management.api.message_json import Shown, browsed_json
 from hareline.management.api.openapi import body_route, one_route
 from hareline.management.api.running import run, run_to_end
+from hareline.management.api.selections import BODY_MAX_BYTES as HELD_BODY_MAX_BYTES
 from hareline.management.api.selections import (
     OFFSETS_MAX,
     Offset,
@@ -52,11 +56,12 @@ from hareline.management.api.selections import (
     operation_route,
 )
 from hareline.management.api.site import Site
-from hareline.management.bodies import parse_body, read_body
+from hareline.management.bodies import parse_body
 from hareline.management.pace import pace_of
 from hareline.message import Table
 
 COUNT_MAX: Final = 1_000
+_SHOWN_BYTES: Final = 50_000  # of the body of a held message
 _MS_PER_S: Final = 1_000
 
 
@@ -132,8 +137,9 @@ def router(site: Site) -> APIRouter:
     @router.patch(of_queue, **body_route(ChangeBody, {200: {"model": ArgumentsInForce}}))
     async def change(request: Request) -> Response:
         """Change arguments of a queue while it works."""
-        asked = parse_body(ChangeBody, await read_body(request))
-        entered, queue = await _queue(site, request, "configure")
+        entered, octets = await enter_with_body(site, request)
+        queue = _queue_in(entered, request, "configure")
+        asked = parse_body(ChangeBody, octets)
         return answer(_change(entered, queue, asked.arguments))
 
     @router.get(f"{of_queue}/arguments", **one_route(ArgumentsInForce))
@@ -166,22 +172,23 @@ def router(site: Site) -> APIRouter:
     async def groups(request: Request) -> Response:
         """The message groups of a queue."""
         _, queue = await _queue(site, request, "read")
-        found = []
+        found = Pieces()
         async with pace_of(request).share() as share:
             for group in _groups_of(queue):
                 if group.owner is not None or not group.is_idle:
-                    found.append(_group_json(group))
+                    found.add(encoded(_group_json(group)))
                 await share.pause()
-        return answer(found)
+        return found.answer(b"[", b"]")
 
     @router.post(
         f"{of_queue}/groups/reset", **body_route(GroupsBody, {200: {"description": "How many"}})
     )
     async def reset_groups(request: Request) -> Response:
         """Let the next message of groups go to any consumer."""
-        asked = parse_body(GroupsBody, await read_body(request) or b"{}")
-        entered, queue = await _queue(site, request, "configure")
-        wanted = None if asked.groups is None else [_group_key(each) for each in asked.groups]
+        entered, octets = await enter_with_body(site, request)
+        queue = _queue_in(entered, request, "configure")
+        asked = parse_body(GroupsBody, octets or b"{}")
+        wanted = None if asked.groups is None else {_group_key(each) for each in asked.groups}
         count = 0
         async with pace_of(request).share() as share:
             for group in _groups_of(queue):
@@ -205,32 +212,36 @@ def router(site: Site) -> APIRouter:
     @router.post(f"{of_queue}/held/cancel", **operation_route(HeldBody))
     async def cancel(request: Request) -> Response:
         """Delete held messages."""
-        entered, queue = await _queue(site, request, "read")
-        return await _end_hold(entered, queue, request, is_cancelled=True)
+        entered, octets = await enter_with_body(site, request, HELD_BODY_MAX_BYTES)
+        queue = _queue_in(entered, request, "read")
+        return await _end_hold(entered, queue, request, octets, is_cancelled=True)
 
     @router.post(f"{of_queue}/held/fire", **operation_route(HeldBody))
     async def fire(request: Request) -> Response:
         """Make held messages valid now."""
-        entered, queue = await _queue(site, request, "configure")
-        return await _end_hold(entered, queue, request, is_cancelled=False)
+        entered, octets = await enter_with_body(site, request, HELD_BODY_MAX_BYTES)
+        queue = _queue_in(entered, request, "configure")
+        return await _end_hold(entered, queue, request, octets, is_cancelled=False)
 
     @router.get(of_exchange, **one_route(HeldPage), openapi_extra={"parameters": _COUNT_PARAMETERS})
     async def delayed_messages(request: Request) -> Response:
         """The messages that an x-delayed-message exchange delays."""
-        entered, queue = await _delay_queue(site, request, "read")
-        return await _held_page(entered, queue, request)
+        entered = await enter(site, request)
+        return await _held_page(entered, _delay_queue_in(entered, request, "read"), request)
 
     @router.post(f"{of_exchange}/cancel", **operation_route(HeldBody))
     async def cancel_delayed(request: Request) -> Response:
         """Delete messages that an exchange delays."""
-        entered, queue = await _delay_queue(site, request, "configure")
-        return await _end_hold(entered, queue, request, is_cancelled=True)
+        entered, octets = await enter_with_body(site, request, HELD_BODY_MAX_BYTES)
+        queue = _delay_queue_in(entered, request, "configure")
+        return await _end_hold(entered, queue, request, octets, is_cancelled=True)
 
     @router.post(f"{of_exchange}/fire", **operation_route(HeldBody))
     async def fire_delayed(request: Request) -> Response:
         """Have an exchange send delayed messages on now."""
-        entered, queue = await _delay_queue(site, request, "configure")
-        return await _end_hold(entered, queue, request, is_cancelled=False)
+        entered, octets = await enter_with_body(site, request, HELD_BODY_MAX_BYTES)
+        queue = _delay_queue_in(entered, request, "configure")
+        return await _end_hold(entered, queue, request, octets, is_cancelled=False)
 
     @router.get(f"{of_queue}/readers", **one_route(list[ReaderInfo]))
     async def readers(request: Request) -> Response:
@@ -241,27 +252,34 @@ def router(site: Site) -> APIRouter:
     return router
 
 
-async def _queue(site: Site, request: Request, right: str) -> tuple[Entered, Queue]:
+async def _queue(site: Site, request: Request, right: Right) -> tuple[Entered, Queue]:
     """The user, and the queue on which it has this right. Raises Refusal."""
     entered = await enter(site, request)
+    return entered, _queue_in(entered, request, right)
+
+
+def _queue_in(entered: Entered, request: Request, right: Right) -> Queue:
+    """The queue of the path, on which the user has this right. Raises Refusal."""
     name = queue_name_in(request)
     if name not in entered.vhost.queues:
         raise not_found()
-    entered.access.require("read" if right == "read" else "configure", "queue", name)
-    return entered, entered.queue(name)
+    entered.require(right, "queue", name)
+    return entered.queue(name)
 
 
-async def _delay_queue(site: Site, request: Request, right: str) -> tuple[Entered, Queue]:
-    """The user, and the queue of an exchange on which it has this right. Raises Refusal."""
-    entered = await enter(site, request)
+def _delay_queue_in(entered: Entered, request: Request, right: Right) -> Queue:
+    """The queue of the exchange of the path, on which the user has this right. Raises Refusal."""
     name = exchange_name_in(request)
     exchange = entered.vhost.exchanges.get(name)
     if exchange is None:
         raise not_found()
-    entered.access.require("read" if right == "read" else "configure", "exchange", name)
+    entered.require(right, "exchange", name)
     if not isinstance(exchange, DelayedExchange):
         raise bad_request(f"exchange '{name}' is not of type x-delayed-message")
-    return entered, entered.vhost.queues[delay_queue_name(name)]
+    queue = entered.vhost.queues.get(delay_queue_name(name))
+    if queue is None:
+        raise not_found()
+    return queue
 
 
 # ----------------------------------------------------------------------------------- arguments
@@ -344,24 +362,22 @@ def _group_key(given: Any) -> Any:
 
 
 async def _held_page(entered: Entered, queue: Queue, request: Request) -> Response:
-    count = _natural(request, "count", 50, COUNT_MAX)
-    if count == 0:
-        raise bad_request("count: must be at least 1")
+    count = natural(request, "count", 50, 1, COUNT_MAX)
     after = _held_position(request.query_params.get("position"))
     found: list[Due] = []
     await run_to_end(entered, request, held(queue, found, count=count + 1, after=after))
     page, more = found[:count], found[count:]
-    messages = messages_of(queue, [entry for _, _, entry in page])
-    return answer(
-        {
-            "messages": [
-                {"due_ms": due_ms, **browsed_json(entry, message, Shown(truncate=50_000))}
-                for (due_ms, _, entry), message in zip(page, messages, strict=True)
-            ],
-            "position": f"{page[-1][0]}-{page[-1][1]}" if more else None,
-            "held": queue.held_count,
-        }
-    )
+    times = iter([due_ms for due_ms, _, _ in page])
+    shown, how = Pieces(), Shown(truncate=_SHOWN_BYTES)
+    async with pace_of(request).share() as share:
+        for part in read_together(queue, [entry for _, _, entry in page]):
+            for entry, message in zip(part, messages_of(queue, part), strict=True):
+                row = {"due_ms": next(times), **browsed_json(entry, message, how)}
+                shown.add(encoded(row))
+                await share.pause()
+    position = f"{page[-1][0]}-{page[-1][1]}" if more else None
+    rest = encoded({"position": position, "held": queue.held_count})
+    return shown.answer(b'{"messages":[', b"]," + rest[1:])
 
 
 def _held_position(text: str | None) -> tuple[int, int] | None:
@@ -373,19 +389,10 @@ def _held_position(text: str | None) -> tuple[int, int] | None:
     return int(due_ms), int(offset)
 
 
-def _natural(request: Request, name: str, default: int, maximum: int) -> int:
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 9) or int(text) > maximum:
-        raise bad_request(f"{name}: '{text[:20]}' is not a number up to {maximum}")
-    return int(text)
-
-
 async def _end_hold(
-    entered: Entered, queue: Queue, request: Request, *, is_cancelled: bool
+    entered: Entered, queue: Queue, request: Request, octets: bytes, *, is_cancelled: bool
 ) -> Response:
-    asked = parse_body(HeldBody, await read_body(request) or b"{}")
+    asked = parse_body(HeldBody, octets or b"{}")
     if asked.offsets is None and not asked.all:
         raise bad_request("say which messages: offsets, or all: true")
     offsets = None if asked.offsets is None else frozenset(asked.offsets)

@@ -25,6 +25,7 @@ from hareline.management.api.changing import (
     Arguments,
     ArgumentsField,
     enter,
+    enter_with_body,
     exchange_name_in,
     queue_name_in,
     settle_definitions,
@@ -32,7 +33,7 @@ from hareline.management.api.changing import (
 from hareline.management.api.listing import flag
 from hareline.management.api.openapi import body_route
 from hareline.management.api.site import Site
-from hareline.management.bodies import parse_body, read_body
+from hareline.management.bodies import parse_body
 
 
 class QueueBody(BaseModel):
@@ -81,9 +82,9 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/queues/{vhost}/{queue}", status_code=201, **body_route(QueueBody, _MADE))
     async def declare_queue(request: Request) -> Response:
         """Declare a queue."""
-        entered = await enter(site, request)
+        entered, octets = await enter_with_body(site, request)
         name = clean_name(queue_name_in(request))
-        asked = parse_body(QueueBody, await read_body(request) or b"{}")
+        asked = parse_body(QueueBody, octets or b"{}")
         entered.access.require("configure", "queue", name)
         vhost = entered.vhost
         is_new = name not in vhost.queues
@@ -117,9 +118,9 @@ def router(site: Site) -> APIRouter:
     )
     async def declare_exchange(request: Request) -> Response:
         """Declare an exchange."""
-        entered = await enter(site, request)
+        entered, octets = await enter_with_body(site, request)
         name = clean_name(exchange_name_in(request))
-        asked = parse_body(ExchangeBody, await read_body(request) or b"{}")
+        asked = parse_body(ExchangeBody, octets or b"{}")
         refuse_default_exchange(name)
         exchange_class(asked.type)
         entered.access.require("configure", "exchange", name)

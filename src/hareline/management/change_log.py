@@ -25,6 +25,7 @@ from hareline.management.pace import Pace
 
 KEPT_MAX: Final = 5_000
 WATCH_S: Final = 5.0
+_SECRET: Final = "value"
 #: Objects that are compared between two pauses.
 SHARE: Final = 512
 
@@ -49,9 +50,13 @@ class ChangeLog:
         self.since_ms = now_ms()
 
     def note(self, event: str, details: Mapping[str, Any]) -> None:
-        """Remember a change; fits ``Administration.on_event``."""
+        """Remember a change, but no value of a parameter, which may have passwords in it.
+
+        Fits ``Administration.on_event``.
+        """
         self._number += 1
-        self._changes.append(Change(self._number, self._now_ms(), event, dict(details)))
+        kept = {name: value for name, value in details.items() if name != _SECRET}
+        self._changes.append(Change(self._number, self._now_ms(), event, kept))
 
     def newest_first(self) -> Iterator[Change]:
         """The changes that are kept now; ones that come meanwhile are not among them."""
@@ -64,7 +69,7 @@ class _Seen:
 
     version: int = -1
     queues: dict[str, Queue] = field(default_factory=dict)
-    arguments: dict[str, object] = field(default_factory=dict)
+    arguments: Mapping[str, object] = field(default_factory=dict)
     exchanges: dict[str, Exchange] = field(default_factory=dict)
     bindings: Counter[str] = field(default_factory=Counter)
 
@@ -143,36 +148,42 @@ class ChangeWatch:
                 queues[name] = queue
             if number % SHARE == 0:
                 yield
-        exchanges = {
-            name: exchange
-            for name, exchange in list(vhost.exchanges.items())
-            if exchange.is_durable and not exchange.is_auto_delete
-        }
+        exchanges: dict[str, Exchange] = {}
+        bindings: Counter[str] = Counter()
+        for number, (name, exchange) in enumerate(list(vhost.exchanges.items()), 1):
+            if exchange.is_durable and not exchange.is_auto_delete:
+                exchanges[name] = exchange
+                bindings[name] = vhost.bindings.count_from(name) if name else 0
+            if number % SHARE == 0:
+                yield
         arguments = {name: vhost.queue_arguments.get(name) for name in queues}
-        bindings = Counter(
-            {name: len(vhost.bindings.from_source(name)) for name in exchanges if name}
-        )
         yield
         if not is_silent:
-            self._note_lost_and_new("queue", vhost.name, seen.queues, queues, _queue_facts)
-            self._note_lost_and_new(
+            yield from self._note_lost_and_new(
+                "queue", vhost.name, seen.queues, queues, _queue_facts
+            )
+            yield from self._note_lost_and_new(
                 "exchange", vhost.name, seen.exchanges, exchanges, _exchange_facts
             )
-            for name, before in seen.arguments.items():
+            for number, (name, before) in enumerate(seen.arguments.items(), 1):
+                if number % SHARE == 0:
+                    yield
                 if (
                     name in arguments
                     and before != arguments[name]
                     and seen.queues.get(name) is queues.get(name)
                 ):
                     self._log.note("queue.changed", {"vhost": vhost.name, "name": name})
-            for name in exchanges:
+            for number, name in enumerate(exchanges, 1):
+                if number % SHARE == 0:
+                    yield
                 was, now = seen.bindings[name], bindings[name]
                 if was != now and name in seen.exchanges:
                     event = "binding.created" if now > was else "binding.deleted"
                     details = {"vhost": vhost.name, "name": name, "bindings": now, "before": was}
                     self._log.note(event, details)
         seen.queues, seen.exchanges = queues, exchanges
-        seen.arguments, seen.bindings = dict(arguments), bindings
+        seen.arguments, seen.bindings = arguments, bindings
 
     def _note_lost_and_new(
         self,
@@ -181,11 +192,15 @@ class ChangeWatch:
         before: Mapping[str, Any],
         now: Mapping[str, Any],
         facts: Callable[[Any], dict[str, Any]],
-    ) -> None:
-        for name, one in before.items():
+    ) -> Iterator[None]:
+        for number, (name, one) in enumerate(before.items(), 1):
+            if number % SHARE == 0:
+                yield
             if now.get(name) is not one:
                 self._log.note(f"{kind}.deleted", {"vhost": vhost_name, "name": name})
-        for name, one in now.items():
+        for number, (name, one) in enumerate(now.items(), 1):
+            if number % SHARE == 0:
+                yield
             if before.get(name) is not one:
                 details = {"vhost": vhost_name, "name": name, **facts(one)}
                 self._log.note(f"{kind}.created", details)

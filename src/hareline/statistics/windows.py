@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 GROUPS: Final = ("lengths", "msg_rates", "data_rates", "node_stats")
 SAMPLES_MAX: Final = 500
+_SECONDS_MAX: Final = 31_536_000  # a year
+_DIGITS_MAX: Final = 12
 
 
 class Window(NamedTuple):
@@ -44,6 +46,10 @@ def read_windows(parameters: Mapping[str, str]) -> dict[str, Window]:
 
 
 def _seconds(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) <= 31_536_000):
-        raise WindowError(f"{name} must be a number of seconds from 1 to 31536000, not '{text}'")
-    return int(text)
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else 0
+    if not 0 < number <= _SECONDS_MAX:
+        shown = text[:_DIGITS_MAX]
+        raise WindowError(
+            f"{name} must be a number of seconds from 1 to {_SECONDS_MAX}, not '{shown}'"
+        )
+    return number

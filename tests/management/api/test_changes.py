@@ -35,7 +35,43 @@ def test_alarms_need_monitoring(broker: ApiBroker) -> None:
         broker.thread.ask(lambda each: each.context.alarms.clear("memory"))
 
 
-@pytest.mark.parametrize("limit", ["0", "501", "x"])
+def test_changes_are_shown_to_whom_the_objects_are(broker: ApiBroker) -> None:
+    """Permissions and users to administrators, parameters to policymakers, and no value at all."""
+    secret = {"value": {"src-uri": "amqp://user:secret@elsewhere"}}
+    rights = {"configure": "", "write": "", "read": "^secret$"}
+    for path, body in (
+        ("/users/seen", {"password": "secret", "tags": ""}),
+        ("/permissions/%2F/seen", rights),
+        ("/topic-permissions/%2F/seen", {"exchange": "amq.topic", "write": "", "read": "^secret$"}),
+        ("/user-limits/seen/max-channels", {"value": 5}),
+        ("/parameters/shovel/%2F/seen", secret),
+        ("/global-parameters/seen", secret),
+        ("/policies/%2F/seen", {"pattern": "^none$", "definition": {"max-length": 5}}),
+    ):
+        assert broker.ask("PUT", path, json=body).status_code in (201, 204), path
+
+    def seen(user: str) -> set[str]:
+        answer = broker.get("/hareline/changes?limit=500", user)
+        mine = [each for each in answer["items"] if "seen" in each["details"].values()]
+        assert "src-uri" not in str(mine)
+        return {each["event"] for each in mine}
+
+    of_all = {"policy.set"}
+    of_administrators = {
+        *("user.created", "permission.created", "topic.permission.created", "user.limits.set"),
+        "parameter.set",
+    }
+    assert seen("elsewhere") == set()
+    assert seen("manager") == of_all
+    assert seen("policymaker") == of_all | {"parameter.set"}
+    assert seen("monitor") == of_all
+    assert seen("admin") == of_all | of_administrators
+    found = broker.get("/hareline/changes?filter=parameter.set")["items"]
+    assert {each["details"]["component"] for each in found} == {"shovel", "global"}
+    assert not any("value" in each["details"] for each in found)
+
+
+@pytest.mark.parametrize("limit", ["0", "501", "x", "000000501", "9" * 5_000, "-1", "\u0663"])
 def test_a_limit_is_bounded(broker: ApiBroker, limit: str) -> None:
     status, body = broker.refused(f"/hareline/changes?limit={limit}")
     assert status == 400

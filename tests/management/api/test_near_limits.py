@@ -54,7 +54,7 @@ def test_other_virtual_hosts_are_not_seen(limited: ApiBroker) -> None:
     assert status == 401
 
 
-@pytest.mark.parametrize("threshold", ["x", "101", "-1"])
+@pytest.mark.parametrize("threshold", ["x", "101", "-1", "00000101", "1" * 5_000])
 def test_a_threshold_is_a_percentage(limited: ApiBroker, threshold: str) -> None:
     status, body = limited.refused(f"/hareline/near-limits?threshold={threshold}")
     assert status == 400

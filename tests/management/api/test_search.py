@@ -58,8 +58,27 @@ def test_other_virtual_hosts_are_not_searched(filled: ApiBroker) -> None:
     assert (vhost["kind"], vhost["name"]) == ("vhost", OTHER)
 
 
-@pytest.mark.parametrize("query", ["", "q=", "q=a&limit=0", "q=a&limit=101", f"q={'x' * 256}"])
+@pytest.mark.parametrize(
+    "query", ["", "q=", "q=a&limit=0", "q=a&limit=101", "q=a&limit=0000101", f"q={'x' * 256}"]
+)
 def test_what_is_wrong_with_the_question_is_said(filled: ApiBroker, query: str) -> None:
     status, body = filled.refused(f"/hareline/search?{query}")
     assert status == 400
     assert body["reason"].startswith(("q:", "limit:"))
+
+
+def test_a_queue_that_goes_while_it_is_looked_for(broker: ApiBroker) -> None:
+    """Its arguments are gone when the search comes to it; the others are found all the same."""
+    channel = broker.connect().channel()
+    channel.queue_declare("going.one")
+    channel.queue_declare("going.two")
+    arguments = broker.thread.ask(
+        lambda each: each.context.vhosts["/"].queue_arguments.pop("going.one")
+    )
+    try:
+        found = broker.get("/hareline/search?q=going.")
+    finally:
+        broker.thread.ask(
+            lambda each: each.context.vhosts["/"].queue_arguments.update({"going.one": arguments})
+        )
+    assert [each["name"] for each in found["items"]] == ["going.two"]

@@ -127,6 +127,20 @@ def test_a_look_pauses_in_a_large_virtual_host_and_takes_nothing_in_an_unchanged
     assert list(world.watch.look()) == []
 
 
+def test_a_look_pauses_among_many_exchanges_and_changes(world: World) -> None:
+    for number in range(SHARE * 2):
+        declare_exchange(world.vhost, f"e{number}", is_durable=True)
+    assert len(list(world.watch.look())) >= 5
+    assert len(list(world.log.newest_first())) == SHARE * 2
+
+
+def test_values_of_parameters_are_not_kept() -> None:
+    log = ChangeLog(lambda: 7)
+    log.note("parameter.set", {"component": "shovel", "name": "s", "value": {"uri": "secret"}})
+    (change,) = log.newest_first()
+    assert change.details == {"component": "shovel", "name": "s"}
+
+
 def test_the_oldest_changes_give_way() -> None:
     log = ChangeLog(lambda: 7)
     for number in range(KEPT_MAX + 3):

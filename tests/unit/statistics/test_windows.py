@@ -21,7 +21,13 @@ def test_each_group_has_its_own() -> None:
     assert read_windows(asked) == {"msg_rates": Window(600, 60), "node_stats": Window(600, 60)}
 
 
-@pytest.mark.parametrize("text", ["", "-1", "0", "1.5", "x", "٣", "99999999999999999999"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "-1", "0", "1.5", "x", "٣", "99999999999999999999"),
+        *("0" * 11 + "1" * 9, "0" * 11 + "1" * 5_000),  # small by their first digits alone
+    ],
+)
 def test_what_is_no_number_of_seconds_is_refused_by_name(text: str) -> None:
     with pytest.raises(WindowError, match="lengths_age must be a number of seconds"):
         read_windows({"lengths_age": text, "lengths_incr": "5"})

@@ -1,24 +1,35 @@
 """``GET /api/hareline/changes``: what changed lately, the newest first.
 
-A user sees changes in the virtual hosts that it sees; those of users, settings and alarms need the
-tag monitoring. ``management.change_log`` says what is in the log, and since when.
+A user sees the changes of what it could list: in the virtual hosts that it sees, parameters with
+the tag policymaker, users and permissions with administrator, and settings, alarms and virtual
+hosts themselves with monitoring. ``management.change_log`` says what is in the log, and since when.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from hareline.management.api.access import Caller, caller
+from hareline.management.api.access import Caller, Tag, caller
 from hareline.management.api.answers import answer
+from hareline.management.api.listing import natural
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
 from hareline.management.change_log import KEPT_MAX, Change
 from hareline.management.pace import pace_of
 from hareline.management.refusals import Refusal
+
+#: The tag that the routes of these objects ask for, by the first word of an event.
+_TAGS: Final[Mapping[str, Tag]] = {
+    "user": "administrator",
+    "permission": "administrator",
+    "topic": "administrator",
+    "parameter": "policymaker",
+}
 
 LIMIT: Final = 100
 LIMIT_MAX: Final = 500
@@ -50,7 +61,7 @@ def router(site: Site) -> APIRouter:
         """What changed lately: queues, exchanges, bindings, policies, users, alarms, settings."""
         who = await caller(site, request)
         wanted = request.query_params.get("filter", "").lower()
-        limit = _limit(request.query_params.get("limit"))
+        limit = natural(request, "limit", LIMIT, 1, LIMIT_MAX)
         found: list[Change] = []
         log = site.changes
         if log is None:
@@ -77,6 +88,11 @@ def router(site: Site) -> APIRouter:
 
 
 def _is_seen(who: Caller, change: Change) -> bool:
+    tag = _TAGS.get(change.event.partition(".")[0])
+    if tag is not None and tag not in who.tags:
+        return False
+    if tag == "administrator":
+        return True
     vhost_name = change.details.get("vhost")
     return who.is_monitor if vhost_name is None else who.sees(str(vhost_name))
 
@@ -84,14 +100,6 @@ def _is_seen(who: Caller, change: Change) -> bool:
 def _searched(change: Change) -> str:
     texts = [f"{name}: {value}" for name, value in change.details.items()]
     return " ".join([change.event, *texts]).lower()
-
-
-def _limit(text: str | None) -> int:
-    if text is None:
-        return LIMIT
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:6]) <= LIMIT_MAX:
-        raise Refusal(400, "bad_request", f"limit: must be from 1 to {LIMIT_MAX}, not {text}")
-    return int(text)
 
 
 def _changes_route() -> dict[str, Any]:

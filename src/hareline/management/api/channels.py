@@ -147,10 +147,11 @@ def router(site: Site) -> APIRouter:
         who = await caller(site, request)
         connection, found = await _find(site, who, request)
         row = describe(site, Rates(site, request))(found)
-        row["consumer_details"] = [
-            describe_consumer(site, connection, each)
-            for each in list(found.consumers.by_tag.values())
-        ]
+        details = row["consumer_details"] = []
+        async with pace_of(request).share() as share:
+            for each in list(found.consumers.by_tag.values()):
+                details.append(describe_consumer(site, connection, each))
+                await share.pause()
         row["deliveries"] = []
         row["publishes"] = []
         return answer(picked_columns(request, row))

@@ -33,25 +33,32 @@ T = TypeVar("T")
 class NameFilter:
     """Picks the items whose name contains the text, or is matched by the expression."""
 
-    __slots__ = ("_left_s", "_pattern", "_text")
+    __slots__ = ("_is_regex", "_left_s", "_text")
 
     def __init__(self, text: str, *, is_regex: bool) -> None:
-        """Raises Refusal for a regular expression that is not valid, or too long."""
-        self._text = text.lower()
-        self._pattern = _compiled(text) if is_regex else None
+        """Raises Refusal for a regular expression that is too long."""
+        if is_regex and len(text) > PATTERN_MAX:
+            raise Refusal(400, "bad_request", f"name: longer than {PATTERN_MAX} characters")
+        self._text = text
+        self._is_regex = is_regex
         self._left_s = BUDGET_S
 
     async def passed(
         self, items: Iterable[T], name_of: Callable[[T], str], share: Share
     ) -> AsyncIterator[T]:
-        """Yield the items whose name passes. Raises Refusal if the expression takes too long."""
-        pattern = self._pattern
-        if pattern is None:
+        """Yield the items whose name passes.
+
+        Raises Refusal for a regular expression that is not valid, or takes too long.
+        """
+        if not self._is_regex:
+            wanted = self._text.lower()
             for item in items:
                 await share.pause()
-                if self._text in name_of(item).lower():
+                if wanted in name_of(item).lower():
                     yield item
             return
+        # also in a thread: some hundred characters may take some hundred ms to compile
+        pattern = await share.wait_for(asyncio.to_thread(_compiled, self._text))
         rest = iter(items)
         while batch := list(islice(rest, BATCH_COUNT)):
             names = []
@@ -79,8 +86,6 @@ class NameFilter:
 
 
 def _compiled(text: str) -> regex.Pattern[str]:
-    if len(text) > PATTERN_MAX:
-        raise Refusal(400, "bad_request", f"name: longer than {PATTERN_MAX} characters")
     try:
         return regex.compile(text, regex.IGNORECASE)
     except (regex.error, RecursionError, OverflowError) as problem:

@@ -18,11 +18,11 @@ from pydantic import BaseModel
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import answer
-from hareline.management.api.live import channels_of, open_connections_of
+from hareline.management.api.listing import natural
+from hareline.management.api.live import open_connections_of
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
-from hareline.management.refusals import Refusal
 
 THRESHOLD_PERCENT: Final = 80
 ITEMS_MAX: Final = 500
@@ -90,7 +90,7 @@ def router(site: Site) -> APIRouter:
     async def near_limits(request: Request) -> Response:
         """What uses at least ``threshold`` percent of a limit, the nearest first."""
         who = await caller(site, request)
-        least = _threshold(request.query_params.get("threshold")) / 100
+        least = natural(request, "threshold", THRESHOLD_PERCENT, 0, 100) / 100
         name = request.query_params.get("vhost")
         vhosts = [who.vhost(name)] if name else who.vhosts()
         async with pace_of(request).share() as share:
@@ -122,11 +122,11 @@ def _uses(site: Site, who: Caller, vhosts: list[VirtualHost]) -> Iterator[Use | 
     """All limits, and None where there is none, so that the walk can pause there."""
     if who.is_monitor:
         yield from _of_node(site)
-    connections: dict[str, int] = {}
+    names = {vhost.name for vhost in vhosts}
     for connection in open_connections_of(site, who):
         vhost_name = connection.client.vhost.name
-        connections[vhost_name] = connections.get(vhost_name, 0) + 1
-        if not any(vhost.name == vhost_name for vhost in vhosts):
+        if vhost_name not in names:
+            yield None
             continue
         yield Use(
             "connection",
@@ -135,7 +135,7 @@ def _uses(site: Site, who: Caller, vhosts: list[VirtualHost]) -> Iterator[Use | 
             "channel_max",
             "Channels",
             "count",
-            len(channels_of(connection)),
+            len(connection.channels.by_number),
             connection.channels.channel_max,
             "a further channel closes the connection",
         )
@@ -227,14 +227,6 @@ def _of_queues(vhost: VirtualHost) -> Iterator[Use | None]:
                 yield Use(
                     "queue", queue.name, vhost.name, name, title, unit, value, limit, consequence
                 )
-
-
-def _threshold(text: str | None) -> int:
-    if text is None:
-        return THRESHOLD_PERCENT
-    if not (text.isascii() and text.isdigit()) or int(text[:4]) > 100:
-        raise Refusal(400, "bad_request", f"threshold: must be from 0 to 100, not {text}")
-    return int(text)
 
 
 def _near_limits_route() -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import answer
+from hareline.management.api.listing import natural
 from hareline.management.api.live import open_connections_of
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
@@ -55,7 +56,7 @@ def router(site: Site) -> APIRouter:
         text = request.query_params.get("q", "").strip().lower()
         if not text or len(text) > TEXT_MAX:
             raise Refusal(400, "bad_request", f"q: must have 1 to {TEXT_MAX} characters")
-        limit = _limit(request.query_params.get("limit"))
+        limit = natural(request, "limit", LIMIT, 1, LIMIT_MAX)
         async with pace_of(request).share() as share:
             return answer(await _found(site, who, text, limit, share))
 
@@ -108,17 +109,11 @@ def _candidates(site: Site, who: Caller) -> Iterator[Candidate]:
         yield "connection", name, client.vhost.name, note, f"{name} {note}"
     for vhost in who.vhosts():
         for queue in list(vhost.queues.values()):
-            is_stream = vhost.queue_arguments[queue.name].queue_type == "stream"
-            kind = "stream" if is_stream else "queue"
+            arguments = vhost.queue_arguments.get(queue.name)  # None: deleted since the list
+            if arguments is None:
+                continue
+            kind = "stream" if arguments.queue_type == "stream" else "queue"
             yield kind, queue.name, vhost.name, None, queue.name
-
-
-def _limit(text: str | None) -> int:
-    if text is None:
-        return LIMIT
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:6]) <= LIMIT_MAX:
-        raise Refusal(400, "bad_request", f"limit: must be from 1 to {LIMIT_MAX}, not {text}")
-    return int(text)
 
 
 def _search_route() -> dict[str, Any]:

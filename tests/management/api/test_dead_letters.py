@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from hareline.broker.queues.operations.walking import messages_of
+from hareline.management.api import dead_letters
 from tests.support.api_broker import ApiBroker
 
 
@@ -69,3 +71,77 @@ def test_messages_stay_where_they_are(dead: ApiBroker) -> None:
 def test_who_sees_the_depth_and_who_the_reasons(dead: ApiBroker) -> None:
     assert rows(dead, "elsewhere") == {}
     assert rows(dead, "manager")["graves"]["reasons"] != []
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many messages were read, each time that some were."""
+    counts: list[int] = []
+    plainly = messages_of
+
+    def counted(queue: Any, entries: list[Any]) -> list[Any]:
+        counts.append(len(entries))
+        return plainly(queue, entries)
+
+    monkeypatch.setattr(dead_letters, "messages_of", counted)
+    return counts
+
+
+def test_each_message_is_read_once(broker: ApiBroker, read: list[int]) -> None:
+    channel = broker.connect().channel()
+    channel.queue_declare("once-dead")
+    to_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "once-dead"}
+    channel.queue_declare("once", arguments={**to_dead, "x-message-ttl": 0})
+
+    def row(depth: int) -> Any:
+        broker.wait_for("/queues/%2F/once-dead", lambda each: each["messages"] == depth, "depth")
+        del read[:]
+        return rows(broker)["once-dead"]
+
+    for _ in range(3):
+        channel.basic_publish("", "once", b"x")
+    assert [each["count"] for each in row(3)["reasons"]] == [3]
+    assert sum(read) >= 3
+    assert [each["count"] for each in row(3)["reasons"]] == [3]
+    assert read == []
+    for _ in range(2):
+        channel.basic_publish("", "once", b"x")
+    assert [each["count"] for each in row(5)["reasons"]] == [5]
+    assert read == [2]
+    channel.basic_get("once-dead", auto_ack=True)
+    assert (row(4)["examined"], read) == (4, [])
+    channel.queue_delete("once-dead")
+    channel.queue_declare("once-dead")
+    channel.basic_publish("", "once-dead", b"x")
+    assert (row(1)["examined"], row(1)["reasons"]) == (1, [])
+
+
+def test_only_the_first_messages_of_a_queue_are_read(
+    broker: ApiBroker, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "EXAMINED_MAX", 3)
+    channel = broker.connect().channel()
+    channel.queue_declare("first-dead")
+    to_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "first-dead"}
+    channel.queue_declare("first", arguments={**to_dead, "x-message-ttl": 0})
+    for _ in range(5):
+        channel.basic_publish("", "first", b"x")
+    broker.wait_for("/queues/%2F/first-dead", lambda each: each["messages"] == 5, "depth")
+    row = rows(broker)["first-dead"]
+    assert (row["messages"], row["examined"], row["reasons"][0]["count"]) == (5, 3, 3)
+
+
+def test_the_least_used_queue_is_forgotten(
+    broker: ApiBroker, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "REMEMBERED_MAX", 0)
+    channel = broker.connect().channel()
+    channel.queue_declare("short-dead")
+    to_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "short-dead"}
+    channel.queue_declare("short", arguments={**to_dead, "x-message-ttl": 0})
+    channel.basic_publish("", "short", b"x")
+    broker.wait_for("/queues/%2F/short-dead", lambda each: each["messages"] == 1, "depth")
+    rows(broker)
+    del read[:]
+    assert rows(broker)["short-dead"]["examined"] == 1
+    assert sum(read) >= 1

@@ -2,22 +2,25 @@
 
 Dead-letter queues are those that the dead-letter exchange or the alternate of another queue leads
 to. Of each one the first ``EXAMINED_MAX`` messages are read
-where they stand, and counted by reason, queue and address of their first death.
+where they stand, and counted by reason, queue and address of their first death. That is remembered
+as long as they are the first, so that a page that asks again and again reads only what is new.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from hareline.broker.queues.counts import queue_mark
 from hareline.broker.queues.dead_letters.targets import alternate_of
 from hareline.broker.queues.declare.arguments import QueueArguments
-from hareline.broker.queues.operations.selecting import Selection, selected
+from hareline.broker.queues.operations.walking import messages_of, read_together, walk
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import caller
@@ -31,6 +34,8 @@ EXAMINED_MAX: Final = 500
 #: Queues that are examined; further ones are listed with their depth only.
 QUEUES_MAX: Final = 100
 SOURCES_MAX: Final = 50
+#: Queues of whose messages it is remembered why they died: 7 MB at most.
+REMEMBERED_MAX: Final = QUEUES_MAX
 
 _Death = tuple[str, str, str, str]  # reason, queue, exchange, routing key
 
@@ -65,6 +70,7 @@ class DeadLetterQueues(BaseModel):
 def router(site: Site) -> APIRouter:
     """The route."""
     router = APIRouter(tags=["hareline"])
+    examinations = Examinations()
 
     @router.get("/api/hareline/dead-letters", **_dead_letters_route())
     async def dead_letters(request: Request) -> Response:
@@ -81,7 +87,7 @@ def router(site: Site) -> APIRouter:
                 found = site.vhosts[row["vhost"]].queues.get(row["name"])
                 # what may be read over AMQP may be counted here; the rest shows its depth
                 if found is not None and who.may("read", "queue", row["vhost"], row["name"]):
-                    await _examine(found, row, share)
+                    _count(row, await examinations.deaths(row["vhost"], found, share))
         return answer({"items": rows})
 
     return router
@@ -143,18 +149,63 @@ def _row(vhost: VirtualHost, queue: Queue, sources: list[str]) -> dict[str, Any]
     }
 
 
-async def _examine(queue: Queue, row: dict[str, Any], share: Share) -> None:
-    counts: Counter[_Death] = Counter()
-    examined = 0
-    for found in selected(queue, Selection(limit=EXAMINED_MAX)):
-        for each in found:
-            examined += 1
-            if each.message is not None:
-                death = _first_death(each.message)
-                if death is not None:
-                    counts[death] += 1
+@dataclass(slots=True)
+class _Examined:
+    """Why the first messages of a queue died, by their offsets; None: it has not died.
+
+    ``mark``: of the queue when it was examined, so that it is not where nothing has happened.
+    """
+
+    declared_ms: int
+    mark: int = -1
+    deaths: dict[int, _Death | None] = field(default_factory=dict)
+
+
+class Examinations:
+    """What is known of dead-letter queues from earlier requests, of those asked for last."""
+
+    def __init__(self) -> None:
+        self._by_queue: dict[tuple[str, str], _Examined] = {}
+
+    async def deaths(self, vhost: str, queue: Queue, share: Share) -> list[_Death | None]:
+        """Why each of the first messages of a queue died."""
+        found = self._by_queue.pop((vhost, queue.name), None)
+        if found is None or found.declared_ms != queue.declared_ms:
+            found = _Examined(queue.declared_ms)
+        mark = queue_mark(queue)
+        if mark != found.mark:
+            found.deaths = await _examine(queue, found.deaths, share)
+            found.mark = mark
+        self._by_queue[vhost, queue.name] = found
+        while len(self._by_queue) > REMEMBERED_MAX:
+            del self._by_queue[next(iter(self._by_queue))]
+        return list(found.deaths.values())
+
+
+async def _examine(
+    queue: Queue, known: Mapping[int, _Death | None], share: Share
+) -> dict[int, _Death | None]:
+    """Why the first messages of the queue died, by offset; reads those that are not known."""
+    deaths: dict[int, _Death | None] = {}
+    same: dict[_Death | None, _Death | None] = {}  # equal ones are kept once
+    for share_of_queue in walk(queue):
+        entries = share_of_queue[: EXAMINED_MAX - len(deaths)]
+        deaths.update((entry.offset, known.get(entry.offset)) for entry in entries)
+        unknown = [entry for entry in entries if entry.offset not in known]
+        for part in read_together(queue, unknown):
+            for entry, message in zip(part, messages_of(queue, part), strict=True):
+                death = None if message is None else _first_death(message)
+                deaths[entry.offset] = same.setdefault(death, death)
+            await share.pause()
         await share.pause()
-    row["examined"] = examined
+        if len(deaths) >= EXAMINED_MAX:
+            break
+    return deaths
+
+
+def _count(row: dict[str, Any], deaths: list[_Death | None]) -> None:
+    """Write into a row why its messages died."""
+    row["examined"] = len(deaths)
     row["reasons"] = [
         {
             "reason": reason,
@@ -163,7 +214,9 @@ async def _examine(queue: Queue, row: dict[str, Any], share: Share) -> None:
             "routing_key": routing_key,
             "count": count,
         }
-        for (reason, queue_name, exchange, routing_key), count in counts.most_common()
+        for (reason, queue_name, exchange, routing_key), count in Counter(
+            death for death in deaths if death is not None
+        ).most_common()
     ]
 
 

@@ -28,7 +28,7 @@ SOAK_SECONDS ?= 3600
 CRASH_ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-spark lint format reference fuzz soak crash clean
+.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-management bench-spark lint format reference fuzz soak crash clean
 
 help:                 ## Print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -77,6 +77,9 @@ bench: install        ## Measure against RabbitMQ and write docs/benchmarks.md
 
 bench-jms: install    ## Measure both JMS clients and write docs/benchmarks-jms.md
 	$(VENV_PYTHON) -m benchmarks.jms $(ARGS)
+
+bench-management: install  ## Measure the HTTP API and the web UI and write docs/benchmarks-management.md
+	$(VENV_PYTHON) -m benchmarks.management $(ARGS)
 
 bench-spark: install  ## Measure Spark against the broker and write docs/benchmarks-spark.md
 	$(VENV_PYTHON) -m benchmarks.spark $(ARGS)

@@ -19,7 +19,7 @@ PROJECT_ROOT: Final = Path(__file__).resolve().parents[2]
 #: where the brokers' data goes if the usual place for temporary files is in memory
 DATA_FALLBACK: Final = PROJECT_ROOT / ".cache" / "bench"
 
-_MEASURING: Final = ("benchmarks/macro", "benchmarks/jms")
+_MEASURING: Final = ("benchmarks/macro", "benchmarks/jms", "benchmarks/management")
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _SETTLE_STEP_S: Final = 0.5
 _SETTLED_WITHIN: Final = 0.002

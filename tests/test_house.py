@@ -129,6 +129,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/management/test_queue_operations.py",
         "asks it over HTTP",
     ),
+    "management.api.sorting": ("tests/management/api/test_sorting.py", "asks for lists in order"),
     "management.api.selections": ("tests/management/test_messages.py", "selects over HTTP"),
     "management.api.topology_changes": (
         "tests/management/test_topology_changes.py",

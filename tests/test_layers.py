@@ -47,6 +47,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *("storage.interface", "compiled", "statistics.counts"),
     ),
     "statistics": ("statistics", "clock"),
+    "statistics.deliveries": ("amqp", "broker"),
     "statistics.readings": ("statistics", "amqp", "broker", "message"),
     "statistics.sources": ("statistics", "amqp", "broker"),
     "net": (

@@ -19,6 +19,7 @@ from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
 from hareline.metrics.exposition import label
 from hareline.metrics.meters import Meters
+from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import channel_facts, connection_facts, queue_facts
 from hareline.storage.interface import MessageStore
 
@@ -60,6 +61,7 @@ class MetricsSource:
         return self._connections() if kind == "connection" else self._channels()
 
     def _queues(self) -> Iterator[Found | None]:
+        deliveries = Deliveries()
         for vhost in list(self.context.vhosts.values()):
             of_vhost = label("vhost", vhost.name)
             for queue in list(vhost.queues.values()):
@@ -69,7 +71,7 @@ class MetricsSource:
                     continue
                 labels = f"{of_vhost},{label('queue', queue.name)}"
                 kind = arguments.queue_type or "classic"
-                yield Found(labels, vhost.name, queue_facts(queue), kind)
+                yield Found(labels, vhost.name, queue_facts(queue, deliveries), kind)
 
     def _exchanges(self) -> Iterator[Found | None]:
         for vhost in list(self.context.vhosts.values()):

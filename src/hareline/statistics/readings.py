@@ -22,14 +22,12 @@ from hareline.amqp.ports import LiveConnection
 from hareline.broker.queues.counts import queue_counts
 from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.dispatch.reading import ReadingLane
-from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.message import StoredMessage
+from hareline.statistics.deliveries import LOOKS_MAX, Deliveries
 from hareline.statistics.facts import ChannelFacts, ConnectionFacts, ConsumerFacts, QueueFacts
 from hareline.statistics.sampler import Sampler
 
-#: Deliveries that are looked at, of a channel or a queue; beyond, numbers are estimates.
-LOOKS_MAX: Final = 4_096
 #: Octets of memory for a message and its entry beside its content, and for a number in a page
 #: (docs/data-model.md).
 MESSAGE_BYTES: Final = 280
@@ -140,14 +138,16 @@ def channel_state(channel: Channel) -> str:
 # ------------------------------------------------------------------------------ consumers
 
 
-def consumer_facts(consumer: Consumer, vhost: str) -> ConsumerFacts:
-    """What is known of a consumer."""
+def consumer_facts(
+    consumer: Consumer, vhost: str, deliveries: Deliveries | None = None
+) -> ConsumerFacts:
+    """What is known of a consumer; ``deliveries``: those of a list that shows more of them."""
     channel_name, is_slow, unacked, oldest = "", False, 0, 0
     if isinstance(consumer, ChannelConsumer):
         port = consumer.port
         channel_name = port.channel_name
         is_slow = port.output.is_socket_full
-        oldest, unacked = _unacked_of(consumer)
+        oldest, unacked = (deliveries or Deliveries()).of_consumer(consumer)
     is_limited = _live_limit(consumer.queue)
     status = "up"
     if is_limited:
@@ -175,29 +175,6 @@ def _live_limit(queue: object) -> bool:
     return isinstance(queue, Queue) and queue.lane.consumers.live is not None
 
 
-def _unacked_of(consumer: ChannelConsumer) -> tuple[int, int]:
-    """The first delivery tag of what the consumer has unacked, and how many these are.
-
-    Where more than ``LOOKS_MAX`` deliveries of its channel are unacked, the number follows from
-    its credit, or from its part in those that were looked at.
-    """
-    unacked = consumer.port.unacked
-    if not consumer.acknowledges or not unacked.entries:
-        return 0, 0
-    oldest = found = looks = 0
-    for tag, entry in islice(unacked.entries.items(), LOOKS_MAX):
-        looks += 1
-        if entry.consumer is consumer:
-            found += 1
-            if not oldest or tag < oldest:
-                oldest = tag
-    total = len(unacked.entries)
-    if total > looks:
-        credit = consumer.open_credit
-        found = found * total // looks if credit is None else consumer.prefetch_count - credit
-    return oldest, found
-
-
 def delivered_ms(sampler: Sampler, channel_name: str, tag: int) -> int | None:
     """When the delivery with this tag went out, to the sample; None where that is not known."""
     return sampler.reached_ms("channel", (channel_name,), "deliver_get", tag)
@@ -206,11 +183,11 @@ def delivered_ms(sampler: Sampler, channel_name: str, tag: int) -> int | None:
 # --------------------------------------------------------------------------------- queues
 
 
-def queue_facts(queue: Queue) -> QueueFacts:
-    """What is known of a queue."""
+def queue_facts(queue: Queue, deliveries: Deliveries | None = None) -> QueueFacts:
+    """What is known of a queue; ``deliveries``: those of a list that shows more of them."""
     ready, unacked = queue.ready_count, queue.unacked_count
     ready_bytes = queue.ready_bytes
-    unacked_bytes = _unacked_bytes(queue, ready, unacked)
+    unacked_bytes = (deliveries or Deliveries()).unacked_bytes(queue)
     paged = 0 if queue.paging is None else queue.paging.paged_count
     paged_bytes = ready_bytes * paged // ready if ready else 0
     messages = ready + unacked
@@ -263,28 +240,3 @@ def head_timestamp(queue: Queue) -> int | None:
     timestamp = entry.message.properties.timestamp
     entry.message.forget_properties()
     return None if timestamp is None else int(timestamp)
-
-
-def _unacked_bytes(queue: Queue, ready: int, unacked: int) -> int:
-    """Octets of the deliveries that are out, from those of its consumers; else as of ready ones."""
-    if not unacked:
-        return 0
-    found = size = looks = 0
-    ports = {
-        id(consumer.port): consumer.port
-        for consumer in islice(queue.lane.consumers, LOOKS_MAX)
-        if isinstance(consumer, ChannelConsumer)
-    }
-    for port in ports.values():
-        for entry in islice(port.unacked.entries.values(), LOOKS_MAX - looks):
-            looks += 1
-            if _is_of(entry, queue):
-                found += 1
-                size += entry.message.size
-    if found:
-        return size * unacked // found
-    return queue.ready_bytes * unacked // ready if ready else 0
-
-
-def _is_of(entry: QueueEntry, queue: Queue) -> bool:
-    return entry.queue is queue or (entry.queue.name == queue.name and queue.tally.reading > 0)

@@ -22,8 +22,10 @@ from hareline.management.api.live import channels_of, find_connection, open_conn
 from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
+from hareline.management.api.sorting import channel_keys
 from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
+from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import channel_facts
 
 
@@ -115,8 +117,9 @@ _KEYS: Final[Mapping[str, Callable[[Channel], Any]]] = {
 
 async def channel_list(site: Site, request: Request, found: Iterable[Channel]) -> Response:
     """The answer with these channels."""
-    described = describe(site, Rates(site, request))
-    return await listing(request, found, described, ("vhost", "name"), name_of=_name, keys=_KEYS)
+    rates = Rates(site, request)
+    described, keys = describe(site, rates), {**_KEYS, **channel_keys(rates)}
+    return await listing(request, found, described, ("vhost", "name"), name_of=_name, keys=keys)
 
 
 def _all(site: Site, who: Caller) -> Iterator[Channel]:
@@ -147,10 +150,11 @@ def router(site: Site) -> APIRouter:
         who = await caller(site, request)
         connection, found = await _find(site, who, request)
         row = describe(site, Rates(site, request))(found)
+        deliveries = Deliveries()
         details = row["consumer_details"] = []
         async with pace_of(request).share() as share:
             for each in list(found.consumers.by_tag.values()):
-                details.append(describe_consumer(site, connection, each))
+                details.append(describe_consumer(site, connection, each, deliveries))
                 await share.pause()
         row["deliveries"] = []
         row["publishes"] = []

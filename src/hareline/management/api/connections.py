@@ -28,6 +28,7 @@ from hareline.management.api.live import (
 from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
+from hareline.management.api.sorting import connection_keys
 from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
@@ -130,13 +131,14 @@ def router(site: Site) -> APIRouter:
     router = APIRouter(tags=["connections"])
 
     async def connection_list(request: Request, found: Iterator[Connection]) -> Response:
+        rates = Rates(site, request)
         return await listing(
             request,
             found,
-            describe(site, Rates(site, request)),
+            describe(site, rates),
             ("vhost", "name"),
             name_of=_name,
-            keys=_KEYS,
+            keys={**_KEYS, **connection_keys(rates)},
         )
 
     @router.get("/api/connections", **list_route(ConnectionInfo))

@@ -20,7 +20,9 @@ from hareline.management.api.listing import listing
 from hareline.management.api.live import channels_of, open_connections_of
 from hareline.management.api.openapi import list_route
 from hareline.management.api.site import Site
+from hareline.management.api.sorting import consumer_keys
 from hareline.management.paths import name_in_path
+from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import consumer_facts, delivered_ms
 
 Place = tuple[Connection, ChannelConsumer]
@@ -62,10 +64,13 @@ class ConsumerInfo(BaseModel):
 
 
 def describe_consumer(
-    site: Site, connection: Connection, consumer: ChannelConsumer
+    site: Site,
+    connection: Connection,
+    consumer: ChannelConsumer,
+    deliveries: Deliveries | None = None,
 ) -> dict[str, Any]:
-    """The JSON object of a consumer."""
-    facts = consumer_facts(consumer, connection.client.vhost.name)
+    """The JSON object of a consumer; ``deliveries``: those of a list that shows more of them."""
+    facts = consumer_facts(consumer, connection.client.vhost.name, deliveries)
     socket, user = connection.transport.socket_facts(), connection.client.user
     row: dict[str, Any] = {
         "consumer_tag": facts.tag,
@@ -113,13 +118,14 @@ def router(site: Site) -> APIRouter:
     router = APIRouter(tags=["consumers"])
 
     async def consumer_list(request: Request, places: Iterator[Place]) -> Response:
+        deliveries = Deliveries()
         return await listing(
             request,
             places,
-            lambda place: describe_consumer(site, *place),
+            lambda place: describe_consumer(site, *place, deliveries),
             ("queue.vhost", "queue.name", "consumer_tag"),
             name_of=lambda place: place[1].queue.name,
-            keys=_KEYS,
+            keys={**_KEYS, **consumer_keys(site, deliveries)},
         )
 
     @router.get("/api/consumers", **list_route(ConsumerInfo))

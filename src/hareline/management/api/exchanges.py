@@ -23,6 +23,7 @@ from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.policies import shown
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
+from hareline.management.api.sorting import exchange_keys
 from hareline.management.paths import name_in_path
 
 Place = tuple[VirtualHost, Exchange]
@@ -90,6 +91,7 @@ def _keys(rates: Rates) -> Mapping[str, Callable[[Place], Any]]:
 
     return {
         **_KEYS,
+        **exchange_keys(),
         "message_stats.publish_in_details.rate": rate("publish_in"),
         "message_stats.publish_out_details.rate": rate("publish_out"),
     }

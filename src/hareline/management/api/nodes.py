@@ -24,6 +24,7 @@ from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
 from hareline.management.paths import name_in_path
+from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import queue_facts
 
 #: Plugins of RabbitMQ that do what this broker does by itself.
@@ -192,11 +193,11 @@ def router(site: Site) -> APIRouter:
 async def _memory(site: Site, share: Share) -> dict[str, Any]:
     """Octets by what they are for, in RabbitMQ's names; queues are an estimate."""
     total = site.node.memory().bytes_now
-    queues = 0
+    queues, deliveries = 0, Deliveries()
     for vhost in list(site.vhosts.values()):
         for queue in list(vhost.queues.values()):
             await share.pause()
-            queues += queue_facts(queue).memory
+            queues += queue_facts(queue, deliveries).memory
     queues = min(queues, total)
     return {
         "strategy": "rss",

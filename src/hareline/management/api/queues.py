@@ -28,8 +28,10 @@ from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.policies import shown
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
+from hareline.management.api.sorting import queue_keys
 from hareline.management.pace import Share, pace_of
 from hareline.management.paths import name_in_path
+from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.facts import QueueFacts
 from hareline.statistics.readings import queue_facts
 
@@ -65,6 +67,7 @@ class Queues:
         self._rates = Rates(site, request)
         self._clients = ConnectionsByClient(site)
         self._node = site.node.name
+        self._deliveries = Deliveries()
 
     def describe(self, place: Place) -> dict[str, Any]:
         """The JSON object of a queue."""
@@ -72,7 +75,7 @@ class Queues:
         row = self._declared(vhost, queue)
         if not self._rates.has_totals:
             return row
-        facts = queue_facts(queue)
+        facts = queue_facts(queue, self._deliveries)
         key = (vhost.name, queue.name)
         depths = {
             "messages": facts.messages,
@@ -122,7 +125,9 @@ class Queues:
             await share.pause()
             connection = self._clients.of(consumer.publisher)
             if connection is not None and isinstance(consumer, ChannelConsumer):
-                details.append(describe_consumer(self._site, connection, consumer))
+                details.append(
+                    describe_consumer(self._site, connection, consumer, self._deliveries)
+                )
         # which exchange brought what, and which channel took it, is not counted (rates_mode basic)
         row["deliveries"] = []
         row["incoming"] = []
@@ -136,18 +141,9 @@ class Queues:
 
     def keys(self) -> Mapping[str, Callable[[Place], Any]]:
         """What a list can be sorted by without describing its queues."""
-        keys = dict(_KEYS)
-        for name in _RATED:
-            keys[f"message_stats.{name}_details.rate"] = self._rate_of(name)
-        for name in ("messages", "messages_ready", "messages_unacknowledged"):
-            keys[f"{name}_details.rate"] = self._rate_of(name)
-        return keys
-
-    def _rate_of(self, name: str) -> Callable[[Place], float]:
-        return lambda place: self._rates.rate("queue", (place[0].name, place[1].name), name)
+        return {**_KEYS, **queue_keys(self._rates, self._deliveries)}
 
 
-_RATED = ("publish", "deliver", "deliver_no_ack", "get", "get_no_ack", "ack", "redeliver")
 _KEYS: Mapping[str, Callable[[Place], Any]] = {
     "name": lambda place: place[1].name,
     "vhost": lambda place: place[0].name,

@@ -71,8 +71,11 @@ class AuditedQueue(Queue):
         Queue.enqueue(self, message)  # super() costs three times the call
 
     def enqueue_run(self, messages: list[Message]) -> None:
-        for message in messages:
-            self.enqueue(message)
+        trace, salt, limit = self.trace, self._salt, self._limit
+        for offset, message in enumerate(messages, self.next_offset):
+            if (offset * STEP + salt) & MASK < limit:
+                trace.routed(offset, message)
+        Queue.enqueue_run(self, messages)
 
     def _new_entry(self, message: Message) -> RankedEntry:
         offset = self.next_offset

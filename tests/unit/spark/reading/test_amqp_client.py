@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -233,14 +232,15 @@ def test_a_stream_that_is_counted_is_waited_for(
     with consumer_server("other") as server:
         stream = server.streams["q"] = Scripted(is_mute=True).fill(0, 3)
 
-        def speak() -> None:
-            time.sleep(0.3)  # longer than an empty stream is waited for
-            stream.is_mute = False
+        counted = amqp_session.AmqpSession.count
 
-        later = threading.Thread(target=speak)
-        later.start()
+        def count_and_speak(session: amqp_session.AmqpSession) -> int:
+            count = counted(session)  # it has waited as long as for an empty stream
+            stream.is_mute = False
+            return count
+
+        monkeypatch.setattr(amqp_session.AmqpSession, "count", count_and_speak)
         assert asking(server).tail("q").next == 3
-        later.join()
 
 
 def test_news_are_waited_for(server: ConsumerServer, asking: Asking) -> None:

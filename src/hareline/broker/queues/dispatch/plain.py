@@ -3,8 +3,8 @@
 Consumers that can take something stand in ``rings``, one for each priority; a ring is served only
 while no higher one has a consumer in it. Within a ring it is round robin, one entry each, which a
 batch keeps exactly: of entries e0 e1 e2 ... consumer i of k is handed ei, ei+k, ei+2k in one call.
-Where two of them share a delivery port, which would show e2 before e1, each call hands over one
-entry.
+Where two of them share a delivery port, which would show e2 before e1, the entries are taken
+together, and each is handed over by a call of its own.
 
 A consumer leaves its ring when its credit is used up or its socket is full, and is put back by
 ``activate``. So the work is proportional to deliveries, never to the consumers that wait.   [hot]
@@ -15,7 +15,7 @@ Invariant: ``Consumer.is_active`` is True exactly for those that stand in a ring
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from hareline.broker.queues.dispatch.consumer_book import ConsumerBook
@@ -179,35 +179,51 @@ class PlainLane(MainLane):
         return self._hand_over(consumer, entries)
 
     def _serve_round(self, ring: deque[Consumer], limit: int) -> int:
-        """Whole rounds over all consumers of the ring at once, or one entry to the next of them."""
-        count = len(ring)
-        if limit < 2 * count:
+        """Whole rounds over all consumers of the ring at once, or an entry for each of the next."""
+        if limit == 1:
             return self._serve_next(ring)
-        consumers = list(ring)
-        if len({consumer.delivery_port for consumer in consumers}) < count:
-            return self._serve_next(ring)  # parts handed over one after the other would be seen
-        rounds = limit // count
+        consumers = list(islice(ring, limit))
+        rounds = limit // len(consumers)
         room = UNLIMITED
-        for consumer in consumers:
-            if consumer.windows:
-                return self._serve_next(ring)
+        full: list[Consumer] = []
+        for at, consumer in enumerate(consumers):
+            if consumer.windows:  # it is served by itself when it is the first
+                consumers, rounds = consumers[:at], 1
+                break
             if consumer.suspend_if_full():
+                full.append(consumer)
+            else:
+                rounds = min(rounds, consumer.credit)
+                room = min(room, consumer.room_bytes)
+        if full:
+            for consumer in full:
                 ring.remove(consumer)
                 consumer.is_active = False
-                return 0
-            rounds = min(rounds, consumer.credit)
-            room = min(room, consumer.room_bytes)
-        if room < count * self._queue.ready_bytes // len(self._order):
-            return self._serve_next(ring)  # not even one round is likely to fit
-        entries = self._fitting(self._queue.acquire(rounds * count), room, count)
+            return 0
+        average = self._queue.ready_bytes // len(self._order)
+        if room < len(consumers) * average:  # not even one round is likely to fit
+            consumers, rounds = consumers[: room // average], 1
+        entries = self._queue.acquire(rounds * len(consumers)) if consumers else []
+        entries = self._fitting(entries, room, len(consumers) if rounds > 1 else 1)
         if not entries:
             return self._serve_next(ring)
+        if rounds == 1:
+            consumers = consumers[: len(entries)]
+        count = len(consumers)
         rounds = len(entries) // count
-        for index, consumer in enumerate(consumers):
-            if consumer.credit <= rounds:
-                ring.remove(consumer)
+        for consumer in consumers:
+            ring.popleft()
+            if consumer.credit > rounds:
+                ring.append(consumer)
+            else:
                 consumer.is_active = False
-            self._hand_over(consumer, entries[index::count])
+        if len({consumer.delivery_port for consumer in consumers}) < count:
+            # parts handed over one after the other would be seen
+            for index, entry in enumerate(entries):
+                self._hand_over(consumers[index % count], [entry])
+        else:
+            for index, consumer in enumerate(consumers):
+                self._hand_over(consumer, entries[index::count])
         return len(entries)
 
     def _fitting(self, entries: list[QueueEntry], room: int, count: int) -> list[QueueEntry]:

@@ -16,6 +16,7 @@ from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
 from hareline.broker.queues.dispatch.lane import BATCH_BYTES, ENTRIES_PER_TURN
 from hareline.broker.queues.dispatch.live_limit import LiveLimit
 from hareline.broker.queues.dispatch.rings import Rings
+from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import Selector, compile_selector
@@ -84,6 +85,103 @@ def test_whole_rounds_are_handed_over_in_one_call_each(
     publish(*numbers(102))
     turn.run()
     assert [consumer.batch_sizes for consumer in consumers] == [[34], [34], [34]]
+
+
+class Port:
+    """A channel; ``bodies`` in the order in which they go out on it."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+
+
+class PortConsumer(RecordingConsumer):
+    """One that may share its port with others."""
+
+    port: Port
+
+    @property
+    def delivery_port(self) -> object:
+        return self.port
+
+    def deliver(self, entries: list[QueueEntry]) -> int:
+        count = super().deliver(entries)
+        self.port.bodies += [entry.message.body for entry in entries[:count]]
+        return count
+
+
+def consume_on(queue: Queue, ports: list[Port]) -> list[PortConsumer]:
+    """A consumer for each of these ports."""
+    consumers = [PortConsumer(queue, f"c{index}") for index in range(len(ports))]
+    for consumer, port in zip(consumers, ports, strict=True):
+        consumer.port = port
+        queue.add_consumer(consumer)
+    return consumers
+
+
+@pytest.fixture
+def acquired(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many entries a queue was asked for, each time."""
+    counts: list[int] = []
+    plainly = Queue.acquire
+
+    def counted(queue: Queue, count: int) -> list[QueueEntry]:
+        counts.append(count)
+        return plainly(queue, count)
+
+    monkeypatch.setattr(Queue, "acquire", counted)
+    return counts
+
+
+def test_consumers_of_one_port_are_served_in_the_order_of_the_queue_from_one_batch(
+    queue: Queue, turn: ManualTurn, publish: Publish, acquired: list[int]
+) -> None:
+    port = Port()
+    consumers = consume_on(queue, [port, Port(), port])
+    publish(*numbers(99))
+    turn.run()
+    assert [consumer.bodies for consumer in consumers] == [numbers(99)[at::3] for at in range(3)]
+    assert port.bodies == [body for at, body in enumerate(numbers(99)) if at % 3 != 1]
+    assert acquired == [99]
+
+
+def test_more_consumers_than_entries_get_one_each_from_one_batch(
+    queue: Queue, turn: ManualTurn, publish: Publish, acquired: list[int]
+) -> None:
+    consumers = consume_on(queue, [Port()] * 700)
+    publish(*numbers(1000))
+    turn.run()
+    assert [consumer.bodies for consumer in consumers] == [
+        numbers(1000)[at::700] for at in range(700)
+    ]
+    assert consumers[0].port.bodies == numbers(1000)
+    assert acquired == [512, 488]
+
+
+def test_all_consumers_that_are_full_are_left_out_at_once(
+    queue: Queue, turn: ManualTurn, publish: Publish, acquired: list[int]
+) -> None:
+    consumers = consume(queue, *[0] * 400)
+    for consumer in consumers[1::2]:
+        consumer.room = -1
+    publish(*numbers(400))
+    turn.run()
+    assert [consumer.bodies for consumer in consumers[0::2]] == [
+        numbers(400)[at::200] for at in range(200)
+    ]
+    assert not any(consumer.bodies or consumer.is_active for consumer in consumers[1::2])
+    assert acquired == [400]
+
+
+def test_a_round_that_does_not_fit_is_as_long_as_it_can_be(
+    queue: Queue, turn: ManualTurn, publish: Publish, acquired: list[int]
+) -> None:
+    consumers = consume(queue, *[0] * 100)
+    for consumer in consumers:
+        consumer.room = 40 * NUMBER_OCTETS
+    publish(*numbers(100))
+    turn.run()
+    assert [consumer.bodies for consumer in consumers] == [[body] for body in numbers(100)]
+    assert len(acquired) <= 4
 
 
 def test_whose_turn_it_is_is_remembered_from_turn_to_turn(
@@ -590,9 +688,10 @@ terms = st.builds(
     sizes=st.lists(st.sampled_from([0, 1, 6, 6, 6, 40, 300]), min_size=1, max_size=150),
     shared_count=st.sampled_from([0, 0, 0, 4, 30]),
     share=st.sampled_from([1, 5, 16, 2048]),
+    ports=st.lists(st.builds(Port), min_size=1, max_size=6),
 )
 def test_batches_come_to_the_same_as_single_hand_overs(
-    wishes: list[Terms], sizes: list[int], shared_count: int, share: int
+    wishes: list[Terms], sizes: list[int], shared_count: int, share: int, ports: list[Port]
 ) -> None:
     turn = ManualTurn()
     queue = Queue("q", FifoOrder(), turn)
@@ -607,7 +706,7 @@ def test_batches_come_to_the_same_as_single_hand_overs(
                 windows[side].append(CreditWindow(0, wish.octets))
             if shared_count and wish.is_sharing:
                 windows[side].append(shared[side])
-        consumer = RecordingConsumer(
+        consumer = PortConsumer(
             queue,
             f"c{index}",
             prefetch_count=0 if wish.credit == UNLIMITED else wish.credit,
@@ -615,6 +714,7 @@ def test_batches_come_to_the_same_as_single_hand_overs(
             windows=tuple(windows[0]),
         )
         consumer.room = wish.room
+        consumer.port = ports[index % len(ports)]
         consumers.append(consumer)
         queue.add_consumer(consumer)
         receivers.append(
@@ -631,3 +731,6 @@ def test_batches_come_to_the_same_as_single_hand_overs(
 
     assert [consumer.bodies for consumer in consumers] == [one.bodies for one in receivers]
     assert [entry.message.body for entry in queue.acquire(queue.ready_count)] == left
+    if len({wish.priority for wish in wishes}) == 1:  # higher ones are served to the end first
+        for port in ports:
+            assert port.bodies == sorted(port.bodies, key=lambda body: body[:5])

@@ -118,7 +118,10 @@ class ChannelConsumer(Consumer):
         output.count_deliveries(size)
         queue = self.queue
         if unacked is None:
-            port.counting().automatic += tag - first_tag
+            tally = port.tally
+            if tally is None:
+                tally = port.counting()
+            tally.automatic += tag - first_tag
         if queue.redelivering:
             self._count_redelivered(entries, tag - first_tag)
         ledger = queue.ledger

@@ -183,23 +183,23 @@ class PlainLane(MainLane):
         if limit == 1:
             return self._serve_next(ring)
         consumers = list(islice(ring, limit))
-        rounds = limit // len(consumers)
-        room = UNLIMITED
+        credit = room = UNLIMITED
         full: list[Consumer] = []
         for at, consumer in enumerate(consumers):
             if consumer.windows:  # it is served by itself when it is the first
-                consumers, rounds = consumers[:at], 1
+                consumers, credit = consumers[:at], 1
                 break
             if consumer.suspend_if_full():
                 full.append(consumer)
             else:
-                rounds = min(rounds, consumer.credit)
+                credit = min(credit, consumer.credit)
                 room = min(room, consumer.room_bytes)
         if full:
             for consumer in full:
                 ring.remove(consumer)
                 consumer.is_active = False
             return 0
+        rounds = min(limit // (len(consumers) or 1), credit)
         average = self._queue.ready_bytes // len(self._order)
         if room < len(consumers) * average:  # not even one round is likely to fit
             consumers, rounds = consumers[: room // average], 1
@@ -211,12 +211,15 @@ class PlainLane(MainLane):
             consumers = consumers[: len(entries)]
         count = len(consumers)
         rounds = len(entries) // count
-        for consumer in consumers:
-            ring.popleft()
-            if consumer.credit > rounds:
-                ring.append(consumer)
-            else:
-                consumer.is_active = False
+        if credit > rounds:
+            ring.rotate(-count)
+        else:
+            for consumer in consumers:
+                ring.popleft()
+                if consumer.credit > rounds:
+                    ring.append(consumer)
+                else:
+                    consumer.is_active = False
         if len({consumer.delivery_port for consumer in consumers}) < count:
             # parts handed over one after the other would be seen
             for index, entry in enumerate(entries):

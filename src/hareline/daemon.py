@@ -78,7 +78,7 @@ async def _serve(
         report(events.BROKER_STOPPING, reason=stopping.result())
         report(events.BROKER_STOPPED)
         return 0
-    collector = IdleCollector(broker.context.count_entries)
+    collector = IdleCollector(broker.context.count_entries, broker.context.count_octets)
     collector.start()
     for url in filter(None, [*broker.urls, broker.management_url, broker.metrics_url]):
         report(events.BROKER_LISTENING, url=url)

@@ -37,7 +37,7 @@ class FakeBroker:
     def __init__(self, settings: Settings, show_progress: object) -> None:
         self.settings = settings
         self.show_progress = show_progress
-        self.context = SimpleNamespace(count_entries=lambda: 0)
+        self.context = SimpleNamespace(count_entries=lambda: 0, count_octets=lambda: 0)
         self.urls = ["amqp://h:1", "amqp://h:2"]
         self.management_url = ""
         self.metrics_url = ""

@@ -115,6 +115,10 @@ class Context:
             for queue in vhost.queues.values()
         )
 
+    def count_octets(self) -> int:
+        """Octets that the connections that are open have read and written."""
+        return sum(connection.transport.traffic_bytes() for connection in self.connections)
+
     def forget(self, connection: LiveConnection) -> None:
         """The connection has ended."""
         self.connections.pop(connection, None)

@@ -43,6 +43,15 @@ def test_entries_are_counted_ready_or_not_in_every_vhost(broker: SteppedBroker, 
     assert broker.context.count_entries() == 3
 
 
+def test_octets_of_open_connections_are_counted(broker: SteppedBroker, peer: Peer) -> None:
+    octets = broker.context.count_octets()
+    other = broker.connect()
+    traffic = other.connection.transport.traffic_bytes()
+    assert broker.context.count_octets() == octets + traffic
+    other.lose()
+    assert broker.context.count_octets() == octets
+
+
 @pytest.mark.parametrize(
     ("limits", "has_large_bodies", "expected"),
     [

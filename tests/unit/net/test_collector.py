@@ -5,11 +5,55 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from hareline.net import collector as collector_module
-from hareline.net.collector import SHALLOW_ENTRIES_MAX, IdleCollector, collection_off
+from hareline.net.collector import (
+    FULL_AFTER_S,
+    FULL_IDLE_S,
+    FULL_SHARE,
+    IDLE_OCTETS_MAX,
+    SHALLOW_ENTRIES_MAX,
+    YOUNG_TURNS,
+    IdleCollector,
+    collection_off,
+)
+
+FULL = 2
+
+
+class Broker:
+    """What the collector asks the broker for, and the time; each look is one interval later.
+
+    ``looks``: what the collector did at each of them: a generation, or None. ``took_s``: how long
+    a full collection takes.
+    """
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+        self.entries = self.octets = 0
+        self.octets_at_each_look = IDLE_OCTETS_MAX + 1
+        self.now_s = 1000.0
+        self.took_s = 0.0
+        self.looks: list[int | None] = []
+        self.is_enough = asyncio.Event()
+
+    def count_octets(self) -> int:
+        self.now_s += collector_module.INTERVAL_S * 1e4
+        self.octets += self.octets_at_each_look
+        if len(self.looks) == self.wanted:
+            self.is_enough.set()
+        self.looks.append(None)
+        return self.octets
+
+    def on_collection(self, phase: str, info: dict[str, Any]) -> None:
+        if phase == "stop":
+            generation = info["generation"]
+            self.now_s += self.took_s if generation == FULL else 0.0
+            if self.looks:
+                self.looks[-1] = generation
 
 
 @pytest.fixture(autouse=True)
@@ -19,56 +63,95 @@ def _collector_as_it_was() -> Iterator[None]:
     gc.enable()
 
 
-class Collections:
-    """How often the collector has run since this was made."""
-
-    def __init__(self) -> None:
-        self._before = self._all()
-
-    def _all(self) -> int:
-        return int(gc.get_stats()[-1]["collections"])
-
-    @property
-    def count(self) -> int:
-        return self._all() - self._before
-
-
-async def looks(monkeypatch: pytest.MonkeyPatch, entries: int) -> int:
-    """How often the collector runs while the queues are looked at three times."""
-    monkeypatch.setattr(collector_module, "INTERVAL_S", 0.001)
-    looked = 0
-    is_enough = asyncio.Event()
-
-    def count_entries() -> int:
-        nonlocal looked
-        looked += 1
-        if looked == 4:  # so that three have run to their end
-            is_enough.set()
-        return entries
-
-    collector = IdleCollector(count_entries)
-    collector.start()
-    collections = Collections()
-    async with asyncio.timeout(60):
-        await is_enough.wait()
-    collector.stop()
-    return collections.count
+async def looks(
+    monkeypatch: pytest.MonkeyPatch, count: int = 3, **changes: float
+) -> list[int | None]:
+    """What the collector does the first times that the timer wakes it."""
+    broker = Broker(count)
+    monkeypatch.setattr(collector_module, "INTERVAL_S", 0.001)  # 10 s of the broker's time
+    monkeypatch.setattr(collector_module, "monotonic", lambda: broker.now_s)
+    collector = IdleCollector(lambda: broker.entries, broker.count_octets)
+    gc.callbacks.append(broker.on_collection)
+    try:
+        broker.took_s = changes.pop("took_s", 0.0)
+        collector.start()
+        for name, value in changes.items():
+            setattr(broker, name, value)
+        async with asyncio.timeout(60):
+            await broker.is_enough.wait()
+    finally:
+        gc.callbacks.remove(broker.on_collection)
+        collector.stop()
+    return broker.looks[:count]
 
 
 async def test_what_exists_at_the_start_is_frozen_and_nothing_runs_by_itself() -> None:
-    collector = IdleCollector(lambda: 0)
+    collector = IdleCollector(lambda: 0, lambda: 0)
     collector.start()
     assert gc.get_freeze_count() > 0
     assert not gc.isenabled()
     collector.stop()
 
 
-async def test_shallow_queues_are_collected_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await looks(monkeypatch, SHALLOW_ENTRIES_MAX) >= 3
+async def test_what_is_new_is_looked_at_each_time_and_once_more_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = await looks(monkeypatch, 2 * YOUNG_TURNS, entries=SHALLOW_ENTRIES_MAX)
+    assert found == ([0] * (YOUNG_TURNS - 1) + [1]) * 2
 
 
 async def test_deep_queues_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await looks(monkeypatch, SHALLOW_ENTRIES_MAX + 1) == 0
+    found = await looks(monkeypatch, entries=SHALLOW_ENTRIES_MAX + 1)
+    assert found == [None] * 3
+
+
+async def test_all_is_looked_at_now_and_then_while_no_messages_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = int(FULL_IDLE_S / 10)
+    found = await looks(monkeypatch, 2 * turns, octets_at_each_look=IDLE_OCTETS_MAX)
+    assert [at for at, each in enumerate(found) if each == FULL] == [turns - 1, 2 * turns - 1]
+
+
+async def test_all_is_looked_at_once_an_hour_while_they_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = int(FULL_AFTER_S / 10)
+    found = await looks(monkeypatch, turns + 2)
+    assert [at for at, each in enumerate(found) if each == FULL] == [turns - 1]
+
+
+async def test_full_collections_that_take_long_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    took_s = 2.5
+    turns = int(took_s / FULL_SHARE / 10)
+    assert turns * 10 > FULL_IDLE_S
+    found = await looks(monkeypatch, turns + 2, octets_at_each_look=0, took_s=took_s)
+    assert [at for at, each in enumerate(found) if each == FULL] == [turns - 1]
+
+
+async def test_an_old_cycle_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    freed = asyncio.Event()
+
+    class Request:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            freed.set()
+
+    monkeypatch.setattr(collector_module, "INTERVAL_S", 0.001)
+    monkeypatch.setattr(collector_module, "FULL_IDLE_S", 0.0)
+    monkeypatch.setattr(collector_module, "FULL_SHARE", 1e9)  # however long the first one took
+    collector = IdleCollector(lambda: 0, lambda: 0)
+    collector.start()
+    request = Request()
+    gc.collect(1)  # it is old now
+    del request
+    gc.collect(1)
+    assert not freed.is_set()
+    async with asyncio.timeout(60):
+        await freed.wait()
+    collector.stop()
 
 
 async def test_nothing_is_looked_at_after_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +162,7 @@ async def test_nothing_is_looked_at_after_the_stop(monkeypatch: pytest.MonkeyPat
         has_looked.set()
         return 0
 
-    collector = IdleCollector(count_entries)
+    collector = IdleCollector(count_entries, lambda: 0)
     collector.start()
     collector.stop()
     collector.stop()

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
@@ -48,6 +49,63 @@ def test_a_reload_switches_the_firehose_for_channels_that_are_open(
         wait_for(lambda: has_changed_to(True), DEADLINE_S, "copies of publishes")
         broker.reload(UNTRACED)
         wait_for(lambda: has_changed_to(False), DEADLINE_S, "no more copies")
+
+
+def test_the_api_switches_the_firehose_for_channels_and_consumers_that_are_there(
+    start_daemon: StartDaemon,
+) -> None:
+    broker = start_daemon(UNTRACED)
+    api = HttpApi(f"http://127.0.0.1:{broker.management_port}")
+    with connect(broker) as connection:
+        channel = connection.channel()
+        channel.queue_declare("copies", durable=True)
+        channel.queue_bind("copies", "amq.rabbitmq.trace", "#")
+        channel.queue_declare("work")
+        channel.basic_consume("work", lambda *_: None, auto_ack=True)
+
+        def copies_of_one() -> list[str]:
+            channel.basic_publish("", "work", b"m")
+            connection.process_data_events(time_limit=0)
+            return keys_in(channel, "copies")
+
+        def has_changed_to(is_traced: bool) -> bool:
+            keys = copies_of_one()
+            if is_traced:
+                return {"publish.", "deliver.work"} <= set(keys)
+            return not keys
+
+        assert api.get("/api/vhosts/%2F")["tracing"] is False
+        assert copies_of_one() == []
+        assert api.call("PUT", "/api/vhosts/%2F", {"tracing": True}) == (204, None)
+        assert api.get("/api/vhosts/%2F")["tracing"] is True
+        wait_for(lambda: has_changed_to(True), DEADLINE_S, "copies of publishes and deliveries")
+        assert api.call("PUT", "/api/vhosts/%2F", {"tracing": False}) == (204, None)
+        wait_for(lambda: has_changed_to(False), DEADLINE_S, "no more copies")
+        assert api.call("PUT", "/api/vhosts/%2F", {"tracing": "true"}) == (204, None)
+    broker.restart()
+    assert api.get("/api/vhosts/%2F")["tracing"] is True
+    with connect(broker) as connection:
+        channel = connection.channel()
+        keys_in(channel, "copies")
+        channel.basic_publish("amq.direct", "k", b"")
+        wait_for(lambda: "publish.amq.direct" in keys_in(channel, "copies"), DEADLINE_S, "copies")
+
+
+def test_the_api_does_not_switch_off_what_the_settings_switch_on(start_daemon: StartDaemon) -> None:
+    broker = start_daemon(UNTRACED + "tracing = true\n")
+    api = HttpApi(f"http://127.0.0.1:{broker.management_port}")
+    assert api.get("/api/vhosts/%2F")["tracing"] is True
+    status, body = api.call("PUT", "/api/vhosts/%2F", {"tracing": False})
+    assert (status, body["error"]) == (409, "conflict")
+    assert "[[vhosts]] tracing" in body["reason"]
+    assert api.get("/api/vhosts/%2F")["tracing"] is True
+    assert api.call("PUT", "/api/vhosts/%2F", {"tracing": True}) == (204, None)
+    with connect(broker) as connection:
+        channel = connection.channel()
+        channel.queue_declare("copies", exclusive=True)
+        channel.queue_bind("copies", "amq.rabbitmq.trace", "publish.#")
+        channel.basic_publish("amq.direct", "k", b"")
+        wait_for(lambda: keys_in(channel, "copies"), DEADLINE_S, "a copy")
 
 
 @pytest.mark.parametrize("is_killed", [False, True])

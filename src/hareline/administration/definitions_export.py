@@ -86,10 +86,12 @@ class Export:
             }
 
     def _vhosts(self) -> Iterator[Item]:
+        vhosts = self._administration.vhosts
         for name in sorted(self._context.vhosts):
-            record = self._administration.vhosts.record(name)
+            record = vhosts.record(name)
             metadata = _metadata(record.description, record.tags, record.default_queue_type)
-            yield {"name": name, **metadata, "metadata": metadata, "tracing": record.is_traced}
+            is_traced = vhosts.is_traced(name)
+            yield {"name": name, **metadata, "metadata": metadata, "tracing": is_traced}
 
     def _permissions(self) -> Iterator[Item]:
         for user in sorted(self._context.users, key=_name):

@@ -60,6 +60,10 @@ class Origins:
         option = limit.replace("-", "_")
         return self._fixed(f"{limit} of virtual host '{name}'", f"[[vhosts]] {option}")
 
+    def tracing_is_fixed(self, name: str) -> AdministrationError:
+        """The refusal to switch off a firehose that the settings switch on."""
+        return self._fixed(f"tracing of virtual host '{name}'", "[[vhosts]] tracing")
+
     def permission_is_fixed(self, user: str, vhost: str) -> AdministrationError:
         """The refusal to change permissions that the settings give."""
         what = f"permissions of user '{user}' in virtual host '{vhost}'"

@@ -89,7 +89,12 @@ class Vhosts:
         if vhost.max_queues is None:
             vhost.max_queues = in_force(record.limits.get("max-queues"))
         vhost.default_queue_type = record.default_queue_type
-        set_tracing(self._context, vhost, origin.is_traced or record.is_traced)
+        set_tracing(self._context, vhost, self.is_traced(name))
+
+    def is_traced(self, name: str) -> bool:
+        """True if the firehose of a virtual host is to be on, by the settings or at run time."""
+        origin = self.origins.vhosts.get(name, _NOTHING)
+        return origin.is_traced or self.record(name).is_traced
 
     def record(self, name: str) -> VhostRecord:
         """What was set of a virtual host at run time."""
@@ -133,6 +138,10 @@ class Vhosts:
                 "its queues back",
             )
         before = self.record(name)
+        if tracing is not None and self.origins.vhosts.get(name, _NOTHING).is_traced:
+            if not tracing:
+                raise self.origins.tracing_is_fixed(name)
+            tracing = None  # it is so already, and as long as the settings say it
         record = VhostRecord(
             name,
             before.description if description is None else description,

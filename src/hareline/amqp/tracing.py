@@ -1,9 +1,10 @@
 """Switches the firehose of a virtual host, for the channels that are open and those to come.
 
-Called by ``server`` for the option ``vhosts.tracing``, and by the management side. A channel tells
-the firehose (``broker.tracing``) of its messages by a ``Tap`` in its delivery port, which is there
-only while the firehose is on; its publishes keep off the plain lane then (``amqp.routes``). So no
-message pays for a firehose that is off.
+Called by ``administration.vhosts``, which knows what the settings say (``tracing`` of a virtual
+host) and what was set at run time (PUT ``/api/vhosts/{vhost}``). A channel tells the firehose
+(``broker.tracing``) of its messages by a ``Tap`` in its delivery port, which is there only while
+the firehose is on; its publishes keep off the plain lane then (``amqp.routes``). So no message pays
+for a firehose that is off.
 
 Invariant: in a virtual host whose firehose is on, each channel of a running connection has a tap;
 in any other, none has.

@@ -189,3 +189,41 @@ def test_data_of_an_earlier_start_is_not_given_to_a_new_one(restarted: Restart) 
     error = refused(lambda: broker.administration.vhosts.put("old"))
     assert error.kind == "conflict"
     assert "start the broker again" in error.reason
+
+
+def firehoses(broker: Administered) -> list[bool]:
+    return [vhost.firehose.is_on for vhost in broker.context.vhosts.values()]
+
+
+def test_the_firehose_follows_what_was_set_over_a_restart(restarted: Restart) -> None:
+    broker = restarted()
+    vhosts = broker.administration.vhosts
+    vhosts.put("/", tracing=True)
+    assert broker.vhost.firehose.is_on
+    assert vhosts.is_traced("/")
+    assert broker.events() == ["vhost.tracing.set"]
+    broker = restarted()
+    assert broker.vhost.firehose.is_on
+    broker.administration.vhosts.put("/", tracing=False)
+    assert firehoses(broker) == [False]
+    assert firehoses(restarted()) == [False]
+
+
+def test_the_settings_switch_the_firehose_on_for_good(restarted: Restart) -> None:
+    origins = Origins(where="/etc/hareline.toml", vhosts={"/": VhostOrigin(is_traced=True)})
+    broker = restarted(origins)
+    vhosts = broker.administration.vhosts
+    assert vhosts.is_traced("/")
+    error = refused(lambda: vhosts.put("/", tracing=False, description="lost"))
+    assert error.kind == "conflict"
+    assert "/etc/hareline.toml under [[vhosts]] tracing" in error.reason
+    assert vhosts.record("/").description == ""
+    vhosts.put("/", tracing=True)  # it is so already
+    assert broker.vhost.firehose.is_on
+    vhosts.origins = Origins(vhosts={"/": VhostOrigin()})
+    vhosts.apply_all()
+    assert firehoses(broker) == [False]  # what was asked for was there, so it was not kept
+    vhosts.put("/", tracing=True)
+    vhosts.origins = origins
+    vhosts.apply_all()
+    assert vhosts.is_traced("/")

@@ -49,6 +49,8 @@ OURS: dict[str, tuple[str, ...]] = {
     "statistics": ("statistics", "clock"),
     "statistics.deliveries": ("amqp", "broker"),
     "statistics.readings": ("statistics", "amqp", "broker", "message"),
+    "statistics.unacked": ("statistics", "amqp", "broker"),
+    "statistics.blocking": ("statistics", "amqp", "broker"),
     "statistics.sources": ("statistics", "amqp", "broker"),
     "net": (
         *("net", "amqp", "auth", "settings", "errors", "events", "logs", "clock", "turn"),

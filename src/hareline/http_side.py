@@ -164,7 +164,8 @@ class HttpSide:
             return None
         watch = parts.statistics.watch
         meters = Meters(watch.lag, watch.turns, watch.collections, parts.journal_meter)
-        return MetricsSource(parts.context, parts.store, self._memory, self._disk, meters)
+        sampler = parts.statistics.sampler
+        return MetricsSource(parts.context, parts.store, self._memory, self._disk, meters, sampler)
 
     def _listening(self) -> list[ListenerFacts]:
         listening = [ListenerFacts("amqp", *each) for each in self._parts.listening()]

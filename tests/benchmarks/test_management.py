@@ -68,7 +68,7 @@ def test_no_list_is_described_whole_to_be_sorted_as_the_ui_does(name: str) -> No
     site = cast("Any", _Site())
     rates = Rates(site, request)
     keys: dict[str, set[str]] = {
-        "queues": {*queues._KEYS, *queue_keys(rates, Deliveries())},
+        "queues": {*queues._KEYS, *queue_keys(site, rates, Deliveries())},
         "consumers": {*consumers._KEYS, *consumer_keys(site, Deliveries())},
         "channels": {*channels._KEYS, *channel_keys(rates)},
         "connections": {*connections._KEYS, *connection_keys(rates)},

@@ -9,8 +9,10 @@ Invariant: connections are called once when the first resource is short, and onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, Protocol
+
+from hareline.clock import Clock
 
 Resource = Literal["memory", "disk"]
 
@@ -22,12 +24,13 @@ class Blockable(Protocol):
 
 
 class Alarms:
-    """``on_changed``: told of each resource that becomes short, or no longer is; may be None."""
+    """``on_changed``: called with each resource that becomes short (True), or no longer is."""
 
-    def __init__(self, connections: Iterable[Blockable]) -> None:
+    def __init__(self, connections: Iterable[Blockable], clock: Clock | None = None) -> None:
         self._connections = connections
-        self._resources: set[Resource] = set()
-        self.on_changed: Callable[[str, bool], None] | None = None
+        self._resources: dict[Resource, int] = {}  # since when, in epoch milliseconds
+        self.clock = Clock() if clock is None else clock
+        self.on_changed: list[Callable[[str, bool], None]] = []
 
     @property
     def is_on(self) -> bool:
@@ -38,24 +41,33 @@ class Alarms:
         return sorted(self._resources)
 
     @property
+    def since_ms(self) -> Mapping[Resource, int]:
+        """The resources that are short, and since when each is."""
+        return dict(self._resources)
+
+    @property
     def reason(self) -> str:
         """``low on memory & disk`` and the like; the text of connection.blocked."""
         return "low on " + " & ".join(sorted(self._resources, reverse=True))
 
     def set(self, resource: Resource) -> None:
         was_on = self.is_on
-        if self.on_changed is not None and resource not in self._resources:
-            self.on_changed(resource, True)
-        self._resources.add(resource)
+        if resource not in self._resources:
+            self.clock.refresh()
+            self._resources[resource] = self.clock.now_ms
+            self._tell(resource, True)
         if not was_on:
             for connection in list(self._connections):
                 connection.on_alarm()
 
     def clear(self, resource: Resource) -> None:
         was_on = self.is_on
-        if self.on_changed is not None and resource in self._resources:
-            self.on_changed(resource, False)
-        self._resources.discard(resource)
+        if self._resources.pop(resource, None) is not None:
+            self._tell(resource, False)
         if was_on and not self.is_on:
             for connection in list(self._connections):
                 connection.on_alarm_cleared()
+
+    def _tell(self, resource: Resource, is_short: bool) -> None:
+        for listener in self.on_changed:
+            listener(resource, is_short)

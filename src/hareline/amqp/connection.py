@@ -38,7 +38,7 @@ from hareline.amqp.happenings import ending
 from hareline.amqp.heartbeat import Heartbeat, check_heartbeat_frame
 from hareline.amqp.input_gate import ALARM, BACKLOG, OUTPUT, SHARE, InputGate
 from hareline.amqp.output import Output
-from hareline.amqp.ports import ConnectionPort, LiveConnection, Transport
+from hareline.amqp.ports import ConnectionPort, InnerState, LiveConnection, Transport
 from hareline.clock import Timer
 from hareline.errors import (
     AmqpError,
@@ -139,11 +139,11 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         return self._flow.is_blocked
 
     @property
-    def inner_state(self) -> tuple[str, int, int]:
-        """State of the handshake, empty after it; heartbeat in seconds; reasons not to read."""
+    def inner_state(self) -> InnerState:
+        """What its parts know, for operators."""
         handshake = "" if self._handshake is None else self._handshake.state
         heartbeat_s = 0 if self._heartbeat is None else self._heartbeat.interval_s
-        return handshake, heartbeat_s, self._gate.reasons
+        return InnerState(handshake, heartbeat_s, self._gate.reasons, *self._flow.waits)
 
     # ------------------------------------------------------------------- octets in
 

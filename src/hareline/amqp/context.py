@@ -94,9 +94,9 @@ class Context:
         self.vhost_connection_limits: dict[str, int] = {}
         self.connections: dict[LiveConnection, None] = {}  # in the order in which they came
         self.counts = BrokerCounts()
-        self.alarms = Alarms(self.connections)
-        if events is not None:
-            self.alarms.on_changed = events.on_alarm
+        self.alarms = Alarms(self.connections, clock)
+        if self.events is not None:
+            self.alarms.on_changed.append(self.events.on_alarm)
         self.commit_definitions: Callable[[], None] = _nothing_to_commit
         self.on_last_connection_gone: Callable[[], None] | None = None
 

@@ -24,6 +24,7 @@ Invariant: a connection that is gone waits at no queue.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from hareline import events
@@ -56,7 +57,7 @@ class ChannelFlow(StoppedPublisher):
         self._client = client
         self._clock = clock
         self._connection_flow = connection_flow
-        self._full: dict[Overflow, None] = {}
+        self._full: dict[Overflow, int] = {}  # since when, in epoch milliseconds
         self._stopped_s: float | None = None  # when channel.flow was sent, while it is in force
 
     @property
@@ -64,10 +65,15 @@ class ChannelFlow(StoppedPublisher):
         """Whether a full queue stops the publishes."""
         return bool(self._full)
 
+    @property
+    def full_queues(self) -> Mapping[Overflow, int]:
+        """The full queues that it waits for, and since when (epoch milliseconds)."""
+        return self._full
+
     def stop(self, overflow: Overflow) -> None:
         """Wait for this queue: a publish went into it that found it full, or made it so."""
         if overflow not in self._full:
-            self._full[overflow] = None
+            self._full[overflow] = self._clock.now_ms
             overflow.stop_publisher(self)
         if self._client.takes_channel_flow:
             now_s = self._clock.monotonic_s
@@ -104,6 +110,7 @@ class ConnectionFlow:
 
     __slots__ = (
         "_alarms",
+        "_blocked_ms",
         "_client",
         "_connection",
         "_gate",
@@ -136,6 +143,7 @@ class ConnectionFlow:
         self._stopped: dict[ChannelFlow, None] = {}
         self._is_reported = False  # by connection.blocked
         self._is_closing = False
+        self._blocked_ms = 0  # when an alarm blocked it last, in epoch milliseconds
         self.has_published = False
 
     # ------------------------------------------------------------- resource alarms
@@ -152,6 +160,7 @@ class ConnectionFlow:
             reason = self._alarms.reason
             self._report(events.CONNECTION_BLOCKED, peer=self._transport.peer, reason=reason)
             self._send_blocked(reason)
+            self._blocked_ms = self._alarms.clock.now_ms
             self._gate.hold(ALARM)
 
     def on_alarm_cleared(self) -> None:
@@ -165,6 +174,11 @@ class ConnectionFlow:
     def on_client_closing(self) -> None:
         """The client has sent connection.close: no alarm blocks what came before it."""
         self._is_closing = True
+
+    @property
+    def waits(self) -> tuple[int, bool]:
+        """Since when an alarm blocks it, 0 if none does; and whether it waits for full queues."""
+        return self._blocked_ms if self.is_blocked else 0, bool(self._stopped)
 
     # ----------------------------------------------------------------- full queues
 

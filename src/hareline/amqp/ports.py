@@ -37,6 +37,20 @@ class SocketFacts(NamedTuple):
     unsent_bytes: int = 0
 
 
+class InnerState(NamedTuple):
+    """What the parts of a connection know. ``handshake``: its state, empty after it.
+
+    ``reasons`` not to read, of ``amqp.input_gate``. ``blocked_ms``: since when a resource alarm
+    blocks it, 0 if none does. ``is_stopped``: it waits for full queues.
+    """
+
+    handshake: str
+    heartbeat_s: int
+    reasons: int
+    blocked_ms: int
+    is_stopped: bool
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Transport(metaclass=ABCMeta):
     """The socket side of a connection, as the protocol side sees it."""

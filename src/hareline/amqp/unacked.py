@@ -59,6 +59,11 @@ class UnackedDeliveries:
         self._sort()
         return list(self.entries)
 
+    def in_order(self) -> dict[int, QueueEntry]:
+        """``entries``, the lowest tag first."""
+        self._sort()
+        return self.entries
+
     def _sort(self) -> None:
         if self._is_mixed:
             self._is_mixed = False

@@ -45,11 +45,10 @@ def _queue_consumers(facts: QueueFacts) -> Row:
 
 
 def _queue(facts: QueueFacts) -> Row:
-    capacity = int(facts.can_deliver and facts.consumers > 0)
     return (
         facts.consumers,
-        capacity,
-        capacity,
+        facts.capacity,
+        facts.capacity,
         facts.memory,
         facts.in_memory,
         facts.in_memory_bytes,

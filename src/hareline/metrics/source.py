@@ -21,6 +21,8 @@ from hareline.metrics.exposition import label
 from hareline.metrics.meters import Meters
 from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import channel_facts, connection_facts, queue_facts
+from hareline.statistics.sampler import Sampler
+from hareline.statistics.sources import consumer_capacity
 from hareline.storage.interface import MessageStore
 
 if TYPE_CHECKING:
@@ -43,13 +45,15 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetricsSource:
-    """``memory`` and ``disk``: octets in use or free, and the watermark."""
+    """``memory`` and ``disk``: octets in use or free, and the watermark. ``sampler`` None: nothing
+    is sampled."""
 
     context: Context
     store: MessageStore
     memory: Callable[[], tuple[int, int]]
     disk: Callable[[], tuple[int, int]]
     meters: Meters
+    sampler: Sampler | None = None
     started_s: float = field(default_factory=time.monotonic)
 
     def objects(self, kind: Kind) -> Iterator[Found | None]:
@@ -71,7 +75,8 @@ class MetricsSource:
                     continue
                 labels = f"{of_vhost},{label('queue', queue.name)}"
                 kind = arguments.queue_type or "classic"
-                yield Found(labels, vhost.name, queue_facts(queue, deliveries), kind)
+                capacity = consumer_capacity(self.sampler, vhost.name, queue)
+                yield Found(labels, vhost.name, queue_facts(queue, capacity, deliveries), kind)
 
     def _exchanges(self) -> Iterator[Found | None]:
         for vhost in list(self.context.vhosts.values()):

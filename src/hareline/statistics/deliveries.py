@@ -8,6 +8,7 @@ Invariant: at most ``LOOKS_MAX`` deliveries of a channel are looked at.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
@@ -46,7 +47,16 @@ class Deliveries:
     def of_queue(self, queue: Queue) -> tuple[int, int]:
         """How many deliveries the consumers of a queue have unacked, of those that are looked at,
         and their octets."""
-        found = size = looks = 0
+        found = size = 0
+        for consumer in self.consumers_of(queue):
+            _, count, octets = self._of_port(consumer.port).get(consumer, (0, 0, 0))
+            found += count
+            size += octets
+        return found, size
+
+    def consumers_of(self, queue: Queue) -> Iterator[ChannelConsumer]:
+        """The consumers of a queue, as many as may be looked at."""
+        looks = 0
         ports = set()
         for consumer in islice(queue.lane.consumers, LOOKS_MAX):
             if not isinstance(consumer, ChannelConsumer):
@@ -57,10 +67,7 @@ class Deliveries:
                     break
                 ports.add(port)
                 looks += len(port.unacked.entries)
-            _, count, octets = self._of_port(port).get(consumer, (0, 0, 0))
-            found += count
-            size += octets
-        return found, size
+            yield consumer
 
     def unacked_bytes(self, queue: Queue) -> int:
         """Octets of the deliveries that are out, from those of its consumers; else as of ready
@@ -78,7 +85,7 @@ class Deliveries:
         by_consumer = self._by_port.get(port)
         if by_consumer is None:
             by_consumer = self._by_port[port] = {}
-            for tag, entry in islice(port.unacked.entries.items(), LOOKS_MAX):
+            for tag, entry in islice(port.unacked.in_order().items(), LOOKS_MAX):
                 lowest, found, size = by_consumer.get(entry.consumer, (tag, 0, 0))
                 size += entry.message.size
                 by_consumer[entry.consumer] = (min(lowest, tag), found + 1, size)

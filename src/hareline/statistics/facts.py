@@ -74,7 +74,8 @@ class ConsumerFacts(NamedTuple):
 
     ``prefetch_count`` 0: no limit, and then ``credit`` (deliveries that it may still receive) is
     None. ``unacked``: of this consumer. ``oldest_tag``: the first delivery tag of these, 0 without
-    any; ``statistics.readings.delivered_ms`` says when that was. ``is_slow``: its socket is full.
+    any; ``statistics.unacked.delivered_ms`` says when that was. ``slow_reason``: what keeps it from
+    messages that wait for it, "prefetch" or "socket"; empty if nothing does.
     """
 
     tag: str
@@ -90,7 +91,7 @@ class ConsumerFacts(NamedTuple):
     credit: int | None
     unacked: int
     oldest_tag: int
-    is_slow: bool
+    slow_reason: str
     arguments: Mapping[str, object]
 
 
@@ -101,7 +102,8 @@ class QueueFacts(NamedTuple):
     ``persistent``: messages that are on disk and not settled. ``unacked_bytes`` is estimated from
     a part of the deliveries where there are many, and so is ``memory``, octets in all.
     ``head_timestamp``: that property of the first ready message, in seconds, None without one.
-    ``can_deliver``: nothing waits for a consumer to become able to take it.
+    ``capacity``: how much of the time, from 0 to 1, no ready message waited for a consumer to
+    become able to take it; 0 without consumers.
     """
 
     messages: int
@@ -118,7 +120,7 @@ class QueueFacts(NamedTuple):
     paged_out_bytes: int
     memory: int
     consumers: int
-    can_deliver: bool
+    capacity: float
     head_timestamp: int | None
     declared_ms: int
     counts: QueueCounts

@@ -26,7 +26,7 @@ from hareline.broker.queues.queue import Queue
 from hareline.message import StoredMessage
 from hareline.statistics.deliveries import LOOKS_MAX, Deliveries
 from hareline.statistics.facts import ChannelFacts, ConnectionFacts, ConsumerFacts, QueueFacts
-from hareline.statistics.sampler import Sampler
+from hareline.statistics.unacked import slow_reason
 
 #: Octets of memory for a message and its entry beside its content, and for a number in a page
 #: (docs/data-model.md).
@@ -49,7 +49,6 @@ def connection_facts(connection: LiveConnection) -> ConnectionFacts:
     socket = transport.socket_facts()
     properties = client.properties
     provided = properties.get("connection_name")
-    _, heartbeat_s, _ = connection.inner_state
     return ConnectionFacts(
         name=transport.connection_name,
         user_provided_name=provided if isinstance(provided, str) else "",
@@ -65,7 +64,7 @@ def connection_facts(connection: LiveConnection) -> ConnectionFacts:
         connected_ms=connection.connected_ms,
         frame_max=connection.output.frame_max,
         channel_max=connection.channels.channel_max,
-        heartbeat_s=heartbeat_s,
+        heartbeat_s=connection.inner_state.heartbeat_s,
         channel_count=len(connection.channels.by_number),
         send_pend=socket.unsent_bytes,
         is_slow=connection.output.is_socket_full,
@@ -76,16 +75,16 @@ def connection_facts(connection: LiveConnection) -> ConnectionFacts:
 def connection_state(connection: LiveConnection) -> str:
     """RabbitMQ's word for what a connection does; see ``ConnectionFacts``."""
     assert isinstance(connection, Connection), connection
-    handshake_state, _, reasons = connection.inner_state
-    if handshake_state:
-        return _HANDSHAKE_STATES.get(handshake_state, "starting")
+    inner = connection.inner_state
+    if inner.handshake:
+        return _HANDSHAKE_STATES.get(inner.handshake, "starting")
     if connection.state != "running":
         return connection.state
     if connection.is_blocked:
         return "blocked"
     if connection.context.alarms.is_on:
         return "blocking"
-    if reasons & ~(ALARM | SHARE) or not connection.transport.is_reading:
+    if inner.is_stopped or inner.reasons & ~(ALARM | SHARE) or not connection.transport.is_reading:
         return "flow"
     return "running"
 
@@ -142,12 +141,10 @@ def consumer_facts(
     consumer: Consumer, vhost: str, deliveries: Deliveries | None = None
 ) -> ConsumerFacts:
     """What is known of a consumer; ``deliveries``: those of a list that shows more of them."""
-    channel_name, is_slow, unacked, oldest = "", False, 0, 0
+    channel_name, unacked, oldest = "", 0, 0
     if isinstance(consumer, ChannelConsumer):
-        port = consumer.port
-        channel_name = port.channel_name
-        is_slow = port.output.is_socket_full
-        oldest, unacked = (deliveries or Deliveries()).of_consumer(consumer)
+        channel_name = consumer.port.channel_name
+        oldest, unacked = (Deliveries() if deliveries is None else deliveries).of_consumer(consumer)
     is_limited = _live_limit(consumer.queue)
     status = "up"
     if is_limited:
@@ -166,7 +163,7 @@ def consumer_facts(
         credit=consumer.open_credit,
         unacked=unacked,
         oldest_tag=oldest,
-        is_slow=is_slow,
+        slow_reason=slow_reason(consumer),
         arguments=consumer.arguments if isinstance(consumer, ChannelConsumer) else {},
     )
 
@@ -175,19 +172,17 @@ def _live_limit(queue: object) -> bool:
     return isinstance(queue, Queue) and queue.lane.consumers.live is not None
 
 
-def delivered_ms(sampler: Sampler, channel_name: str, tag: int) -> int | None:
-    """When the delivery with this tag went out, to the sample; None where that is not known."""
-    return sampler.reached_ms("channel", (channel_name,), "deliver_get", tag)
-
-
 # --------------------------------------------------------------------------------- queues
 
 
-def queue_facts(queue: Queue, deliveries: Deliveries | None = None) -> QueueFacts:
-    """What is known of a queue; ``deliveries``: those of a list that shows more of them."""
+def queue_facts(
+    queue: Queue, capacity: float | None = None, deliveries: Deliveries | None = None
+) -> QueueFacts:
+    """What is known of a queue. ``capacity`` None: it is not sampled, and that of now;
+    ``deliveries``: those of a list that shows more of them."""
     ready, unacked = queue.ready_count, queue.unacked_count
     ready_bytes = queue.ready_bytes
-    unacked_bytes = (deliveries or Deliveries()).unacked_bytes(queue)
+    unacked_bytes = (Deliveries() if deliveries is None else deliveries).unacked_bytes(queue)
     paged = 0 if queue.paging is None else queue.paging.paged_count
     paged_bytes = ready_bytes * paged // ready if ready else 0
     messages = ready + unacked
@@ -213,7 +208,9 @@ def queue_facts(queue: Queue, deliveries: Deliveries | None = None) -> QueueFact
         + paged * PAGED_BYTES
         + in_memory_bytes,
         consumers=queue.consumer_count,
-        can_deliver=can_deliver(queue),
+        capacity=float(queue.consumer_count > 0 and can_deliver(queue))
+        if capacity is None
+        else capacity,
         head_timestamp=head_timestamp(queue),
         declared_ms=queue.declared_ms,
         counts=queue_counts(queue),

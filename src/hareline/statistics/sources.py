@@ -31,7 +31,7 @@ from hareline.statistics.counts import (
 from hareline.statistics.facts import NodeFacts
 from hareline.statistics.history import BASIC, GLOBAL
 from hareline.statistics.readings import can_deliver, channels_of
-from hareline.statistics.sampler import Key, Source, Sums, SumSource
+from hareline.statistics.sampler import Key, Sampler, Source, Sums, SumSource
 
 DEPTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 #: How much of a consumer capacity is left of it after a tick.
@@ -95,6 +95,17 @@ class QueueSource(BrokerSource):
         now = 1.0 if can_deliver(queue) else 0.0
         tick, before = self._capacities.get(key, (self._tick, now))
         return round(now + (before - now) * CAPACITY_DECAY ** (self._tick - tick), 3)
+
+
+def consumer_capacity(sampler: Sampler | None, vhost: str, queue: Queue) -> float | None:
+    """The capacity of a queue's consumers, as the samples have it; None where nothing is sampled.
+
+    It is RabbitMQ's consumer_capacity, which it also calls consumer_utilisation.
+    """
+    source = None if sampler is None else sampler.sources.get(QueueSource.kind)
+    if not isinstance(source, QueueSource):
+        return None
+    return source.consumer_capacity((vhost, queue.name), queue)
 
 
 class ExchangeSource(BrokerSource):

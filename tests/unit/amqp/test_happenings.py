@@ -24,7 +24,7 @@ class Watched:
             broker.turn, broker.clock, broker, broker._report, node="hareline@test"
         )
         broker.context.events = self.events
-        broker.context.alarms.on_changed = self.events.on_alarm
+        broker.context.alarms.on_changed.append(self.events.on_alarm)
         broker.vhost.open_events(self.events)
         broker.vhost.tell_events(self.events)
         self.watcher = broker.connect()

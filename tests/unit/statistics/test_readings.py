@@ -182,7 +182,7 @@ def test_a_consumer(peer: Peer) -> None:
         credit=0,
         unacked=3,
         oldest_tag=2,
-        is_slow=False,
+        slow_reason="prefetch",
         arguments={"x-priority": 5},
     )
 
@@ -237,7 +237,7 @@ def test_a_queue(broker: SteppedBroker, peer: Peer) -> None:
     assert (facts.ready_bytes, facts.unacked_bytes) == (10, 5)  # got ones as the ready ones are
     assert (facts.persistent, facts.paged_out, facts.in_memory) == (0, 0, 3)
     assert (facts.in_memory_bytes, facts.memory > 15) == (15, True)
-    assert (facts.consumers, facts.can_deliver, facts.head_timestamp) == (0, False, None)
+    assert (facts.consumers, facts.capacity, facts.head_timestamp) == (0, 0.0, None)
     assert facts.declared_ms == broker.clock.now_ms
     assert (facts.counts.publish, facts.counts.get) == (3, 1)
     peer.nack(1)
@@ -249,13 +249,14 @@ def test_consumers_that_can_take_more_or_not(broker: SteppedBroker, peer: Peer) 
     peer.declare("q")
     peer.call(1, BASIC.Qos, prefetch_count=1)
     peer.subscribe("q", "c")
-    assert queue_facts(broker.queue("q")).can_deliver
+    assert queue_facts(broker.queue("q")).capacity == 1.0
     peer.fill("q", b"1", b"2")
     peer.receive()
-    assert not queue_facts(broker.queue("q")).can_deliver
+    assert queue_facts(broker.queue("q")).capacity == 0.0
+    assert queue_facts(broker.queue("q"), 0.3).capacity == 0.3  # as the samples have it
     peer.ack(1)
     peer.receive()
-    assert queue_facts(broker.queue("q")).can_deliver
+    assert queue_facts(broker.queue("q")).capacity == 1.0
 
 
 def test_held_messages_are_no_messages_yet(broker: SteppedBroker, peer: Peer) -> None:

@@ -7,7 +7,6 @@ import pytest
 from hareline.broker.queues.queue import Queue
 from hareline.statistics.counts import EndedObjects
 from hareline.statistics.facts import NodeFacts
-from hareline.statistics.readings import delivered_ms
 from hareline.statistics.sampler import Key, Sampler
 from hareline.statistics.sources import (
     ChannelSource,
@@ -17,6 +16,7 @@ from hareline.statistics.sources import (
     OverviewSource,
     QueueSource,
     VhostSource,
+    consumer_capacity,
 )
 from hareline.wire.methods import commands
 from tests.support.messages import make_message
@@ -145,19 +145,6 @@ def test_virtual_hosts_have_their_own_sums(stand: Stand, peer: Peer) -> None:
     assert stand.sampler.latest("vhost", ("other",)) == {}
 
 
-def test_when_a_delivery_went_out(stand: Stand, peer: Peer) -> None:
-    peer.consume("q", "c")
-    times = []
-    for _ in range(3):
-        peer.fill("q", b"m", b"m")
-        peer.receive()
-        stand.tick()
-        times.append(stand.broker.clock.now_ms)
-    name = f"{peer.transport.connection_name} (1)"
-    found = [delivered_ms(stand.sampler, name, tag) for tag in (1, 2, 3, 6, 7)]
-    assert found == [times[0], times[0], times[1], times[2], None]
-
-
 def test_consumers_that_cannot_keep_up_have_a_falling_capacity(stand: Stand, peer: Peer) -> None:
     queue, key = stand.broker.queue("q"), ("/", "q")
     stand.tick()
@@ -179,6 +166,10 @@ def test_consumers_that_cannot_keep_up_have_a_falling_capacity(stand: Stand, pee
     peer.receive()
     stand.tick()
     assert stand.queues.consumer_capacity(key, queue) > 0.512
+    assert consumer_capacity(stand.sampler, "/", queue) == stand.queues.consumer_capacity(
+        key, queue
+    )
+    assert consumer_capacity(None, "/", queue) is None
 
 
 def test_idle_queues_are_looked_at_and_nothing_of_them_is_kept(

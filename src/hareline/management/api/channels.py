@@ -16,6 +16,7 @@ from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import answer, instant, not_found
+from hareline.management.api.blocking import BlockedBy, blocking_json
 from hareline.management.api.consumers import describe_consumer
 from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.live import channels_of, find_connection, open_connections_of
@@ -25,6 +26,7 @@ from hareline.management.api.site import Site
 from hareline.management.api.sorting import channel_keys
 from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
+from hareline.statistics.blocking import why_channel_waits
 from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import channel_facts
 
@@ -38,7 +40,7 @@ class ConnectionDetails(BaseModel):
 
 
 class ChannelInfo(BaseModel):
-    """A channel; ``state`` is running, flow or closing."""
+    """A channel; ``state`` is running, flow or closing, ``blocked_reason`` why it waits."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -48,6 +50,9 @@ class ChannelInfo(BaseModel):
     user: str
     vhost: str
     state: str
+    blocked_reason: str | None
+    blocked_since_ms: int | None
+    blocked_by: list[BlockedBy]
     connection_details: ConnectionDetails
     prefetch_count: int
     global_prefetch_count: int
@@ -90,6 +95,7 @@ def describe(site: Site, rates: Rates) -> Callable[[Channel], dict[str, Any]]:
             "messages_uncommitted": facts.uncommitted,
             "acks_uncommitted": facts.acks_uncommitted,
             "is_stopped": facts.is_stopped,
+            **blocking_json(why_channel_waits(channel)),
         }
         if rates.is_wanted:
             row |= rates.object_stats("channel", (facts.name,), facts.counts.as_dict())

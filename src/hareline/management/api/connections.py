@@ -17,6 +17,7 @@ from hareline import events
 from hareline.amqp.connection import Connection
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import PROBLEMS, answer, no_content
+from hareline.management.api.blocking import BlockedBy, blocked_since_ms, blocking_json
 from hareline.management.api.channels import ChannelInfo, channel_list
 from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.live import (
@@ -32,13 +33,17 @@ from hareline.management.api.sorting import connection_keys
 from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
+from hareline.statistics.blocking import why_connection_waits
 from hareline.statistics.readings import connection_facts
 
 DEFAULT_REASON: Final = "Closed via management plugin"
 
 
 class ConnectionInfo(BaseModel):
-    """A connection. Times are epoch milliseconds; ``timeout``: the heartbeat in seconds."""
+    """A connection. Times are epoch milliseconds; ``timeout``: the heartbeat in seconds.
+
+    ``blocked_reason``: why its publishes wait, null if they do not; ``blocked_by`` has the parts.
+    """
 
     model_config = ConfigDict(extra="allow")
 
@@ -47,6 +52,9 @@ class ConnectionInfo(BaseModel):
     user: str
     vhost: str
     state: str
+    blocked_reason: str | None = None
+    blocked_since_ms: int | None = None
+    blocked_by: list[BlockedBy] = []
     protocol: str
     peer_host: str
     peer_port: int
@@ -93,6 +101,7 @@ def describe(site: Site, rates: Rates) -> Callable[[Connection], dict[str, Any]]
         if facts.user_provided_name:
             row["user_provided_name"] = facts.user_provided_name
         if rates.is_wanted:
+            row |= blocking_json(why_connection_waits(connection))
             row["channels"] = facts.channel_count
             row["send_pend"] = facts.send_pend
             row["is_slow"] = facts.is_slow
@@ -123,6 +132,7 @@ _KEYS: Final[Mapping[str, Callable[[Connection], Any]]] = {
     "vhost": _vhost_name,
     "connected_at": lambda connection: connection.connected_ms,
     "channels": lambda connection: len(connection.channels.by_number),
+    "blocked_since_ms": lambda each: blocked_since_ms(why_connection_waits(each)),
 }
 
 

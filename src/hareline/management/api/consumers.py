@@ -23,7 +23,8 @@ from hareline.management.api.site import Site
 from hareline.management.api.sorting import consumer_keys
 from hareline.management.paths import name_in_path
 from hareline.statistics.deliveries import Deliveries
-from hareline.statistics.readings import consumer_facts, delivered_ms
+from hareline.statistics.readings import consumer_facts
+from hareline.statistics.unacked import delivered_ms
 
 Place = tuple[Connection, ChannelConsumer]
 
@@ -93,16 +94,22 @@ def describe_consumer(
         "arguments": facts.arguments,
         "priority": facts.priority,
         "messages_unacknowledged": facts.unacked,
-        "is_slow": facts.is_slow,
+        "is_slow": bool(facts.slow_reason),
     }
+    if facts.slow_reason:
+        row["slow_reason"] = facts.slow_reason
     if facts.credit is not None:
         row["credit"] = facts.credit
     if facts.oldest_tag and site.sampler is not None:
         since_ms = delivered_ms(site.sampler, facts.channel_name, facts.oldest_tag)
         if since_ms is not None:
-            age_ms = max(0, site.context.clock.now_ms - since_ms)
-            row["oldest_unacknowledged_age_s"] = age_ms / 1000
+            row["oldest_unacknowledged_age_s"] = age_s(site, since_ms)
     return row
+
+
+def age_s(site: Site, since_ms: int) -> float:
+    """How long ago this was."""
+    return max(0, site.context.clock.now_ms - since_ms) / 1000
 
 
 _KEYS: Final[Mapping[str, Callable[[Place], Any]]] = {

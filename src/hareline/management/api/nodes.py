@@ -197,7 +197,7 @@ async def _memory(site: Site, share: Share) -> dict[str, Any]:
     for vhost in list(site.vhosts.values()):
         for queue in list(vhost.queues.values()):
             await share.pause()
-            queues += queue_facts(queue, deliveries).memory
+            queues += queue_facts(queue, deliveries=deliveries).memory
     queues = min(queues, total)
     return {
         "strategy": "rss",

@@ -21,7 +21,7 @@ from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.administering import administration_of
 from hareline.management.api.answers import answer, instant, not_found
-from hareline.management.api.consumers import describe_consumer
+from hareline.management.api.consumers import age_s, describe_consumer
 from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.live import ConnectionsByClient, connection_details
 from hareline.management.api.openapi import list_route, one_route
@@ -33,7 +33,9 @@ from hareline.management.pace import Share, pace_of
 from hareline.management.paths import name_in_path
 from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.facts import QueueFacts
-from hareline.statistics.readings import queue_facts
+from hareline.statistics.readings import channels_of, queue_facts
+from hareline.statistics.sources import consumer_capacity
+from hareline.statistics.unacked import Oldest, oldest_of_queue, oldest_on_ports
 
 Place = tuple[VirtualHost, Queue]
 
@@ -75,7 +77,8 @@ class Queues:
         row = self._declared(vhost, queue)
         if not self._rates.has_totals:
             return row
-        facts = queue_facts(queue, self._deliveries)
+        capacity = consumer_capacity(self._site.sampler, vhost.name, queue)
+        facts = queue_facts(queue, capacity, self._deliveries)
         key = (vhost.name, queue.name)
         depths = {
             "messages": facts.messages,
@@ -86,6 +89,9 @@ class Queues:
             return row | depths
         row |= self._rates.with_details("queue", key, depths, "lengths")
         row |= _amounts(facts)
+        sampler = self._site.sampler
+        oldest = None if sampler is None else oldest_of_queue(sampler, queue, self._deliveries)
+        row |= self._oldest_json(oldest)
         changed_ms = self._rates.changed_ms("queue", key, facts.declared_ms)
         if changed_ms is not None:
             row["idle_since"] = instant(changed_ms)
@@ -128,6 +134,8 @@ class Queues:
                 details.append(
                     describe_consumer(self._site, connection, consumer, self._deliveries)
                 )
+        if queue.unacked_count and self._rates.is_wanted:
+            row |= await self._oldest_of_all(vhost, queue, share)
         # which exchange brought what, and which channel took it, is not counted (rates_mode basic)
         row["deliveries"] = []
         row["incoming"] = []
@@ -139,9 +147,36 @@ class Queues:
             row["readers"] = len(vhost.readers.positions(queue))
         return row
 
+    async def _oldest_of_all(
+        self, vhost: VirtualHost, queue: Queue, share: Share
+    ) -> dict[str, Any]:
+        """The oldest delivery that is unacknowledged, also of what was got by basic.get."""
+        sampler = self._site.sampler
+        found: Oldest | None = None
+        if sampler is not None:
+            channels = channels_of(self._site.context)
+            ports = (channel.port for channel in channels if channel.vhost is vhost)
+            for oldest in oldest_on_ports(sampler, queue, ports):
+                found = oldest
+                await share.pause()
+        return self._oldest_json(found)
+
+    def _oldest_json(self, oldest: Oldest | None) -> dict[str, Any]:
+        if oldest is None:
+            return {"oldest_unacknowledged_age_s": None, "oldest_unacknowledged_by": None}
+        consumer, output = oldest.consumer, oldest.port.output
+        return {
+            "oldest_unacknowledged_age_s": age_s(self._site, oldest.since_ms),
+            "oldest_unacknowledged_by": {
+                "consumer_tag": None if consumer is None else consumer.tag,
+                "channel": oldest.port.channel_name,
+                "connection_name": output.connection_name,
+            },
+        }
+
     def keys(self) -> Mapping[str, Callable[[Place], Any]]:
         """What a list can be sorted by without describing its queues."""
-        return {**_KEYS, **queue_keys(self._rates, self._deliveries)}
+        return {**_KEYS, **queue_keys(self._site, self._rates, self._deliveries)}
 
 
 _KEYS: Mapping[str, Callable[[Place], Any]] = {
@@ -160,11 +195,10 @@ _KEYS: Mapping[str, Callable[[Place], Any]] = {
 
 
 def _amounts(facts: QueueFacts) -> dict[str, Any]:
-    can_deliver = float(facts.can_deliver)
     return {
         "consumers": facts.consumers,
-        "consumer_capacity": can_deliver if facts.consumers else 0.0,
-        "consumer_utilisation": can_deliver if facts.consumers else 0.0,
+        "consumer_capacity": facts.capacity,
+        "consumer_utilisation": facts.capacity,
         "memory": facts.memory,
         "messages_persistent": facts.persistent,
         "messages_ram": facts.in_memory,

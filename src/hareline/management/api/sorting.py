@@ -24,6 +24,8 @@ from hareline.management.api.site import Site
 from hareline.statistics.counts import ConnectionCounts
 from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import channel_state, connection_state
+from hareline.statistics.sources import consumer_capacity
+from hareline.statistics.unacked import oldest_ms, oldest_of_queue, slow_reason
 
 #: Counters of messages by whose rates queues and channels are sorted.
 RATED: Final = (
@@ -39,8 +41,9 @@ ExchangePlace = tuple[VirtualHost, Exchange]
 ConsumerPlace = tuple[Connection, ChannelConsumer]
 
 
-def queue_keys(rates: Rates, deliveries: Deliveries) -> Keys[QueuePlace]:
-    """State, octets and rates of queues."""
+def queue_keys(site: Site, rates: Rates, deliveries: Deliveries) -> Keys[QueuePlace]:
+    """State, octets, rates, and what consumers of queues can take and have not acknowledged."""
+    sampler = site.sampler
 
     def key_of(place: QueuePlace) -> tuple[str, ...]:
         return place[0].name, place[1].name
@@ -48,7 +51,17 @@ def queue_keys(rates: Rates, deliveries: Deliveries) -> Keys[QueuePlace]:
     def message_bytes(place: QueuePlace) -> int:
         return place[1].ready_bytes + deliveries.unacked_bytes(place[1])
 
+    def capacity(place: QueuePlace) -> float:
+        return consumer_capacity(sampler, place[0].name, place[1]) or 0.0
+
+    def age_ms(place: QueuePlace) -> int:
+        oldest = None if sampler is None else oldest_of_queue(sampler, place[1], deliveries)
+        return -1 if oldest is None else site.context.clock.now_ms - oldest.since_ms
+
     return {
+        "consumer_capacity": capacity,
+        "consumer_utilisation": capacity,
+        "oldest_unacknowledged_age_s": age_ms,
         "state": lambda place: "paused" if is_paused(place[1]) else "running",
         "message_bytes": message_bytes,
         **_rates(rates, "queue", key_of, DEPTHS, "{}_details.rate"),
@@ -60,14 +73,9 @@ def consumer_keys(site: Site, deliveries: Deliveries) -> Keys[ConsumerPlace]:
     """Users, states, and what consumers have not acknowledged since when."""
     sampler = site.sampler
 
-    def age_s(place: ConsumerPlace) -> float:
-        consumer = place[1]
-        tag, _ = deliveries.of_consumer(consumer)
-        if not tag or sampler is None:
-            return -1.0
-        key = (consumer.port.channel_name,)
-        since_ms = sampler.reached_ms("channel", key, "deliver_get", tag)
-        return -1.0 if since_ms is None else site.context.clock.now_ms - since_ms
+    def age_ms(place: ConsumerPlace) -> int:
+        since_ms = None if sampler is None else oldest_ms(sampler, place[1], deliveries)
+        return -1 if since_ms is None else site.context.clock.now_ms - since_ms
 
     return {
         "channel_details.user": lambda place: _user_name(place[0]),
@@ -75,7 +83,8 @@ def consumer_keys(site: Site, deliveries: Deliveries) -> Keys[ConsumerPlace]:
         "ack_required": lambda place: place[1].acknowledges,
         "prefetch_count": lambda place: place[1].prefetch_count,
         "messages_unacknowledged": lambda place: deliveries.of_consumer(place[1])[1],
-        "oldest_unacknowledged_age_s": age_s,
+        "is_slow": lambda place: bool(slow_reason(place[1])),
+        "oldest_unacknowledged_age_s": age_ms,
     }
 
 

@@ -179,6 +179,15 @@ class Readers:
             else [(consumer, reader.next_offset) for consumer, reader in self._by_consumer.items()]
         )
 
+    def has_more_for(self, consumer: Consumer) -> bool:
+        """True if there are entries that the consumer has not come to, for it or not."""
+        reader = self._by_consumer.get(consumer)
+        if reader is None:
+            return False
+        if self._log is None:
+            return bool(reader.shelf or reader.heap)
+        return reader.next_offset < self._queue.next_offset
+
     def finished(self) -> list[Consumer]:
         """The consumers that close at the end and have come to it since the last call."""
         done, self._done = self._done, []

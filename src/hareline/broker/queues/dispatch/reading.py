@@ -110,6 +110,10 @@ class ReadingLane(MainLane):
         """The consumers of a log, each with the offset that it reads next; for operators."""
         return self._readers.places()
 
+    def has_more_for(self, consumer: Consumer) -> bool:
+        """True if there are entries that the consumer has not come to; for operators."""
+        return self._readers.has_more_for(consumer)
+
     def selector_cost_with(self, consumer: Consumer) -> int:
         return 0
 

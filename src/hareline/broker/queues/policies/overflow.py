@@ -94,7 +94,6 @@ class Overflow(OverflowPort):
         "_limit_bytes",
         "_limit_count",
         "_queue",
-        "_queue_name",
         "_refuses",
         "_resume_bytes",
         "_resume_count",
@@ -106,6 +105,7 @@ class Overflow(OverflowPort):
         "counts_unacked",
         "is_overfull",
         "policy",
+        "queue_name",
         "stops_publishers",
     )
 
@@ -122,7 +122,7 @@ class Overflow(OverflowPort):
     ) -> None:
         assert not counts_unacked or not (queue.ready_count or queue.unacked_count), queue
         self._queue: QueuePort | None = queue  # None: the queue is deleted
-        self._queue_name = queue.name
+        self.queue_name = queue.name
         self._environment = environment
         self._stored_bytes = 0  # kept only if ``counts_unacked``
         self._note_limits(max_length, max_length_bytes, policy, resume_percent, counts_unacked)
@@ -396,7 +396,7 @@ class Overflow(OverflowPort):
         self._is_reported = True
         self._environment.report(
             events.QUEUE_OVERFULL,
-            queue=self._queue_name,
+            queue=self.queue_name,
             vhost=self._environment.vhost_name,
             policy=self.policy,
             messages=self.depth_count,
@@ -408,7 +408,7 @@ class Overflow(OverflowPort):
     def _report_underfull(self) -> None:
         self._environment.report(
             events.QUEUE_UNDERFULL,
-            queue=self._queue_name,
+            queue=self.queue_name,
             vhost=self._environment.vhost_name,
             policy=self.policy,
             messages=self.depth_count,
@@ -421,7 +421,7 @@ class Overflow(OverflowPort):
         count, self._given_up = self._given_up, 0
         self._environment.report(
             events.QUEUE_DROPPED,
-            queue=self._queue_name,
+            queue=self.queue_name,
             vhost=self._environment.vhost_name,
             policy=self.policy,
             count=count,
@@ -467,7 +467,7 @@ class Overflow(OverflowPort):
     @property
     def place(self) -> str:
         """Which queue this is, for texts."""
-        return f"queue '{self._queue_name}' in vhost '{self._environment.vhost_name}'"
+        return f"queue '{self.queue_name}' in vhost '{self._environment.vhost_name}'"
 
     @property
     def max_length(self) -> int | None:
@@ -482,7 +482,7 @@ class Overflow(OverflowPort):
         """Why a message is refused, for its publisher; Broker-J's words, -1 being no limit."""
         max_length, max_length_bytes = self.max_length, self.max_length_bytes
         return (
-            f"Maximum depth exceeded on '{self._queue_name}' : "
+            f"Maximum depth exceeded on '{self.queue_name}' : "
             f"current=[count: {self.depth_count}, size: {self.depth_bytes}], "
             f"max=[count: {-1 if max_length is None else max_length}, "
             f"size: {-1 if max_length_bytes is None else max_length_bytes}]"

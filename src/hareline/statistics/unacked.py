@@ -1,0 +1,119 @@
+"""Deliveries that wait for an acknowledgement: whose they are, since when, and who is slow.
+
+Called by ``statistics.readings`` and by the HTTP API for the consumers and queues that they show or
+sort. When a delivery went out is not kept with it: its tag and the samples of its channel's
+deliveries say it, to a sample.
+
+Invariant: what a call costs is bounded by ``LOOKS_MAX`` deliveries of a channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from hareline.amqp.consuming import ChannelConsumer
+from hareline.amqp.delivery_port import DeliveryPort
+from hareline.broker.queues.dispatch.consumer import Consumer
+from hareline.broker.queues.dispatch.paused import is_paused
+from hareline.broker.queues.dispatch.reading import ReadingLane
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.queue import Queue
+from hareline.statistics.deliveries import LOOKS_MAX, Deliveries
+from hareline.statistics.sampler import Sampler
+
+
+class Oldest(NamedTuple):
+    """The oldest unacknowledged delivery of a queue. ``since_ms``: when it went out, to a sample.
+
+    ``consumer`` None: it was got (basic.get), or its consumer was cancelled.
+    """
+
+    since_ms: int
+    port: DeliveryPort
+    consumer: ChannelConsumer | None
+
+
+def slow_reason(consumer: Consumer) -> str:
+    """What keeps a consumer from messages that wait for it: "prefetch", "socket"; "" for nothing.
+
+    In a queue whose consumers take messages away, any ready message counts as one that waits for
+    it, whatever its selector says.
+    """
+    queue = consumer.queue
+    if not isinstance(queue, Queue) or not isinstance(consumer, ChannelConsumer):
+        return ""
+    if consumer.is_active or consumer.is_cancelled or not consumer.is_live:
+        return ""
+    if is_paused(queue) or not _has_waiting(queue, consumer):
+        return ""
+    if consumer.acknowledges and (
+        consumer.credit <= 0
+        or any(consumer in each.waiting or not each.admits(1) for each in consumer.windows)
+    ):
+        return "prefetch"
+    return "socket" if consumer.port.output.is_socket_full else ""
+
+
+def _has_waiting(queue: Queue, consumer: Consumer) -> bool:
+    lane = queue.lane
+    if isinstance(lane, ReadingLane):
+        return lane.has_more_for(consumer)
+    return queue.ready_count > 0 and not consumer.is_browser
+
+
+def delivered_ms(sampler: Sampler, channel_name: str, tag: int) -> int | None:
+    """When the delivery with this tag went out, to the sample; None where that is not known."""
+    return sampler.reached_ms("channel", (channel_name,), "deliver_get", tag)
+
+
+def oldest_ms(sampler: Sampler, consumer: ChannelConsumer, deliveries: Deliveries) -> int | None:
+    """When the oldest delivery that this consumer has unacked went out; None without a time."""
+    tag, _ = deliveries.of_consumer(consumer)
+    return delivered_ms(sampler, consumer.port.channel_name, tag) if tag else None
+
+
+def oldest_of_queue(sampler: Sampler, queue: Queue, deliveries: Deliveries) -> Oldest | None:
+    """The oldest delivery that consumers of a queue have unacked; None if no time is known."""
+    found: Oldest | None = None
+    if queue.unacked_count:
+        for consumer in deliveries.consumers_of(queue):
+            tag, _ = deliveries.of_consumer(consumer)
+            if tag:
+                found = _older(found, sampler, consumer.port, tag, consumer)
+    return found
+
+
+def oldest_on_ports(
+    sampler: Sampler, queue: Queue, ports: Iterable[DeliveryPort]
+) -> Iterator[Oldest | None]:
+    """The same, also of what was got or whose consumer is gone: the oldest after each channel."""
+    found: Oldest | None = None
+    for port in ports:
+        for tag, entry in islice(port.unacked.in_order().items(), LOOKS_MAX):
+            if is_of(entry, queue):
+                holder = entry.consumer
+                consumer = holder if isinstance(holder, ChannelConsumer) else None
+                found = _older(found, sampler, port, tag, consumer)
+                break
+        yield found
+
+
+def _older(
+    found: Oldest | None,
+    sampler: Sampler,
+    port: DeliveryPort,
+    tag: int,
+    consumer: ChannelConsumer | None,
+) -> Oldest | None:
+    """The older one of ``found`` and this delivery; one that no sample has seen is the youngest."""
+    since_ms = delivered_ms(sampler, port.channel_name, tag)
+    if since_ms is None or (found is not None and found.since_ms <= since_ms):
+        return found
+    return Oldest(since_ms, port, consumer)
+
+
+def is_of(entry: QueueEntry, queue: Queue) -> bool:
+    """True if a delivery is of this queue, taken from it or read."""
+    return entry.queue is queue or (entry.queue.name == queue.name and queue.tally.reading > 0)

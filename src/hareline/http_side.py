@@ -38,6 +38,7 @@ from hareline.metrics.source import MetricsSource
 from hareline.net.binding import Address, listen_error
 from hareline.net.disk import disk_space
 from hareline.net.memory import MemoryWatch, used_bytes
+from hareline.net.node import descriptors
 from hareline.net.sampling import Statistics
 from hareline.settings import Settings
 from hareline.storage.interface import MessageStore
@@ -156,6 +157,7 @@ class HttpSide:
             memory=self._memory,
             disk=self._disk,
             numbers=self._parts.statistics.node,
+            descriptors=descriptors,
         )
 
     def _metrics(self) -> MetricsSource | None:

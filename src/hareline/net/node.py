@@ -27,16 +27,21 @@ def open_descriptors(directory: Path = _DESCRIPTORS) -> int:
         return _UNKNOWN
 
 
+def descriptors() -> tuple[int, int]:
+    """File descriptors that are open, and how many may be."""
+    return open_descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
 def read_node(watch: LoopWatch, directory: Path | None, *, sockets: int) -> NodeFacts:
     """The process now; ``directory``: whose disk counts. The longest times begin anew."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    used, limit = descriptors()
     free = _UNKNOWN
     if directory is not None:
         with suppress(OSError):
             free = disk_space(directory).free_bytes
     return NodeFacts(
         mem_used=used_bytes(),
-        fd_used=open_descriptors(),
+        fd_used=used,
         fd_total=limit,
         sockets_used=sockets,
         sockets_total=limit,

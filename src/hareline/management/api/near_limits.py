@@ -1,12 +1,14 @@
 """``GET /api/hareline/near-limits``: what uses most of what it may have.
 
-Queues by their lengths and consumers, connections by their channels, virtual hosts by their queues
-and connections, and the broker by memory, disk and sockets. The nearest come first.
+Queues by their lengths and consumers, connections by their channels, users by connections and
+channels, virtual hosts by queues and connections, and the broker by memory, disk, connections and
+file descriptors. The nearest come first.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
@@ -15,6 +17,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from hareline.amqp.connection import Connection
+from hareline.auth.users import User
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import answer
@@ -120,113 +124,181 @@ async def _nearest(
 
 def _uses(site: Site, who: Caller, vhosts: list[VirtualHost]) -> Iterator[Use | None]:
     """All limits, and None where there is none, so that the walk can pause there."""
-    if who.is_monitor:
-        yield from _of_node(site)
+    open_counts: Counter[str] = Counter()  # of virtual hosts
+    connection_counts: Counter[str] = Counter()  # of users
+    channel_counts: Counter[str] = Counter()
+    running_count = 0
+    for live in list(site.context.connections):
+        yield None
+        client = live.client
+        if live.is_running:
+            running_count += 1
+            if client.user is not None:
+                connection_counts[client.user.name] += 1
+            open_counts[client.vhost.name] += 1
+        if client.user is not None:
+            channel_counts[client.user.name] += live.channel_count
     names = {vhost.name for vhost in vhosts}
     for connection in open_connections_of(site, who):
-        vhost_name = connection.client.vhost.name
-        if vhost_name not in names:
-            yield None
-            continue
-        yield Use(
-            "connection",
-            connection.transport.connection_name,
-            vhost_name,
-            "channel_max",
-            "Channels",
-            "count",
-            len(connection.channels.by_number),
-            connection.channels.channel_max,
-            "a further channel closes the connection",
-        )
+        yield None
+        if connection.client.vhost.name in names:
+            yield from _of_connection(site, connection)
+    if who.is_monitor:
+        yield from _of_node(site, running_count)
+    for user in list(site.users):
+        yield None
+        if who.is_monitor or user.name == who.user.name:
+            yield from _of_user(user, connection_counts[user.name], channel_counts[user.name])
     for vhost in vhosts:
-        yield from _of_vhost(vhost)
+        yield from _of_vhost(site, vhost, open_counts[vhost.name])
         yield from _of_queues(vhost)
 
 
-def _of_node(site: Site) -> Iterator[Use]:
+def _counted(
+    place: tuple[str, str, str | None],
+    limit_name: str,
+    title: str,
+    value: int,
+    limit: int | None,
+    consequence: str,
+) -> Iterator[Use]:
+    """How many of something there are; nothing without a limit. ``place``: kind, name, vhost."""
+    if limit is not None:
+        yield Use(*place, limit_name, title, "count", value, limit, consequence)
+
+
+def _of_connection(site: Site, connection: Connection) -> Iterator[Use]:
+    vhost_name = connection.client.vhost.name
+    channels = channels_of(connection)
+    yield from _counted(
+        ("connection", connection.transport.connection_name, vhost_name),
+        "channel_max",
+        "Channels",
+        len(channels),
+        connection.channels.channel_max,
+        "a further channel closes the connection",
+    )
+    for channel in channels:
+        yield from _counted(
+            ("channel", channel.port.channel_name, vhost_name),
+            "limits.max_consumers_per_channel",
+            "Consumers",
+            len(channel.consumers.by_tag),
+            site.context.limits.max_consumers_per_channel or None,
+            "further consumers are refused",
+        )
+
+
+def _of_node(site: Site, running_count: int) -> Iterator[Use]:
     memory, disk = site.node.memory(), site.node.disk()
+    name, blocked = site.node.name, "connections that publish are blocked"
+    place = ("broker", name, None)
     if memory.watermark_bytes:
         yield Use(
-            "broker",
-            site.node.name,
-            None,
+            *place,
             "memory.watermark",
             "Memory",
             "bytes",
             memory.bytes_now,
             memory.watermark_bytes,
-            "connections that publish are blocked",
+            blocked,
         )
     if disk.watermark_bytes and disk.bytes_now:
         # the nearer to the watermark, the fuller: at the watermark the part is 1
         yield Use(
-            "broker",
-            site.node.name,
-            None,
+            *place,
             "disk.free_watermark",
             "Free disk (needed of what is free)",
             "bytes",
             disk.watermark_bytes,
             disk.bytes_now,
-            "connections that publish are blocked",
+            blocked,
         )
+    yield from _counted(
+        place,
+        "limits.max_connections",
+        "Connections",
+        running_count,
+        site.context.limits.max_connections or None,
+        "further connections are refused",
+    )
+    used, total = site.node.descriptors()
+    yield from _counted(
+        place,
+        "file_descriptors",
+        "File descriptors",
+        used,
+        total if used >= 0 < total else None,
+        "further connections fail, and so may writing to disk",
+    )
 
 
-def _of_vhost(vhost: VirtualHost) -> Iterator[Use]:
-    max_queues = vhost.max_queues or 0
-    if max_queues > 0:
-        yield Use(
-            "vhost",
-            vhost.name,
-            None,
-            "max-queues",
-            "Queues",
-            "count",
-            len(vhost.queues),
-            max_queues,
-            "further queues are refused",
-        )
+def _of_user(user: User, connection_count: int, channel_count: int) -> Iterator[Use]:
+    place, refused = ("user", user.name, None), "further ones of this user are refused"
+    yield from _counted(
+        place, "max-connections", "Connections", connection_count, user.max_connections, refused
+    )
+    yield from _counted(
+        place, "max-channels", "Channels", channel_count, user.max_channels, refused
+    )
+
+
+def _of_vhost(site: Site, vhost: VirtualHost, connection_count: int) -> Iterator[Use]:
+    place = ("vhost", vhost.name, None)
+    yield from _counted(
+        place,
+        "max-queues",
+        "Queues",
+        len(vhost.queues),
+        vhost.max_queues,
+        "further queues are refused",
+    )
+    yield from _counted(
+        place,
+        "max-connections",
+        "Connections",
+        connection_count,
+        site.context.vhost_connection_limits.get(vhost.name),
+        "further connections are refused",
+    )
 
 
 def _of_queues(vhost: VirtualHost) -> Iterator[Use | None]:
+    """What a stream keeps is no limit that it could be near: it is always as full as it may be."""
     for queue in list(vhost.queues.values()):
-        arguments = vhost.queue_arguments.get(queue.name)
-        if arguments is None:
-            continue
-        overflow = _ON_OVERFLOW[arguments.overflow or "drop-head"]
-        limits: tuple[tuple[str, str, Unit, int, int | None, str], ...] = (
-            (
+        yield None
+        place = ("queue", queue.name, vhost.name)
+        overflow = queue.overflow
+        if overflow is not None:
+            consequence = _ON_OVERFLOW[overflow.policy]
+            yield from _counted(
+                place,
                 "x-max-length",
                 "Messages",
-                "count",
-                queue.ready_count,
-                arguments.max_length,
-                overflow,
-            ),
-            (
-                "x-max-length-bytes",
-                "Bytes of messages",
-                "bytes",
-                queue.ready_bytes,
-                arguments.max_length_bytes,
-                overflow,
-            ),
-            (
+                overflow.depth_count,
+                overflow.max_length,
+                consequence,
+            )
+            if overflow.max_length_bytes is not None:
+                yield Use(
+                    *place,
+                    "x-max-length-bytes",
+                    "Bytes of messages",
+                    "bytes",
+                    overflow.depth_bytes,
+                    overflow.max_length_bytes,
+                    consequence,
+                )
+        arguments = vhost.queue_arguments.get(queue.name)
+        if arguments is not None:
+            yield from _counted(
+                place,
                 "x-max-consumers",
                 "Consumers",
-                "count",
                 queue.consumer_count,
                 arguments.max_consumers,
                 "further consumers are refused",
-            ),
-        )
-        yield None
-        for name, title, unit, value, limit, consequence in limits:
-            if limit is not None:
-                yield Use(
-                    "queue", queue.name, vhost.name, name, title, unit, value, limit, consequence
-                )
+            )
 
 
 def _near_limits_route() -> dict[str, Any]:

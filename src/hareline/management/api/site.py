@@ -47,7 +47,8 @@ class ResourceFacts(NamedTuple):
 class NodeFacts:
     """The process. ``name``: what RabbitMQ calls the node. ``data_dir`` None: nothing is kept.
 
-    What may change while it runs is a function.
+    What may change while it runs is a function. ``descriptors``: file descriptors in use, and how
+    many may be; -1: the system does not say.
     """
 
     name: str
@@ -57,6 +58,7 @@ class NodeFacts:
     memory: Callable[[], ResourceFacts]
     disk: Callable[[], ResourceFacts]
     numbers: Callable[[], ProcessFacts]
+    descriptors: Callable[[], tuple[int, int]]
     started_ms: int = field(default_factory=lambda: int(time.time() * 1000))
 
 

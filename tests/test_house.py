@@ -149,6 +149,10 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     ),
     "management.api.consumers": ("tests/management/api/test_consumers.py", "asks it over HTTP"),
     "management.api.blocking": ("tests/management/api/test_blocking.py", "asks it over HTTP"),
+    "management.api.effective_arguments": (
+        "tests/management/api/test_effective_arguments.py",
+        "asks it over HTTP",
+    ),
     "management.api.exchanges": ("tests/management/api/test_exchanges.py", "asks it over HTTP"),
     "management.api.health": ("tests/management/api/test_health.py", "asks it over HTTP"),
     "management.api.live": ("tests/management/api/test_access.py", "looks for connections"),

@@ -52,6 +52,11 @@ class LiveArguments:
         self._changes: dict[str, Changes] = {}  # by the names of queues that have any
         self.overlay: Overlay = _as_they_are
 
+    @property
+    def defaults(self) -> QueueDefaults:
+        """What queues of this virtual host get that do not say it themselves."""
+        return self._queue_defaults()
+
     def changes_of(self, queue: Queue) -> Changes:
         """What operators have changed; None: an argument that was taken away."""
         return self._changes.get(queue.name, {})

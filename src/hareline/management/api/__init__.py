@@ -38,6 +38,7 @@ from hareline.management.api import (
     dead_letters,
     definitions,
     documentation,
+    effective_arguments,
     exchanges,
     health,
     limits,
@@ -96,5 +97,6 @@ ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
     near_limits.router,
     dead_letters.router,
     changes.router,
+    effective_arguments.router,
     documentation.router,
 )

@@ -1,0 +1,135 @@
+"""``GET /api/hareline/queues/{vhost}/{queue}/effective-arguments``: which argument counts, and why.
+
+For each argument of a queue that is in force: its value, and whether the declaration, an operator,
+a policy, an operator policy or a default decided it, with what was overridden. Every user who sees
+the queue may ask, also those who may not list the policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from hareline.administration.argument_origins import Decision, decisions
+from hareline.broker.queues.declare.descriptions import DESCRIPTIONS
+from hareline.management.api.access import caller
+from hareline.management.api.administering import administration_of
+from hareline.management.api.answers import answer
+from hareline.management.api.openapi import one_route
+from hareline.management.api.queues import find_queue
+from hareline.management.api.site import Site
+from hareline.storage.administration import PolicyRecord
+
+OriginName = Literal[
+    "queue_argument", "operator_change", "policy", "operator_policy", "vhost_default", "default"
+]
+
+
+class PolicyInForce(BaseModel):
+    """A policy that concerns the queue, whether or not anything of it counts."""
+
+    name: str
+    pattern: str
+    priority: int
+    definition: dict[str, Any]
+
+
+class OverriddenArgument(BaseModel):
+    """What else was said of an argument, and why it does not count."""
+
+    origin: OriginName
+    origin_name: str | None
+    value: Any
+    because: str
+
+
+class EffectiveArgument(BaseModel):
+    """An argument in force. ``origin_name``: of the policy. ``has_effect`` False: taken, and means
+    nothing here."""
+
+    name: str
+    value: Any
+    origin: OriginName
+    origin_name: str | None
+    has_effect: bool
+    overridden: list[OverriddenArgument]
+
+
+class EffectiveArguments(BaseModel):
+    """Arguments that something was said of, in the order of forms, and then those by default."""
+
+    vhost: str
+    name: str
+    policy: PolicyInForce | None
+    operator_policy: PolicyInForce | None
+    arguments: list[EffectiveArgument]
+
+
+_ORDER: Final = {each.name: number for number, each in enumerate(DESCRIPTIONS)}
+
+
+def router(site: Site) -> APIRouter:
+    """The route."""
+    router = APIRouter(tags=["hareline"])
+    path = "/api/hareline/queues/{vhost}/{queue}/effective-arguments"
+
+    @router.get(path, **one_route(EffectiveArguments))
+    async def effective_arguments(request: Request) -> Response:
+        """Each argument in force of a queue, and who decided it."""
+        who = await caller(site, request)
+        vhost, queue = find_queue(who, request)
+        applied = administration_of(site).policies.of_queue(vhost.name, queue)
+        found = sorted(decisions(vhost.live_arguments, queue, applied), key=_place)
+        return answer(
+            {
+                "vhost": vhost.name,
+                "name": queue.name,
+                "policy": _policy_json(applied.policy),
+                "operator_policy": _policy_json(applied.operator_policy),
+                "arguments": _json_of(found),
+            }
+        )
+
+    return router
+
+
+def _place(decision: Decision) -> tuple[bool, int, str]:
+    is_default = decision.origin in ("default", "vhost_default") and not decision.overridden
+    return is_default, _ORDER.get(decision.name, len(_ORDER)), decision.name
+
+
+def _json_of(found: Sequence[Decision]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.name,
+            "value": each.value,
+            "origin": each.origin,
+            "origin_name": each.source,
+            "has_effect": each.has_effect,
+            "overridden": [
+                {
+                    "origin": other.word.origin,
+                    "origin_name": other.word.source,
+                    "value": other.word.value,
+                    "because": other.because,
+                }
+                for other in each.overridden
+            ],
+        }
+        for each in found
+    ]
+
+
+def _policy_json(record: PolicyRecord | None) -> dict[str, Any] | None:
+    if record is None:
+        return None
+    return {
+        "name": record.name,
+        "pattern": record.pattern,
+        "priority": record.priority,
+        "definition": dict(record.definition),
+    }

@@ -214,6 +214,9 @@ CONFIGURATION_NEEDS_RESTART: Final = Event(
 CONFIGURATION_REFUSED: Final = Event(
     "CFG-1003", "configuration not reloaded: {problem}", ("problem",)
 )
+CHANGES_NOT_KEPT: Final = Event(
+    "ADM-1005", "what changed is not written to disk, and tried again: {problem}", ("problem",)
+)
 OPTION_OVERRIDDEN: Final = Event(
     "CFG-1004", "{option} is set by {origin}, not by {file}", ("option", "origin", "file")
 )

@@ -22,11 +22,11 @@ from hareline.management.api import ROUTERS, metrics
 from hareline.management.api.site import ListenerFacts, NodeFacts, ResourceFacts, Site
 from hareline.management.app import create_app
 from hareline.management.authentication import Authenticator
-from hareline.management.change_log import ChangeLog, ChangeWatch
+from hareline.management.change_file import ChangeKeeper
+from hareline.management.change_log import ChangeLog
 from hareline.management.health import Health
 from hareline.management.listener import ManagementListener
 from hareline.management.login_limits import LoginLimits
-from hareline.management.pace import Pace
 from hareline.management.reader_process import ReaderProcess
 from hareline.management.readers import ReaderService
 from hareline.management.replay import ReplayService
@@ -101,9 +101,8 @@ class HttpSide:
         if len(addresses) > 1:
             apps.append(create_app(self.health, [metrics.router(self.site)]))
             apps[1].state.pace = apps[0].state.pace
-        self._pace: Pace = apps[0].state.pace
         self._listeners = [ManagementListener(app) for app in apps]
-        self._watch: ChangeWatch | None = None
+        self._changes: ChangeKeeper | None = None
 
     def start(self, bound: Sequence[Sequence[socket.socket]]) -> list[tuple[str, int]]:
         """Listen; returns host and port of each address. Raises ListenError."""
@@ -112,27 +111,32 @@ class HttpSide:
                 self._bound[index] = listener.start(sockets)
             except OSError as error:
                 raise listen_error(self._addresses[index], error) from error
-        self._watch = self._make_watch()
-        self._watch.start(self._pace)
+        self._changes = self._make_changes()
         return self._bound
 
     async def stop(self) -> None:
         """End what is under way, and close the port."""
-        if self._watch is not None:
-            await self._watch.stop()
         await self._streams.stop()
         for listener in self._listeners:
             await listener.stop()
+        if self._changes is not None:
+            await self._changes.stop()
 
-    def _make_watch(self) -> ChangeWatch:
-        """It knows what there is now, and sees the changes that no one tells of."""
-        context = self._parts.context
-        log = self.site.changes = ChangeLog(lambda: int(time.time() * 1000))
-        if self.site.administration is not None:
-            self.site.administration.on_event.append(log.note)
-        return ChangeWatch(
-            log, context.vhosts, lambda: context.alarms.resources, self._parts.settings
-        )
+    def _make_changes(self) -> ChangeKeeper:
+        """What changes from now on is noted, beside what earlier runs have kept."""
+        parts, context = self._parts, self._parts.context
+        storage = parts.storage
+        log = ChangeLog(lambda: int(time.time() * 1000), context.vhosts)
+        directory = None if storage is None else storage.directory.path
+        keeper = ChangeKeeper(log, directory, parts.settings, parts.report)
+        keeper.start()
+        log.note("broker.started", {"version": context.identity.version})
+        self.site.changes = context.recorder = log
+        parts.administration.on_event.append(log.on_administered)
+        context.alarms.on_changed.append(log.on_alarm)
+        for vhost in context.vhosts.values():
+            context.listen_to(vhost)
+        return keeper
 
     def health(self) -> Health:
         """How the broker is now."""

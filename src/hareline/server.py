@@ -216,7 +216,7 @@ class Broker:
             storage.progress.finish()
         await self._start_administration()
         for vhost in context.vhosts.values():  # what was restored is no news
-            vhost.tell_events(context.events)
+            context.listen_to(vhost)
         for name, queues in self._unserved.items():
             report(events.VHOST_NOT_SERVED, vhost=name, queues=queues)
         report(
@@ -431,7 +431,7 @@ class Broker:
                     continue
                 existing = self._make_vhost(vhost)
                 existing.open_audit()
-                existing.tell_events(self.context.events)
+                self.context.listen_to(existing)
             self._set_up(existing, vhost)
         return waiting
 
@@ -457,7 +457,7 @@ class Broker:
         settings = VhostSettings(name=name)
         vhost = self._make_vhost(settings)
         self._set_up(vhost, settings)
-        vhost.tell_events(self.context.events)
+        self.context.listen_to(vhost)
         return vhost
 
     def _audit_of(self, settings: VhostSettings) -> AuditRecorder | None:

@@ -14,6 +14,7 @@ from hareline.amqp.product import ProductNames
 from hareline.amqp.shares import Shares
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
+from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.event_exchange import EventExchange
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
@@ -64,6 +65,7 @@ class Context:
     ``large_bodies`` takes bodies above ``large_message_bytes``; None keeps them in memory.
     ``commit_definitions`` makes durable what was declared in this turn, before the turn's end.
     ``events``: the event exchange, told of connections, channels, consumers and alarms, or None.
+    ``recorder``: keeps who changed what; None while nothing does.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Context:
         self.report = report
         self.large_bodies = large_bodies
         self.events = events
+        self.recorder: ChangeRecorder | None = None
         self.vhosts: dict[str, VirtualHost] = {}
         self.vhost_connection_limits: dict[str, int] = {}
         self.connections: dict[LiveConnection, None] = {}  # in the order in which they came
@@ -99,6 +102,10 @@ class Context:
             self.alarms.on_changed.append(self.events.on_alarm)
         self.commit_definitions: Callable[[], None] = _nothing_to_commit
         self.on_last_connection_gone: Callable[[], None] | None = None
+
+    def listen_to(self, vhost: VirtualHost) -> None:
+        """Hear from now on of what comes and goes in a virtual host."""
+        vhost.tell_events(self.events, self.recorder)
 
     def lane_body_max(self, frame_max: int) -> int:
         """The largest body that may take a publish lane: one frame, allowed, kept in memory."""

@@ -11,9 +11,10 @@ Invariant: each event that something has come is followed by one that it has gon
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from hareline.broker.change_recorder import NOBODY, ChangeRecorder, Doer
 from hareline.broker.event_exchange import EventExchange
 from hareline.wire.table import Table
 
@@ -27,15 +28,24 @@ if TYPE_CHECKING:
 PROTOCOL = "{0,9,1}"  # as RabbitMQ writes it in a header
 
 
+def acting(context: Context, doer: Doer) -> AbstractContextManager[None]:
+    """What happens within it is done by this one."""
+    events, recorder = context.events, context.recorder
+    if events is None or not doer.user:
+        return nullcontext() if recorder is None else recorder.acting(doer)
+    return events.acting(doer.user) if recorder is None else _acting(events, recorder, doer)
+
+
 @contextmanager
-def acting(context: Context, client: Client) -> Iterator[None]:
-    """What happens meanwhile is done by this client's user."""
-    events, user = context.events, client.user
-    if events is None or user is None:
+def _acting(events: EventExchange, recorder: ChangeRecorder, doer: Doer) -> Iterator[None]:
+    with events.acting(doer.user), recorder.acting(doer):
         yield
-    else:
-        with events.acting(user.name):
-            yield
+
+
+def doer_of(client: Client, transport: Transport) -> Doer:
+    """The user of a connection as the one who does what it asks for."""
+    user = client.user
+    return NOBODY if user is None else Doer("amqp", user.name, transport.peer)
 
 
 def wanted_events(context: Context) -> EventExchange | None:
@@ -113,7 +123,7 @@ def ending(
     if context.events is None or not is_open:
         yield
         return
-    with acting(context, client):
+    with acting(context, doer_of(client, transport)):
         yield
     events = wanted_events(context)
     if events is not None and client.user is not None:

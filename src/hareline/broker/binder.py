@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from hareline.broker.bindings import Binding, BindingTable, DestinationKind
+from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.event_exchange import EventExchange
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.filtered import FilteredDestination, filtered
@@ -29,7 +30,7 @@ BoundTo = Queue | Exchange
 class Binder:
     """The bindings of one virtual host; ``table`` is for reading.
 
-    ``events`` is told of what is bound and unbound; None: not wanted.
+    ``events`` and ``recorder`` are told of what is bound and unbound; None: not wanted.
     ``on_changed`` is called at every change of what matches, ``on_no_local`` when a binding refuses
     the messages of some publishers. ``is_there`` is True for an exchange or queue that is not
     deleted.
@@ -43,6 +44,7 @@ class Binder:
         "_on_no_local",
         "_vhost_name",
         "events",
+        "recorder",
         "table",
     )
 
@@ -62,6 +64,7 @@ class Binder:
         self._filtered: dict[Binding, FilteredDestination] = {}
         self.table = BindingTable()
         self.events: EventExchange | None = None
+        self.recorder: ChangeRecorder | None = None
 
     def bind(
         self,
@@ -129,6 +132,8 @@ class Binder:
         self._on_changed()
         if self.events is not None:
             self.events.on_binding("binding.created", self._vhost_name, binding)
+        if self.recorder is not None:
+            self.recorder.on_binding("binding.created", self._vhost_name, binding)
         return True
 
     def forget_source(self, name: str) -> None:
@@ -200,6 +205,8 @@ class Binder:
             self._release(exchange, destination, stored)
             self._on_changed()
             self._tell_removed(stored)
+            if self.recorder is not None:
+                self.recorder.on_binding("binding.deleted", self._vhost_name, stored)
         return stored
 
     def _tell_removed(self, binding: Binding) -> None:

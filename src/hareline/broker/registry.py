@@ -22,6 +22,7 @@ from hareline import events
 from hareline.broker.archives import Archives
 from hareline.broker.binder import Binder
 from hareline.broker.bindings import DestinationKind
+from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.delayed_queues import delay_queue_name
 from hareline.broker.event_exchange import EventExchange
 from hareline.broker.exchanges.default import DefaultExchange
@@ -60,7 +61,7 @@ class Registry:
     ``queue_ids`` are those of the queues in ``definitions``, ``queue_arguments`` what each queue
     goes by (``broker.live_arguments``). ``archives`` says which streams others archive to,
     ``readers`` how far readers of streams have come. ``counts``: what is gone of the virtual host.
-    ``events``: told of what comes and goes; None: not wanted.
+    ``events`` and ``recorder``: told of what comes and goes; None: not wanted.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Registry:
         self.vhost_name = vhost_name
         self._is_cut = False
         self.events: EventExchange | None = None
+        self.recorder: ChangeRecorder | None = None
         self._definitions = definitions
         self._report = report
         self.exchanges: dict[str, Exchange] = {}
@@ -161,6 +163,8 @@ class Registry:
         self.routing.mark_changed()
         if self.events is not None:
             self.events.on_exchange("exchange.created", self.vhost_name, exchange)
+        if self.recorder is not None:
+            self.recorder.on_exchange("exchange.created", self.vhost_name, exchange)
 
     def remove_exchange(self, name: str) -> None:
         """Delete an exchange that exists, in the definitions first. Raises StoreError."""
@@ -201,6 +205,8 @@ class Registry:
             self._forget_queue(self.queues[delay_queue_name(name)])
         if self.events is not None:
             self.events.on_exchange("exchange.deleted", self.vhost_name, exchange)
+        if self.recorder is not None:
+            self.recorder.on_exchange("exchange.deleted", self.vhost_name, exchange)
 
     # -------------------------------------------------------------- queues
 
@@ -216,6 +222,8 @@ class Registry:
         self.routing.mark_changed()
         if self.events is not None:
             self.events.on_queue("queue.created", self.vhost_name, queue)
+        if self.recorder is not None:
+            self.recorder.on_queue("queue.created", self.vhost_name, queue, {})
 
     def remove_queue(self, queue: Queue) -> None:
         """Delete a queue that exists, in the definitions first. Raises StoreError."""
@@ -288,6 +296,8 @@ class Registry:
             consumer.on_queue_deleted()
         if self.events is not None:
             self.events.on_queue("queue.deleted", self.vhost_name, queue)
+        if self.recorder is not None:
+            self.recorder.on_queue("queue.deleted", self.vhost_name, queue, {})
 
     def _drop_bindings_to(self, kind: DestinationKind, destination: Queue | Exchange) -> None:
         for source in self.binder.forget_destination(kind, destination, self.exchanges):

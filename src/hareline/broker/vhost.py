@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 
 from hareline.broker.audit.recorder import AUDIT_STREAM, AuditRecorder
 from hareline.broker.bindings import Binding, DestinationKind
+from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.declarations import Declarations, ExchangeDeclaration, QueueDeclaration
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.event_exchange import EVENT_EXCHANGE, EventExchange
@@ -145,9 +146,13 @@ class VirtualHost:
             self._registry.add_exchange(create_exchange("topic", EVENT_EXCHANGE, is_internal=True))
         events.open(self.routing, self.bindings, self.environment.store)
 
-    def tell_events(self, events: EventExchange | None) -> None:
+    def tell_events(
+        self, events: EventExchange | None, recorder: ChangeRecorder | None = None
+    ) -> None:
         """Report what comes and goes here from now on."""
-        self._registry.events = self._registry.binder.events = events
+        registry = self._registry
+        registry.events = registry.binder.events = events
+        registry.recorder = registry.binder.recorder = recorder
 
     def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
         """Call once if what was declared, deleted or bound in this turn does not become durable."""

@@ -1,33 +1,40 @@
-"""What changed lately: the newest changes to the broker's objects, for ``api.changes``.
+"""What changed lately, and who did it: the newest changes to the broker's objects.
 
-``http_side`` has one ``ChangeLog``, which is told by the administration of each of its changes, and
-a ``ChangeWatch``, which looks every ``WATCH_S`` at what else there is: virtual hosts whose
-``Routing.version`` is another one than before, alarms, and settings. So declaring and binding cost
-nothing more, and a change is seen a few seconds later. What comes and goes with its clients
-(transient, exclusive and auto-delete queues) is not in it; the log has the connections.
+``http_side`` makes one ``ChangeLog`` while the management port is open. The registry and the binder
+of each virtual host tell it what is declared, deleted and bound, the administration what is
+administered, the routes of the API what else they do; ``management.change_file`` keeps it over a
+restart. What comes and goes with its clients (transient, exclusive and auto-delete queues and
+exchanges, and their bindings) is not in it; the log of the broker has the connections.
 
-Invariant: at most ``KEPT_MAX`` changes are kept; of virtual hosts that did not change nothing is
-looked at.
+Invariant: at most ``KEPT_MAX`` changes are kept, each in at most ``LINE_MAX`` octets of JSON; what
+others did is not put down to the caller whose request happens to run.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+import json
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
+from hareline.administration.changes import INTERNAL
+from hareline.broker.bindings import Binding
+from hareline.broker.change_recorder import NOBODY, ChangeRecorder, Doer
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
-from hareline.management.pace import Pace
 
 KEPT_MAX: Final = 5_000
-WATCH_S: Final = 5.0
-_SECRET: Final = "value"
-#: Objects that are compared between two pauses.
-SHARE: Final = 512
+LINE_MAX: Final = 4_096
+TEXT_MAX: Final = 512
+_LEFT_OUT: Final = "(too long to be kept)"
+
+#: Who asks, in the task of a request: for what the administration tells, which has no address.
+CALLER: Final[ContextVar[Doer]] = ContextVar("caller", default=NOBODY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,177 +45,187 @@ class Change:
     at_ms: int
     event: str
     details: Mapping[str, Any]
+    by: Doer
 
 
-class ChangeLog:
-    """``since_ms``: from when on it knows of changes."""
+class ChangeLog(ChangeRecorder):
+    """``vhosts``: by name, to look up the ends of bindings. ``unwritten``: lines for the file."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: Callable[[], int], vhosts: Mapping[str, VirtualHost]) -> None:
+        super().__init__()
         self._now_ms = now_ms
+        self._vhosts = vhosts
         self._changes: deque[Change] = deque(maxlen=KEPT_MAX)
         self._number = 0
-        self.since_ms = now_ms()
+        self._is_quiet = False
+        self._opened_ms = now_ms()
+        self.unwritten: deque[bytes] = deque(maxlen=KEPT_MAX)
 
-    def note(self, event: str, details: Mapping[str, Any]) -> None:
-        """Remember a change, but no value of a parameter, which may have passwords in it.
+    def restore(self, changes: Iterator[Change]) -> None:
+        """Begin with what an earlier run has kept, the oldest first."""
+        for change in changes:
+            self._changes.append(change)
+            self._number = max(self._number, change.number)
 
-        Fits ``Administration.on_event``.
-        """
-        self._number += 1
-        kept = {name: value for name, value in details.items() if name != _SECRET}
-        self._changes.append(Change(self._number, self._now_ms(), event, kept))
+    @property
+    def since_ms(self) -> int:
+        """From when on it knows of changes."""
+        return self._changes[0].at_ms if self._changes else self._opened_ms
 
     def newest_first(self) -> Iterator[Change]:
         """The changes that are kept now; ones that come meanwhile are not among them."""
         return iter(list(reversed(self._changes)))
 
+    def note(self, event: str, details: Mapping[str, object], by: Doer = NOBODY) -> None:
+        """Remember a change; ``by`` NOBODY: it happened by itself."""
+        if self._is_quiet:
+            return
+        line, kept = _bounded(event, details)
+        self._number += 1
+        change = Change(self._number, self._now_ms(), event, kept, by)
+        self._changes.append(change)
+        head = {"number": change.number, "at_ms": change.at_ms, "by": list(by)}
+        self.unwritten.append(orjson.dumps(head)[:-1] + b"," + line[1:] + b"\n")
 
-@dataclass(slots=True)
-class _Seen:
-    """A virtual host as it was. Objects are compared by identity: one of the same name is new."""
-
-    version: int = -1
-    queues: dict[str, Queue] = field(default_factory=dict)
-    arguments: Mapping[str, object] = field(default_factory=dict)
-    exchanges: dict[str, Exchange] = field(default_factory=dict)
-    bindings: Counter[str] = field(default_factory=Counter)
-
-
-class ChangeWatch:
-    """``alarms``: the resources that are short now. ``settings``: those in force."""
-
-    def __init__(
-        self,
-        log: ChangeLog,
-        vhosts: Mapping[str, VirtualHost],
-        alarms: Callable[[], list[str]],
-        settings: Callable[[], object],
-    ) -> None:
-        self._log = log
-        self._vhosts = vhosts
-        self._alarms = alarms
-        self._settings = settings
-        self._task: asyncio.Task[None] | None = None
-        self._seen: dict[str, _Seen] = {}
-        self._alarms_seen = set(alarms())
-        self._settings_seen = settings()
-        for _ in self.look(is_first=True):
-            continue
-
-    def start(self, pace: Pace) -> None:
-        """Look every ``WATCH_S`` from now on, within the pace of long answers."""
-        self._task = asyncio.create_task(self._run(pace))
-
-    async def stop(self) -> None:
-        """Look no more."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _run(self, pace: Pace) -> None:
+    def quietly(self, steps: Iterator[None]) -> Generator[None, None, None]:
+        """Take these steps without remembering what each of them does: an import is one change."""
         while True:
-            await asyncio.sleep(WATCH_S)
-            async with pace.share() as share:
-                for _ in self.look():
-                    await share.pause()
+            self._is_quiet = True
+            try:
+                next(steps)
+            except StopIteration:
+                return
+            finally:
+                self._is_quiet = False
+            yield
 
-    def look(self, *, is_first: bool = False) -> Iterator[None]:
-        """Note what is different from the last look; yields where others may have their turn.
+    # -------------------------------------------------------------------- who tells of what
 
-        ``is_first``: what is there now was there before.
-        """
-        self._look_at_the_rest()
-        for name in [name for name in self._seen if name not in self._vhosts]:
-            del self._seen[name]
-        for name, vhost in list(self._vhosts.items()):
-            is_new = name not in self._seen
-            seen = self._seen.setdefault(name, _Seen())
-            version = vhost.routing.version
-            if seen.version != version:
-                seen.version = version
-                yield from self._compare(vhost, seen, is_silent=is_first or is_new)
+    def on_queue(self, event: str, vhost: str, queue: Queue, details: Mapping[str, object]) -> None:
+        if vhost in self._vhosts and _is_kept_queue(queue):
+            found: dict[str, object] = {"vhost": vhost, "name": queue.name, **details}
+            if event == "queue.created" and queue.arguments:
+                found["arguments"] = queue.arguments
+            self.note(event, found, self.doer)
 
-    def _look_at_the_rest(self) -> None:
-        alarms = set(self._alarms())
-        for resource in sorted(alarms - self._alarms_seen):
-            self._log.note("alarm.set", {"name": resource})
-        for resource in sorted(self._alarms_seen - alarms):
-            self._log.note("alarm.cleared", {"name": resource})
-        self._alarms_seen = alarms
-        settings = self._settings()
-        if settings is not self._settings_seen:
-            self._settings_seen = settings
-            self._log.note("settings.changed", {})
+    def on_exchange(self, event: str, vhost: str, exchange: Exchange) -> None:
+        if vhost in self._vhosts and _is_kept_exchange(exchange):
+            found: dict[str, object] = {"vhost": vhost, "name": exchange.name}
+            if event == "exchange.created":
+                found["type"] = exchange.type_name
+                if exchange.arguments:
+                    found["arguments"] = exchange.arguments
+            self.note(event, found, self.doer)
 
-    def _compare(self, vhost: VirtualHost, seen: _Seen, *, is_silent: bool) -> Iterator[None]:
-        queues: dict[str, Queue] = {}
-        for number, (name, queue) in enumerate(list(vhost.queues.items()), 1):
-            if queue.is_durable and not queue.is_auto_delete and queue.owner is None:
-                queues[name] = queue
-            if number % SHARE == 0:
-                yield
-        exchanges: dict[str, Exchange] = {}
-        bindings: Counter[str] = Counter()
-        for number, (name, exchange) in enumerate(list(vhost.exchanges.items()), 1):
-            if exchange.is_durable and not exchange.is_auto_delete:
-                exchanges[name] = exchange
-                bindings[name] = vhost.bindings.count_from(name) if name else 0
-            if number % SHARE == 0:
-                yield
-        arguments = {name: vhost.queue_arguments.get(name) for name in queues}
-        yield
-        if not is_silent:
-            yield from self._note_lost_and_new(
-                "queue", vhost.name, seen.queues, queues, _queue_facts
-            )
-            yield from self._note_lost_and_new(
-                "exchange", vhost.name, seen.exchanges, exchanges, _exchange_facts
-            )
-            for number, (name, before) in enumerate(seen.arguments.items(), 1):
-                if number % SHARE == 0:
-                    yield
-                if (
-                    name in arguments
-                    and before != arguments[name]
-                    and seen.queues.get(name) is queues.get(name)
-                ):
-                    self._log.note("queue.changed", {"vhost": vhost.name, "name": name})
-            for number, name in enumerate(exchanges, 1):
-                if number % SHARE == 0:
-                    yield
-                was, now = seen.bindings[name], bindings[name]
-                if was != now and name in seen.exchanges:
-                    event = "binding.created" if now > was else "binding.deleted"
-                    details = {"vhost": vhost.name, "name": name, "bindings": now, "before": was}
-                    self._log.note(event, details)
-        seen.queues, seen.exchanges = queues, exchanges
-        seen.arguments, seen.bindings = arguments, bindings
+    def on_binding(self, event: str, vhost: str, binding: Binding) -> None:
+        found = self._vhosts.get(vhost)
+        if found is None:
+            return
+        source = found.exchanges.get(binding.source)
+        if binding.kind == "queue":
+            queue = found.queues.get(binding.destination)
+            is_kept = queue is not None and _is_kept_queue(queue)
+        else:
+            destination = found.exchanges.get(binding.destination)
+            is_kept = destination is not None and _is_kept_exchange(destination)
+        if is_kept and source is not None and _is_kept_exchange(source):
+            details: dict[str, object] = {
+                "vhost": vhost,
+                "name": binding.destination,
+                "source": binding.source,
+                "destination": binding.destination,
+                "destination_type": binding.kind,
+                "routing_key": binding.routing_key,
+            }
+            if binding.arguments:
+                details["arguments"] = dict(binding.arguments)
+            self.note(event, details, self.doer)
 
-    def _note_lost_and_new(
-        self,
-        kind: str,
-        vhost_name: str,
-        before: Mapping[str, Any],
-        now: Mapping[str, Any],
-        facts: Callable[[Any], dict[str, Any]],
-    ) -> Iterator[None]:
-        for number, (name, one) in enumerate(before.items(), 1):
-            if number % SHARE == 0:
-                yield
-            if now.get(name) is not one:
-                self._log.note(f"{kind}.deleted", {"vhost": vhost_name, "name": name})
-        for number, (name, one) in enumerate(now.items(), 1):
-            if number % SHARE == 0:
-                yield
-            if before.get(name) is not one:
-                details = {"vhost": vhost_name, "name": name, **facts(one)}
-                self._log.note(f"{kind}.created", details)
+    def on_alarm(self, resource: str, is_on: bool) -> None:
+        """A resource has become short, or no longer is."""
+        self.note("alarm.set" if is_on else "alarm.cleared", {"name": resource})
+
+    def on_administered(self, event: str, fields: Mapping[str, Any]) -> None:
+        """What the administration tells; values of parameters may be secret, and are left out."""
+        user = str(fields.get("user_who_performed_action", INTERNAL))
+        details = {
+            name: value
+            for name, value in fields.items()
+            if name != "user_who_performed_action"
+            and not (name == "value" and event.startswith("parameter."))
+        }
+        self.note(event, details, _doer_named(user))
 
 
-def _queue_facts(queue: Queue) -> dict[str, Any]:
-    return {"arguments": dict(queue.arguments)} if queue.arguments else {}
+def _doer_named(user: str) -> Doer:
+    if user == INTERNAL:
+        return NOBODY
+    caller = CALLER.get()
+    return caller if caller.user == user else Doer("http", user)
 
 
-def _exchange_facts(exchange: Exchange) -> dict[str, Any]:
-    return {"type": exchange.type_name}
+def _is_kept_queue(queue: Queue) -> bool:
+    return queue.is_durable and not queue.is_auto_delete and queue.owner is None
+
+
+def _is_kept_exchange(exchange: Exchange) -> bool:
+    return exchange.is_durable and not exchange.is_auto_delete
+
+
+# ------------------------------------------------------------------------------- as JSON
+
+
+def _bounded(event: str, details: Mapping[str, object]) -> tuple[bytes, Mapping[str, Any]]:
+    """The change as a JSON object, and what its details are when that is read again."""
+    line = _encoded({"event": event, "details": details})
+    if len(line) > LINE_MAX:
+        short = {name: _shortened(value) for name, value in details.items()}
+        line = _encoded({"event": event, "details": short})
+        if len(line) > LINE_MAX:  # very many of them
+            line = _encoded({"event": event, "details": {"name": _LEFT_OUT}})
+    try:
+        return line, orjson.loads(line)["details"]
+    except ValueError:  # a number that is none, beside text that is none
+        line = _encoded({"event": event, "details": {"name": _LEFT_OUT}})
+        return line, orjson.loads(line)["details"]
+
+
+def _shortened(value: object) -> object:
+    """A text with its beginning alone; anything else that is long is left out."""
+    if isinstance(value, str):
+        return value if len(value) <= TEXT_MAX else f"{value[:TEXT_MAX]}..."
+    return value if len(_encoded(value)) <= TEXT_MAX else _LEFT_OUT
+
+
+def _encoded(value: object) -> bytes:
+    try:
+        return orjson.dumps(value, _plain)
+    except (TypeError, ValueError, RecursionError):  # half a character, or 65 bits
+        text = json.dumps(
+            value, default=_plain, ensure_ascii=False, skipkeys=True, separators=(",", ":")
+        )
+        return text.encode("utf-8", "replace")
+
+
+def _plain(value: object) -> object:
+    """What stands in JSON for a value that it does not have."""
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, list | tuple | set | frozenset):
+        return list(value)
+    return str(value)
+
+
+def change_of(line: bytes) -> Change | None:
+    """A line of the file as the change that it was; None for half a line, and others' lines."""
+    try:
+        given = orjson.loads(line)
+        by = Doer(*given["by"])
+        number, at_ms = int(given["number"]), int(given["at_ms"])
+        return Change(number, at_ms, str(given["event"]), dict(given["details"]), by)
+    except (ValueError, TypeError, KeyError):
+        return None

@@ -1,6 +1,8 @@
-"""What changed, over HTTP: seen after the next look, filtered, and by whom."""
+"""What changed, over HTTP: by clients of AMQP and of HTTP, filtered, and who may see it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -12,27 +14,159 @@ def events(broker: ApiBroker, query: str = "", user: str = "admin") -> list[tupl
     return [(each["event"], each["details"].get("name", "")) for each in items]
 
 
-def test_a_declaration_is_seen_and_filtered(broker: ApiBroker) -> None:
+def changes(broker: ApiBroker, text: str) -> list[dict[str, Any]]:
+    """Those that contain this, the oldest first."""
+    return list(reversed(broker.get(f"/hareline/changes?limit=500&filter={text}")["items"]))
+
+
+def test_what_a_client_declares_binds_purges_and_deletes(broker: ApiBroker) -> None:
+    connection = broker.connect("manager")
+    address = broker.name_of(connection).split(" -> ")[0]
+    channel = connection.channel()
+    channel.exchange_declare("changes.x", "topic", durable=True)
+    channel.queue_declare("changes.q", durable=True, arguments={"x-max-length": 9})
+    channel.queue_declare("changes.q", durable=True, arguments={"x-max-length": 9})
+    channel.queue_bind("changes.q", "changes.x", "a.*")
+    channel.basic_publish("", "changes.q", b"m")
+    channel.queue_purge("changes.q")
+    channel.queue_unbind("changes.q", "changes.x", "a.*")
+    channel.queue_delete("changes.q")
+    channel.exchange_delete("changes.x")
+    found = changes(broker, "changes.")
+    assert [each["event"] for each in found] == [
+        "exchange.created",
+        "queue.created",
+        "binding.created",
+        "queue.purged",
+        "binding.deleted",
+        "queue.deleted",
+        "exchange.deleted",
+    ]
+    by = {"via": "amqp", "user": "manager", "address": address}
+    assert [each["by"] for each in found] == [by] * 7
+    assert found[1]["details"]["arguments"] == {"x-max-length": 9}
+    assert found[2]["details"]["routing_key"] == "a.*"
+    assert found[3]["details"] == {"vhost": "/", "name": "changes.q", "messages": 1}
+    assert changes(broker, address) == found
+
+
+def test_what_is_done_over_http(broker: ApiBroker) -> None:
+    queue = "/queues/%2F/changes-http"
+    steps: list[tuple[str, str, Any]] = [
+        ("PUT", queue, {"durable": True}),
+        ("POST", "/bindings/%2F/e/amq.direct/q/changes-http", {"routing_key": "k"}),
+        ("PATCH", queue, {"arguments": {"x-max-length": 5}}),
+        ("POST", f"{queue}/pause", None),
+        ("POST", f"{queue}/resume", None),
+        ("PUT", "/policies/%2F/changes-http", {"pattern": "^none$", "definition": {"expires": 1}}),
+        ("DELETE", "/policies/%2F/changes-http", None),
+        ("DELETE", f"{queue}/contents", None),
+        ("DELETE", queue, None),
+    ]
+    for method, path, body in steps:
+        answer = broker.ask(method, path, json=body)
+        assert answer.status_code < 300, (path, answer.text)
+    found = changes(broker, "changes-http")
+    assert [each["event"] for each in found] == [
+        "queue.created",
+        "binding.created",
+        "queue.changed",
+        "queue.paused",
+        "queue.resumed",
+        "policy.set",
+        "policy.cleared",
+        "queue.purged",
+        "queue.deleted",
+    ]
+    for each in found:
+        assert (each["by"]["via"], each["by"]["user"]) == ("http", "admin")
+        assert each["by"]["address"].startswith("127.0.0.1:")
+    assert found[2]["details"]["changes"] == {"x-max-length": 5}
+
+
+def test_users_permissions_and_virtual_hosts(broker: ApiBroker) -> None:
+    for method, path, body in (
+        ("PUT", "/users/changes-user", {"password": "very-secret", "tags": ""}),
+        ("PUT", "/vhosts/changes-vhost", {}),
+        (
+            "PUT",
+            "/permissions/changes-vhost/changes-user",
+            {"configure": "", "write": "", "read": ""},
+        ),
+        ("PUT", "/vhost-limits/changes-vhost/max-queues", {"value": 3}),
+        ("DELETE", "/vhosts/changes-vhost", None),
+        ("DELETE", "/users/changes-user", None),
+    ):
+        answer = broker.ask(method, path, json=body)
+        assert answer.status_code < 300, (path, answer.text)
+    found = changes(broker, "changes-")
+    names = [each["event"] for each in found if each["by"]["user"] == "admin"]
+    wanted = [
+        *("user.created", "vhost.created", "permission.created", "vhost.limits.set"),
+        *("vhost.deleted", "user.deleted"),
+    ]
+    assert [name for name in names if name in wanted and name != "permission.created"] == [
+        name for name in wanted if name != "permission.created"
+    ]
+    assert "permission.created" in names
+    assert all(each["by"]["address"] for each in found if each["event"] in wanted)
+    assert "very-secret" not in str(broker.get("/hareline/changes?limit=500"))
+    assert events(broker, "?filter=changes-user", "manager") == []
+
+
+def test_an_import_is_one_change_and_an_operation_tells_how_many(broker: ApiBroker) -> None:
+    queues = [{"vhost": "/", "name": f"changes-in{number}", "durable": True} for number in range(3)]
+    assert broker.ask("POST", "/definitions", json={"queues": queues}).status_code == 204
+    [imported] = changes(broker, "definitions.imported")
+    assert imported["details"] == {"counts": {"queues": 3}, "left_out": 0}
+    assert imported["by"]["user"] == "admin"
+    assert changes(broker, "changes-in") == []
+    channel = broker.connect().channel()
+    for _ in range(4):
+        channel.basic_publish("", "changes-in0", b"m")
+    broker.wait_for("/queues/%2F/changes-in0", lambda row: row["messages"] == 4, "messages")
+    path = "/queues/%2F/changes-in0"
+    assert broker.ask("POST", f"{path}/purge", json={"limit": 1}).status_code == 200
+    moved = broker.ask("POST", f"{path}/move", json={"to_queue": "changes-in1", "all": True})
+    assert moved.status_code == 200, moved.text
+    found = changes(broker, "changes-in0")
+    told = [(each["event"], each["details"]["messages"]) for each in found]
+    assert told == [("queue.purged", 1), ("messages.moved", 3)]
+
+
+def test_a_declaration_is_filtered_and_seen_by_those_who_see_the_virtual_host(
+    broker: ApiBroker,
+) -> None:
     broker.connect().channel().queue_declare("changes.made", durable=True)
-    broker.wait_for(
-        "/hareline/changes?filter=changes.made", lambda found: found["items"], "the change"
-    )
     assert events(broker, "?filter=changes.made") == [("queue.created", "changes.made")]
     assert events(broker, "?filter=changes.made", "manager") != []
     assert events(broker, "?filter=changes.made", "elsewhere") == []
     assert events(broker, "?filter=no+such+thing") == []
 
 
-def test_alarms_need_monitoring(broker: ApiBroker) -> None:
+def test_a_queue_that_ends_by_itself_is_nobodys_doing(broker: ApiBroker) -> None:
+    channel = broker.connect().channel()
+    channel.queue_declare("changes.leased", durable=True, arguments={"x-expires": 50})
+    found = broker.wait_for(
+        "/hareline/changes?filter=changes.leased",
+        lambda found: len(found["items"]) == 2,
+        "the end of the lease",
+    )
+    assert [each["by"]["via"] for each in found["items"]] == ["broker", "amqp"]
+    assert found["items"][0]["by"] == {"via": "broker", "user": None, "address": None}
+
+
+def test_alarms_need_monitoring_and_the_start_is_a_change(broker: ApiBroker) -> None:
     broker.thread.ask(lambda each: each.context.alarms.set("memory"))
     try:
-        found = broker.wait_for(
-            "/hareline/changes?filter=alarm.set", lambda found: found["items"], "the alarm"
-        )
+        found = broker.get("/hareline/changes?filter=alarm.set")
         assert found["items"][0]["details"] == {"name": "memory"}
         assert events(broker, "?filter=alarm.set", "manager") == []
     finally:
         broker.thread.ask(lambda each: each.context.alarms.clear("memory"))
+    started = changes(broker, "broker.started")[0]
+    assert started["by"]["via"] == "broker"
+    assert broker.get("/hareline/changes")["since_ms"] <= started["at_ms"]
 
 
 def test_changes_are_shown_to_whom_the_objects_are(broker: ApiBroker) -> None:

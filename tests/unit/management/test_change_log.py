@@ -1,37 +1,46 @@
-"""What the log of changes sees of virtual hosts, alarms and settings, and what it leaves out."""
+"""What the log of changes is told of virtual hosts and users, by whom, and what it keeps."""
 
 from __future__ import annotations
 
+import contextvars
+from typing import Any
+
+import orjson
 import pytest
 
+from hareline.broker.change_recorder import NOBODY, Doer
 from hareline.broker.vhost import VirtualHost
-from hareline.management import change_log
-from hareline.management.change_log import KEPT_MAX, SHARE, Change, ChangeLog, ChangeWatch
-from hareline.management.pace import Pace
+from hareline.management.change_log import (
+    CALLER,
+    KEPT_MAX,
+    LINE_MAX,
+    Change,
+    ChangeLog,
+    change_of,
+)
+from hareline.message import Table
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import ME, bind, declare, declare_exchange, make_vhost, unbind
-from tests.support.waiting import until
+
+ANN = Doer("amqp", "ann", "10.0.0.7:41234")
 
 
 class World:
-    """A virtual host that is watched, alarms and settings that tests change, and the clock."""
+    """A virtual host whose changes are noted, and the clock."""
 
     def __init__(self) -> None:
         self.vhost = make_vhost(ManualTurn())
         self.vhosts: dict[str, VirtualHost] = {"/": self.vhost}
-        self.alarms: list[str] = []
-        self.settings: object = "first"
         self.now_ms = 1_000
         declare(self.vhost, "old", is_durable=True)
-        self.log = ChangeLog(lambda: self.now_ms)
-        self.watch = ChangeWatch(self.log, self.vhosts, lambda: self.alarms, lambda: self.settings)
+        self.log = ChangeLog(lambda: self.now_ms, self.vhosts)
+        self.vhost.tell_events(None, self.log)
+        self._seen = 0
 
     def seen(self) -> list[Change]:
-        """The changes of one look, in their order."""
-        before = {change.number for change in self.log.newest_first()}
-        for _ in self.watch.look():
-            continue
-        found = [change for change in self.log.newest_first() if change.number not in before]
+        """The changes since the last call, in their order."""
+        found = [each for each in self.log.newest_first() if each.number > self._seen]
+        self._seen += len(found)
         return found[::-1]
 
     def events(self) -> list[tuple[str, object]]:
@@ -45,117 +54,203 @@ def world() -> World:
 
 def test_what_was_there_before_is_no_change(world: World) -> None:
     assert world.events() == []
+    assert world.log.since_ms == 1_000
 
 
-def test_a_durable_queue_comes_and_goes(world: World) -> None:
-    declare(world.vhost, "new", is_durable=True, arguments={"x-max-length": 3})
+def test_a_durable_queue_comes_and_goes_and_who_did_it(world: World) -> None:
     world.now_ms = 2_000
+    with world.log.acting(ANN):
+        declare(world.vhost, "new", is_durable=True, arguments={"x-max-length": 3})
     (change,) = world.seen()
-    assert (change.event, change.at_ms) == ("queue.created", 2_000)
-    assert change.details == {"vhost": "/", "name": "new", "arguments": {"x-max-length": 3}}
-    world.vhost.delete_queue("new", ME)
-    assert world.events() == [("queue.deleted", "new")]
+    assert change == Change(
+        1,
+        2_000,
+        "queue.created",
+        {"vhost": "/", "name": "new", "arguments": {"x-max-length": 3}},
+        ANN,
+    )
+    world.vhost.delete_queue("new", ME)  # a lease has ended, say
+    (change,) = world.seen()
+    assert (change.event, change.by) == ("queue.deleted", NOBODY)
 
 
-def test_a_queue_that_was_made_again_is_another_one(world: World) -> None:
-    world.vhost.delete_queue("old", ME)
+def test_a_declaration_that_finds_the_queue_is_no_change(world: World) -> None:
     declare(world.vhost, "old", is_durable=True)
-    assert world.events() == [("queue.deleted", "old"), ("queue.created", "old")]
+    assert world.events() == []
 
 
 @pytest.mark.parametrize("kind", ["is_auto_delete", "is_exclusive", "transient"])
 def test_what_comes_and_goes_with_clients_is_left_out(world: World, kind: str) -> None:
-    declare(
+    queue = declare(
         world.vhost,
         "passing",
         is_durable=kind != "transient",
         is_auto_delete=kind == "is_auto_delete",
         is_exclusive=kind == "is_exclusive",
     )
+    bind(world.vhost, "amq.direct", queue)
+    declare_exchange(world.vhost, "for-a-while", is_durable=True, is_auto_delete=True)
+    bind(world.vhost, "for-a-while", world.vhost.queues["old"])
+    world.vhost.delete_queue("passing", ME)
     assert world.events() == []
 
 
 def test_exchanges_and_their_bindings(world: World) -> None:
-    declare_exchange(world.vhost, "made", "topic", is_durable=True)
-    assert world.events() == [("exchange.created", "made")]
-    queue = world.vhost.queues["old"]
-    bind(world.vhost, "made", queue, "a")
-    bind(world.vhost, "made", queue, "b")
+    made = declare_exchange(world.vhost, "made", "topic", is_durable=True)
     (change,) = world.seen()
-    assert change.event == "binding.created"
-    assert (change.details["before"], change.details["bindings"]) == (0, 2)
-    unbind(world.vhost, "made", queue, "a")
-    assert world.events() == [("binding.deleted", "made")]
-    world.vhost.delete_exchange("made", if_unused=False)
-    assert world.events() == [("exchange.deleted", "made")]
+    assert change.details == {"vhost": "/", "name": "made", "type": "topic"}
+    queue = world.vhost.queues["old"]
+    with world.log.acting(ANN):
+        bind(world.vhost, "made", queue, "a", {"x-filter": "b"})
+        bind(world.vhost, "made", queue, "a", {"x-filter": "b"})  # is there already
+        bind(world.vhost, "amq.fanout", made)
+    to_queue, to_exchange = world.seen()
+    assert to_queue.details == {
+        "vhost": "/",
+        "name": "old",
+        "source": "made",
+        "destination": "old",
+        "destination_type": "queue",
+        "routing_key": "a",
+        "arguments": {"x-filter": "b"},
+    }
+    assert (to_exchange.details["destination_type"], to_exchange.by) == ("exchange", ANN)
+    unbind(world.vhost, "made", queue, "a", {"x-filter": "b"})
+    assert world.events() == [("binding.deleted", "old")]
 
 
-def test_arguments_in_force_that_change(world: World) -> None:
-    world.vhost.queue_arguments["old"] = world.vhost.queue_arguments["old"].__class__(
-        raw={}, max_length=5
-    )
-    world.vhost.routing.mark_changed()
-    assert world.events() == [("queue.changed", "old")]
+def test_bindings_that_end_with_their_queue_are_part_of_that_change(world: World) -> None:
+    queue = world.vhost.queues["old"]
+    for key in ("a", "b"):
+        bind(world.vhost, "amq.direct", queue, key)
+    world.seen()
+    world.vhost.delete_queue("old", ME)
+    assert world.events() == [("queue.deleted", "old")]
 
 
-def test_alarms_and_settings(world: World) -> None:
-    world.alarms = ["memory"]
-    assert world.events() == [("alarm.set", "memory")]
-    world.alarms = []
-    world.settings = "second"
-    assert world.events() == [("alarm.cleared", "memory"), ("settings.changed", None)]
+def test_a_virtual_host_that_is_deleted_is_one_change(world: World) -> None:
+    del world.vhosts["/"]
+    world.vhost.delete_queue("old", ME)
+    declare_exchange(world.vhost, "late", is_durable=True)
     assert world.events() == []
 
 
-def test_what_a_new_virtual_host_begins_with_is_no_change(world: World) -> None:
-    other = make_vhost(ManualTurn(), "other")
-    declare(other, "begins", is_durable=True)
-    world.vhosts["other"] = other
-    assert world.events() == []
-    declare(other, "later", is_durable=True)
-    assert world.events() == [("queue.created", "later")]
-    del world.vhosts["other"]
-    assert world.events() == []
+def test_administration_is_put_down_to_the_caller_with_its_address(world: World) -> None:
+    log = world.log
+    fields = {"name": "bob", "user_who_performed_action": "ann"}
+
+    def in_a_request(user: str) -> None:
+        CALLER.set(Doer("http", user, "127.0.0.1:5"))
+        log.on_administered("user.created", fields)
+
+    for user in ("ann", "eve"):
+        contextvars.copy_context().run(in_a_request, user)
+    log.on_administered("user.created", {**fields, "user_who_performed_action": "rmq-internal"})
+    found = world.seen()
+    assert [each.details for each in found] == [{"name": "bob"}] * 3
+    assert [each.by for each in found] == [
+        Doer("http", "ann", "127.0.0.1:5"),
+        Doer("http", "ann", ""),
+        NOBODY,
+    ]
 
 
-def test_a_look_pauses_in_a_large_virtual_host_and_takes_nothing_in_an_unchanged(
-    world: World,
-) -> None:
-    for number in range(SHARE * 2):
-        declare(world.vhost, f"q{number}")
-    assert len(list(world.watch.look())) >= 2
-    assert list(world.watch.look()) == []
-
-
-def test_a_look_pauses_among_many_exchanges_and_changes(world: World) -> None:
-    for number in range(SHARE * 2):
-        declare_exchange(world.vhost, f"e{number}", is_durable=True)
-    assert len(list(world.watch.look())) >= 5
-    assert len(list(world.log.newest_first())) == SHARE * 2
-
-
-def test_values_of_parameters_are_not_kept() -> None:
-    log = ChangeLog(lambda: 7)
-    log.note("parameter.set", {"component": "shovel", "name": "s", "value": {"uri": "secret"}})
-    (change,) = log.newest_first()
+def test_values_of_parameters_are_not_kept(world: World) -> None:
+    fields = {"component": "shovel", "name": "s", "value": {"src-uri": "amqp://u:secret@h"}}
+    world.log.on_administered("parameter.set", fields)
+    (change,) = world.seen()
     assert change.details == {"component": "shovel", "name": "s"}
+    assert b"secret" not in world.log.unwritten[-1]
 
 
-def test_the_oldest_changes_give_way() -> None:
-    log = ChangeLog(lambda: 7)
+def test_alarms(world: World) -> None:
+    world.log.on_alarm("memory", True)
+    world.log.on_alarm("memory", False)
+    assert world.events() == [("alarm.set", "memory"), ("alarm.cleared", "memory")]
+
+
+def test_an_import_is_one_change(world: World) -> None:
+    def steps() -> Any:
+        for number in range(3):
+            declare(world.vhost, f"imported{number}", is_durable=True)
+            yield
+
+    for _ in world.log.quietly(steps()):
+        declare(world.vhost, f"meanwhile{len(world.vhost.queues)}", is_durable=True)
+    names = [name for _, name in world.events()]
+    assert len(names) == 3
+    assert all(str(name).startswith("meanwhile") for name in names)
+
+
+def test_an_import_that_fails_leaves_the_log_on(world: World) -> None:
+    def steps() -> Any:
+        yield from map(int, ["broken"])
+
+    with pytest.raises(ValueError, match="invalid literal"):
+        list(world.log.quietly(steps()))
+    declare(world.vhost, "after", is_durable=True)
+    assert world.events() == [("queue.created", "after")]
+
+
+def test_the_oldest_changes_give_way(world: World) -> None:
+    log = world.log
     for number in range(KEPT_MAX + 3):
         log.note("user.created", {"name": f"u{number}"})
     kept = list(log.newest_first())
     assert len(kept) == KEPT_MAX
     assert (kept[0].number, kept[-1].number) == (KEPT_MAX + 3, 4)
+    assert len(log.unwritten) == KEPT_MAX
 
 
-async def test_it_looks_by_itself_until_it_is_stopped(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(change_log, "WATCH_S", 0.0)
-    declare(world.vhost, "new", is_durable=True)
-    world.watch.start(Pace())
-    await until(lambda: list(world.log.newest_first()), "the change")
-    await world.watch.stop()
-    await world.watch.stop()
+def test_a_line_is_the_change_again(world: World) -> None:
+    arguments = Table({"x": b"\xff", "n": Table({"m": [1, 2]}), "f": 1.5})
+    with world.log.acting(ANN):
+        declare(world.vhost, "new", is_durable=True, arguments=arguments)
+    (change,) = world.seen()
+    assert change_of(world.log.unwritten[-1]) == change
+    assert change.details["arguments"] == {"x": "\ufffd", "n": {"m": [1, 2]}, "f": 1.5}
+
+
+@pytest.mark.parametrize("details", [{"name": "half \ud800"}, {"big": 1 << 70}])
+def test_what_json_has_not_is_kept_as_well_as_it_can(world: World, details: Any) -> None:
+    world.log.note("queue.created", details)
+    (change,) = world.seen()
+    again = change_of(world.log.unwritten[-1])
+    assert again is not None
+    assert set(again.details) == set(details)
+    assert again.details == change.details
+
+
+def test_long_details_are_cut(world: World) -> None:
+    world.log.note("queue.created", {"name": "n" * 9_000, "arguments": {"x": "y" * 9_000}, "k": 1})
+    world.log.note("queue.created", {f"name{number}": "n" * 500 for number in range(100)})
+    first, second = world.seen()
+    assert first.details["name"] == "n" * 512 + "..."
+    assert (first.details["arguments"], first.details["k"]) == ("(too long to be kept)", 1)
+    assert second.details == {"name": "(too long to be kept)"}
+    for line in world.log.unwritten:
+        assert len(orjson.dumps(orjson.loads(line)["details"])) <= LINE_MAX
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"\n",
+        b'{"number":1,',
+        b"[]",
+        b'{"number":1}',
+        b'{"number":1,"at_ms":2,"by":[1],"event":3}',
+    ],
+)
+def test_lines_that_are_no_change_are_none(line: bytes) -> None:
+    assert change_of(line) is None
+
+
+def test_numbers_go_on_after_what_was_kept(world: World) -> None:
+    kept = Change(41, 500, "user.created", {"name": "u"}, ANN)
+    world.log.restore(iter([kept]))
+    assert world.log.since_ms == 500
+    world.log.note("user.deleted", {"name": "u"})
+    newest, oldest = world.log.newest_first()
+    assert (newest.number, oldest) == (42, kept)

@@ -13,13 +13,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hareline.amqp.channel import Channel
-from hareline.amqp.happenings import acting
+from hareline.amqp.happenings import acting, doer_of
 from hareline.amqp.methods import basic, confirm, exchange, queue, tx
 from hareline.amqp.methods import channel as channel_methods
 from hareline.errors import CommandInvalid
 from hareline.wire.constants import BASIC_PUBLISH, FRAME_HEADER, FRAME_METHOD
 from hareline.wire.methods import Access, Frame, commands, decode_method
 from hareline.wire.methods import Exchange as ExchangeMethods
+
+_BASIC: Final = 60 << 16  # classes before basic: channel, exchange, queue
 
 HANDLERS: Final[Mapping[type[Frame], Callable[[Channel, Any], None]]] = {
     commands.Channel.Open: channel_methods.open_again,
@@ -74,10 +76,11 @@ def on_frame(channel: Channel, kind: int, payload: bytes) -> None:
     handler = HANDLERS.get(type(method))
     if handler is None:  # class connection, or a method that only a server sends
         raise CommandInvalid("unimplemented method")
-    if channel.parts.context.events is None:
-        handler(channel, method)
+    context = channel.parts.context
+    if context.events is None and (index >= _BASIC or context.recorder is None):
+        handler(channel, method)  # no one is told who did it, or it changes nothing that is kept
     else:
-        with acting(channel.parts.context, channel.client):
+        with acting(context, doer_of(channel.client, channel.parts.transport)):
             handler(channel, method)
 
 

@@ -118,6 +118,9 @@ def purge(channel: Channel, method: commands.Queue.Purge) -> None:
     check_not_stream(queue_arguments, "queue.purge", queue=name, vhost=channel.vhost.name)
     queue.deliver_due()
     count = queue.purge()
+    recorder = channel.parts.context.recorder
+    if recorder is not None:
+        recorder.on_queue("queue.purged", channel.vhost.name, queue, {"messages": count})
     if not method.nowait:
         channel.reply(commands.Queue.PurgeOk, message_count=count)
 

@@ -23,10 +23,12 @@ from fastapi import Request
 
 from hareline.auth.permissions import AccessChecker, Resource, Right
 from hareline.auth.users import User
+from hareline.broker.change_recorder import Doer
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError
 from hareline.management.api.answers import not_found
 from hareline.management.bodies import read_body
+from hareline.management.change_log import CALLER
 from hareline.management.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -140,6 +142,7 @@ async def caller(site: Site, request: Request, tag: Tag = "management") -> Calle
     """Who asks. Raises Refusal: 401 without a valid login, or if the user lacks the tag."""
     found = Caller(site, await site.authenticator.user(request))
     found.require_tag(tag)
+    CALLER.set(doer_over_http(request, found.user))
     return found
 
 
@@ -154,6 +157,13 @@ async def caller_with_body(
     await caller(site, request, tag)
     octets = await read_body(request)
     return await caller(site, request, tag), octets
+
+
+def doer_over_http(request: Request, user: User) -> Doer:
+    """The user of a request as the one who does what it asks for."""
+    client = request.client
+    address = "" if client is None else f"{client.host}:{client.port}"
+    return Doer("http", user.name, address)
 
 
 def _not_this_vhost() -> Refusal:

@@ -65,7 +65,8 @@ def router(site: Site) -> APIRouter:
         _require_binding_rights(entered, source, kind, destination)
         if entered.vhost.exchange(source).type_name == "topic":
             entered.access.require_topic("read", source, routing_key)
-        entered.vhost.bind(source, kind, destination, routing_key, asked.arguments)
+        with entered.acting():
+            entered.vhost.bind(source, kind, destination, routing_key, asked.arguments)
         settle_definitions(entered)
         made = Binding.of(source, kind, destination.name, routing_key, asked.arguments)
         # relative to the request's path; the key is encoded once more, as any name in a path
@@ -80,7 +81,8 @@ def router(site: Site) -> APIRouter:
         entered.renew()  # of many bindings it is found in shares, and much may go meanwhile
         source, kind, destination = _ends(entered, request)
         _require_binding_rights(entered, source, kind, destination)
-        entered.vhost.unbind(source, kind, destination, found.routing_key, found.arguments)
+        with entered.acting():
+            entered.vhost.unbind(source, kind, destination, found.routing_key, found.arguments)
         settle_definitions(entered)
         return no_content()
 

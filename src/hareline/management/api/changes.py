@@ -1,4 +1,4 @@
-"""``GET /api/hareline/changes``: what changed lately, the newest first.
+"""``GET /api/hareline/changes``: what changed lately and who did it, the newest first.
 
 A user sees the changes of what it could list: in the virtual hosts that it sees, parameters with
 the tag policymaker, users and permissions with administrator, and settings, alarms and virtual
@@ -35,6 +35,17 @@ LIMIT: Final = 100
 LIMIT_MAX: Final = 500
 
 
+class DoneBy(BaseModel):
+    """Who did it. ``via``: amqp, http, settings (a file that was read), or broker (nobody).
+
+    ``address``: host and port of the client, null where there is none.
+    """
+
+    via: str
+    user: str | None
+    address: str | None
+
+
 class ChangeInfo(BaseModel):
     """A change: ``event`` is a word such as ``queue.deleted``."""
 
@@ -42,6 +53,7 @@ class ChangeInfo(BaseModel):
     at_ms: int
     event: str
     details: dict[str, Any]
+    by: DoneBy
 
 
 class ChangesInfo(BaseModel):
@@ -79,6 +91,11 @@ def router(site: Site) -> APIRouter:
                 "at_ms": each.at_ms,
                 "event": each.event,
                 "details": dict(each.details),
+                "by": {
+                    "via": each.by.via,
+                    "user": each.by.user or None,
+                    "address": each.by.address or None,
+                },
             }
             for each in found
         ]
@@ -99,7 +116,7 @@ def _is_seen(who: Caller, change: Change) -> bool:
 
 def _searched(change: Change) -> str:
     texts = [f"{name}: {value}" for name, value in change.details.items()]
-    return " ".join([change.event, *texts]).lower()
+    return " ".join([change.event, *texts, change.by.user, change.by.address]).lower()
 
 
 def _changes_route() -> dict[str, Any]:
@@ -115,7 +132,7 @@ def _changes_route() -> dict[str, Any]:
             "name": "filter",
             "in": "query",
             "required": False,
-            "description": "Only changes whose event or details contain this.",
+            "description": "Only changes whose event, details, user or address contain this.",
             "schema": {"type": "string"},
         },
     ]

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from fastapi import Request
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from hareline.amqp.happenings import acting
 from hareline.auth.permissions import DEFAULT_EXCHANGE_NAME, AccessChecker, Resource, Right
 from hareline.auth.users import User
+from hareline.broker.change_recorder import Doer
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost, audit_only
 from hareline.errors import AccessRefused, StoreError
-from hareline.management.api.access import Caller, caller
+from hareline.management.api.access import Caller, caller, doer_over_http
 from hareline.management.api.answers import not_found
 from hareline.management.api.site import Site
 from hareline.management.bodies import BODY_MAX_BYTES, read_body
@@ -41,6 +44,7 @@ class Entered:
     user: User
     vhost: VirtualHost
     access: AccessChecker
+    doer: Doer
     needed: set[tuple[Right, Resource, str]] = field(default_factory=set)
 
     def require(self, right: Right, resource: Resource, name: str) -> None:
@@ -70,6 +74,16 @@ class Entered:
             access.require(*right)
         self.user, self.access = user, access
 
+    def acting(self) -> AbstractContextManager[None]:
+        """What happens within it is done by this user. It must not last beyond an await."""
+        return acting(self.site.context, self.doer)
+
+    def note(self, event: str, queue: Queue, **details: object) -> None:
+        """Have the log of changes remember that this user did something to a queue."""
+        if self.site.changes is not None:
+            with self.acting():
+                self.site.changes.on_queue(event, self.vhost.name, queue, details)
+
     def queue(self, name: str) -> Queue:
         """Raises Refusal if there is none of this name, ResourceLocked if a connection has it."""
         if name not in self.vhost.queues:
@@ -82,7 +96,8 @@ async def enter(site: Site, request: Request) -> Entered:
     who = await caller(site, request)
     vhost = who.enter(name_in_path(request.path_params["vhost"]))
     site.context.clock.refresh()
-    return Entered(site, who.user, vhost, AccessChecker(who.user, vhost.name))
+    access = AccessChecker(who.user, vhost.name)
+    return Entered(site, who.user, vhost, access, doer_over_http(request, who.user))
 
 
 async def enter_with_body(

@@ -22,6 +22,7 @@ from hareline.management.api.listing import flag
 from hareline.management.api.openapi import body_route, one_route
 from hareline.management.api.site import Site
 from hareline.management.bodies import bodies_of, read_body
+from hareline.management.change_log import CALLER
 from hareline.management.pace import pace_of
 from hareline.management.refusals import Refusal
 
@@ -146,7 +147,13 @@ async def _imported(site: Site, request: Request, vhost: str | None = None) -> R
         who.vhost(vhost)
     by = who.user.name
     done = Import(site.context, administration_of(site), given, vhost=vhost, by=by)
-    await pace.run(done.steps())
+    log = site.changes
+    await pace.run(done.steps() if log is None else log.quietly(done.steps()))
+    if log is not None:
+        details = {"counts": done.done, "left_out": len(done.left_out)}
+        log.note(
+            "definitions.imported", details | ({"vhost": vhost} if vhost else {}), CALLER.get()
+        )
     report_import(site.context.report, done, f"HTTP by '{by}'")
     if not done.left_out and not flag(request, "report"):
         return no_content()

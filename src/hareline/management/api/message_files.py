@@ -334,6 +334,8 @@ class _Import:
     def report(self) -> None:
         """Write to the log what came in."""
         entered = self._entered
+        if self.outcome.done:
+            entered.note("messages.imported", self._queue, messages=self.outcome.done)
         entered.site.context.report(
             events.QUEUE_OPERATION,
             operation="import",

@@ -189,7 +189,7 @@ def router(site: Site) -> APIRouter:
         arguments = entered.vhost.queue_arguments[name]
         check_not_stream(arguments, "queue.purge", queue=name, vhost=entered.vhost.name)
         queue.deliver_due()
-        queue.purge()
+        entered.note("queue.purged", queue, messages=queue.purge())
         store = entered.vhost.environment.store
         await wait_until_durable(entered.vhost, 0 if queue.ledger is None else store.ticket)
         return no_content()

@@ -295,6 +295,7 @@ def _change(entered: Entered, queue: Queue, changes: Table) -> dict[str, Any]:
     require_queue_rights(entered.access, vhost, queue.name, after)
     live.change(queue, changes)
     settle_definitions(entered)
+    entered.note("queue.changed", queue, changes=dict(changes))
     _report_change(entered, queue, ", ".join(sorted(changes)) or "nothing")
     return _in_force(entered, queue)
 
@@ -313,6 +314,7 @@ async def _pause(site: Site, request: Request, *, paused: bool) -> Response:
     if is_paused(queue) != paused:
         entered.vhost.live_arguments.set_paused(queue, paused=paused)
         settle_definitions(entered)
+        entered.note("queue.paused" if paused else "queue.resumed", queue)
         _report_change(entered, queue, "paused" if paused else "resumed")
     return no_content()
 

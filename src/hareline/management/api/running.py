@@ -62,6 +62,10 @@ async def run(
         return outcome_json(verb, outcome)
 
     def report() -> None:
+        queue = entered.vhost.queues.get(queue_name)
+        if outcome.done and queue is not None:
+            event = "queue.purged" if operation == "purge" else f"messages.{verb}"
+            entered.note(event, queue, messages=outcome.done)
         entered.site.context.report(
             events.QUEUE_OPERATION,
             operation=operation,

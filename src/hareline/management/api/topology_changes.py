@@ -88,14 +88,15 @@ def router(site: Site) -> APIRouter:
         entered.access.require("configure", "queue", name)
         vhost = entered.vhost
         is_new = name not in vhost.queues
-        vhost.declare_queue(
-            name,
-            is_durable=asked.durable,
-            is_auto_delete=asked.auto_delete,
-            owner=None,
-            arguments=asked.arguments,
-            check_rights=partial(require_queue_rights, entered.access, vhost, name),
-        )
+        with entered.acting():
+            vhost.declare_queue(
+                name,
+                is_durable=asked.durable,
+                is_auto_delete=asked.auto_delete,
+                owner=None,
+                arguments=asked.arguments,
+                check_rights=partial(require_queue_rights, entered.access, vhost, name),
+            )
         settle_definitions(entered)
         return created() if is_new else no_content()
 
@@ -107,9 +108,9 @@ def router(site: Site) -> APIRouter:
         if name not in entered.vhost.queues:
             raise not_found()
         entered.access.require("configure", "queue", name)
-        entered.vhost.delete_queue(
-            name, None, if_unused=flag(request, "if-unused"), if_empty=flag(request, "if-empty")
-        )
+        is_unused, is_empty = flag(request, "if-unused"), flag(request, "if-empty")
+        with entered.acting():
+            entered.vhost.delete_queue(name, None, if_unused=is_unused, if_empty=is_empty)
         settle_definitions(entered)
         return no_content()
 
@@ -130,14 +131,15 @@ def router(site: Site) -> APIRouter:
         if is_new:
             arguments = with_alternate(arguments, exchange=name, vhost=vhost.name)
             require_exchange_rights(entered.access, name, arguments)
-        vhost.declare_exchange(
-            name,
-            asked.type,
-            is_durable=asked.durable,
-            is_auto_delete=asked.auto_delete,
-            is_internal=asked.internal,
-            arguments=arguments,
-        )
+        with entered.acting():
+            vhost.declare_exchange(
+                name,
+                asked.type,
+                is_durable=asked.durable,
+                is_auto_delete=asked.auto_delete,
+                is_internal=asked.internal,
+                arguments=arguments,
+            )
         settle_definitions(entered)
         return created() if is_new else no_content()
 
@@ -150,7 +152,8 @@ def router(site: Site) -> APIRouter:
             raise not_found()
         refuse_default_exchange(name)
         entered.access.require("configure", "exchange", name)
-        entered.vhost.delete_exchange(name, if_unused=flag(request, "if-unused"))
+        with entered.acting():
+            entered.vhost.delete_exchange(name, if_unused=flag(request, "if-unused"))
         settle_definitions(entered)
         return no_content()
 

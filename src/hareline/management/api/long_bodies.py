@@ -15,7 +15,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -46,13 +46,13 @@ Steps = Generator[None, None, T]
 
 @dataclass(frozen=True, slots=True)
 class LongText:
-    """A text of JSON as it stands in ``octets``, without its quotes."""
+    """A text of JSON as it stands in ``octets``, without its quotes; decoded it is in pieces."""
 
-    octets: bytes
+    octets: bytes | bytearray
     start: int
     end: int
 
-    def decoded(self, errors: str) -> Steps[bytes]:
+    def decoded(self, errors: str) -> Steps[list[bytes]]:
         """The text in UTF-8; ``errors`` as of ``str.encode``. Raises ValueError."""
         octets, at, end = self.octets, self.start, self.end
         pieces = []
@@ -67,13 +67,13 @@ class LongText:
             pieces.append(text.encode("utf-8", errors))
             at = stop
             yield
-        return b"".join(pieces)
+        return pieces
 
-    def from_base64(self) -> Steps[bytes]:
+    def from_base64(self) -> Steps[list[bytes]]:
         """The octets that the text stands for. Raises ValueError if it is not base64."""
         octets, start, end = self.octets, self.start, self.end
         if octets.find(b"\\", start, end) >= 0:  # such as \/
-            octets = yield from self.decoded("strict")
+            octets = b"".join((yield from self.decoded("strict")))
             start, end = 0, len(octets)
         padding = octets.find(b"=", start, end)
         if 0 <= padding < end - 2:
@@ -82,10 +82,12 @@ class LongText:
         for at in range(start, end, PIECE_BYTES):  # which 4 divides
             pieces.append(base64.b64decode(octets[at : min(at + PIECE_BYTES, end)], validate=True))
             yield
-        return b"".join(pieces)
+        return pieces
 
 
-def cut_long_text(octets: bytes, key: str) -> Steps[tuple[bytes, LongText | None]]:
+def cut_long_text(
+    octets: bytes | bytearray, key: str
+) -> Steps[tuple[bytes | bytearray, LongText | None]]:
     """The JSON without the text that is long and the value of ``key`` in the outermost object.
 
     An empty text stands in its place. None: there is no such text, and the JSON is as it was.
@@ -97,7 +99,7 @@ def cut_long_text(octets: bytes, key: str) -> Steps[tuple[bytes, LongText | None
     return rest, text
 
 
-def _cut(octets: bytes, key: str) -> Steps[tuple[bytes, LongText | None]]:
+def _cut(octets: bytes | bytearray, key: str) -> Steps[tuple[bytes | bytearray, LongText | None]]:
     if len(octets) <= LONG_BYTES:
         return octets, None
     is_key = re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*\Z' % re.escape(key.encode()))
@@ -126,7 +128,7 @@ def _cut(octets: bytes, key: str) -> Steps[tuple[bytes, LongText | None]]:
     return octets, None
 
 
-def _is_escaped(octets: bytes, start: int, quote: int) -> bool:
+def _is_escaped(octets: bytes | bytearray, start: int, quote: int) -> bool:
     """Whether the quote there has an odd number of backslashes before it."""
     at = quote
     while at > start:
@@ -138,24 +140,25 @@ def _is_escaped(octets: bytes, start: int, quote: int) -> bool:
     return (quote - at) % 2 == 1
 
 
-def kept_body(context: Context, body: bytes) -> Steps[bytes | LargeBody]:
-    """The body as messages have it: a large one is in a file.
+def kept_body(context: Context, pieces: Sequence[bytes]) -> Steps[bytes | LargeBody]:
+    """The body of these pieces as messages have it: a large one is in a file.
 
     Raises PreconditionFailed and ContentTooLarge for one that is too large, and StoreError.
     """
     limits, bodies = context.limits, context.large_bodies
-    if len(body) > limits.max_message_bytes:
+    size = sum(map(len, pieces))
+    if size > limits.max_message_bytes:
         raise PreconditionFailed(
-            f"message size {len(body)} is larger than configured max size "
-            f"{limits.max_message_bytes}"
+            f"message size {size} is larger than configured max size {limits.max_message_bytes}"
         )
-    if bodies is None or len(body) <= limits.large_message_bytes:
-        return body
-    draft = bodies.begin(len(body))
+    if bodies is None or size <= limits.large_message_bytes:
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    draft = bodies.begin(size)
     try:
-        for at in range(0, len(body), WRITTEN_AT_ONCE):
-            draft.add(body[at : at + WRITTEN_AT_ONCE])
-            yield
+        for piece in pieces:
+            for at in range(0, len(piece), WRITTEN_AT_ONCE):
+                draft.add(piece[at : at + WRITTEN_AT_ONCE])
+                yield
         return draft.finish()
     except (ContentTooLarge, StoreError, GeneratorExit):
         draft.abandon()

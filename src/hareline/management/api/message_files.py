@@ -9,7 +9,7 @@ Invariant: a file that was cut off has no end line, and an import of it says so.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -231,29 +231,27 @@ class _Import:
 
     async def read(self, request: Request) -> None:
         """Take the whole body. Raises Refusal for a line that is wrong; those before it are in."""
-        begun: list[bytes] = []  # of a line whose end is still to come
-        size = 0
+        begun = bytearray()  # of a line whose end is still to come
         with bodies_of(request).hold(self._line_max) as held:
             async with aclosing(body_pieces(request)) as coming:
                 async for piece in coming:
-                    *lines, rest = piece.split(b"\n")
-                    if lines:
-                        lines[0] = b"".join([*begun, lines[0]])
-                        begun, size = [], 0
+                    first, *others = piece.split(b"\n")
+                    begun += first
+                    if others:
+                        *lines, rest = begun, *others
+                        begun = bytearray(rest)
                         await self._import(request, lines)
-                    begun.append(rest)
-                    size += len(rest)
-                    if size > self._line_max:
+                    if len(begun) > self._line_max:
                         self._number += 1
                         raise self._wrong("longer than a message can be")
-                    held.resize(size)
-            await self._import(request, [b"".join(begun)])
+                    held.resize(len(begun))
+            await self._import(request, [begun])
         if not self._has_head:
             raise bad_request("the body is no export: it is empty")
         if not self._has_ended:
             raise self._wrong("the file has no end line: it was cut off")
 
-    async def _import(self, request: Request, lines: list[bytes]) -> None:
+    async def _import(self, request: Request, lines: Sequence[bytes | bytearray]) -> None:
         if lines:
             async with aclosing(
                 in_shares(self._entered, request, self._steps(lines), watches=False)
@@ -261,14 +259,14 @@ class _Import:
                 async for _ in shares:
                     continue
 
-    def _steps(self, lines: list[bytes]) -> Iterator[None]:
+    def _steps(self, lines: Sequence[bytes | bytearray]) -> Iterator[None]:
         for line in lines:
             self._number += 1
             if not line.isspace() and line:
                 yield from self._import_line(line)
                 yield
 
-    def _import_line(self, line: bytes) -> Iterator[None]:
+    def _import_line(self, line: bytes | bytearray) -> Iterator[None]:
         try:
             line, text = yield from cut_long_text(line, "body")
             fields = parse_json(line, f"line {self._number}")
@@ -294,13 +292,13 @@ class _Import:
         vhost = entered.vhost
         try:
             found = imported(fields)
+            pieces = [found.body]
             if text is not None and fields.get("body") == "":
-                body = yield from _long_body(text, fields.get("body_encoding", "utf-8"))
-                found = found._replace(body=body)
+                pieces = yield from _long_body(text, fields.get("body_encoding", "utf-8"))
             if "administrator" not in entered.user.tags:
                 check_user_id(entered.user, found.properties)
             address = address_of(vhost, found.exchange, found.routing_key)
-            kept = yield from kept_body(entered.site.context, found.body)
+            kept = yield from kept_body(entered.site.context, pieces)
             message = new_message(entered, address, found.properties, kept, found.octets)
         except InvalidLine as error:
             raise self._wrong(str(error)) from None
@@ -347,8 +345,8 @@ class _Import:
         )
 
 
-def _long_body(text: LongText, encoding: str) -> Steps[bytes]:
-    """The body that was cut out of a line. Raises InvalidLine."""
+def _long_body(text: LongText, encoding: str) -> Steps[list[bytes]]:
+    """The pieces of the body that was cut out of a line. Raises InvalidLine."""
     try:
         if encoding == "base64":
             return (yield from text.from_base64())

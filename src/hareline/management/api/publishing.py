@@ -50,7 +50,7 @@ from hareline.management.api.long_bodies import Steps, cut_long_text, kept_body
 from hareline.management.api.message_json import Encoding, Shown, taken_message
 from hareline.management.api.openapi import body_route
 from hareline.management.api.site import Site
-from hareline.management.bodies import bodies_of, parse_body, read_body
+from hareline.management.bodies import bodies_of, parse_body, read_long_body
 from hareline.management.pace import Share, pace_of
 from hareline.management.refusals import Refusal
 from hareline.message import (
@@ -149,7 +149,7 @@ def router(site: Site) -> APIRouter:
         max_bytes = site.context.limits.max_message_bytes * _PERCENT_OF_BODY // 100 + _REST_BYTES
         try:
             with bodies_of(request).hold(max_bytes) as held:
-                octets = await read_body(request, max_bytes, held)
+                octets = await read_long_body(request, max_bytes, held)
                 asked, body = await pace_of(request).run(_read_publish(site.context, octets))
             # what the user may do and where is looked at again: the body may have come slowly
             entered = await enter(site, request)
@@ -254,7 +254,9 @@ async def _read(queue: Queue, asked: GetBody, shown: Pieces, share: Share) -> No
 # ------------------------------------------------------------------------------------- publish
 
 
-def _read_publish(context: Context, octets: bytes) -> Steps[tuple[PublishBody, bytes | LargeBody]]:
+def _read_publish(
+    context: Context, octets: bytes | bytearray
+) -> Steps[tuple[PublishBody, bytes | LargeBody]]:
     """What is asked for, and the body as messages have it. Raises Refusal, AmqpError."""
     try:
         octets, text = yield from cut_long_text(octets, "payload")
@@ -264,15 +266,17 @@ def _read_publish(context: Context, octets: bytes) -> Steps[tuple[PublishBody, b
     is_base64 = asked.payload_encoding == "base64"
     try:
         if text is None or asked.payload:  # the last of two counts, as in JSON
-            body = _octets_of(asked.payload, is_base64)
+            pieces = [_octets_of(asked.payload, is_base64)]
         else:
-            body = yield from (text.from_base64() if is_base64 else text.decoded("surrogateescape"))
+            pieces = yield from (
+                text.from_base64() if is_base64 else text.decoded("surrogateescape")
+            )
     except UnicodeEncodeError:
         raise _bad("payload: not valid Unicode; use base64") from None
     except ValueError:
         problem = "not valid base64" if is_base64 else "not valid JSON"
         raise _bad(f"payload: {problem}") from None
-    kept = yield from kept_body(context, body)
+    kept = yield from kept_body(context, pieces)
     return asked, kept
 
 

@@ -242,6 +242,35 @@ def test_policies(broker: BrokerProcess, api: HttpApi) -> None:
         assert api.call("DELETE", f"/api/{kind}/%2F/limit")[0] == 404
 
 
+def test_slow_patterns(broker: BrokerProcess, api: HttpApi) -> None:
+    """One that a trial finds is refused; one that it does not find says for which names."""
+    path = "/api/policies/%2F/slow"
+    status, body = api.call("PUT", path, {"pattern": "^(a|aa)+b$", "definition": {"max-length": 1}})
+    assert (status, body["error"]) == (400, "bad_request")
+    assert "takes more than 5 ms for some names, such as 'aaa" in body["reason"]
+    policy = {
+        "pattern": "^(abcd|abcdabcd)+e$",
+        "definition": {"max-length": 1},
+        "apply-to": "queues",
+    }
+    assert api.call("PUT", path, policy)[0] == 201
+    assert "slow_names" not in api.get(path)
+    connection = connected(broker, "admin", "admin", "/")
+    channel = connection.channel()
+    names = ("abcd" * 60 + "!", "abcde")
+    for name in names:
+        channel.queue_declare(name)
+    found = api.get(path)
+    assert (found["slow_names"], found["slow_count"]) == ([names[0]], 1)
+    assert found == api.get("/api/policies/%2F")[0]
+    assert api.get(f"/api/queues/%2F/{names[0]}")["policy"] is None
+    assert api.get("/api/queues/%2F/abcde")["policy"] == "slow"
+    for name in names:
+        channel.queue_delete(name)
+    connection.close()
+    assert api.call("DELETE", path)[0] == 204
+
+
 def test_definitions_out_and_in(api: HttpApi) -> None:
     queue = {"name": "dq", "durable": True, "auto_delete": False, "arguments": {"x-max-length": 5}}
     definitions = {"vhosts": [{"name": "def"}], "queues": [{**queue, "vhost": "def"}]}

@@ -12,6 +12,7 @@ from typing import Any
 from hareline.administration import Administration
 from hareline.administration.origins import Origins
 from hareline.broker.vhost import VirtualHost
+from hareline.clock import ManualClock
 from hareline.storage.administration import AdministrationStore, MemoryAdministration
 from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.definitions.sqlite import SqliteDefinitions
@@ -24,9 +25,14 @@ class Administered(SteppedBroker):
     The virtual host "/" and the user "guest" are those of the origins, as their defaults.
     """
 
-    def __init__(self, directory: Path | None = None, origins: Origins | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path | None = None,
+        origins: Origins | None = None,
+        clock: ManualClock | None = None,
+    ) -> None:
         self.sqlite = None if directory is None else SqliteDefinitions(directory / FILE_NAME)
-        super().__init__(definitions=self.sqlite)
+        super().__init__(definitions=self.sqlite, clock=clock)
         store: AdministrationStore = MemoryAdministration()
         if self.sqlite is not None:
             store = self.sqlite.administration

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from hareline import events
-from hareline.administration import AdministrationError
-from hareline.administration.policies import overlaid_by_policy
+from hareline.administration import AdministrationError, policies
+from hareline.administration.policy_matching import Applied
+from hareline.broker.delayed_queues import delay_queue_name
 from tests.support.administered import Administered
-from tests.unit.amqp.peer import Peer
+from tests.support.vhosts import declare
+from tests.unit.amqp.peer import Peer, RunningClock
 
 Restart = Callable[..., Administered]
 
@@ -119,30 +121,6 @@ def test_operators_bound_what_clients_and_policies_ask(broker: Administered, pee
     assert (in_force.max_length, in_force.message_ttl_ms) == (3, 20)
 
 
-@pytest.mark.parametrize(
-    ("own", "definition", "in_force"),
-    [
-        ({"x-max-length": 5}, {"max-length": 3}, {"x-max-length": 3}),
-        ({"x-max-length": 2}, {"max-length": 3}, {"x-max-length": 2}),
-        ({"qpid.max_count": "9"}, {"max-length": 3}, {"x-max-length": 3}),
-        ({"qpid.max_count": 2}, {"max-length": 3}, {"qpid.max_count": 2}),
-        ({"x-delivery-limit": -1}, {"delivery-limit": 3}, {"x-delivery-limit": 3}),
-        ({"x-overflow": "drop-head"}, {"overflow": "reject-publish"}, {"x-overflow": "drop-head"}),
-        ({}, {"dead-letter-routing-key": "k"}, {}),
-        (
-            {"x-dead-letter-exchange": "e"},
-            {"dead-letter-routing-key": "k"},
-            {"x-dead-letter-exchange": "e", "x-dead-letter-routing-key": "k"},
-        ),
-        ({}, {"ha-mode": "all", "alternate-exchange": "a"}, {}),
-    ],
-)
-def test_own_arguments_beat_policies_but_for_limits(
-    own: dict[str, object], definition: dict[str, Any], in_force: dict[str, object]
-) -> None:
-    assert overlaid_by_policy(own, definition) == in_force
-
-
 def test_an_alternate_exchange_by_policy(broker: Administered, peer: Peer) -> None:
     peer.declare_exchange("e", "direct")
     peer.declare_exchange("own", "direct", arguments={"alternate-exchange": "amq.direct"})
@@ -175,11 +153,94 @@ def test_a_queue_that_cannot_follow_is_reported_and_others_do(
     assert broker.vhost.queue_arguments["idle"].single_active_consumer
 
 
-def test_a_pattern_that_takes_too_long_matches_nothing(broker: Administered, peer: Peer) -> None:
-    peer.declare("a" * 60)
-    put(broker, "slow", "^(a+)+$|^(a|aa)+b", definition={"max-length": 1})
-    put(broker, "slower", "^(a|aa|aaa)+b$", priority=3)
-    assert names(broker, "a" * 60)[0] in ("slow", None)
+def test_a_pattern_that_takes_too_long_is_refused(broker: Administered) -> None:
+    with pytest.raises(AdministrationError, match="takes more than 5 ms for some names"):
+        put(broker, "slow", "^(a|aa|aaa)+b$")
+    assert list(broker.administration.policies.all(is_operator=False)) == []
+
+
+def test_a_slow_match_is_reported_and_leaves_the_policy_in_force(
+    broker: Administered, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if no trial had found it."""
+    monkeypatch.setattr(policies, "check_pattern", lambda pattern: pattern)
+    peer.declare("a" * 60 + "!")
+    peer.declare("aab")
+    put(broker, "slow", "^(a|aa)+b$", definition={"max-length": 1})
+    broker.run_turns()
+    (problem,) = broker.reported(events.POLICY_NOT_APPLIED)
+    assert (problem["what"], problem["vhost"]) == ("policy 'slow'", "/")
+    assert names(broker, "aab")[0] == "slow"
+    assert broker.vhost.queue_arguments["aab"].max_length == 1
+    record = broker.administration.policies.lookup("/", "slow", is_operator=False)
+    assert broker.administration.policies.slow_names(record) == (1, ["a" * 60 + "!"])
+    put(broker, "slow", "^a+$")
+    record = broker.administration.policies.lookup("/", "slow", is_operator=False)
+    assert broker.administration.policies.slow_names(record)[0] == 0
+
+
+def test_no_overflow_policy_gets_around_an_operator(broker: Administered, peer: Peer) -> None:
+    peer.declare("none", arguments={"x-overflow": "none", "x-max-length": 100})
+    peer.declare("qpid", arguments={"qpid.max_count": 100})
+    put(broker, "o", "", is_operator=True, definition={"max-length": 3})
+    peer.declare("disk", arguments={"x-overflow": "flow-to-disk", "x-max-length": 100})
+    for name in ("none", "qpid", "disk"):
+        peer.fill(name, *(b"%d" % number for number in range(9)))
+        broker.run_turns()
+        assert broker.queue(name).ready_count == 3, name
+    broker.vhost.live_arguments.change(broker.queue("none"), {"x-overflow": "flow-to-disk"})
+    peer.fill("none", b"more", b"and more")
+    assert broker.queue("none").ready_count == 3
+
+
+def test_policies_leave_the_brokers_own_queues_alone(broker: Administered, peer: Peer) -> None:
+    put(broker, "before", "", definition={"expires": 1_000, "max-length": 0}, priority=1)
+    arguments = {"x-delayed-type": "fanout"}
+    peer.declare_exchange("late", "x-delayed-message", arguments=arguments)
+    delayed = broker.queue(delay_queue_name("late"))
+    put(broker, "after", "delayed", definition={"message-ttl": 1, "max-length": 0}, priority=2)
+    put(broker, "operator", "", is_operator=True, definition={"expires": 1})
+    broker.run_turns()
+    assert broker.administration.policies.of_queue("/", delayed) == Applied()
+    assert (delayed.lease, delayed.overflow, delayed.expiry) == (None, None, None)
+    broker.advance(100)
+    assert broker.queue(delay_queue_name("late")) is delayed
+
+
+def test_exchanges_and_queues_follow_in_shares() -> None:
+    clock = RunningClock()
+    broker = Administered(clock=clock)
+    peer = broker.connect()
+    for number in range(30):
+        peer.declare_exchange(f"e{number}", "direct")
+        peer.declare(f"q{number}")
+    definition = {"alternate-exchange": "amq.fanout", "max-length": 1}
+    put(broker, "p", "^(e|q)", definition=definition)
+    exchanges = [broker.vhost.exchanges[f"e{number}"] for number in range(30)]
+    assert exchanges[-1].alternate_exchange is None
+    put(broker, "p", "^(e|q)", definition={**definition, "max-length": 2})  # before it is done
+    broker.vhost.delete_exchange("e29", if_unused=False)
+    broker.vhost.delete_queue("q29", None)
+    broker.run_turns()
+    assert all(each.alternate_exchange == "amq.fanout" for each in exchanges[:29])
+    in_force = broker.vhost.queue_arguments
+    assert [in_force[f"q{number}"].max_length for number in range(29)] == [2] * 29
+    broker.administration.policies.delete("/", "p", is_operator=False)
+    broker.run_turns()
+    assert in_force["q0"].max_length is None
+    assert exchanges[0].alternate_exchange is None
+
+
+def test_a_deleted_virtual_host_ends_what_was_under_way() -> None:
+    broker = Administered(clock=RunningClock())
+    broker.administration.vhosts.put("gone")
+    vhost = broker.context.vhosts["gone"]
+    for number in range(50):
+        declare(vhost, f"q{number}")
+    broker.administration.policies.put("gone", "p", pattern="", definition={"max-length": 1})
+    broker.administration.vhosts.delete("gone")
+    broker.run_turns()
+    assert broker.reported(events.POLICY_NOT_APPLIED) == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from hareline.administration.policies import Applied
+from hareline.administration.policy_matching import Applied
 from hareline.management.api.access import Tag, caller, caller_with_body
 from hareline.management.api.administering import (
     Body,
@@ -36,7 +36,11 @@ _PATHS: tuple[tuple[str, bool, Tag], ...] = (
 
 
 class PolicyInfo(BaseModel):
-    """A policy. ``apply-to``: all, exchanges, queues, or queues of one type."""
+    """A policy. ``apply-to``: all, exchanges, queues, or queues of one type.
+
+    ``slow_names``: names for which the pattern took too long, the first of them, so that the policy
+    is not applied to these; ``slow_count``: how many. Only there if there are any.
+    """
 
     vhost: str
     name: str
@@ -44,6 +48,8 @@ class PolicyInfo(BaseModel):
     apply_to: str = Field(alias="apply-to")
     definition: dict[str, Any]
     priority: int
+    slow_names: list[str] | None = None
+    slow_count: int | None = None
 
 
 class PolicyBody(Body):
@@ -66,6 +72,11 @@ def router(site: Site) -> APIRouter:
 def _add(router: APIRouter, site: Site, path: str, is_operator: bool, tag: Tag) -> None:
     kind = "operator policy" if is_operator else "policy"
 
+    def describe(record: PolicyRecord) -> Mapping[str, Any]:
+        count, names = administration_of(site).policies.slow_names(record)
+        shown = describe_policy(record)
+        return {**shown, "slow_names": list(names), "slow_count": count} if count else shown
+
     async def policies(request: Request) -> Response:
         who = await caller(site, request)
         found = [
@@ -73,7 +84,7 @@ def _add(router: APIRouter, site: Site, path: str, is_operator: bool, tag: Tag) 
             for each in administration_of(site).policies.all(is_operator=is_operator)
             if who.sees(each.vhost)
         ]
-        return await listing(request, found, describe_policy)
+        return await listing(request, found, describe)
 
     async def policies_of_vhost(request: Request) -> Response:
         who = await caller(site, request)
@@ -83,7 +94,7 @@ def _add(router: APIRouter, site: Site, path: str, is_operator: bool, tag: Tag) 
             for each in administration_of(site).policies.all(is_operator=is_operator)
             if each.vhost == vhost.name
         ]
-        return await listing(request, found, describe_policy)
+        return await listing(request, found, describe)
 
     async def policy(request: Request) -> Response:
         who = await caller(site, request)
@@ -91,7 +102,7 @@ def _add(router: APIRouter, site: Site, path: str, is_operator: bool, tag: Tag) 
         found = administration_of(site).policies.lookup(
             vhost.name, name_of(request, "name"), is_operator=is_operator
         )
-        return answer(describe_policy(found))
+        return answer(describe(found))
 
     async def put_policy(request: Request) -> Response:
         who, octets = await caller_with_body(site, request, tag)

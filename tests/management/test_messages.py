@@ -254,6 +254,60 @@ def test_dead_letters_go_back(http: HttpClient, channel: Any) -> None:
     assert properties.headers["x-death"][0]["queue"] == work
 
 
+def test_retry_goes_only_where_the_user_may_publish(
+    broker: BrokerProcess, http: HttpClient, channel: Any
+) -> None:
+    """Headers say where a message died, and any publisher may write them."""
+    target, topics, hidden = declare(channel), new_name("t"), new_name("i")
+    channel.exchange_declare(topics, "topic", durable=True)
+    channel.exchange_declare(hidden, "fanout", durable=True, internal=True)
+    channel.queue_bind(target, topics, "#")
+    channel.queue_bind(target, hidden)
+    user = new_name("user")
+    http.done("PUT", f"/users/{user}", {"password": user, "tags": "management"})
+    rights = {"configure": "", "write": f"^({topics}|{hidden})$", "read": ".*"}
+    http.done("PUT", f"/permissions/%2F/{user}", rights)
+    topic_rights = {"exchange": topics, "write": "^open", "read": ".*"}
+    http.done("PUT", f"/topic-permissions/%2F/{user}", topic_rights)
+    limited = HttpClient(broker, user, user)
+
+    def retried(by: HttpClient, exchange: str, *keys: str, queue: str = "gone") -> Any:
+        dead = declare(channel)
+        deaths = [{"queue": "gone", "reason": "rejected", "routing-keys": list(keys)}]
+        headers = {
+            "x-death": deaths,
+            "x-first-death-queue": queue,
+            "x-first-death-exchange": exchange,
+        }
+        publish(channel, dead, b"x", headers=headers)
+        answer = by.done("POST", path(dead, "retry"), {"all": True})
+        left = http.done("POST", path(dead, "browse"), {})["messages"]
+        assert len(left) == 1 - answer["retried"]
+        return answer["retried"], list(answer["refused"])
+
+    assert retried(limited, topics, "open.a") == (1, [])
+    assert retried(limited, topics, "open.a", "closed.b") == (0, ["not_allowed"])
+    assert retried(http, topics, "open.a", "closed.b") == (1, [])
+    assert retried(limited, hidden, "k") == (0, ["not_allowed"])
+    assert retried(http, hidden, "k") == (0, ["not_allowed"])
+    assert retried(limited, "", "k", queue=target) == (0, ["not_allowed"])  # default exchange
+    assert retried(limited, topics, "open." + "k" * 251) == (0, ["no_origin"])
+    assert drain(channel, target) == [b"x", b"x"]
+
+
+def test_a_get_of_what_json_cannot_nest_loses_nothing(http: HttpClient, channel: Any) -> None:
+    queue = declare(channel)
+    deep = b"[" * 900 + b"]" * 900
+    publish(channel, queue, deep, b"[1]")
+    got = http.done(
+        "POST",
+        path(queue, "get"),
+        {"count": 2, "ackmode": "ack_requeue_false", "encoding": "json"},
+    )
+    assert [each["payload"] for each in got] == [deep.decode(), [1]]
+    assert drain(channel, queue) == []
+
+
 def test_progress_comes_in_lines(http: HttpClient, channel: Any) -> None:
     source, target = declare(channel), declare(channel)
     publish(channel, source, *numbers(50))

@@ -310,13 +310,12 @@ class _Import:
         refusal = place.refusal
         if entered.site.context.alarms.is_on:
             refusal = ALARM
-        refusal = self._lasting or refusal
+        offset = self._queue.next_offset
+        refusal = self._lasting or refusal or self._target.put(place, message)
         if refusal:
             outcome.refused[refusal] += 1
             self._lasting = refusal if refusal in LASTING else ""
             return
-        offset = self._queue.next_offset
-        self._target.put(place, message)
         outcome.done += 1
         outcome.octets += message.size
         if len(outcome.offsets) < _OFFSETS_SHOWN_MAX:

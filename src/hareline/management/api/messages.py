@@ -256,7 +256,7 @@ def _target(entered: Entered, queue: Queue, asked: TransferBody) -> Target:
                 "routing_key: needed, because topic permissions limit which you may use"
             )
         entered.access.require_topic("write", name, key)
-    return ExchangeTarget(vhost, name, key, queue)
+    return ExchangeTarget(vhost, exchange, key, queue)
 
 
 def _may_publish(entered: Entered, name: str, keys: Sequence[str]) -> bool:

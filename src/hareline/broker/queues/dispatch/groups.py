@@ -139,7 +139,11 @@ class ParkedRun:
 
     def entries(self) -> list[QueueEntry]:
         """Those that are still there, in no order."""
-        return [entry for _, entry in (*self._heap, *(self._line or ())) if entry.state != SETTLED]
+        return [entry for _, entry in self.ranked() if entry.state != SETTLED]
+
+    def ranked(self) -> list[Ranked]:
+        """Rank and entry of all, in no order, settled ones too: a copy, for operators."""
+        return [*self._heap, *(self._line or ())]
 
     def sweep(self) -> None:
         """Let go of settled entries."""

@@ -214,6 +214,13 @@ class Parking:
         """Every parked entry, in no order, left where it is."""
         return [entry for run in self._all_runs() for entry in run.entries()]
 
+    def ranked(self) -> list[Ranked]:
+        """Rank and entry of all, in no order, settled ones too: copied at once, for operators."""
+        ranked: list[Ranked] = []
+        for run in self._all_runs():
+            ranked += run.ranked()
+        return ranked
+
     def take_all(self) -> list[QueueEntry]:
         """Remove and return every parked entry, in no order."""
         entries = self.entries()

@@ -10,7 +10,7 @@ goes the way that it would have gone at its time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import nsmallest
+from heapq import heappop, nsmallest
 from typing import Final
 
 from hareline.broker.queues.books import settle_in_place
@@ -19,6 +19,7 @@ from hareline.broker.queues.operations.moving import Outcome
 from hareline.broker.queues.queue import Queue
 
 LOOKED_AT_ONCE: Final = 2_048
+CANCELLED_AT_ONCE: Final = 256
 MADE_DUE_AT_ONCE: Final = 64
 
 Due = tuple[int, int, QueueEntry]  # the instant in epoch milliseconds, offset, entry
@@ -28,20 +29,15 @@ def held(
     queue: Queue, found: list[Due], *, count: int, after: tuple[int, int] | None = None
 ) -> Iterator[None]:
     """Fill ``found`` with the ``count`` messages that are due first, behind a time and offset."""
-    schedule = [] if queue.hold is None else queue.hold.schedule()
-    for start in range(0, len(schedule), LOOKED_AT_ONCE):
-        share = [
-            (due_ms, entry.offset, entry)
-            for due_ms, entry in schedule[start : start + LOOKED_AT_ONCE]
-            if entry.state == HELD and (after is None or (due_ms, entry.offset) > after)
-        ]
-        found[:] = nsmallest(count, [*found, *share])
+    for share in _shares_of(_schedule(queue)):
+        behind = [each for each in share if after is None or each[:2] > after]
+        found[:] = nsmallest(count, [*found, *behind])
         yield
 
 
 def cancel_held(queue: Queue, offsets: frozenset[int] | None, outcome: Outcome) -> Iterator[None]:
     """Settle held messages; ``offsets`` None: all."""
-    for entries in _chosen(queue, offsets, LOOKED_AT_ONCE):
+    for entries in _chosen(queue, offsets, CANCELLED_AT_ONCE):
         if entries:
             settle_in_place(queue, entries)
             _note(queue, entries, outcome)
@@ -60,17 +56,26 @@ def make_held_due(queue: Queue, offsets: frozenset[int] | None, outcome: Outcome
 def _chosen(
     queue: Queue, offsets: frozenset[int] | None, at_once: int
 ) -> Iterator[list[QueueEntry]]:
-    """Shares of the held entries that are meant, the first to be due first."""
-    schedule = [] if queue.hold is None else queue.hold.schedule()
-    chosen = [each for each in schedule if offsets is None or each[1].offset in offsets]
-    chosen.sort(key=_time_and_offset)
-    for start in range(0, len(chosen), at_once):
-        share = chosen[start : start + at_once]
-        yield [entry for _, entry in share if entry.state == HELD and not queue.is_deleted]
+    """Shares of the held entries that are meant, the first to be due first; some are empty."""
+    heap = _schedule(queue)
+    if offsets is not None:
+        meant: list[Due] = []
+        for found in _shares_of(heap):
+            meant += [each for each in found if each[1] in offsets]
+            yield []
+        heap = sorted(meant)  # no more than a request may name, and a heap
+    while heap:
+        share = [heappop(heap)[2] for _ in range(min(at_once, len(heap)))]
+        yield [entry for entry in share if entry.state == HELD and not queue.is_deleted]
 
 
-def _time_and_offset(due: tuple[int, QueueEntry]) -> tuple[int, int]:
-    return due[0], due[1].offset
+def _schedule(queue: Queue) -> list[Due]:
+    return [] if queue.hold is None else queue.hold.schedule()
+
+
+def _shares_of(heap: list[Due]) -> Iterator[list[Due]]:
+    for start in range(0, len(heap), LOOKED_AT_ONCE):
+        yield [each for each in heap[start : start + LOOKED_AT_ONCE] if each[2].state == HELD]
 
 
 def _note(queue: Queue, entries: list[QueueEntry], outcome: Outcome) -> None:

@@ -9,8 +9,8 @@ callback does is in one batch of the journal. Where a batch of that size has to 
 message is written before the old one is settled: a crash may double a message and loses none.
 
 Invariant: a message that could not be put where it should go stays in its place, and is counted
-with the reason. Messages that a consumer has are not touched, and no consumer is shown one that was
-moved.
+with the reason, also where one of several queues has taken it: rather two of it than none. Messages
+that a consumer has are not touched, and no consumer is shown one that was moved.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hareline.broker.queues.dead_letters.dead_letters import DELIVERY_COUNT_HEAD
 from hareline.broker.queues.dispatch.paused import working_lane
 from hareline.broker.queues.dispatch.reading import OFFSET_HEADER, ReadingLane
 from hareline.broker.queues.operations.selecting import Selection, selected
-from hareline.broker.queues.operations.targets import ALARM, FULL, NOT_STORED, UNREADABLE
+from hareline.broker.queues.operations.targets import ALARM, FULL, GONE, NOT_STORED, UNREADABLE
 from hareline.broker.queues.operations.walking import standing
 from hareline.errors import MalformedFrame, PreconditionFailed
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 OFFSETS_SHOWN_MAX: Final = 1_000  # of what was done; the counts are always right
 _PER_STEP: Final = 16
 #: What holds for the next message as well, so that the order of messages is kept.
-LASTING: Final = frozenset((FULL, NOT_STORED, ALARM))
+LASTING: Final = frozenset((FULL, NOT_STORED, ALARM, GONE))
 
 
 @dataclass(slots=True)
@@ -139,12 +139,14 @@ def _transfer_one(
         return place.refusal
     twin = twin.replace(address=place.address)  # another message, also to queues that share this
     twin.arrival_ms = environment.clock.now_ms
-    target.put(place, twin)
+    refusal = target.put(place, twin)
+    _note_ticket(queue, outcome)
+    if refusal:
+        return refusal
     if not is_copy and (still := standing(queue, there)) is not None:
         # a queue that got the message may have dead-lettered others to this one, and pushed it out
         settle_in_place(queue, [still])
     outcome.count(entry)
-    _note_ticket(queue, outcome)
     return ""
 
 

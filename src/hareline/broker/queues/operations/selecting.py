@@ -10,17 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from hareline.broker.queues.dispatch.paused import working_lane
-from hareline.broker.queues.entry import PARKED, QueueEntry
-from hareline.broker.queues.operations.walking import messages_of, read_together, walk
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.operations.walking import (
+    messages_of,
+    parked_shares,
+    read_together,
+    walk,
+)
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.orders.log_order import LogOrder
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import Selector
 from hareline.errors import MalformedFrame
 from hareline.message import Message
+
+LOOKED_UP_AT_ONCE: Final = 32  # offsets; one costs 5 to 50 us
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +82,23 @@ def selected(
 
 
 def _at(queue: Queue, offsets: list[int]) -> Iterator[list[QueueEntry]]:
-    """Shares of a queue in the order of offsets that have some of these, without a look at all."""
+    """Shares of a queue in the order of offsets that have some of these, without a look at all.
+
+    Some are empty, so that however many offsets are of messages that have left, others get turns.
+    """
     shown = -1
-    for offset in offsets:
+    for number, offset in enumerate(offsets, 1):
+        if not number % LOOKED_UP_AT_ONCE:
+            yield []
         if offset <= shown:
             continue
         for share in queue.order.walk(offset - 1):
+            yield share
             if share:
-                shown = max(shown, share[-1].offset)
-                yield share
+                shown = share[-1].offset
                 break
-    parked = working_lane(queue.lane).parking
-    if parked.count:
-        yield [entry for entry in parked.entries() if entry.state == PARKED]
+    for parked in parked_shares(queue):
+        yield [entry for _, entry in parked]
 
 
 def _matches(selector: Selector, entry: QueueEntry, message: Message | None) -> bool:

@@ -15,11 +15,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hareline.broker.archiving import archive_message, archives_of
-from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
+from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
 from hareline.errors import MalformedFrame
 
 if TYPE_CHECKING:
     from hareline.broker.enqueueing import Enqueueing
+    from hareline.broker.exchanges.exchange import Exchange
     from hareline.broker.queues.queue import Queue
     from hareline.broker.vhost import VirtualHost
     from hareline.message import Address, Message
@@ -40,8 +41,8 @@ REASONS: Final = {
     FULL: "a queue that it would come to is at its limits",
     NOT_STORED: "it could not be stored",
     UNROUTABLE: "it would reach no queue",
-    GONE: "the queue is deleted",
-    NO_ORIGIN: "it says not where it died, or neither that queue nor the exchange before is there",
+    GONE: "the queue or exchange is deleted",
+    NO_ORIGIN: "it does not say where it died, stands there, or both queue and exchange are gone",
     NOT_ALLOWED: "the user may not write there",
     ALARM: "memory or disk are short, so nothing may be published",
     UNREADABLE: "its content cannot be read from disk",
@@ -82,11 +83,15 @@ class Target(metaclass=ABCMeta):
                 return Place(refusal=NOT_STORED)
         return place
 
-    def put(self, place: Place, message: Message) -> None:
-        """Give a message to the queues of its place."""
-        for queue in place.queues:
-            queue.put(message)
-        archive_message(message, place.queues, place.archives)
+    def put(self, place: Place, message: Message) -> str:
+        """Give a message to the queues of its place; why not all of them took it, or nothing.
+
+        A queue that had room may be full by now, by what an earlier one of the place has
+        dead-lettered to it. Those that took the message keep it.
+        """
+        takers = [queue for queue in place.queues if queue.put(message) == TAKEN]
+        archive_message(message, takers, place.archives if takers else ())
+        return "" if len(takers) == len(place.queues) else FULL
 
 
 class QueueTarget(Target):
@@ -101,18 +106,25 @@ class QueueTarget(Target):
 
 
 class ExchangeTarget(Target):
-    """An exchange, by the messages' own routing keys or by one for all."""
+    """An exchange, by the messages' own routing keys or by one for all.
+
+    Another exchange that is declared under its name meanwhile gets nothing: the user's rights were
+    looked at for this one.
+    """
 
     def __init__(
-        self, vhost: VirtualHost, exchange: str, routing_key: str | None, source: Queue | None
+        self, vhost: VirtualHost, exchange: Exchange, routing_key: str | None, source: Queue | None
     ) -> None:
         super().__init__(vhost, source)
         self._exchange = exchange
         self._routing_key = routing_key
 
     def place_of(self, message: Message) -> Place:
+        exchange = self._exchange
+        if self._vhost.exchanges.get(exchange.name) is not exchange:
+            return Place(refusal=GONE)
         key = message.address.routing_key if self._routing_key is None else self._routing_key
-        return self._checked(routed(self._vhost, self._exchange, [key], message), message)
+        return self._checked(routed(self._vhost, exchange, [key], message), message)
 
 
 class OriginTarget(Target):
@@ -151,24 +163,25 @@ class OriginTarget(Target):
             if not self._may_publish("", [name]):
                 return Place(refusal=NOT_ALLOWED)
             return Place((queue,), address_of(vhost, exchange, keys[0]))
-        if exchange not in vhost.exchanges or (not exchange and queue is None):
+        found = vhost.exchanges.get(exchange)
+        if (
+            queue is not None or found is None or not exchange
+        ):  # it is there already, or all is gone
             return Place(refusal=NO_ORIGIN)
         if not self._may_publish(exchange, keys):
             return Place(refusal=NOT_ALLOWED)
-        place = routed(vhost, exchange, keys, message)
+        place = routed(vhost, found, keys, message)
         if self._source in place.queues:  # it would come back to where it is
             return Place(refusal=NO_ORIGIN)
         return place
 
 
-def routed(vhost: VirtualHost, exchange: str, keys: list[str], message: Message) -> Place:
+def routed(vhost: VirtualHost, exchange: Exchange, keys: list[str], message: Message) -> Place:
     """The queues that an exchange leads to by these keys; the first is the message's own."""
-    if exchange not in vhost.exchanges:
-        return Place(refusal=UNROUTABLE)
-    queues, _, archives = vhost.routing.route(vhost.exchange(exchange), keys, message)
+    queues, _, archives = vhost.routing.route(exchange, keys, message)
     if not queues:
         return Place(refusal=UNROUTABLE)
-    return Place(queues, address_of(vhost, exchange, keys[0]), archives)
+    return Place(queues, address_of(vhost, exchange.name, keys[0]), archives)
 
 
 def address_of(vhost: VirtualHost, exchange: str, routing_key: str) -> Address:

@@ -38,20 +38,26 @@ def walk(
     if not parking.count:
         yield from shares
         return
-    parked = parking.entries()
     blocks: list[list[tuple[Any, QueueEntry]]] = []
-    for start in range(0, len(parked), SORTED_AT_ONCE):
-        ranked = [(order.rank(entry), entry) for entry in parked[start : start + SORTED_AT_ONCE]]
-        if after is not None:
-            ranked = [
-                each for each in ranked if (each[0] < after if is_backwards else each[0] > after)
-            ]
+    for share in parked_shares(queue):
+        ranked = [
+            each
+            for each in share
+            if after is None or (each[0] < after if is_backwards else each[0] > after)
+        ]
         ranked.sort(key=_by_rank, reverse=is_backwards)
         blocks.append(ranked)
         yield []
     yield from _merged(
         queue, shares, merge(*blocks, key=_by_rank, reverse=is_backwards), is_backwards
     )
+
+
+def parked_shares(queue: Queue) -> Iterator[list[tuple[Any, QueueEntry]]]:
+    """Shares of what the lane had parked at the first of them, with ranks, in no order."""
+    parked = working_lane(queue.lane).parking.ranked()
+    for start in range(0, len(parked), SORTED_AT_ONCE):
+        yield [each for each in parked[start : start + SORTED_AT_ONCE] if each[1].state == PARKED]
 
 
 def _merged(

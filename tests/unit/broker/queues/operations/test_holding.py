@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from hareline.broker.delayed_queues import delay_queue_name
+from hareline.broker.queues.operations import holding
 from hareline.broker.queues.operations.holding import Due, cancel_held, held, make_held_due
 from hareline.broker.queues.operations.moving import Outcome
 from hareline.broker.queues.queue import Queue
@@ -87,3 +90,36 @@ def test_an_exchange_sends_on_what_it_delays() -> None:
     stand.timers.advance(1_000)
     assert bodies(target) == [b"500"]
     assert delayed.held_count == 0
+
+
+def test_many_held_messages_are_gone_over_in_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOOKED_AT_ONCE", "CANCELLED_AT_ONCE", "MADE_DUE_AT_ONCE"):
+        monkeypatch.setattr(holding, name, 4)
+    stand = Stand()
+    queue = declare(stand.vhost, "q", arguments={"x-hold-on-publish": True})
+    hold(queue, *range(1_000, 1_040))
+    found: list[Due] = []
+    assert len(list(held(queue, found, count=3))) == 10
+    outcome = Outcome()
+    steps = make_held_due(queue, frozenset((39, 20, 0)), outcome)
+    assert len(list(steps)) == 11  # ten looks at four each, and what is meant
+    assert outcome.offsets == [0, 20, 39]
+    steps = cancel_held(queue, None, outcome)
+    next(steps)
+    assert queue.held_count == 34  # one of the four is fired
+    hold(queue, 5)  # is not meant: it came later
+    stand.timers.advance(1_003)
+    finish(steps)
+    assert queue.held_count == 0
+    assert sorted(bodies(queue)) == [b"1000", b"1020", b"1039", b"5"]
+
+
+def test_what_was_made_due_does_not_stay_with_the_held_ones() -> None:
+    stand = Stand()
+    queue = declare(stand.vhost, "q", arguments={"x-hold-on-publish": True})
+    hold(queue, *range(10_000, 10_500))
+    finish(make_held_due(queue, None, Outcome()))
+    hold(queue, 20_000)
+    assert queue.hold is not None
+    assert len(queue.hold) == 1
+    assert queue.ready_count == 500

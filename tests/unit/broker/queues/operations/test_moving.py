@@ -12,6 +12,7 @@ from hareline.broker.queues.operations.selecting import Selection
 from hareline.broker.queues.operations.targets import (
     ALARM,
     FULL,
+    GONE,
     NO_ORIGIN,
     NOT_ALLOWED,
     UNROUTABLE,
@@ -203,14 +204,58 @@ def test_an_exchange_routes_by_the_messages_keys_or_by_one(stand: Stand) -> None
     bind(vhost, "to", two, "other")
     stand.publish(source, 4)
     first = Selection(limit=2)
-    assert moved(source, ExchangeTarget(vhost, "to", None, source), first).done == 2
-    assert moved(source, ExchangeTarget(vhost, "to", "other", source), Selection(limit=1)).done == 1
+    assert moved(source, ExchangeTarget(vhost, vhost.exchange("to"), None, source), first).done == 2
+    assert (
+        moved(
+            source, ExchangeTarget(vhost, vhost.exchange("to"), "other", source), Selection(limit=1)
+        ).done
+        == 1
+    )
     assert (one.ready_count, two.ready_count) == (2, 1)
     address = two.lane.ready_entries()[0].message.address
     assert (address.exchange, address.routing_key) == ("to", "other")
-    outcome = moved(source, ExchangeTarget(vhost, "to", "nowhere", source))
+    outcome = moved(source, ExchangeTarget(vhost, vhost.exchange("to"), "nowhere", source))
     assert dict(outcome.refused) == {UNROUTABLE: 1}
     assert source.ready_count == 1
+
+
+def test_what_one_of_several_queues_refuses_stays(stand: Stand) -> None:
+    """It had room until the other queue of the place dead-lettered to it."""
+    vhost = stand.vhost
+    source = declare(vhost, "s")
+    declare_exchange(vhost, "to", "fanout")
+    first = declare(
+        vhost,
+        "first",
+        arguments={
+            "x-last-value-key": "one",
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": "second",
+            "x-dead-letter-reasons": "replaced",
+        },
+    )
+    second = declare(vhost, "second", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    for queue in (first, second):
+        bind(vhost, "to", queue)
+    first.put(make_message(b"old", headers=Table({"one": "x"})))
+    source.put(make_message(b"new", headers=Table({"one": "x"})))
+    outcome = moved(source, ExchangeTarget(vhost, vhost.exchange("to"), None, source))
+    stand.turn.run()
+    assert (outcome.done, dict(outcome.refused)) == (0, {FULL: 1})
+    assert bodies(second) == [b"old"]
+    assert bodies(source) == bodies(first) == [b"new"]
+
+
+def test_a_target_that_is_gone_ends_it(stand: Stand) -> None:
+    source, target = declare(stand.vhost, "s"), declare(stand.vhost, "t")
+    stand.publish(source, 40)
+    outcome = Outcome()
+    steps = transfer(source, QueueTarget(stand.vhost, target, source), ALL, outcome)
+    next(steps)
+    stand.vhost.delete_queue("t", None)
+    finish(steps)
+    assert outcome.done + outcome.refused[GONE] == 40
+    assert source.ready_count == outcome.refused[GONE] > 0
 
 
 # ----------------------------------------------------------------------------------- retry
@@ -284,6 +329,20 @@ def test_without_queue_and_exchange_a_dead_letter_stays() -> None:
     assert dead.dead.ready_count == 3
 
 
+def test_what_was_moved_back_to_where_it_died_stays_there() -> None:
+    """Its routing key may lead elsewhere: it came to that queue by a move."""
+    dead = Dead(count=0)
+    other = declare(dead.vhost, "other")
+    dead.work.put(make_message(b"x", routing_key="other"))
+    entry = dead.work.get()
+    assert entry is not None
+    dead.work.reject([entry])
+    assert moved(dead.dead, QueueTarget(dead.vhost, dead.work, dead.dead)).done == 1
+    outcome = moved(dead.work, OriginTarget(dead.vhost, dead.work, lambda *_: True))
+    assert (outcome.done, dict(outcome.refused)) == (0, {NO_ORIGIN: 1})
+    assert (dead.work.ready_count, other.ready_count) == (1, 0)
+
+
 def test_what_never_died_and_what_may_not_be_written_stays() -> None:
     dead = Dead()
     assert dict(dead.retried(may_write=False).refused) == {NOT_ALLOWED: 3}
@@ -291,6 +350,63 @@ def test_what_never_died_and_what_may_not_be_written_stays() -> None:
     outcome = dead.retried()
     assert (outcome.done, dict(outcome.refused)) == (3, {NO_ORIGIN: 2})
     assert dead.dead.ready_count == 2
+
+
+def forged(**headers: Any) -> Any:
+    """A message that says of itself where it died."""
+    return make_message(b"forged", headers=Table({"x-first-death-queue": "gone", **headers}))
+
+
+def deaths(*keys: str) -> list[Table]:
+    return [Table({"queue": "gone", "reason": "rejected", "routing-keys": list(keys)})]
+
+
+def test_rights_are_asked_for_the_exchange_with_each_key_before_anything_is_put() -> None:
+    stand = Stand()
+    dead, secret = declare(stand.vhost, "dead"), declare(stand.vhost, "secret")
+    declare_exchange(stand.vhost, "topics", "topic")
+    bind(stand.vhost, "topics", secret, "#")
+    headers = {"x-first-death-exchange": "topics", "x-death": deaths("open", "closed.key")}
+    dead.put(forged(**headers))
+    asked: list[tuple[str, list[str]]] = []
+
+    def may_publish(exchange: str, keys: list[str]) -> bool:
+        asked.append((exchange, keys))
+        return "closed.key" not in keys
+
+    outcome = moved(dead, OriginTarget(stand.vhost, dead, may_publish))
+    assert (outcome.done, dict(outcome.refused)) == (0, {NOT_ALLOWED: 1})
+    assert asked == [("topics", ["open", "closed.key"])]
+    assert (dead.ready_count, secret.ready_count) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-first-death-exchange": "e" * 256},
+        {"x-first-death-exchange": "amq.topic", "x-death": deaths("k" * 256)},
+        {"x-first-death-exchange": "amq.topic", "x-death": deaths("\u00e9" * 128)},
+        {"x-first-death-queue": "q" * 256},
+        {"x-first-death-queue": 5},
+    ],
+)
+def test_names_that_no_frame_has_room_for_are_no_origin(headers: dict[str, Any]) -> None:
+    stand = Stand()
+    dead = declare(stand.vhost, "dead")
+    dead.put(forged(**headers))
+    outcome = moved(dead, OriginTarget(stand.vhost, dead, lambda *_: True))
+    assert (outcome.done, dict(outcome.refused)) == (0, {NO_ORIGIN: 1})
+    assert dead.ready_count == 1
+
+
+def test_the_longest_key_is_an_origin() -> None:
+    stand = Stand()
+    dead, heir = declare(stand.vhost, "dead"), declare(stand.vhost, "heir")
+    bind(stand.vhost, "amq.topic", heir, "#")
+    key = "\u00e9" * 127 + "k"
+    dead.put(forged(**{"x-first-death-exchange": "amq.topic", "x-death": deaths(key)}))
+    assert moved(dead, OriginTarget(stand.vhost, dead, lambda *_: True)).done == 1
+    assert heir.lane.ready_entries()[0].message.address.routing_key == key
 
 
 # ------------------------------------------------------------------------- what must not be

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from hareline.broker.queues.operations import selecting, walking
 from hareline.broker.queues.operations.selecting import Selection, selected
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.selector import compile_selector
+from tests.support.consumers import RecordingConsumer
 from tests.support.deep_queues import deep, make_windows_small, paged_count
 from tests.support.messages import make_message
 from tests.support.vhosts import declare
@@ -65,3 +67,26 @@ def test_a_message_whose_properties_are_not_valid_is_not_selected() -> None:
     stand.publish(queue, 1)
     assert found(queue, selector=compile_selector("n = 0 OR n IS NULL")) == [1]
     assert found(queue) == [0, 1]
+
+
+def test_however_many_offsets_have_left_others_get_turns() -> None:
+    stand = Stand()
+    queue = declare(stand.vhost, "q")
+    stand.publish(queue, 2)
+    missing = frozenset(range(1_000, 2_000))
+    shares = list(selected(queue, Selection(offsets=missing | {1})))
+    assert len(shares) >= 1_000 // selecting.LOOKED_UP_AT_ONCE
+    assert [each.entry.offset for share in shares for each in share] == [1]
+
+
+def test_parked_messages_are_looked_at_in_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walking, "SORTED_AT_ONCE", 4)
+    stand = Stand()
+    queue = declare(stand.vhost, "q")
+    consumer = RecordingConsumer(queue, selector=compile_selector("n = 5"))
+    queue.add_consumer(consumer)
+    stand.publish(queue, 40)
+    assert queue.lane.parking.count == 39
+    shares = list(selected(queue, Selection(offsets=frozenset((38, 1, 99)))))
+    assert len(shares) >= 9
+    assert sorted(each.entry.offset for share in shares for each in share) == [1, 38]

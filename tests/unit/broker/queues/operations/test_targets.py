@@ -37,7 +37,7 @@ def test_one_full_queue_refuses_for_all() -> None:
     full = declare(vhost, "full", arguments={"x-max-length-bytes": 4})
     for queue in (free, full):
         bind(vhost, "to", queue)
-    target = ExchangeTarget(vhost, "to", None, None)
+    target = ExchangeTarget(vhost, vhost.exchange("to"), None, None)
     assert target.place_of(MESSAGE).refusal == FULL
     place = target.place_of(make_message(b"1234", routing_key="r"))
     assert set(place.queues) == {free, full}
@@ -71,8 +71,32 @@ def test_archives_get_what_is_put() -> None:
     archive = declare(stand.vhost, "archive", is_durable=True, arguments={"x-queue-type": "stream"})
     queue = declare(stand.vhost, "q", arguments={"x-archive-to": "archive"})
     target = QueueTarget(stand.vhost, queue)
-    target.put(target.place_of(MESSAGE), MESSAGE)
+    assert target.put(target.place_of(MESSAGE), MESSAGE) == ""
     assert (queue.ready_count, archive.ready_count) == (1, 1)
+
+
+def test_a_queue_that_is_full_by_now_refuses_and_archives_nothing() -> None:
+    stand = Stand()
+    archive = declare(stand.vhost, "archive", is_durable=True, arguments={"x-queue-type": "stream"})
+    arguments = {"x-archive-to": "archive", "x-max-length": 1, "x-overflow": "reject-publish"}
+    queue = declare(stand.vhost, "q", arguments=arguments)
+    target = QueueTarget(stand.vhost, queue)
+    place = target.place_of(MESSAGE)
+    queue.put(make_message(b"first"))
+    assert target.put(place, MESSAGE) == FULL
+    assert (queue.ready_count, archive.ready_count) == (1, 0)
+
+
+def test_another_exchange_of_the_name_gets_nothing() -> None:
+    stand = Stand()
+    vhost = stand.vhost
+    declare_exchange(vhost, "to")
+    target = ExchangeTarget(vhost, vhost.exchange("to"), None, None)
+    vhost.delete_exchange("to", if_unused=False)
+    assert target.place_of(MESSAGE).refusal == GONE
+    declare_exchange(vhost, "to", "fanout", is_internal=True)
+    bind(vhost, "to", declare(vhost, "t"))
+    assert target.place_of(MESSAGE).refusal == GONE
 
 
 def test_an_address_is_the_one_that_publishers_have() -> None:

@@ -14,8 +14,8 @@ from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.orders.last_value_order import LastValueOrder
 from hareline.broker.queues.policies.deadline_timer import LOOK_AGAIN_MS, NEVER
 from hareline.broker.queues.policies.hold import (
+    LEFT_ALLOWED,
     READIED_PER_STEP,
-    SETTLED_ALLOWED,
     Hold,
     ready_at_ms,
 )
@@ -343,14 +343,14 @@ def test_a_purge_takes_what_is_held(place: TimedQueue) -> None:
 
 
 def test_what_expired_while_it_was_held_does_not_wait_for_its_time(place: TimedQueue) -> None:
-    for _ in range(10 * SETTLED_ALLOWED):
+    for _ in range(10 * LEFT_ALLOWED):
         publish_held(place, b"m", 3_600_000, 10)
     publish_held(place, b"kept", 3_600_000)
     place.pass_time(LOOK_AGAIN_MS)
     assert place.queue.held_count == 1
     hold = place.queue.hold
     assert hold is not None
-    assert len(hold) <= SETTLED_ALLOWED + 2
+    assert len(hold) <= LEFT_ALLOWED + 2
     place.pass_time(3_600_000)
     assert place.ready == [b"kept"]
 
@@ -358,10 +358,10 @@ def test_what_expired_while_it_was_held_does_not_wait_for_its_time(place: TimedQ
 def test_a_busy_queue_sweeps_without_the_timer(place: TimedQueue) -> None:
     hold = place.queue.hold
     assert hold is not None
-    for _ in range(10 * SETTLED_ALLOWED):
+    for _ in range(10 * LEFT_ALLOWED):
         publish_held(place, b"m", 3_600_000, 0)
         place.queue.deliver_due()
-        assert len(hold) <= SETTLED_ALLOWED + 1
+        assert len(hold) <= LEFT_ALLOWED + 1
 
 
 def test_a_deleted_queue_cancels_its_timer_and_is_freed(place: TimedQueue) -> None:

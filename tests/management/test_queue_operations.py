@@ -247,3 +247,30 @@ def test_changes_and_pauses_are_kept_over_a_kill(tmp_path: Path) -> None:
         assert http.done("GET", path(queue, "arguments"))["changes"] == {}
     finally:
         broker.stop()
+
+
+def test_the_audit_stream_is_the_brokers(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, f'{CONFIG}\n[[vhosts]]\nname = "/"\naudit = "all"\n')
+    broker.start()
+    try:
+        http = HttpClient(broker)
+        stream = "hareline.audit"
+        before = http.done("GET", path(stream, "arguments"))
+        policy = {"pattern": "", "definition": {"max-length-bytes": 0, "max-age": "1s"}}
+        http.done("PUT", "/policies/%2F/all", policy)
+        http.done(
+            "PUT", "/operator-policies/%2F/all", {"pattern": "", "definition": {"expires": 1}}
+        )
+        for method, name, body in (
+            ("PATCH", f"/queues/%2F/{stream}", {"arguments": {"x-max-age": "1s"}}),
+            ("POST", path(stream, "pause"), None),
+            ("PUT", path(stream, "pause"), None),
+            ("POST", path(stream, "groups/reset"), {}),
+        ):
+            answer = http.ask(method, name, body)
+            assert answer.status == 401, (name, answer)
+            assert "only the broker publishes to queue 'hareline.audit'" in answer.body["reason"]
+        assert http.done("GET", path(stream, "arguments")) == before
+        assert http.ask("POST", path(stream, "resume")).status == 204
+    finally:
+        broker.stop()

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
-from hareline.administration.policies import Applied
 from hareline.administration.policy_keys import KEYS, smaller
+from hareline.administration.policy_matching import Applied
 from hareline.broker.live_arguments import LiveArguments
 from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.queues.declare.build import QUORUM_DELIVERY_LIMIT, QueueDefaults

@@ -15,12 +15,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hareline import events
 from hareline.broker.queues.declare.arguments import QueueArguments, parse_queue_arguments
 from hareline.broker.queues.declare.live import apply_live, check_live, overlaid
 from hareline.broker.queues.declare.table import BY_NAME
 from hareline.broker.queues.dispatch.paused import is_paused, pause, resume
 from hareline.broker.queues.queue import Queue
 from hareline.errors import PreconditionFailed, StoreError
+from hareline.events import Report
 
 if TYPE_CHECKING:
     from hareline.broker.queues.declare.build import QueueDefaults
@@ -45,8 +47,10 @@ class LiveArguments:
         registry: Registry,
         definitions: DefinitionStore,
         queue_defaults: Callable[[], QueueDefaults],
+        report: Report,
     ) -> None:
         self._registry = registry
+        self._report = report
         self._definitions = definitions
         self._queue_defaults = queue_defaults
         self._changes: dict[str, Changes] = {}  # by the names of queues that have any
@@ -161,11 +165,23 @@ class LiveArguments:
             )
 
     def _undo(self, queue: Queue, changes: Changes, paused: bool, _error: StoreError) -> None:
-        """What was changed is lost: go back to what was in force before."""
+        """What was changed is lost: go back to what was in force before.
+
+        A queue that cannot, such as one that holds messages by now, keeps the change until the
+        next start. Never raises: what others have changed in the same turn is undone too.
+        """
         if self._registry.queues.get(queue.name) is not queue:
             return
         self._set_changes(queue, changes)
-        self.refresh(queue)
+        try:
+            self.refresh(queue)
+        except PreconditionFailed as error:
+            self._report(
+                events.DEFINITION_IMPOSSIBLE,
+                what=f"arguments of queue '{queue.name}'",
+                problem=error.explanation,
+                vhost=self._registry.vhost_name,
+            )
         if is_paused(queue) != paused:
             _set_pause(queue, paused)
 

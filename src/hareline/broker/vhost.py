@@ -117,7 +117,7 @@ class VirtualHost:
         store.on_refusal_changed.append(routing.mark_changed)  # routes know who keeps messages
         self._declarations = Declarations(registry, turn, self.environment, definitions)
         self.live_arguments = LiveArguments(
-            registry, definitions, lambda: self._declarations.queue_defaults
+            registry, definitions, lambda: self._declarations.queue_defaults, report
         )
         registry.on_queue_removed = self.live_arguments.on_queue_removed
         self.max_queues = max_queues

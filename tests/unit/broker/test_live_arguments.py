@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from hareline import events
 from hareline.broker.queues.dispatch.paused import is_paused
 from hareline.broker.queues.queue import Queue
 from hareline.errors import PreconditionFailed, StoreError
+from hareline.message import Table
 from tests.support.messages import make_message
 from tests.support.vhosts import declare
 from tests.unit.broker.test_durable_vhost import Stand
@@ -148,3 +150,23 @@ def test_what_was_kept_is_in_force_again_before_messages_come() -> None:
     assert is_paused(queue)
     fill(queue, 9)
     assert queue.ready_count == 4
+
+
+def test_what_cannot_be_undone_is_reported_and_the_rest_is_undone() -> None:
+    stand = Stand()
+    held, other = stand.queue("held"), stand.queue("other")
+    live = stand.vhost.live_arguments
+    stand.definitions.gathers = True
+    stand.definitions.loss = "no room"
+    live.change(other, LIMIT)
+    live.change(held, {"x-hold-on-publish": True})
+    held.put(make_message(b"later", headers=Table({"x-delay": 10_000})))
+    assert held.held_count == 1
+    stand.definitions.commit()
+    assert other.overflow is None
+    assert live.changes_of(held) == {}
+    assert held.hold is not None
+    ((event, fields),) = [each for each in stand.reports if each[1].get("what")]
+    assert event is events.DEFINITION_IMPOSSIBLE
+    assert fields["what"] == "arguments of queue 'held'"
+    assert "it holds 1 messages" in str(fields["problem"])

@@ -58,6 +58,7 @@ from hareline.management.api.selections import (
 from hareline.management.api.site import Site
 from hareline.management.bodies import parse_body
 from hareline.management.pace import pace_of
+from hareline.management.refusals import Refusal
 from hareline.message import Table
 
 COUNT_MAX: Final = 1_000
@@ -187,6 +188,7 @@ def router(site: Site) -> APIRouter:
         """Let the next message of groups go to any consumer."""
         entered, octets = await enter_with_body(site, request)
         queue = _queue_in(entered, request, "configure")
+        check_open(entered, queue)
         asked = parse_body(GroupsBody, octets or b"{}")
         wanted = None if asked.groups is None else {_group_key(each) for each in asked.groups}
         count = 0
@@ -278,7 +280,8 @@ def _delay_queue_in(entered: Entered, request: Request, right: Right) -> Queue:
         raise bad_request(f"exchange '{name}' is not of type x-delayed-message")
     queue = entered.vhost.queues.get(delay_queue_name(name))
     if queue is None:
-        raise not_found()
+        reason = f"exchange '{name}' has no delayed messages any more: it is being deleted"
+        raise Refusal(404, "not_found", reason)
     return queue
 
 
@@ -311,6 +314,8 @@ def _in_force(entered: Entered, queue: Queue) -> dict[str, Any]:
 
 async def _pause(site: Site, request: Request, *, paused: bool) -> Response:
     entered, queue = await _queue(site, request, "configure")
+    if paused:
+        check_open(entered, queue)
     if is_paused(queue) != paused:
         entered.vhost.live_arguments.set_paused(queue, paused=paused)
         settle_definitions(entered)

@@ -13,7 +13,7 @@ certain or possible.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -34,7 +34,7 @@ from hareline.message import Message
 
 Outcome = Literal["taken", "possible", "not_chosen", "filtered", "no_match", "replaced"]
 
-#: Bindings that are tried between two pauses; one costs 2 to 50 us.
+#: Routing keys that are tried on bindings between two pauses; one costs 2 to 50 us.
 SHARE: Final = 64
 #: Bindings that are listed for one exchange; more are only counted.
 LISTED_MAX: Final = 200
@@ -178,13 +178,16 @@ class _Walk:
             if archive not in self._explanation.archives:
                 self._explanation.archives.append(archive)
         if isinstance(exchange, DefaultExchange):
-            self._match_default(visit, step, keys)
+            yield from self._match_default(visit, step, keys)
         else:
             yield from self._match(visit, step, keys)
         self._use_alternate(visit, step)
 
-    def _match_default(self, visit: _Visit, step: Step, keys: Sequence[str]) -> None:
+    def _match_default(
+        self, visit: _Visit, step: Step, keys: Sequence[str]
+    ) -> Generator[None, None, None]:
         for key in keys:
+            yield from self._count_try()
             binding = Binding.of("", "queue", key, key, {})
             bound = list(visit.exchange.match(key, self._message))
             for destination in bound:
@@ -202,7 +205,7 @@ class _Walk:
             if destination is None:
                 continue  # deleted since the list was made
             bound = filtered(destination, binding.arguments)
-            outcome, reason = judge.judge(binding, bound)
+            outcome, reason = yield from judge.judge(binding, bound, self._count_try)
             if outcome in ("taken", "possible") and isinstance(bound, FilteredDestination):
                 if bound.takes(self._message):
                     reason = f"{reason}, and {_filter_text(bound)}"
@@ -212,9 +215,12 @@ class _Walk:
             if outcome in ("taken", "possible"):
                 is_certain = visit.is_certain and outcome == "taken"
                 self._reach(destination, visit, is_certain=is_certain)
-            self._tried += 1
-            if self._tried % SHARE == 0:
-                yield
+
+    def _count_try(self) -> Generator[None, None, None]:
+        """Yield if the share is used up; before each routing key that is tried on a binding."""
+        self._tried += 1
+        if self._tried % SHARE == 0:
+            yield
 
     def _destination(self, binding: Binding) -> Queue | Exchange | None:
         if binding.kind == "queue":
@@ -245,6 +251,10 @@ class _Walk:
 
 # ------------------------------------------------------------------------- what a binding decides
 
+#: Called before each try; yields where others may have their turn.
+CountTry = Callable[[], Generator[None, None, None]]
+Judgement = Generator[None, None, tuple[Outcome, str]]
+
 
 class _SingleBindings:
     """Tries each binding on an exchange of the same type that has no other."""
@@ -259,15 +269,21 @@ class _SingleBindings:
         self._message = message
         self._replaced = _replaced(bindings) if type_name == JmsTopicExchange.type_name else set()
 
-    def judge(self, binding: Binding, bound: Destination) -> tuple[Outcome, str]:
+    def judge(self, binding: Binding, bound: Destination, count_try: CountTry) -> Judgement:
         if binding in self._replaced and not isinstance(bound, FilteredDestination):
+            yield from count_try()
             return "replaced", "a later binding with this key has another condition, which counts"
         probe = self._probe
         probe.bind(bound, binding.routing_key, binding.arguments)
-        matching = [key for key in self._keys if list(probe.match(key, self._message))]
+        matching: str | None = None
+        for key in self._keys:
+            yield from count_try()
+            if list(probe.match(key, self._message)):
+                matching = key
+                break
         probe.unbind(bound, binding.routing_key, binding.arguments)
-        if matching:
-            return "taken", _why_matched(self._type_name, binding, matching[0])
+        if matching is not None:
+            return "taken", _why_matched(self._type_name, binding, matching)
         return "no_match", _why_not(self._type_name, binding, self._keys, self._message)
 
 
@@ -284,7 +300,8 @@ class _ByHash:
         chosen = [each for key in keys[:1] for each in exchange.match(key, message)]
         self._chosen = {(_kind_of(each), each.name, _is_filtered(each)) for each in chosen}
 
-    def judge(self, binding: Binding, bound: Destination) -> tuple[Outcome, str]:
+    def judge(self, binding: Binding, bound: Destination, count_try: CountTry) -> Judgement:
+        yield from count_try()
         if (binding.kind, binding.destination, _is_filtered(bound)) in self._chosen:
             return "taken", "the hash of the message falls into its share"
         return "not_chosen", "the hash of the message falls into another's share"
@@ -300,7 +317,8 @@ class _ByChance:
     ) -> None:
         self._count = len(bindings)
 
-    def judge(self, _binding: Binding, _bound: Destination) -> tuple[Outcome, str]:
+    def judge(self, _binding: Binding, _bound: Destination, count_try: CountTry) -> Judgement:
+        yield from count_try()
         if self._count == 1:
             return "taken", "it is the only binding"
         return "possible", f"chosen at random, one time in {self._count}"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from hareline.broker.bindings import BindingTable
 from hareline.broker.queues.operations.walking import messages_of
 from hareline.management.api import dead_letters
+from hareline.management.api.dead_letters import SOURCES_MAX, _first_death, _targets
+from hareline.management.pace import Pace
+from hareline.message import Table
 from tests.support.api_broker import ApiBroker
+from tests.support.messages import make_message
+from tests.support.turns import ManualTurn
+from tests.support.vhosts import bind, declare, declare_exchange, make_vhost
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +153,73 @@ def test_the_least_used_queue_is_forgotten(
     del read[:]
     assert rows(broker)["short-dead"]["examined"] == 1
     assert sum(read) >= 1
+
+
+def test_bindings_of_an_exchange_are_walked_once_whoever_sends_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vhost = make_vhost(ManualTurn())
+    declare_exchange(vhost, "dlx", "fanout")
+    for number in range(5):
+        bind(vhost, "dlx", declare(vhost, f"dead{number}"), f"k{number}")
+        bind(vhost, "dlx", vhost.queues[f"dead{number}"], "again")
+    for number in range(3 * SOURCES_MAX):
+        alternate = '{"destination": "dead0"}'
+        arguments = {"x-dead-letter-exchange": "dlx", "alternateBinding": alternate}
+        declare(vhost, f"q{number:03}", arguments=arguments)
+    walked: list[str] = []
+    from_source = BindingTable.from_source
+
+    def counting(table: BindingTable, source: str) -> Any:
+        walked.append(source)
+        return from_source(table, source)
+
+    monkeypatch.setattr(BindingTable, "from_source", counting)
+
+    async def found() -> Any:
+        async with Pace().share() as share:
+            return await _targets(vhost, share)
+
+    targets = asyncio.run(found())
+    assert walked == ["dlx"]
+    assert {queue.name for queue in targets} == {f"dead{number}" for number in range(5)}
+    first = [f"q{number:03}" for number in range(SOURCES_MAX)]
+    for queue, sources in targets.items():
+        assert dead_letters._first(sources) == first, queue.name
+
+
+def test_a_virtual_host_that_goes_meanwhile_takes_its_rows_along(
+    running: ApiBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vhosts = running.thread.ask(lambda broker: broker.context.vhosts)
+    assert running.ask("PUT", "/vhosts/going").status_code == 201
+    rights = {"configure": ".*", "write": ".*", "read": ".*"}
+    assert running.ask("PUT", "/permissions/going/admin", json=rights).status_code < 300
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "target"}
+    for name, given in (("target", {}), ("source", arguments)):
+        answer = running.ask("PUT", f"/queues/going/{name}", json={"arguments": given})
+        assert answer.status_code == 201, answer.text
+    targets = dead_letters._targets
+
+    async def then_deleted(vhost: Any, share: Any) -> Any:
+        found = await targets(vhost, share)
+        vhosts.pop("going", None)  # as its deletion does
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dead_letters, "_targets", then_deleted)
+        going = vhosts["going"]
+        answer = running.ask("GET", "/hareline/dead-letters")
+        vhosts["going"] = going
+    assert answer.status_code == 200
+    assert running.ask("DELETE", "/vhosts/going").status_code == 204
+
+
+def test_headers_that_cannot_be_read_tell_of_no_death() -> None:
+    deaths = [Table({"queue": "q", "reason": "rejected"})]
+    message = make_message(b"b", content_type="some", headers=Table({"x-death": deaths}))
+    assert _first_death(message) == ("rejected", "q", "", "")
+    content = bytearray(message.content)
+    content[21] = 200  # the length of the content type
+    message.content = bytes(content)
+    assert _first_death(message) is None

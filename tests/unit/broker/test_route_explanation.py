@@ -208,6 +208,30 @@ def test_many_bindings_are_counted_and_the_takers_listed(vhost: VirtualHost) -> 
     assert [verdict.outcome for verdict in step.verdicts].count("taken") == 1
 
 
+def shares_of(walk: Generator[None, None, RouteExplanation]) -> int:
+    return len(list(walk))
+
+
+@pytest.mark.parametrize("exchange", ["amq.topic", "amq.direct", ""])
+def test_shares_count_the_keys_that_are_tried_on_each_binding(
+    vhost: VirtualHost, exchange: str
+) -> None:
+    keys = [f"k{number}" for number in range(10 * SHARE)]
+    bindings = 1
+    if exchange:
+        bindings = 3
+        for number in range(bindings):
+            bind(vhost, exchange, declare(vhost), f"none{number}")
+    walk = explain(vhost, vhost.exchange(exchange), keys, MESSAGE)
+    assert shares_of(walk) == bindings * 10
+
+
+def test_the_first_key_that_matches_is_enough(vhost: VirtualHost) -> None:
+    bind(vhost, "amq.topic", declare(vhost), "#")
+    keys = [f"k{number}" for number in range(10 * SHARE)]
+    assert shares_of(explain(vhost, vhost.exchange("amq.topic"), keys, MESSAGE)) == 0
+
+
 TYPES = ("direct", "topic", "fanout", "headers")
 KEYS = st.sampled_from(["", "a", "b", "a.b", "a.*", "#", "*.b"])
 EXCHANGES = ("x0", "x1", "x2", "x3")

@@ -1,16 +1,17 @@
 """``GET /api/hareline/dead-letters``: where dead letters are, and why they died.
 
 Dead-letter queues are those that the dead-letter exchange or the alternate of another queue leads
-to. Of each one the first ``EXAMINED_MAX`` messages are read
-where they stand, and counted by reason, queue and address of their first death. That is remembered
-as long as they are the first, so that a page that asks again and again reads only what is new.
+to. Of each one the first ``EXAMINED_MAX`` messages are read where they stand, and counted by
+reason, queue and address of their first death. That is remembered as long as they are the first, so
+that a page that asks again and again reads only what is new.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -23,8 +24,9 @@ from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.queues.operations.walking import messages_of, read_together, walk
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
+from hareline.errors import MalformedFrame
 from hareline.management.api.access import caller
-from hareline.management.api.answers import answer
+from hareline.management.api.answers import encoded
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
@@ -77,61 +79,95 @@ def router(site: Site) -> APIRouter:
         """Dead-letter queues, and the reasons for which their messages died."""
         who = await caller(site, request)
         name = request.query_params.get("vhost")
-        rows: list[dict[str, Any]] = []
+        rows: list[tuple[Queue, dict[str, Any]]] = []
         async with pace_of(request).share() as share:
             for vhost in [who.vhost(name)] if name else who.vhosts():
                 for queue, sources in (await _targets(vhost, share)).items():
-                    rows.append(_row(vhost, queue, sorted(sources)[:SOURCES_MAX]))
-            rows.sort(key=lambda row: (-row["messages"], row["vhost"], row["name"]))
-            for row in rows[:QUEUES_MAX]:
-                found = site.vhosts[row["vhost"]].queues.get(row["name"])
+                    rows.append((queue, _row(vhost, queue, sources)))
+                    await share.pause()
+            rows.sort(key=_deepest_first)
+            for queue, row in rows[:QUEUES_MAX]:
                 # what may be read over AMQP may be counted here; the rest shows its depth
-                if found is not None and who.may("read", "queue", row["vhost"], row["name"]):
-                    _count(row, await examinations.deaths(row["vhost"], found, share))
-        return answer({"items": rows})
+                if not queue.is_deleted and who.may("read", "queue", row["vhost"], row["name"]):
+                    _count(row, await examinations.deaths(row["vhost"], queue, share))
+            lines = []
+            for _, row in rows:
+                lines.append(encoded(row))
+                await share.pause()
+        body = b'{"items":[' + b",".join(lines) + b"]}"
+        return Response(body, media_type="application/json")
 
     return router
 
 
-async def _targets(vhost: VirtualHost, share: Share) -> dict[Queue, set[str]]:
-    """The dead-letter queues of a virtual host, each with the queues that send to it."""
-    found: dict[Queue, set[str]] = {}
+def _deepest_first(found: tuple[Queue, dict[str, Any]]) -> tuple[int, str, str]:
+    row = found[1]
+    return -row["messages"], row["vhost"], row["name"]
+
+
+async def _targets(vhost: VirtualHost, share: Share) -> dict[Queue, list[str]]:
+    """The dead-letter queues of a virtual host, each with some queues that send to it.
+
+    Bindings are walked once for each exchange, however many queues name it.
+    """
+    senders: dict[str, list[str]] = {}  # by the exchange that they send to
+    found: dict[Queue, list[str]] = {}
     for queue in list(vhost.queues.values()):
         await share.pause()
         arguments = vhost.queue_arguments.get(queue.name)
         if arguments is None:
             continue
         for target in _targets_of(vhost, queue.name, arguments):
-            found.setdefault(target, set()).add(queue.name)
+            if isinstance(target, Queue):
+                _add(found.setdefault(target, []), [queue.name])
+            else:
+                _add(senders.setdefault(target, []), [queue.name])
+    for exchange, names in senders.items():
+        async for queue in _bound_to(vhost, exchange, share):
+            _add(found.setdefault(queue, []), names)
     return found
 
 
-def _targets_of(vhost: VirtualHost, name: str, arguments: QueueArguments) -> Iterator[Queue]:
-    """Queues that dead letters of this one may come to."""
+def _add(sources: list[str], names: list[str]) -> None:
+    """Note sources, of which only the first are shown."""
+    sources += names
+    if len(sources) > 2 * SOURCES_MAX:
+        sources[:] = _first(sources)
+
+
+def _first(sources: list[str]) -> list[str]:
+    return nsmallest(SOURCES_MAX, set(sources))
+
+
+def _targets_of(vhost: VirtualHost, name: str, arguments: QueueArguments) -> Iterator[Queue | str]:
+    """Where dead letters of this queue may go: queues, and names of exchanges."""
     exchange = arguments.dead_letter_exchange
     if exchange == "":
         queue = vhost.queues.get(arguments.dead_letter_routing_key or name)
         if queue is not None and queue.name != name:
             yield queue
     elif exchange is not None:
-        yield from _bound_to(vhost, exchange)
+        yield exchange
     alternate = alternate_of(arguments, name)
     if alternate is not None:
         if alternate in vhost.exchanges:
-            yield from _bound_to(vhost, alternate)
+            yield alternate
         elif alternate in vhost.queues:
             yield vhost.queues[alternate]
 
 
-def _bound_to(vhost: VirtualHost, exchange: str) -> Iterator[Queue]:
-    """Queues that the exchange leads to by whatever key, also behind other exchanges."""
+async def _bound_to(vhost: VirtualHost, exchange: str, share: Share) -> AsyncIterator[Queue]:
+    """Queues that the exchange leads to by whatever key, each once, also behind other exchanges."""
     visited = {exchange}
     pending = [exchange]
+    given: set[Queue] = set()
     for current in pending:
         for binding in vhost.bindings.from_source(current):
+            await share.pause()
             if binding.kind == "queue":
                 queue = vhost.queues.get(binding.destination)
-                if queue is not None:
+                if queue is not None and queue not in given:
+                    given.add(queue)
                     yield queue
             elif binding.destination not in visited:
                 visited.add(binding.destination)
@@ -144,7 +180,7 @@ def _row(vhost: VirtualHost, queue: Queue, sources: list[str]) -> dict[str, Any]
         "name": queue.name,
         "messages": queue.ready_count + queue.unacked_count,
         "examined": 0,
-        "sources": sources,
+        "sources": _first(sources),
         "reasons": [],
     }
 
@@ -222,7 +258,13 @@ def _count(row: dict[str, Any], deaths: list[_Death | None]) -> None:
 
 def _first_death(message: Message) -> _Death | None:
     """Reason, queue, and where it had been published to; None for what has not died."""
-    headers = message.headers
+    try:
+        return _death_in(message.headers)
+    except MalformedFrame:
+        return None  # headers that cannot be read tell of no death
+
+
+def _death_in(headers: Mapping[str, object]) -> _Death | None:
     deaths = headers.get("x-death")
     if not isinstance(deaths, list) or not deaths:
         return None

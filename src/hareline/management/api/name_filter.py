@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 import regex
 
+from hareline.administration.patterns import too_costly
 from hareline.management.pace import Share
 from hareline.management.refusals import Refusal
 
@@ -86,6 +87,9 @@ class NameFilter:
 
 
 def _compiled(text: str) -> regex.Pattern[str]:
+    problem = too_costly(text)
+    if problem:
+        raise Refusal(400, "bad_request", f"name: this regular expression {problem}")
     try:
         return regex.compile(text, regex.IGNORECASE)
     except (regex.error, RecursionError, OverflowError) as problem:

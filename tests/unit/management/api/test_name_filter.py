@@ -74,3 +74,18 @@ async def test_all_names_together_have_a_budget(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(name_filter, "perf_counter", iter(range(1_000)).__next__)  # 1 s a match
     with pytest.raises(Refusal, match="takes too long"):
         await passed("a", "a")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("(" * 20 + "a" + "){2}" * 20, "repeats too much within repetitions"),
+        ("((a{60000}){60000}){60000}", "or too often"),
+        ("(" * 200 + ")" * 200, "more than 32 groups"),
+    ],
+)
+async def test_an_expression_that_would_be_compiled_for_ever_is_refused(
+    pattern: str, reason: str
+) -> None:
+    with pytest.raises(Refusal, match=reason):
+        await passed(pattern, "a")

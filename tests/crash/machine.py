@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from hareline.broker.queues.entry import HELD, QueueEntry
+from hareline.broker.queues.kinds import TAKEN
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import ManualClock
@@ -88,7 +89,8 @@ class Options(NamedTuple):
 class Machine:
     """``sent``: (queue id, offset) of what a client may have got in this life of the broker.
 
-    ``delivering``: ids of queues from which anything was delivered in it.
+    ``delivering``: ids of queues from which anything was delivered in it. ``takers``: the queues
+    that took the last publish.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class Machine:
             definitions=definitions,
         )
         self.on_step: Callable[[], None] = _nobody_looks
+        self.takers: list[Queue] = []
         self.consumers: list[SocketConsumer] = []
         self.sent: set[tuple[int, int]] = set()
         self.delivering: set[int] = set()
@@ -201,11 +204,7 @@ class Machine:
             message = message.expiring_at(message.arrival_ms + int(properties["expiration"]))
         source = self.vhost.exchange(exchange)
         queues, _, _ = self.vhost.routing.route(source, [routing_key], message)
-        for queue in queues:
-            if queue.needs_admission or message.expires_at_ms:
-                queue.put(message)
-            else:
-                queue.enqueue(message)
+        self.takers = [queue for queue in queues if _takes(queue, message)]
         return message
 
     def consume(self, name: str, prefetch_count: int = 0) -> SocketConsumer:
@@ -306,6 +305,13 @@ def without_stale_values(entries: list[QueueEntry], key: str) -> list[QueueEntry
     """Those that go when they come back, since there is a newer value, are as good as gone."""
     entries = sorted(entries, key=lambda entry: entry.offset)
     return list({entry.message.header(key): entry for entry in entries}.values())
+
+
+def _takes(queue: Queue, message: Message) -> bool:
+    if queue.needs_admission or message.expires_at_ms:
+        return queue.put(message) == TAKEN
+    queue.enqueue(message)
+    return True
 
 
 def _nobody_looks() -> None:

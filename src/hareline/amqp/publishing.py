@@ -142,7 +142,7 @@ class Publishing(PublishLane):
             self._count(self.confirms, len(messages), awaits_store=route.awaits_store)
 
     def publish_plain(self, route: Route, content: bytes, header_size: int, size: int) -> None:
-        message = Message(
+        message = Message(  # as `_message`, a call of which would take a tenth of all this
             route.address,
             content,
             header_size,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -21,6 +22,7 @@ MESSAGES: Final = 2
 CONSUMERS_OF_A_CONNECTION: Final = 1_000
 DEAD_QUEUES: Final = 100
 DEAD_MESSAGES: Final = 500
+ARRIVAL_S: Final = 60.0
 
 
 @contextlib.contextmanager
@@ -69,7 +71,11 @@ def dead_letters(bench: Bench) -> Iterator[None]:
                     },
                 )
             publish(control, sources, DEAD_MESSAGES)
-            control.ready_count(sources[-1])  # what was published before has arrived
+            deadline = time.monotonic() + ARRIVAL_S
+            while any(control.ready_count(grave) < DEAD_MESSAGES for grave in graves):
+                if time.monotonic() > deadline:
+                    raise BenchmarkError("not all dead letters have arrived")
+                time.sleep(0.1)
             yield
         finally:
             _delete(control, [*sources, *graves])

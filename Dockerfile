@@ -8,6 +8,7 @@ RUN apt-get update \
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY scripts/compiled_wheel.py ./scripts/
+COPY docs ./docs
 COPY src ./src
 RUN HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 pip wheel --no-cache-dir --wheel-dir /wheels .
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hareline.broker.queues.declare.descriptions import DESCRIPTIONS
+from hareline.management.api.documentation import pages
 from tests.support.api_broker import ApiBroker
 
 
@@ -11,6 +13,24 @@ def test_a_page_is_markdown(broker: ApiBroker) -> None:
     page = broker.get("/hareline/docs/queue-arguments", "manager")
     assert page["name"] == "queue-arguments"
     assert page["text"].startswith("# Queue arguments")
+
+
+def test_the_list_has_titles_and_every_page_of_it_is_there(broker: ApiBroker) -> None:
+    items = broker.get("/hareline/docs", "manager")["items"]
+    titles = [each["title"] for each in items]
+    assert titles == sorted(titles, key=str.lower)
+    assert {"name": "queue-arguments", "title": "Queue arguments"} in items
+    for each in items:
+        text = broker.get(f"/hareline/docs/{each['name']}")["text"]
+        assert text.startswith(f"# {each['title']}")
+
+
+def test_pages_that_explain_arguments_are_shown_to_users() -> None:
+    assert {each.page.partition("#")[0] for each in DESCRIPTIONS} <= set(pages())
+
+
+def test_pages_for_developers_are_not_shown(broker: ApiBroker) -> None:
+    assert broker.refused("/hareline/docs/architecture")[0] == 404
 
 
 @pytest.mark.parametrize(

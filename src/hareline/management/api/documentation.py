@@ -1,12 +1,16 @@
-"""``GET /api/hareline/docs/{page}``: a page of the documentation, as the package has it.
+"""``GET /api/hareline/docs`` and ``/{page}``: the documentation for users, as the package has it.
 
-The web UI explains arguments with it, so that nothing is asked of another host. Pages are those of
-docs/ in a working copy of the repository; where the package has none, the answer says so.
+The web UI explains arguments with it, so that nothing is asked of another host. A wheel has the
+pages in ``management/docs``; in a working copy of the repository they are those of docs/. What is
+for developers of the broker (``pyproject.toml`` names it) is in neither, and neither are pictures.
+
+Invariant: only pages that were there when the broker started are served, by their exact names.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +26,38 @@ from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
-FOLDER: Final = _PACKAGE.parents[1] / "docs"
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
+PACKED: Final = _PACKAGE / "management" / "docs"
+WORKING_COPY: Final = _PACKAGE.parents[1] / "docs"
+#: For developers of the broker; not in a wheel.
+FOR_DEVELOPERS: Final = frozenset(
+    (
+        "architecture",
+        "benchmarks",
+        "benchmarks-durable",
+        "benchmarks-jms",
+        "benchmarks-spark",
+        "compiled-build",
+        "data-model",
+        "feature-tests",
+        "journal-format",
+        "modules",
+        "reading-guide",
+        "testing",
+    )
+)
+
+
+class PageTitle(BaseModel):
+    """A page by its name, the name of its file without ``.md``."""
+
+    name: str
+    title: str
+
+
+class PageTitles(BaseModel):
+    """All pages, by their titles."""
+
+    items: list[PageTitle]
 
 
 class Page(BaseModel):
@@ -34,26 +68,44 @@ class Page(BaseModel):
 
 
 def router(site: Site) -> APIRouter:
-    """The route."""
+    """The routes."""
     router = APIRouter(tags=["hareline"])
+
+    @router.get("/api/hareline/docs", **one_route(PageTitles))
+    async def titles(request: Request) -> Response:
+        """The pages of the documentation that this installation has."""
+        await caller(site, request)
+        return answer({"items": page_titles()})
 
     @router.get("/api/hareline/docs/{page}", **one_route(Page))
     async def documentation(request: Request) -> Response:
         """A page of the documentation, by the name of its file without ``.md``."""
         await caller(site, request)
         name = name_in_path(request.path_params["page"])
-        text = text_of(name)
-        if text is None:
+        path = pages().get(name)
+        if path is None:
             reason = f"there is no page '{name}' in the documentation of this installation"
             raise Refusal(404, "not_found", reason)
-        return answer({"name": name, "text": text})
+        return answer({"name": name, "text": path.read_text(encoding="utf-8")})
 
     return router
 
 
-def text_of(name: str) -> str | None:
-    """The page of this name; None if there is none."""
-    if _NAME.fullmatch(name) is None:
-        return None
-    path = FOLDER / f"{name}.md"
-    return path.read_text(encoding="utf-8") if path.is_file() else None
+@cache
+def pages() -> Mapping[str, Path]:
+    """Name -> file of each page."""
+    folder = PACKED if PACKED.is_dir() else WORKING_COPY
+    return {
+        path.stem: path for path in sorted(folder.glob("*.md")) if path.stem not in FOR_DEVELOPERS
+    }
+
+
+@cache
+def page_titles() -> list[dict[str, str]]:
+    """Name and title of each page, by their titles."""
+    found = []
+    for name, path in pages().items():
+        with path.open(encoding="utf-8") as file:
+            head = file.readline()
+        found.append({"name": name, "title": head.removeprefix("# ").strip()})
+    return sorted(found, key=lambda each: each["title"].lower())

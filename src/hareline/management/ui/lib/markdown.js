@@ -46,16 +46,16 @@ export function blocksOf(markdown) {
   return blocks;
 }
 
-/** [{kind: text|code|strong|link, text, target?}] */
+/** [{kind: text|code|strong|link|image, text, target?}] */
 export function spansOf(text) {
   const spans = [];
-  const pattern = /(`+)(.+?)\1(?!`)|\*\*(.+?)\*\*|!?\[((?:[^[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)/g;
+  const pattern = /(`+)(.+?)\1(?!`)|\*\*(.+?)\*\*|(!?)\[((?:[^[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)/g;
   let before = 0;
   for (const found of text.matchAll(pattern)) {
     if (found.index > before) spans.push({ kind: "text", text: text.slice(before, found.index) });
     if (found[2] !== undefined) spans.push({ kind: "code", text: found[2].trim() });
     else if (found[3] !== undefined) spans.push({ kind: "strong", text: found[3] });
-    else spans.push({ kind: "link", text: found[4], target: found[5] });
+    else spans.push({ kind: found[4] ? "image" : "link", text: found[5], target: found[6] });
     before = found.index + found[0].length;
   }
   if (before < text.length) spans.push({ kind: "text", text: text.slice(before) });

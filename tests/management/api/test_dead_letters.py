@@ -64,6 +64,17 @@ def test_reasons_are_counted_by_the_queue_of_the_first_death(dead: ApiBroker) ->
     assert row["reasons"][0]["routing_key"] == "full"
 
 
+def test_the_deepest_are_listed_and_all_are_counted(
+    dead: ApiBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = dead.get("/hareline/dead-letters")
+    assert everything["total"] == len(everything["items"]) > 1
+    monkeypatch.setattr(dead_letters, "ROWS_MAX", 1)
+    deepest = dead.get("/hareline/dead-letters")
+    assert [each["name"] for each in deepest["items"]] == ["graves"]
+    assert deepest["total"] == everything["total"]
+
+
 def test_a_queue_behind_the_default_exchange_is_found_by_the_key(dead: ApiBroker) -> None:
     row = rows(dead)["by-name"]
     assert row["sources"] == ["direct"]

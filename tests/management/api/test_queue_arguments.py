@@ -41,6 +41,24 @@ def test_every_policy_key_with_an_effect_is_described_by_an_example_that_is_take
         assert each.is_operator == KEYS[each.name].is_operator
 
 
+def test_what_is_said_to_be_live_can_be_changed_while_a_queue_works(broker: ApiBroker) -> None:
+    described = broker.get("/hareline/queue-arguments")["arguments"]
+    live = [each for each in described if each["is_live"]]
+    assert {"x-max-length", "x-dead-letter-exchange", "x-hold-on-publish"} <= {
+        each["name"] for each in live
+    }
+    for number, each in enumerate(live):
+        needed = {"x-dead-letter-exchange": "dlx"} if each["needs"] else {}
+        kind = "classic" if "classic" in each["queue_types"] else each["queue_types"][0]
+        name = f"/queues/%2F/live-{number}"
+        declared = {} if kind == "classic" else {"x-queue-type": kind}
+        broker.ask("PUT", name, json={"durable": True, "arguments": declared})
+        changes = {**needed, each["name"]: each["example"]}
+        answer = broker.ask("PATCH", name, json={"arguments": changes})
+        assert answer.status_code == 200, (each["name"], answer.text)
+        assert answer.json()["changes"] == changes
+
+
 def test_groups_are_known(broker: ApiBroker) -> None:
     described = broker.get("/hareline/queue-arguments")
     groups = {group for group, _ in described["groups"]}

@@ -118,6 +118,37 @@ def test_lists_are_of_all_virtual_hosts_or_of_one(broker: ApiBroker) -> None:
     assert {row["vhost"] for row in broker.get(f"/queues/{OTHER}")} == {OTHER}
 
 
+def test_a_list_is_of_one_type_if_asked(broker: ApiBroker) -> None:
+    for name, kind in (("typed.a", "stream"), ("typed.b", "quorum"), ("typed.c", "classic")):
+        arguments = {} if kind == "classic" else {"x-queue-type": kind}
+        body = {"durable": True, "arguments": arguments}
+        broker.ask("PUT", f"/queues/%2F/{name}", json=body)
+    for kind, name in (("stream", "typed.a"), ("quorum", "typed.b"), ("classic", "typed.c")):
+        page = broker.get(f"/queues?type={kind}&page=1&name=typed")
+        assert [each["name"] for each in page["items"]] == [name]
+        assert {each["type"] for each in broker.get(f"/queues/%2F?type={kind}")} == {kind}
+    assert broker.get("/queues?type=none") == []
+
+
+def test_a_stream_says_how_far_behind_its_readers_are(broker: ApiBroker) -> None:
+    channel = broker.connect().channel()
+    channel.queue_declare("read", durable=True, arguments={"x-queue-type": "stream"})
+    channel.confirm_delivery()
+    for _ in range(4):
+        channel.basic_publish("", "read", b"x")
+    assert _reading(broker) == (0, 0)
+    for name, offset in (("near", 3), ("far", 1)):
+        broker.ask("PUT", f"/stream/%2F/read/readers/{name}", json={"offset": offset})
+    assert _reading(broker) == (2, 3)
+    (listed,) = broker.get("/queues?type=stream&name=read&use_regex=false&columns=readers")
+    assert listed == {"readers": 2}
+
+
+def _reading(broker: ApiBroker) -> tuple[int, int]:
+    queue = broker.get("/queues/%2F/read")
+    return queue["readers"], queue["reader_lag_max"]
+
+
 def test_a_list_without_statistics_has_only_what_was_declared(broker: ApiBroker) -> None:
     broker.connect().channel().queue_declare("bare", auto_delete=True)
     query = "/queues/%2F?page=1&name=bare&disable_stats=true"

@@ -37,6 +37,23 @@ def test_connections_are_found_by_address_and_given_name(filled: ApiBroker) -> N
         assert "connection" in {each["kind"] for each in found}
 
 
+def test_consumers_are_found_by_tag_and_policies_by_those_who_set_them(
+    filled: ApiBroker,
+) -> None:
+    channel = filled.connect().channel()
+    channel.basic_consume("hay", lambda *_: None, consumer_tag="pitchfork")
+    body = {"pattern": "^hay", "definition": {"max-length": 3}}
+    filled.ask("PUT", "/policies/%2F/pitchfork-policy", json=body)
+
+    def found(user: str) -> list[tuple[str, str]]:
+        items = filled.get("/hareline/search?q=pitchfork", user)["items"]
+        return [(each["kind"], each["note"]) for each in items]
+
+    assert found("admin") == [("consumer", "hay"), ("policy", "^hay")]
+    assert ("policy", "^hay") in found("policymaker")
+    assert "policy" not in dict(found("manager"))
+
+
 def test_no_more_than_asked_for(filled: ApiBroker) -> None:
     found = filled.get("/hareline/search?q=needle&limit=2")
     assert len(found["items"]) == 2

@@ -26,7 +26,7 @@ from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import MalformedFrame
 from hareline.management.api.access import caller
-from hareline.management.api.answers import encoded
+from hareline.management.api.answers import answer
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
@@ -35,6 +35,8 @@ from hareline.message import Message
 EXAMINED_MAX: Final = 500
 #: Queues that are examined; further ones are listed with their depth only.
 QUEUES_MAX: Final = 100
+#: Queues that are listed, the deepest.
+ROWS_MAX: Final = 500
 SOURCES_MAX: Final = 50
 #: Queues of whose messages it is remembered why they died: 7 MB at most.
 REMEMBERED_MAX: Final = QUEUES_MAX
@@ -64,9 +66,10 @@ class DeadLetterQueue(BaseModel):
 
 
 class DeadLetterQueues(BaseModel):
-    """The deepest first."""
+    """The deepest first. ``total``: how many there are, of which some may not be listed."""
 
     items: list[DeadLetterQueue]
+    total: int
 
 
 def router(site: Site) -> APIRouter:
@@ -85,17 +88,13 @@ def router(site: Site) -> APIRouter:
                 for queue, sources in (await _targets(vhost, share)).items():
                     rows.append((queue, _row(vhost, queue, sources)))
                     await share.pause()
-            rows.sort(key=_deepest_first)
+            total = len(rows)
+            rows = nsmallest(ROWS_MAX, rows, key=_deepest_first)
             for queue, row in rows[:QUEUES_MAX]:
                 # what may be read over AMQP may be counted here; the rest shows its depth
                 if not queue.is_deleted and who.may("read", "queue", row["vhost"], row["name"]):
                     _count(row, await examinations.deaths(row["vhost"], queue, share))
-            lines = []
-            for _, row in rows:
-                lines.append(encoded(row))
-                await share.pause()
-        body = b'{"items":[' + b",".join(lines) + b"]}"
-        return Response(body, media_type="application/json")
+        return answer({"items": [row for _, row in rows], "total": total})
 
     return router
 

@@ -100,24 +100,25 @@ async def listing(
     *,
     name_of: Callable[[T], str] | None = None,
     keys: Mapping[str, Callable[[T], Any]] | None = None,
+    wanted: Callable[[T], bool] | None = None,
 ) -> Response:
     """The items as the request asks for them. Raises Refusal for arguments that are not valid.
 
-    ``keys``: columns that can be sorted by without describing the item; all values of one of them
-    can be compared with each other.
+    ``wanted``: which items the list has at all; None: all of them. ``keys``: columns that can be
+    sorted by without describing the item; all values of one can be compared with each other.
     """
     query = ListQuery.of(request)
     rows = _Rows(describe, name_of, keys or {})
     body = Pieces()
     async with pace_of(request).share() as share:
-        wanted = await rows.all_of(items, share)
-        total = len(wanted)
+        numbers = await rows.all_of(items, wanted, share)
+        total = len(numbers)
         if query.name:
-            wanted = await rows.filtered(wanted, query, share)
-        count = len(wanted)
+            numbers = await rows.filtered(numbers, query, share)
+        count = len(numbers)
         start, end = _bounds(query, count)
         sort = (query.sort, *default_sort) if query.sort else tuple(default_sort)
-        async for row in rows.sorted(wanted, sort, query.is_reversed, start, end, share):
+        async for row in rows.sorted(numbers, sort, query.is_reversed, start, end, share):
             body.add(encoded(picked(row, query.columns) if query.columns else row))
     if not query.page:
         return body.answer(b"[", b"]")
@@ -205,11 +206,13 @@ class _Rows(Generic[T]):
         self._items: list[T] = []
         self._described: dict[int, Mapping[str, Any]] = {}
 
-    async def all_of(self, items: Iterable[T], share: Share) -> Sequence[int]:
-        """The numbers of all items, in their order."""
+    async def all_of(
+        self, items: Iterable[T], wanted: Callable[[T], bool] | None, share: Share
+    ) -> Sequence[int]:
+        """The numbers of all items that are wanted, in their order."""
         rest = iter(items)
         while batch := list(islice(rest, BATCH_COUNT)):
-            self._items += batch
+            self._items += batch if wanted is None else filter(wanted, batch)
             await share.pause()
         return range(len(self._items))
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from hareline.administration.policy_keys import KEYS, PolicyKey
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.queues.declare.descriptions import DESCRIPTIONS, GROUPS, Description
+from hareline.broker.queues.declare.live import LIVE_NAMES
 from hareline.broker.queues.declare.table import BY_NAME
 from hareline.management.api.access import caller
 from hareline.management.api.answers import answer
@@ -51,7 +52,10 @@ class DescribedKey(BaseModel):
 
 
 class DescribedArgument(DescribedKey):
-    """A queue argument. ``aliases``: names that mean the same. ``needs``: a field it goes with."""
+    """A queue argument. ``aliases``: names that mean the same. ``needs``: a field it goes with.
+
+    ``is_live``: it can be changed while the queue works.
+    """
 
     queue_types: list[str]
     aliases: list[str]
@@ -59,6 +63,7 @@ class DescribedArgument(DescribedKey):
     has_effect: bool
     needs: str | None
     policy_key: str | None
+    is_live: bool
 
 
 class DescribedArguments(BaseModel):
@@ -96,6 +101,7 @@ def described_arguments() -> DescribedArguments:
             has_effect=each.has_effect,
             needs=each.needs,
             policy_key=keys_of.get(each.name),
+            is_live=each.name in LIVE_NAMES,
         )
         for each in DESCRIPTIONS
     ]

@@ -88,7 +88,7 @@ class Queues:
         if not self._rates.is_wanted:
             return row | depths
         row |= self._rates.with_details("queue", key, depths, "lengths")
-        row |= _amounts(facts)
+        row |= _amounts(facts) | _reading(vhost, queue)
         sampler = self._site.sampler
         oldest = None if sampler is None else oldest_of_queue(sampler, queue, self._deliveries)
         row |= self._oldest_json(oldest)
@@ -144,7 +144,6 @@ class Queues:
             row["incarnation"] = stream.incarnation
             row["first_offset"] = stream.first
             row["next_offset"] = stream.next
-            row["readers"] = len(vhost.readers.positions(queue))
         return row
 
     async def _oldest_of_all(
@@ -216,6 +215,16 @@ def _amounts(facts: QueueFacts) -> dict[str, Any]:
     }
 
 
+def _reading(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
+    """Of a stream: how many readers have told how far they are, and the lag of the last of them."""
+    stream = stream_of(queue)
+    if stream is None:
+        return {}
+    end = stream.next
+    lags = [end - each.offset for each in vhost.readers.positions(queue).values()]
+    return {"readers": len(lags), "reader_lag_max": max(lags, default=0)}
+
+
 def _type_of(queue: Queue) -> str:
     return str(queue.arguments.get("x-queue-type", "classic"))
 
@@ -247,6 +256,7 @@ def router(site: Site) -> APIRouter:
 
     async def queue_list(request: Request, vhosts: list[VirtualHost]) -> Response:
         queues = Queues(site, request)
+        kind = request.query_params.get("type")
         return await listing(
             request,
             _places(vhosts),
@@ -254,19 +264,20 @@ def router(site: Site) -> APIRouter:
             ("vhost", "name"),
             name_of=lambda place: place[1].name,
             keys=queues.keys(),
+            wanted=None if kind is None else lambda place: _type_of(place[1]) == kind,
         )
 
-    @router.get("/api/queues", **list_route(QueueInfo))
+    @router.get("/api/queues", **_queues_route())
     async def queues(request: Request) -> Response:
         """The queues of all virtual hosts that the user sees."""
         return await queue_list(request, (await caller(site, request)).vhosts())
 
-    @router.get("/api/queues/detailed", **list_route(QueueInfo))
+    @router.get("/api/queues/detailed", **_queues_route())
     async def queues_detailed(request: Request) -> Response:
         """As ``/api/queues``, which leaves nothing out here."""
         return await queue_list(request, (await caller(site, request)).vhosts())
 
-    @router.get("/api/queues/{vhost}", **list_route(QueueInfo))
+    @router.get("/api/queues/{vhost}", **_queues_route())
     async def queues_of_vhost(request: Request) -> Response:
         """The queues of a virtual host."""
         who = await caller(site, request)
@@ -282,3 +293,16 @@ def router(site: Site) -> APIRouter:
         return answer(picked_columns(request, row))
 
     return router
+
+
+def _queues_route() -> dict[str, Any]:
+    route = list_route(QueueInfo)
+    kind = {
+        "name": "type",
+        "in": "query",
+        "required": False,
+        "description": "Only queues of this type, such as `stream`.",
+        "schema": {"type": "string"},
+    }
+    route["openapi_extra"]["parameters"].append(kind)
+    return route

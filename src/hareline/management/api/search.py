@@ -1,7 +1,7 @@
 """``GET /api/hareline/search``: names that contain a text, in everything that the user may see.
 
-For the search of the web UI. A name that begins with the text comes before one that contains it;
-what is fewest, such as virtual hosts, comes first.
+For the search of the web UI. Consumers are found by their tags. A name that begins with the text
+comes before one that contains it; what is fewest, such as virtual hosts, comes first.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from hareline.management.api.access import Caller, caller
+from hareline.management.api.administering import administration_of
 from hareline.management.api.answers import answer
 from hareline.management.api.listing import natural
-from hareline.management.api.live import open_connections_of
+from hareline.management.api.live import channels_of, open_connections_of
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
@@ -30,7 +31,11 @@ Candidate = tuple[str, str, str | None, str | None, str]  # kind, name, vhost, n
 
 
 class Hit(BaseModel):
-    """An object. ``kind``: queue, stream, exchange, connection, vhost or user."""
+    """An object. ``kind``: queue, stream, exchange, connection, consumer, policy, vhost or user.
+
+    ``note``: of a connection its user and the name that it gave itself, of a consumer its queue, of
+    an exchange its type, of a policy its pattern.
+    """
 
     kind: str
     name: str
@@ -51,7 +56,7 @@ def router(site: Site) -> APIRouter:
 
     @router.get("/api/hareline/search", **_search_route())
     async def search(request: Request) -> Response:
-        """Queues, exchanges, connections, virtual hosts and users with this in a name."""
+        """Objects of all kinds with this in a name, an address, or the tag of a consumer."""
         who = await caller(site, request)
         text = request.query_params.get("q", "").strip().lower()
         if not text or len(text) > TEXT_MAX:
@@ -101,12 +106,20 @@ def _candidates(site: Site, who: Caller) -> Iterator[Candidate]:
             if exchange.name:
                 note = exchange.type_name
                 yield "exchange", exchange.name, vhost.name, note, exchange.name
+    if "policymaker" in who.tags:
+        for is_operator in (False, True):
+            for policy in administration_of(site).policies.all(is_operator=is_operator):
+                if who.sees(policy.vhost):
+                    yield "policy", policy.name, policy.vhost, policy.pattern, policy.name
     for connection in open_connections_of(site, who):
         name, client = connection.transport.connection_name, connection.client
         login = "" if client.user is None else client.user.name
         given = client.properties.get("connection_name")
         note = f"{login} {given}" if isinstance(given, str) else login
         yield "connection", name, client.vhost.name, note, f"{name} {note}"
+        for channel in channels_of(connection):
+            for consumer in list(channel.consumers.by_tag.values()):
+                yield "consumer", consumer.tag, client.vhost.name, consumer.queue.name, consumer.tag
     for vhost in who.vhosts():
         for queue in list(vhost.queues.values()):
             arguments = vhost.queue_arguments.get(queue.name)  # None: deleted since the list

@@ -87,6 +87,27 @@ async def test_pages_have_a_hundred_items_unless_told_otherwise() -> None:
     assert (found["page_size"], found["item_count"], found["page_count"]) == (PAGE_SIZE, 50, 3)
 
 
+async def test_what_is_not_wanted_is_not_in_the_list_and_not_counted() -> None:
+    described: list[int] = []
+
+    def describe(number: int) -> Row:
+        described.append(number)
+        return {"name": f"q{number}"}
+
+    answer = await listing(
+        request("page=1&page_size=2&name=q"),
+        range(1_000),
+        describe,
+        ("name",),
+        name_of=lambda number: f"q{number}",
+        keys={"name": lambda number: f"q{number}"},
+        wanted=lambda number: number % 100 == 7,
+    )
+    page = json.loads(bytes(answer.body))
+    assert (page["total_count"], page["filtered_count"]) == (10, 10)
+    assert described == [107, 207]
+
+
 async def test_the_first_page_of_nothing_is_empty() -> None:
     found = await Rows().ask(0, "page=1")
     assert (found["items"], found["page_count"], found["total_count"]) == ([], 1, 0)

@@ -28,7 +28,7 @@ SOAK_SECONDS ?= 3600
 CRASH_ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-management bench-spark lint format reference fuzz soak crash clean
+.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-management bench-spark lint format reference screenshots fuzz soak crash clean
 
 help:                 ## Print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -95,6 +95,9 @@ format: install       ## Bring the code into its form
 
 reference: install    ## Write the files that are generated from the code
 	$(VENV_PYTHON) -m scripts.write_reference
+
+screenshots: install  ## Take the pictures of docs/web-ui.md again; needs Chromium
+	$(VENV_PYTHON) -m tests.browser.screenshots $(ARGS)
 
 fuzz: install         ## Run the property tests with many thousands of examples each
 	$(PYTEST) -m hypothesis --hypothesis-profile=fuzz --timeout=0 $(ARGS)

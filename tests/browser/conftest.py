@@ -61,19 +61,22 @@ def open_ui(browser: Browser, broker: ApiBroker) -> Iterator[Callable[..., WebUi
         return ui
 
     yield open_one
-    problems = [problem for ui in opened for problem in ui.problems]
-    foreign = [url for ui in opened for url in ui.requests if not _is_ours(url, broker.url)]
     for ui in opened:
         ui.close()
-    assert not problems
-    assert not foreign, "requests to other hosts"
+    assert [fault for ui in opened for fault in ui.faults()] == []
 
 
-def _is_ours(url: str, base: str) -> bool:
-    return url.startswith((base, "data:", "blob:"))
+@pytest.fixture(scope="module")
+def window(browser: Browser, broker: ApiBroker, scene: Scene) -> Iterator[WebUi]:
+    made = WebUi(browser, broker.url)
+    made.login("admin", PASSWORD)
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def ui(open_ui: Callable[..., WebUi], scene: Scene) -> WebUi:
-    """The UI of an administrator on the scene."""
-    return open_ui()
+def ui(window: WebUi) -> Iterator[WebUi]:
+    """The UI of an administrator on the scene, at the overview. The tests of a module share it."""
+    window.reset()
+    yield window
+    assert window.faults() == []

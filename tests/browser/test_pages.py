@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import quote
+from typing import Any
 
 import pytest
 
+from tests.support.api_broker import ApiBroker, segment
 from tests.support.browser_scene import Scene
 from tests.support.web_browser import PHONE, WebUi
 
@@ -14,32 +15,40 @@ Open = Callable[..., WebUi]
 
 
 def queue(name: str, tab: str = "overview") -> str:
-    return f"queues/%2F/{quote(name, safe='')}?tab={tab}"
+    return f"queues/%2F/{segment(name)}?tab={tab}"
 
 
 #: Address -> what its first heading says.
 PAGES = {
     "overview": None,
     "queues": "Queues",
+    "queues?sort=messages_details.rate&reverse=1": "Queues",
     queue(Scene.deep): Scene.deep,
     queue(Scene.deep, "messages"): Scene.deep,
     queue(Scene.deep, "publish"): Scene.deep,
+    queue(Scene.held, "held"): Scene.held,
+    queue(Scene.groups, "groups"): Scene.groups,
+    queue(Scene.stream, "readers"): Scene.stream,
     queue(Scene.stuck, "consumers"): Scene.stuck,
     queue(Scene.bound, "bindings"): Scene.bound,
     queue(Scene.bound, "settings"): Scene.bound,
+    queue(Scene.long): Scene.long,
+    queue(Scene.long, "bindings"): Scene.long,
     "exchanges": "Exchanges",
     "exchanges/%2F/orders": "orders",
     "exchanges/%2F/orders?tab=bindings": "orders",
     "exchanges/%2F/orders?tab=test": "orders",
+    "exchanges/%2F/orders?tab=publish": "orders",
+    f"exchanges/%2F/{Scene.delayed}?tab=delayed": Scene.delayed,
     "exchanges/%2F/~": "(default)",
     "streams": "Streams",
     "dead-letters": "Dead letters",
     "connections": "Connections",
     "connections?only=blocked": "Connections",
     "channels": "Channels",
-    "consumers": "Consumers",
+    "consumers?by=stuck": "Consumers",
     "route-tester": "Route tester",
-    "near-limits": "Near a limit",
+    "near-limits?from=50": "Near a limit",
     "changes": "What changed today",
     "vhosts": "Virtual hosts",
     "vhosts/%2F": "/",
@@ -47,56 +56,75 @@ PAGES = {
     "users/manager": "manager",
     "policies": "Policies",
     "definitions": "Definitions",
+    "docs": "Documentation",
     "docs/queue-arguments": "Queue arguments",
+}
+#: Of one who comes with a phone, or at night. The structure of a page is the same in both colours.
+VARIANTS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "light": ({}, ()),
+    "dark": ({"color_scheme": "dark"}, ("color-contrast", "link-in-text-block")),
+    "phone": ({"viewport": PHONE, "has_touch": True, "is_mobile": True}, ()),
 }
 
 
-@pytest.mark.parametrize("address", PAGES)
-def test_a_page_is_there_and_clean(ui: WebUi, address: str) -> None:
-    ui.go(address)
-    expected = PAGES[address]
-    if expected is not None:
-        assert ui.heading() == expected
-    assert ui.page.locator("main .notice.danger").count() == 0
-    assert ui.violations() == []
+def pages(broker: ApiBroker, scene: Scene) -> dict[str, str | None]:
+    """All pages, also of the connection and its channel."""
+    connection = broker.name_of(scene.connection)
+    return {
+        **PAGES,
+        f"connections/{segment(connection)}": connection,
+        f"connections/{segment(connection)}?tab=client": connection,
+        f"channels/{segment(f'{connection} (1)')}": f"{connection} (1)",
+    }
 
 
-def test_the_dark_colours_have_contrast_too(open_ui: Open, scene: Scene) -> None:
-    ui = open_ui(color_scheme="dark")
-    assert ui.page.evaluate("() => getComputedStyle(document.body).backgroundColor") == (
-        "rgb(14, 19, 24)"
-    )
-    for address in ("overview", "queues", queue(Scene.bound, "settings"), "dead-letters"):
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_page_is_there_and_clean(
+    open_ui: Open, broker: ApiBroker, scene: Scene, variant: str
+) -> None:
+    options, rules = VARIANTS[variant]
+    ui = open_ui(**options)
+    found: dict[str, list[str]] = {}
+    for address, heading in pages(broker, scene).items():
         ui.go(address)
-        assert ui.violations() == []
+        problems = ui.violations(rules)
+        if heading is not None and ui.heading() != heading:
+            problems.append(f"its heading is {ui.heading()!r}")
+        problems += ui.page.locator("main .notice.danger").all_inner_texts()
+        if ui.is_wider_than_screen():
+            problems.append("has to be moved sideways")
+        if problems:
+            found[address] = problems
+    assert found == {}
+
+
+def test_the_colours_are_those_of_the_system(open_ui: Open) -> None:
+    ui = open_ui(color_scheme="dark")
+    assert background(ui) == "rgb(14, 19, 24)"
+
+
+def background(ui: WebUi) -> str:
+    return str(ui.page.evaluate("() => getComputedStyle(document.body).backgroundColor"))
 
 
 def test_the_switch_overrules_the_colours_of_the_system(ui: WebUi) -> None:
-    def background() -> str:
-        return str(ui.page.evaluate("() => getComputedStyle(document.body).backgroundColor"))
-
-    light = background()
+    light = background(ui)
     ui.page.locator(".top").get_by_label("Colours").select_option("dark")
-    assert background() != light
+    assert background(ui) != light
     ui.page.reload()
     ui.settle()
-    assert background() != light
+    assert background(ui) != light
 
 
-@pytest.mark.parametrize("address", PAGES)
-def test_on_a_phone_nothing_is_cut_off(open_ui: Open, scene: Scene, address: str) -> None:
-    ui = open_ui(viewport=PHONE, has_touch=True, is_mobile=True)
-    ui.go(address)
-    assert not ui.is_wider_than_screen()
-
-
-def test_the_phone_has_a_menu_and_is_clean(open_ui: Open, scene: Scene) -> None:
+def test_the_phone_has_a_menu(open_ui: Open) -> None:
     ui = open_ui(viewport=PHONE, has_touch=True, is_mobile=True)
     ui.page.get_by_role("button", name="Open the menu").click()
-    ui.page.get_by_role("navigation", name="Main").get_by_role("link", name="Queues").click()
+    menu = ui.page.get_by_role("navigation", name="Main")
+    assert ui.violations() == []
+    menu.get_by_role("link", name="Queues").click()
     ui.settle()
     assert ui.heading() == "Queues"
-    assert ui.violations() == []
+    assert not menu.is_visible()
 
 
 def test_names_of_clients_are_text(ui: WebUi) -> None:
@@ -121,3 +149,29 @@ def test_an_unknown_page_says_so(ui: WebUi) -> None:
 def test_a_missing_queue_says_so(ui: WebUi) -> None:
     ui.page.evaluate("() => { location.hash = '#/queues/%2F/nowhere' }")
     ui.page.get_by_text("There is no such queue").wait_for()
+
+
+def test_a_page_of_the_documentation_links_to_pages_that_are_there(ui: WebUi) -> None:
+    ui.go(queue(Scene.bound, "settings"))
+    ui.page.locator("main").get_by_role("link", name="more", exact=True).first.click()
+    ui.page.locator("article.doc-page h1").wait_for()
+    ui.page.get_by_role("navigation", name="Where this is").get_by_role("link").click()
+    ui.page.get_by_role("heading", name="Documentation", level=1).wait_for()
+    names = {
+        str(each).partition("?")[0].removeprefix("#/docs/")
+        for name in ("queue-arguments", "operations", "web-ui")
+        for each in links_of(ui, f"docs/{name}")
+    }
+    assert len(names) > 10
+    for name in names:
+        ui.go(f"docs/{name}")
+        ui.page.locator("article.doc-page h1").wait_for()
+
+
+def links_of(ui: WebUi, address: str) -> list[str]:
+    """Links to pages of the documentation on a page of it."""
+    ui.go(address)
+    found: list[str] = ui.page.locator("article.doc-page a").evaluate_all(
+        "links => links.map(each => each.getAttribute('href')).filter(each => /^#.docs/.test(each))"
+    )
+    return found

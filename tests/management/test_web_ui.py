@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from hareline.management.api.documentation import pages
 from hareline.management.web_ui import FILES
 from tests.support.api_broker import api_broker
 
@@ -101,3 +102,21 @@ def test_all_modules_are_reached_from_the_page() -> None:
             waiting += [(path.parent / target).resolve() for target in targets]
     unreached = {path.name for path in FILES.rglob("*.js")} - {path.name for path in reached}
     assert unreached == {"theme.js"}
+
+
+def test_links_to_the_documentation_lead_to_pages_and_headings_that_are_there() -> None:
+    links = {
+        link
+        for path in FILES.rglob("*.js")
+        if "vendor" not in path.parts
+        for link in re.findall(r' page="([^"]+)"', path.read_text(encoding="utf-8"))
+    }
+    assert len(links) > 5
+    for link in links:
+        page, _, anchor = link.partition("#")
+        text = pages()[page].read_text(encoding="utf-8")
+        headings = {
+            re.sub(r"[^\w\s-]", "", head).strip().lower().replace(" ", "-")
+            for head in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        }
+        assert not anchor or anchor in headings, link

@@ -10,6 +10,7 @@ import pika
 from .api_broker import ApiBroker
 
 MARKUP = "<img src=x onerror=alert(1)>"
+HOUR_MS = 3_600_000
 
 
 class Scene:
@@ -22,6 +23,10 @@ class Scene:
     limited = "orders.limited"
     stuck = "orders.stuck"
     stream = "orders.log"
+    held = "orders.later"
+    groups = "orders.grouped"
+    delayed = "orders.delayed"
+    long = "orders." + "a-name-that-goes-on-and-on." * 8
     exchange = "orders"
     unrouted = "orders.unrouted"
     evil = MARKUP
@@ -44,6 +49,13 @@ class Scene:
         self._declare(self.stuck)
         self._declare(self.stream, {"x-queue-type": "stream"})
         self._declare(self.evil)
+        self._declare(self.long)
+        self._declare(self.held, {"x-hold-on-publish": True})
+        self._declare(self.groups, {"x-message-group-key": "customer"})
+        channel.exchange_declare(
+            self.delayed, "x-delayed-message", durable=True, arguments={"x-delayed-type": "direct"}
+        )
+        channel.queue_bind(self.bound, self.delayed, "later")
         channel.queue_bind(self.dead, "orders.dlx")
         channel.queue_bind(self.bound, self.exchange, "order.eu.*")
         channel.queue_bind(
@@ -60,19 +72,42 @@ class Scene:
         for number in range(3):
             self.publish(self.stuck, f"held {number}")
         self.publish(self.evil, MARKUP, headers={MARKUP: MARKUP})
-        self.publish(self.stream, "kept")
+        for number in range(5):
+            self.publish(self.stream, f"kept {number}")
+        for number in range(3):
+            self.publish(self.held, f"later {number}", {"x-opt-delivery-delay": HOUR_MS + number})
+        for customer in ("Ada", "Ada", "Ada", "Ada", "Bob"):
+            self.publish(self.groups, f"for {customer}", {"customer": customer})
+        for number in range(2):
+            self.publish_to(self.delayed, "later", f"after {number}", {"x-delay": HOUR_MS + number})
         channel.basic_qos(prefetch_count=3)
         channel.basic_consume(self.stuck, lambda *_: None, consumer_tag="sleepy")
+        channel.basic_consume(self.groups, lambda *_: None, consumer_tag="worker")
         self.connection.process_data_events(0)
+        kept = f"/queues/%2F/{self.stream}"
+        broker.wait_for(kept, lambda queue: queue["messages"] == 5, "what the stream keeps")
+        self.put_reader("billing", 1)
+        self.put_reader("reports", 5)
 
     def _declare(self, name: str, arguments: dict[str, object] | None = None) -> None:
         self.channel.queue_declare(name, durable=True, arguments=arguments or {})
 
     def publish(self, queue: str, body: str, headers: dict[str, object] | None = None) -> None:
+        self.publish_to("", queue, body, headers)
+
+    def publish_to(
+        self, exchange: str, key: str, body: str, headers: dict[str, object] | None = None
+    ) -> None:
         properties = pika.BasicProperties(
             content_type="application/json", delivery_mode=2, headers=headers
         )
-        self.channel.basic_publish("", queue, body.encode(), properties)
+        self.channel.basic_publish(exchange, key, body.encode(), properties)
+
+    def put_reader(self, name: str, offset: int) -> None:
+        """Report how far a reader of the stream has come."""
+        path = f"/stream/%2F/{self.stream}/readers/{name}"
+        answer = self.broker.ask("PUT", path, json={"offset": offset, "pin": True})
+        assert answer.status_code == 200, answer.text
 
     def close(self) -> None:
         if self.connection.is_open:

@@ -84,13 +84,33 @@ class WebUi:
     def heading(self) -> str:
         return self.page.locator("main h1").first.inner_text()
 
-    def violations(self) -> list[str]:
-        """What axe finds, one line for each rule with the first element."""
-        self.page.evaluate(AXE.read_text(encoding="utf-8"))
+    def faults(self) -> list[str]:
+        """Failures of scripts, what the content policy has stopped, and requests to other hosts."""
+        ours = (self.url, "data:", "blob:")
+        foreign = [url for url in self.requests if not url.startswith(ours)]
+        return [*self.problems, *foreign]
+
+    def reset(self) -> None:
+        """Begin again on the overview, still logged in; what was chosen is forgotten."""
+        self.page.evaluate(
+            "() => { localStorage.clear(); history.replaceState(null, '', '#/overview') }"
+        )
+        self.page.reload()
+        self.settle()
+        self.problems.clear()
+        self.requests.clear()
+
+    def violations(self, rules: tuple[str, ...] = ()) -> list[str]:
+        """What axe finds, a line for each rule with its first element; ``rules``: which, or all."""
+        if not self.page.evaluate("() => 'axe' in window"):
+            self.page.evaluate(AXE.read_text(encoding="utf-8"))
         found = self.page.evaluate(
-            "() => axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map("
+            "rules => axe.run(document, {resultTypes: ['violations'],"
+            " ...(rules.length ? {runOnly: {type: 'rule', values: rules}} : {})})"
+            ".then(r => r.violations.map("
             "v => `${v.id}: ${v.nodes.length} x ${v.nodes[0].html.slice(0, 200)}`"
-            " + ` ${v.nodes[0].failureSummary}`))"
+            " + ` ${v.nodes[0].failureSummary}`))",
+            list(rules),
         )
         return [str(each) for each in found]
 

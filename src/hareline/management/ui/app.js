@@ -7,6 +7,7 @@ import { REFRESH, refresh, theme, vhost } from "./lib/prefs.js";
 import { shown } from "./lib/names.js";
 import { Confirmation, Dialog, Empty, Select, Toasts } from "./parts/basics.js";
 import { Search } from "./parts/search.js";
+import { Work } from "./parts/work.js";
 import { ICONS } from "./parts/icons.js";
 import { Login } from "./pages/login.js";
 import { Overview } from "./pages/overview.js";
@@ -25,7 +26,7 @@ import { VirtualHosts, VirtualHostPage } from "./pages/vhosts.js";
 import { Users, UserPage } from "./pages/users.js";
 import { Policies } from "./pages/policies.js";
 import { Definitions } from "./pages/definitions.js";
-import { DocPage } from "./pages/docs.js";
+import { DocIndex, DocPage } from "./pages/docs.js";
 
 /** Segment of the address -> [list, page of one object by its names, how many names]. */
 const VIEWS = {
@@ -44,7 +45,7 @@ const VIEWS = {
   users: [Users, (names) => html`<${UserPage} name=${names[0]} />`, 1],
   policies: [Policies],
   definitions: [Definitions],
-  docs: [() => html`<${DocPage} name="queue-arguments" />`, (names) => html`<${DocPage} name=${names[0]} />`, 1],
+  docs: [DocIndex, (names) => html`<${DocPage} name=${names[0]} />`, 1],
 };
 
 /** [heading, [[segment, label, tag that is needed, key after g]]] */
@@ -52,7 +53,7 @@ const NAVIGATION = [
   ["", [["overview", "Overview", "management", "o"]]],
   ["Messages", [["queues", "Queues", "management", "q"], ["exchanges", "Exchanges", "management", "e"], ["streams", "Streams", "management", "s"], ["dead-letters", "Dead letters", "management", "d"]]],
   ["Clients", [["connections", "Connections", "management", "c"], ["channels", "Channels", "management", "h"], ["consumers", "Consumers", "management", "n"]]],
-  ["Find out", [["route-tester", "Route tester", "management", "r"], ["near-limits", "Near a limit", "management", "l"], ["changes", "What changed", "management", "t"]]],
+  ["Find out", [["route-tester", "Route tester", "management", "r"], ["near-limits", "Near a limit", "management", "l"], ["changes", "What changed", "management", "t"], ["docs", "Documentation", "management", "m"]]],
   ["Administration", [["policies", "Policies", "policymaker", "p"], ["vhosts", "Virtual hosts", "management", "v"], ["users", "Users", "administrator", "u"], ["definitions", "Definitions", "administrator", "f"]]],
 ];
 
@@ -90,7 +91,7 @@ function Side({ isOpen, onClose }) {
       return html`<div key=${heading}>${heading && html`<h2>${heading}</h2>`}<ul>${allowed.map(([segment, label]) => html`<li key=${segment}><a href=${href([segment])} aria-current=${segment === current ? "page" : undefined}>
         <svg viewBox="0 0 20 20" aria-hidden="true"><path d=${ICONS[segment]}/></svg>${label}</a></li>`)}</ul></div>`;
     })}
-    <div class="side-foot"><${Choices} /></div>
+    <div class="side-foot"><${VhostChoice} /><${Choices} /></div>
   </nav>`;
 }
 
@@ -131,8 +132,8 @@ function Top({ onSearch, onMenu }) {
   return html`<header class="top">
     <button type="button" class="icon menu-button" aria-label="Open the menu" onClick=${onMenu}>☰</button>
     <button type="button" class="searcher" onClick=${onSearch} aria-keyshortcuts="Control+K /"><span>Search everything</span><kbd>Ctrl K</kbd></button>
-    <span class="spacer"></span><${Freshness} /><${VhostChoice} />
-    <span class="hide-small choices"><${Choices} /></span>
+    <span class="spacer"></span><${Freshness} />
+    <span class="hide-small choices"><${VhostChoice} /><${Choices} /></span>
     <button type="button" class="small" onClick=${() => end()} title=${`Logged in as ${who.name} (${who.tags.join(", ")})`}>Log out<span class="hide-small muted">${shown(who.name)}</span></button>
   </header>`;
 }
@@ -193,7 +194,7 @@ function Shell() {
       <div><${Top} onSearch=${() => setSearching(true)} onMenu=${() => setMenuOpen(!isMenuOpen)} /><${View} /></div></div>
     ${isSearching && html`<${Search} onClose=${() => setSearching(false)} />`}
     ${isHelping && html`<${Shortcuts} onClose=${() => setHelping(false)} />`}
-    <${Confirmation} /><${Toasts} />`;
+    <${Confirmation} /><${Work} /><${Toasts} />`;
 }
 
 function App() {

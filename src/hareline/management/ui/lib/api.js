@@ -85,7 +85,24 @@ export const post = (path, body, options) => json("POST", path, { body, ...optio
 export const put = (path, body, options) => json("PUT", path, { body, ...options });
 export const patch = (path, body, options) => json("PATCH", path, { body, ...options });
 export const del = (path, options) => json("DELETE", path, options);
-export const download = (path, query) => request("GET", path, { query });
+export const download = (path, options) => request(options?.method ?? "GET", path, options);
+/** Sends a file as it is. */
+export const upload = (path, file, options) => json("POST", path, { body: file, headers: { "Content-Type": "application/x-ndjson" }, ...options });
+
+/** The lines of JSON of an answer, as they come. */
+export async function* lines(path, body, options) {
+  const response = await request("POST", path, { body, ...options });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (let isOver = false; !isOver;) {
+    const { value, done } = await reader.read();
+    isOver = done;
+    const parts = (rest + (value ?? "")).split("\n");
+    rest = parts.pop();
+    for (const part of parts) if (part.trim()) yield JSON.parse(part);
+  }
+  if (rest.trim()) yield JSON.parse(rest);
+}
 
 /** The user's name and tags. Raises ApiError 401 if the login is wrong. */
 export async function login(name, password) {

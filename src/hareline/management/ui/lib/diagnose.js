@@ -1,5 +1,5 @@
 // What the numbers of an object say in words. Used by lists and pages; changes nothing.
-import { count, duration, rate } from "./format.js";
+import { count, duration, plural, rate } from "./format.js";
 
 const rateOf = (stats, name) => stats?.[`${name}_details`]?.rate ?? 0;
 
@@ -20,12 +20,12 @@ export function whyDeep(queue) {
   const consumers = queue.consumers ?? 0;
   if (queue.paused || queue.state === "paused") said.push(["warn", "It is paused, so nothing is delivered."]);
   if (growth(queue) > 0 && consumers === 0) said.push([queue.type === "stream" ? "info" : "warn", queue.type === "stream" ? `${rate(published)} come in; a stream keeps them.` : `It has no consumer: ${rate(published)} come in and nothing takes them out.`]);
-  else if (ready > 0 && consumers === 0) said.push(["warn", queue.type === "stream" ? "It is not read now; a stream keeps what is read." : `It has ${count(ready)} ready messages and no consumer.`]);
-  if (consumers > 0 && ready > 0 && unacked > 0 && acked === 0) said.push(["warn", `Its ${consumers} ${consumers === 1 ? "consumer holds" : "consumers hold"} ${count(unacked)} unacknowledged messages and acknowledge none: they are at their prefetch limit, or stuck.`]);
+  else if (ready > 0 && consumers === 0) said.push(["warn", queue.type === "stream" ? "It is not read now; a stream keeps what is read." : `It has ${plural(ready, "ready message")} and no consumer.`]);
+  if (consumers > 0 && ready > 0 && unacked > 0 && acked === 0) said.push(["warn", consumers === 1 ? `Its consumer holds ${plural(unacked, "unacknowledged message")} and acknowledges none: it is at its prefetch limit, or stuck.` : `Its ${count(consumers)} consumers hold ${plural(unacked, "unacknowledged message")} and acknowledge none: they are at their prefetch limit, or stuck.`]);
   else if (growth(queue) > 0 && consumers > 0) said.push(["warn", `${rate(published)} come in and ${rate(acked || delivered)} are done with: its consumers are too slow or too few.`]);
   if (typeof queue.consumer_utilisation === "number" && ready > 0 && queue.consumer_utilisation < 0.5 && consumers > 0) said.push(["info", `Consumers could take messages only ${Math.round(queue.consumer_utilisation * 100)} % of the time: raise their prefetch or add more.`]);
   const oldest = oldestUnackedMs(queue);
-  if (oldest > 60_000) said.push(["warn", `The oldest unacknowledged message has been out for ${duration(oldest)}.`]);
+  if (oldest > 60_000) said.push(["warn", `The oldest unacknowledged message has been out for ${duration(oldest)}${heldBy(queue.oldest_unacknowledged_by)}.`]);
   if (growth(queue) < 0) said.push(["ok", `It shrinks by ${rate(-growth(queue))}.`]);
   return said;
 }
@@ -37,21 +37,38 @@ export function oldestUnackedMs(object) {
   return 0;
 }
 
-/** Why a connection's publishes wait: [[tone, sentence]]. */
-export function whyBlocked(connection, node) {
-  const said = [];
-  const reason = connection.blocked_reason ?? connection.last_blocked_by;
-  if (connection.state === "blocked" || connection.state === "blocking" || connection.blocked) {
-    if (reason && reason !== "none") said.push(["danger", `Its publishes are blocked: ${reason}.`]);
-    else said.push(["danger", connection.state === "blocking" ? "It will be blocked at its next publish." : "Its publishes are blocked."]);
-    if (node?.mem_alarm) said.push(["danger", "The memory alarm is on: all publishers wait until consumers have made room."]);
-    if (node?.disk_free_alarm) said.push(["danger", "The disk alarm is on: all publishers wait until there is room on the disk."]);
-  }
-  if (connection.state === "flow") said.push(["warn", reason ? `It is slowed down: ${reason}.` : "It is slowed down: it publishes to a queue that is full and has overflow flow-control, or faster than the broker takes."]);
-  return said;
+const heldBy = (of) => (of ? `, with ${of.consumer_tag ? `consumer ${of.consumer_tag}` : "a basic.get"}${of.user ? ` of ${of.user}` : ""}` : "");
+
+const ALARMS = { memory: "The memory alarm is on: all publishers wait until consumers have made room.", disk: "The disk alarm is on: all publishers wait until there is room on the disk." };
+const HINTS = { queue: "Consume from the queue, or raise its limit.", behind: "It is one of many that publish more than the broker takes; they take turns.", output: "Its client has to read faster.", client: "The client has asked for a pause itself." };
+
+/**
+ * Why a connection or a channel waits: [{tone, text, queue: {vhost, name} or null, sinceMs}].
+ * `node`: for alarms, where the broker's answer has no reasons.
+ */
+export function whyBlocked(object, node) {
+  if (!isBlocked(object)) return [];
+  const said = (object.blocked_by ?? []).map((each) => ({
+    tone: ["memory", "disk"].includes(each.reason) ? "danger" : "warn",
+    text: [sentence(each.text), ALARMS[each.reason] ?? HINTS[each.reason]].filter(Boolean).join(" "),
+    queue: each.queue ? { vhost: each.vhost, name: each.queue } : null,
+    sinceMs: each.since_ms ?? null,
+  }));
+  if (said.length) return said;
+  const text = object.blocked_reason ? sentence(object.blocked_reason)
+    : object.state === "flow" ? "It is slowed down: it publishes to a queue that is full and has overflow flow-control, or faster than the broker takes."
+      : object.state === "blocking" ? "It will be blocked at its next publish." : "Its publishes are blocked.";
+  const alarms = [node?.mem_alarm && ALARMS.memory, node?.disk_free_alarm && ALARMS.disk].filter(Boolean);
+  return [{ tone: alarms.length ? "danger" : "warn", text: [text, ...alarms].join(" "), queue: null, sinceMs: object.blocked_since_ms ?? null }];
 }
 
-export const isBlocked = (connection) => ["blocked", "blocking", "flow"].includes(connection.state) || Boolean(connection.blocked);
+function sentence(text) {
+  const trimmed = String(text ?? "").trim();
+  if (!trimmed) return "";
+  return `${trimmed[0].toUpperCase()}${trimmed.slice(1)}${/[.!?]$/.test(trimmed) ? "" : "."}`;
+}
+
+export const isBlocked = (object) => ["blocked", "blocking", "flow"].includes(object.state) || Boolean(object.blocked_reason) || (object.blocked_by ?? []).length > 0;
 
 /** Tone of a state word. */
 export function tone(state) {
@@ -65,10 +82,10 @@ export function tone(state) {
 export function features(queue) {
   const marks = [];
   if (queue.type && queue.type !== "classic") marks.push([queue.type, `x-queue-type: ${queue.type}`, "accent"]);
-  if (queue.durable) marks.push(["durable", "survives a restart", "plain"]);
+  if (!queue.durable) marks.push(["transient", "is gone after a restart", "plain"]);
   if (queue.exclusive) marks.push(["exclusive", "belongs to one connection", "plain"]);
   if (queue.auto_delete) marks.push(["auto-delete", "is deleted when its last consumer leaves", "plain"]);
-  const known = { "x-max-priority": "priority", "x-qpid-priorities": "priority", "x-message-ttl": "TTL", "x-expires": "lease", "x-max-length": "limit", "x-max-length-bytes": "limit", "x-dead-letter-exchange": "DLX", "x-single-active-consumer": "SAC", "x-sort-key": "sorted", "x-last-value-key": "last value", "x-message-group-key": "groups" };
+  const known = { "x-max-priority": "priority", "x-qpid-priorities": "priority", "x-message-ttl": "TTL", "x-expires": "lease", "x-max-length": "limit", "x-max-length-bytes": "limit", "x-dead-letter-exchange": "DLX", "x-single-active-consumer": "SAC", "x-sort-key": "sorted", "x-last-value-key": "last value", "x-message-group-key": "groups", "x-message-group-type": "groups", "x-hold-on-publish": "holds" };
   const seen = new Set();
   for (const name of Object.keys(queue.arguments ?? {})) {
     if (known[name] && !seen.has(known[name])) {

@@ -70,6 +70,13 @@ export function ago(value, now = Date.now()) {
   return gone < 2000 ? "just now" : `${duration(gone)} ago`;
 }
 
+/** "in 4 min" of a time to come. */
+export function until(value, now = Date.now()) {
+  const at = toMs(value);
+  if (at === null) return "–";
+  return at - now < 1000 ? "now" : `in ${duration(at - now)}`;
+}
+
 /** A value of a table or of arguments as text. */
 export function text(value) {
   if (value === null || value === undefined) return "";

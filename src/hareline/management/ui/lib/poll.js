@@ -78,11 +78,19 @@ export function remember(key, values) {
   return points;
 }
 
+const hasSomething = (values) => Object.values(values).some((value) => (typeof value === "object" && value !== null ? hasSomething(value) : Boolean(value)));
+
+/** Without the samples of the time before there was anything, so that a curve begins where it does. */
+function begun(points) {
+  const first = points.findIndex((point) => hasSomething(point.values));
+  return first < 0 ? [] : points.slice(Math.max(0, first - 1));
+}
+
 /** Fill an empty history with what the server has sampled. `points`: [{at (s), values}], oldest first. */
 export function seed(key, points) {
   const kept = histories.get(key) ?? [];
   const first = kept[0]?.at ?? Infinity;
-  histories.set(key, [...points.filter((point) => point.at < first), ...kept].slice(-HISTORY_MAX));
+  histories.set(key, [...begun(points).filter((point) => point.at < first), ...kept].slice(-HISTORY_MAX));
 }
 
 /** The windows of samples that `seed` is filled from. */

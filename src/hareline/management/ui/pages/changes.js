@@ -1,21 +1,35 @@
 import { html, useTitle, useValue } from "../lib/view.js";
-import { shown } from "../lib/names.js";
+import { exchangeName, shown } from "../lib/names.js";
 import { href, route, setParams } from "../lib/router.js";
 import { usePoll } from "../lib/poll.js";
 import { count, moment, text } from "../lib/format.js";
 import { Badge, Card, Empty, Field, PageHead, Waiting } from "../parts/basics.js";
 
-const TONES = { created: "ok", set: "info", deleted: "danger", cleared: "warn", closed: "plain", opened: "plain", changed: "info" };
+const TONES = { created: "ok", set: "info", deleted: "danger", purged: "danger", cleared: "warn", paused: "warn", resumed: "ok", started: "info", imported: "info", changed: "info" };
 const LINKS = { queue: (each) => ["queues", each.vhost, each.name], exchange: (each) => ["exchanges", each.vhost, each.name], vhost: (each) => ["vhosts", each.name], user: (each) => ["users", each.name] };
+
+const VIA = { amqp: "over AMQP", http: "over HTTP", broker: "by the broker itself", settings: "by the settings" };
+
+/** Who did it, from where; nothing where the broker does not say. */
+function Actor({ of }) {
+  if (!of) return null;
+  const who = of.user ? html`<b>${shown(of.user)}</b> ${VIA[of.via] ?? ""}` : VIA[of.via] ?? "";
+  return html`<span class="actor">${who}${of.address && html` <span class="muted">from <a href=${href(["connections"], { filter: of.address })}>${shown(of.address)}</a></span>`}</span>`;
+}
 
 function Entry({ of }) {
   const [what, ...verb] = of.event.split(".");
   const word = verb[verb.length - 1] ?? "";
-  const link = LINKS[what]?.(of.details.name !== undefined ? { vhost: of.details.vhost, name: of.details.name } : {});
-  const rest = Object.entries(of.details).filter(([name, value]) => !["name", "vhost"].includes(name) && value !== "" && value !== null);
+  const { name, vhost, ...details } = of.details;
+  const link = name === undefined ? undefined : LINKS[what]?.({ vhost, name });
+  const isBinding = what === "binding";
+  const rest = Object.entries(details).filter(([key, value]) => value !== "" && value !== null && !(isBinding && ["source", "destination", "destination_type", "routing_key"].includes(key)) && text(value) !== "{}");
   return html`<li><time class="mono" datetime=${new Date(of.at_ms).toISOString()}>${moment(of.at_ms).slice(11)}</time><span><${Badge} tone=${TONES[word] ?? "plain"}>${of.event}<//></span>
-    <span>${of.details.name !== undefined && (link && word !== "deleted" ? html`<a href=${href(link)}>${shown(of.details.name) || "(default)"}</a>` : html`<b>${shown(of.details.name)}</b>`)} ${of.details.vhost !== undefined && html`<span class="muted">in ${shown(of.details.vhost)}</span>`} ${of.text && html`<span>${shown(of.text)}</span>`}
-      ${rest.length > 0 && html`<span class="sub">${rest.slice(0, 8).map(([name, value]) => `${name}: ${shown(text(value))}`).join(" · ")}</span>`}</span></li>`;
+    <span>${name !== undefined && (link && word !== "deleted" ? html`<a href=${href(link)}>${shown(name) || "(default)"}</a>` : html`<b>${shown(name)}</b>`)}
+      ${isBinding && details.source !== undefined && html`<b>${exchangeName(details.source)}</b> → <b>${shown(details.destination)}</b> ${details.routing_key && html`<code>${shown(details.routing_key)}</code>`}`}
+      ${vhost !== undefined && html` <span class="muted">in ${shown(vhost)}</span>`}
+      <${Actor} of=${of.by} />
+      ${rest.length > 0 && html`<span class="sub">${rest.slice(0, 8).map(([key, value]) => `${key.replaceAll("_", " ")}: ${shown(text(value))}`).join(" · ")}</span>`}</span></li>`;
 }
 
 export function Changes() {
@@ -29,8 +43,8 @@ export function Changes() {
     days.set(day, [...(days.get(day) ?? []), item]);
   }
   const today = moment(Date.now()).slice(0, 10);
-  return html`<${PageHead} title="What changed today" intro="Queues, exchanges and bindings declared and deleted, policies, users, permissions, alarms, settings: newest first." />
-    <${Field} label="Filter"><input type="search" value=${params.filter ?? ""} placeholder="queue.deleted, a name …" onChange=${(event) => setParams({ filter: event.target.value })} /><//>
+  return html`<${PageHead} title="What changed today" intro="Queues, exchanges and bindings declared and deleted, policies, users, permissions, alarms, settings: newest first, and who did it. What comes and goes with its clients is left out." />
+    <${Field} label="Filter"><input type="search" value=${params.filter ?? ""} placeholder="queue.deleted, a name, a user, an address …" onChange=${(event) => setParams({ filter: event.target.value })} /><//>
     ${!items ? html`<${Waiting} poll=${poll} what="changes" />` : items.length ? html`<${Card}>${[...days].map(([day, entries]) => html`<div key=${day}><h2 class="day">${day === today ? "Today" : day} <span class="muted">${count(entries.length)}</span></h2><ul class="changes">${entries.map((entry) => html`<${Entry} key=${entry.number} of=${entry} />`)}</ul></div>`)}<//>` : html`<${Card}><${Empty} title="Nothing has changed" /><//>`}
     ${poll.data && html`<p class="muted">Kept since ${moment(poll.data.since_ms)}, the last ${count(poll.data.kept_max)} changes at most.</p>`}`;
 }

@@ -3,8 +3,8 @@ import { path, shown } from "../lib/names.js";
 import { remember, usePoll } from "../lib/poll.js";
 import { ago, count, duration, rate } from "../lib/format.js";
 import { vhost as chosenVhost } from "../lib/prefs.js";
-import { oldestUnackedMs, statRate, tone } from "../lib/diagnose.js";
-import { Badge, Card, ChannelLink, ConnectionLink, Facts, PageHead, QueueLink, Tile, Waiting } from "../parts/basics.js";
+import { isBlocked, oldestUnackedMs, statRate, tone, whyBlocked } from "../lib/diagnose.js";
+import { Badge, Card, ChannelLink, ConnectionLink, Facts, Notice, PageHead, QueueLink, Tile, Waiting } from "../parts/basics.js";
 import { HistoryChart } from "../parts/chart.js";
 import { ClientTable, ServerTable } from "../parts/table.js";
 
@@ -37,6 +37,7 @@ export function ChannelPage({ name }) {
   if (!channel) return html`<${PageHead} kind="Channel" title=${shown(name)} /><${Waiting} poll=${poll} what="channel" />`;
   const consumers = channel.consumer_details ?? [];
   return html`<${PageHead} kind=${html`Channel of <${ConnectionLink} name=${channel.connection_details?.name ?? ""} />`} title=${shown(name)} badges=${html`<${Badge} tone=${tone(channel.state)}>${channel.state}<//>${channel.confirm && html`<${Badge}>confirms<//>`}${channel.transactional && html`<${Badge}>transactions<//>`}`} />
+    ${isBlocked(channel) && html`<${Notice} tone="warn" title="It waits.">${whyBlocked(channel).map((each) => html`<div key=${each.text}>${each.text}${each.queue && html` <${QueueLink} vhost=${each.queue.vhost ?? channel.vhost} name=${each.queue.name} />`}</div>`)}<//>`}
     <div class="tiles"><${Tile} label="Unacknowledged" value=${count(channel.messages_unacknowledged)} note=${oldestUnackedMs(channel) ? `oldest ${duration(oldestUnackedMs(channel))}` : undefined} /><${Tile} label="Unconfirmed" value=${count(channel.messages_unconfirmed)} /><${Tile} label="Uncommitted" value=${count(channel.messages_uncommitted)} /><${Tile} label="Prefetch" value=${channel.prefetch_count ? count(channel.prefetch_count) : "–"} note=${channel.global_prefetch_count ? `${count(channel.global_prefetch_count)} for the channel` : undefined} /><${Tile} label="Consumers" value=${count(channel.consumer_count)} /></div>
     <div class="grid"><${Card}><${HistoryChart} title="Messages per second" of=${of} format=${rate} lines=${[{ label: "published", pick: (values) => values.publish }, { label: "delivered", pick: (values) => values.deliver }, { label: "acknowledged", pick: (values) => values.ack }]} /><//>
       <${Card}><${HistoryChart} title="Waiting" of=${of} format=${count} lines=${[{ label: "unacknowledged", pick: (values) => values.unacked }, { label: "unconfirmed", pick: (values) => values.unconfirmed }]} /><//></div>

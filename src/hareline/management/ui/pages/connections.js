@@ -7,7 +7,7 @@ import { ago, bytes, count, duration, moment, short, text, toMs } from "../lib/f
 import { vhost as chosenVhost } from "../lib/prefs.js";
 import { has } from "../lib/session.js";
 import { isBlocked, tone, whyBlocked } from "../lib/diagnose.js";
-import { Badge, Card, Check, ConnectionLink, Dialog, Empty, Facts, Field, Form, Notice, PageHead, Tabs, Tile, Waiting, attempt, tell } from "../parts/basics.js";
+import { Badge, Card, Check, ConnectionLink, Dialog, Empty, Facts, Field, Form, Notice, PageHead, QueueLink, Tabs, Waiting, attempt, tell } from "../parts/basics.js";
 import { HistoryChart } from "../parts/chart.js";
 import { ClientTable, ServerTable } from "../parts/table.js";
 import { CHANNEL_COLUMNS } from "./channels.js";
@@ -52,8 +52,15 @@ function Blocked({ vhost, node }) {
   const all = Array.isArray(poll.data) ? poll.data : poll.data?.items;
   if (!all) return html`<${Waiting} poll=${poll} what="connections" />`;
   const rows = all.filter(isBlocked);
+  const total = poll.data.total_count ?? all.length;
   if (!rows.length) return html`<${Empty} title="No connection is blocked or slowed down">${node && !node.mem_alarm && !node.disk_free_alarm && html`<p>No resource alarm is on.</p>`}<//>`;
-  return html`<${ClientTable} rows=${rows} what="connection" keyOf=${(each) => each.name} columns=${[...columns(!vhost).slice(0, 5), { key: "why", label: "Why", sort: false, view: (each) => whyBlocked(each, node).map(([, sentence]) => html`<div key=${sentence}>${sentence}</div>`) }]} />`;
+  return html`<${ClientTable} rows=${rows} what="connection" keyOf=${(each) => each.name} columns=${[...columns(!vhost).slice(0, 5), { key: "why", label: "Why", sort: false, class: "why", view: (each) => html`<${Reasons} of=${each} node=${node} />` }]} />
+    ${all.length < total && rows.length === all.length && html`<p class="muted">The first ${count(all.length)} of ${count(total)} connections are all blocked or slowed down; there may be more.</p>`}`;
+}
+
+/** Why it waits, with the queue that it waits for, and since when. */
+export function Reasons({ of, node }) {
+  return whyBlocked(of, node).map((each) => html`<div key=${each.text}>${each.text}${each.queue && html` <${QueueLink} vhost=${each.queue.vhost ?? of.vhost} name=${each.queue.name} />`}${each.sinceMs && html` <span class="muted">since ${moment(each.sinceMs).slice(11)} (${ago(each.sinceMs)})</span>`}</div>`);
 }
 
 function CloseForm({ name, onClose }) {
@@ -79,7 +86,7 @@ export function ConnectionPage({ name }) {
   if (!connection) return html`<${PageHead} kind="Connection" title=${shown(name)} /><${Waiting} poll=${poll} what="connection" />`;
   const rows = Array.isArray(channels.data) ? channels.data : channels.data?.items ?? [];
   return html`<${PageHead} kind="Connection" title=${shown(name)} badges=${html`<${Badge} tone=${tone(connection.state)}>${connection.state}<//>${connection.ssl && html`<${Badge} tone="ok">TLS<//>`}`} actions=${html`<button type="button" class="danger" onClick=${() => setClosing(true)}>Close …</button>`} />
-    ${whyBlocked(connection).map(([toneOf, sentence]) => html`<${Notice} key=${sentence} tone=${toneOf}>${sentence}<//>`)}
+    ${isBlocked(connection) && html`<${Notice} tone="warn" title="It waits."><${Reasons} of=${connection} /><//>`}
     <div class="grid"><${Card}><${HistoryChart} title="Bytes per second" of=${of} format=${bytesRate} lines=${[{ label: "from the client", pick: (values) => values.in }, { label: "to the client", pick: (values) => values.out }]} /><//>
       <${Card} title="Facts"><${Facts} items=${[["User", has("administrator") ? html`<a href=${href(["users", connection.user])}>${shown(connection.user)}</a>` : shown(connection.user)], ["Virtual host", html`<a href=${href(["vhosts", connection.vhost])}>${shown(connection.vhost)}</a>`], ["Address", `${connection.peer_host}:${connection.peer_port}`], ["Name", shown(connection.user_provided_name)], ["Client", shown(clientOf(connection))], ["Connected", `${moment(toMs(connection.connected_at))} (${ago(connection.connected_at)})`], ["Protocol", connection.protocol], ["Login by", connection.auth_mechanism], ["Heartbeat", connection.timeout ? duration(connection.timeout * 1000) : "none"], ["Largest frame", bytes(connection.frame_max)], ["Received", bytes(connection.recv_oct)], ["Sent", bytes(connection.send_oct)], ["Waits to be sent", connection.send_pend ? short(connection.send_pend) : undefined], ["TLS", connection.ssl_protocol && `${connection.ssl_protocol} ${connection.ssl_cipher ?? ""}`], ["Certificate", connection.peer_cert_subject && shown(connection.peer_cert_subject)]]} /><//></div>
     <${Tabs} label="Parts of the connection" tabs=${[

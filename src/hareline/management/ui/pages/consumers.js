@@ -7,6 +7,11 @@ import { oldestUnackedMs } from "../lib/diagnose.js";
 import { Badge, ChannelLink, Check, PageHead, QueueLink } from "../parts/basics.js";
 import { ServerTable } from "../parts/table.js";
 
+const SLOW = { prefetch: "Its prefetch is used up: it acknowledges too slowly", socket: "Its socket is full: it does not read what was sent" };
+
+/** A mark if messages wait and the consumer can take none. */
+export const Slow = ({ of }) => (of.is_slow ? html` <${Badge} tone="warn" title=${SLOW[of.slow_reason] ?? "It cannot take more"}>${of.slow_reason === "prefetch" ? "prefetch full" : of.slow_reason === "socket" ? "reads slowly" : "slow"}<//>` : null);
+
 /** Since when a consumer that holds messages has not acknowledged. */
 function Oldest({ of }) {
   const age = oldestUnackedMs(of);
@@ -26,7 +31,7 @@ export function Consumers() {
         { key: "queue.name", label: "Consumer of", view: (each) => html`<${QueueLink} vhost=${each.queue?.vhost} name=${each.queue?.name} tab="consumers" /><span class="sub">${shown(each.consumer_tag)}</span>` },
         { key: "channel_details.name", label: "Channel", view: (each) => (each.channel_details?.name ? html`<${ChannelLink} name=${each.channel_details.name} />` : "–") },
         { key: "channel_details.user", label: "User", least: true, view: (each) => shown(each.channel_details?.user) },
-        { key: "activity_status", label: "State", view: (each) => html`<${Badge} tone=${each.active === false ? "warn" : "ok"}>${each.activity_status ?? "up"}<//>${each.is_slow ? html` <${Badge} tone="warn">slow<//>` : ""}` },
+        { key: "activity_status", label: "State", view: (each) => html`<${Badge} tone=${each.active === false ? "warn" : "ok"}>${each.activity_status ?? "up"}<//><${Slow} of=${each} />` },
         { key: "messages_unacknowledged", label: "Holds", end: true, view: (each) => count(each.messages_unacknowledged) },
         { key: "oldest_unacknowledged_age_s", label: "Oldest unacked", end: true, view: (each) => html`<${Oldest} of=${each} />` },
         { key: "prefetch_count", label: "Prefetch", end: true, view: (each) => (each.prefetch_count ? count(each.prefetch_count) : "no limit") },

@@ -9,6 +9,8 @@ import { statRate } from "../lib/diagnose.js";
 import { Badge, Card, Check, Dialog, ExchangeLink, Facts, Field, Form, PageHead, QueueLink, Select, Tabs, Tile, Waiting, attempt, confirm, tell } from "../parts/basics.js";
 import { HistoryChart } from "../parts/chart.js";
 import { ClientTable, ServerTable } from "../parts/table.js";
+import { HeldMessages } from "../parts/held.js";
+import { NameInput } from "../parts/names.js";
 import { ExchangeRoute } from "../parts/route_picture.js";
 import { PublishForm } from "../parts/publish.js";
 import { Pairs, tableOf } from "../parts/arguments.js";
@@ -73,28 +75,39 @@ function ExchangeForm({ vhost, onDone }) {
     ${type === "x-delayed-message" && html`<${Field} label="Routes as"><${Select} value=${delayedType} onChange=${setDelayedType} options=${TYPES.filter(([id]) => id !== type)} /><//>`}
     ${type === "x-consistent-hash" && html`<${Field} label="Hash the header" hint="empty: the routing key"><input value=${hash} onInput=${(event) => setHash(event.target.value)} /><//>`}
     <div class="columns"><${Check} label="Durable" checked=${isDurable} onChange=${setDurable} /><${Check} label="Auto-delete" hint="goes with its last binding" checked=${isAutoDelete} onChange=${setAutoDelete} /><${Check} label="Internal" hint="only exchanges send to it" checked=${isInternal} onChange=${setInternal} /></div>
-    <${Field} label="Alternate exchange" hint="gets what no binding takes"><input value=${alternate} spellcheck="false" onInput=${(event) => setAlternate(event.target.value)} /><//>
+    <${Field} label="Alternate exchange" hint="gets what no binding takes"><${NameInput} kind="exchange" vhost=${place} value=${alternate} onChange=${setAlternate} /><//>
     <${Pairs} label="Other arguments" pairs=${pairs} onChange=${setPairs} nameHint="argument" /><//>`;
 }
+
+const FIRST = { page: 1, page_size: 100, pagination: true };
 
 export function ExchangePage({ vhost, name }) {
   useTitle(`Exchange ${exchangeName(name)}`);
   const apiName = name || "amq.default";
   const of = `exchange ${vhost} ${name}`;
   const poll = usePoll(path`/exchanges/${vhost}/${apiName}`, { onData: (exchange) => remember(of, { in: statRate(exchange.message_stats, "publish_in"), out: statRate(exchange.message_stats, "publish_out") }) });
-  const outgoing = usePoll(path`/exchanges/${vhost}/${apiName}/bindings/source`, { every: 10_000 });
-  const incoming = usePoll(path`/exchanges/${vhost}/${apiName}/bindings/destination`, { every: 10_000 });
+  // the first ones are for the picture; the list below asks for its pages itself
+  const outgoing = usePoll(path`/exchanges/${vhost}/${apiName}/bindings/source`, { every: 10_000, query: FIRST });
+  const incoming = usePoll(path`/exchanges/${vhost}/${apiName}/bindings/destination`, { every: 10_000, query: FIRST });
+  const [round, setRound] = useState(0);
+  const reload = () => {
+    outgoing.reload();
+    setRound((number) => number + 1);
+  };
   const exchange = poll.data;
   if (!exchange) return html`<${PageHead} kind="Exchange" title=${exchangeName(name)} /><${Waiting} poll=${poll} what="exchange" />`;
   const isOurs = name === "" || name.startsWith("amq.");
-  const rows = outgoing.data ?? [];
+  const rows = outgoing.data?.items ?? [];
+  const sources = incoming.data?.items ?? [];
+  const bindingCount = outgoing.data?.total_count ?? rows.length;
+  const isDelayed = exchange.type === "x-delayed-message";
   async function onDelete() {
-    if (await confirm({ title: "Delete the exchange", text: `Delete exchange ${shown(name)} and its ${count(rows.length)} bindings?`, action: "Delete", phrase: rows.length ? name : undefined }) && await attempt(() => del(path`/exchanges/${vhost}/${name}`), `Exchange ${shown(name)} is deleted.`)) go(["exchanges"]);
+    if (await confirm({ title: "Delete the exchange", text: `Delete exchange ${shown(name)} and its ${count(bindingCount)} bindings?`, action: "Delete", phrase: bindingCount ? name : undefined }) && await attempt(() => del(path`/exchanges/${vhost}/${name}`), `Exchange ${shown(name)} is deleted.`)) go(["exchanges"]);
   }
   async function onUnbind(binding) {
     const kind = binding.destination_type === "queue" ? "q" : "e";
     if (await confirm({ title: "Remove binding", text: `No longer route to ${shown(binding.destination)} with “${shown(binding.routing_key)}”?`, action: "Remove" })
-      && await attempt(() => del(path`/bindings/${vhost}/e/${name}/` + kind + path`/${binding.destination}/${binding.properties_key}`), "The binding is removed.")) outgoing.reload();
+      && await attempt(() => del(path`/bindings/${vhost}/e/${name}/` + kind + path`/${binding.destination}/${binding.properties_key}`), "The binding is removed.")) reload();
   }
   const columns = (isOut) => [
     { key: isOut ? "destination" : "source", label: isOut ? "To" : "From", view: (each) => (isOut && each.destination_type === "queue" ? html`<${QueueLink} vhost=${vhost} name=${each.destination} />` : html`<${ExchangeLink} vhost=${vhost} name=${isOut ? each.destination : each.source} />`) },
@@ -107,11 +120,12 @@ export function ExchangePage({ vhost, name }) {
       actions=${!isOurs && html`<button type="button" class="danger" onClick=${onDelete}>Delete …</button>`} />
     <${Tabs} label="Parts of the exchange" tabs=${[
       ["overview", "Overview", () => html`<div class="grid"><${Card}><${HistoryChart} title="Messages per second" of=${of} format=${rate} lines=${[{ label: "in", pick: (values) => values.in }, { label: "out, to queues", pick: (values) => values.out }]} /><//>
-        <div class="stack"><div class="tiles"><${Tile} label="In all" value=${short(exchange.message_stats?.publish_in ?? 0)} /><${Tile} label="Out, to queues" value=${short(exchange.message_stats?.publish_out ?? 0)} /><${Tile} label="Bindings" value=${count(rows.length)} /></div>
+        <div class="stack"><div class="tiles"><${Tile} label="In all" value=${short(exchange.message_stats?.publish_in ?? 0)} /><${Tile} label="Out, to queues" value=${short(exchange.message_stats?.publish_out ?? 0)} /><${Tile} label="Bindings" value=${count(bindingCount)} /></div>
         <${Card} title="Facts"><${Facts} items=${[["Virtual host", shown(exchange.vhost)], ["Type", exchange.type], ["Policy", exchange.policy], ["Arguments", Object.keys(exchange.arguments ?? {}).length ? html`<code>${text(exchange.arguments)}</code>` : "none"], ["Declared by", exchange.user_who_performed_action]]} /><//></div></div>`],
-      ["bindings", "Bindings", () => html`${name !== "" && html`<${Card} title="Where messages go"><${ExchangeRoute} vhost=${vhost} exchange=${exchange} incoming=${incoming.data ?? []} outgoing=${rows} /><//>`}
-        <${Card} title="Bindings from here"><${ClientTable} rows=${rows} what="binding" keyOf=${(each) => `${each.destination_type} ${each.destination} ${each.properties_key}`} columns=${columns(true)} caption="Bindings from here" emptyText="Nothing is bound to it" /><//>
-        ${name !== "" && html`<${Card} title="Bindings to here"><${ClientTable} rows=${incoming.data ?? []} what="binding" keyOf=${(each) => `${each.source} ${each.properties_key}`} columns=${columns(false)} caption="Bindings to here" emptyText="No exchange sends to it" /><//><${Card} title="Add a binding"><${BindForm} vhost=${vhost} source=${name} onDone=${outgoing.reload} /><//>`}`, count(rows.length)],
+      ["bindings", "Bindings", () => html`${name !== "" && html`<${Card} title="Where messages go"><${ExchangeRoute} vhost=${vhost} exchange=${exchange} incoming=${sources} outgoing=${rows} total=${bindingCount} /><//>`}
+        <${Card} title="Bindings from here"><${ServerTable} key=${round} path=${path`/exchanges/${vhost}/${apiName}/bindings/source`} what="binding" initial=${{ sort: "destination" }} size=${25} filterLabel="Filter by the name of the target" keyOf=${(each) => `${each.destination_type} ${each.destination} ${each.properties_key}`} columns=${columns(true)} emptyText="Nothing is bound to it" /><//>
+        ${name !== "" && html`<${Card} title="Bindings to here"><${ClientTable} rows=${sources} what="binding" keyOf=${(each) => `${each.source} ${each.properties_key}`} columns=${columns(false)} caption="Bindings to here" emptyText="No exchange sends to it" /><//><${Card} title="Add a binding"><${BindForm} vhost=${vhost} source=${name} onDone=${reload} /><//>`}`, count(bindingCount)],
+      isDelayed && ["delayed", "Delayed", () => html`<${HeldMessages} base=${path`/exchanges/${vhost}/${name}/delayed`} title="Delayed messages" intro="The exchange keeps them for their x-delay, and then routes them by the bindings of that time." page="exchanges#x-delayed-message" />`],
       ["test", "Route tester", () => html`<${Card} title="Which queues would get a message?"><${TesterForm} vhost=${vhost} exchange=${name} /><//>`],
       !exchange.internal && ["publish", "Publish", () => html`<${Card} title="Publish to this exchange"><${PublishForm} vhost=${vhost} exchange=${name} /><//>`],
     ]} />`;

@@ -39,7 +39,7 @@ const earlier = (overview) => sampled(
   ({ ready, unacked, ...rates }) => ({ ready, unacked, rates }),
 );
 
-const earlierNode = (node) => sampled({ memory: node.mem_used_details, disk: node.disk_free_details }, {}, (values) => ({ ...values, diskLimit: node.disk_free_limit }));
+const earlierNode = (node) => sampled({ memory: node.mem_used_details, disk: node.disk_free_details }, {}, (values) => ({ ...values, diskLimit: node.disk_free_limit })).filter((point) => point.values.memory);
 
 function noteNode(node) {
   remember("node", { memory: node.mem_used, memoryLimit: node.mem_limit, disk: node.disk_free, diskLimit: node.disk_free_limit, lag: lagOf(node) });
@@ -85,7 +85,7 @@ export function Overview() {
     <${Alarms} node=${node} />
     <div class="tiles">
       <${Tile} label="Ready" value=${short(totals.messages_ready ?? 0)} note=${signedRate(totals.messages_ready_details?.rate ?? 0)} to=${href(["queues"], { sort: "messages_ready", reverse: "1" })} />
-      <${Tile} label="Unacknowledged" value=${short(totals.messages_unacknowledged ?? 0)} note=${signedRate(totals.messages_unacknowledged_details?.rate ?? 0)} to=${href(["consumers"], { by: "stuck" })} />
+      <${Tile} label="Unacked" value=${short(totals.messages_unacknowledged ?? 0)} note=${signedRate(totals.messages_unacknowledged_details?.rate ?? 0)} to=${href(["consumers"], { by: "stuck" })} />
       <${Tile} label="Published" value=${rate(stats.publish_details?.rate ?? 0)} note=${`${short(stats.publish ?? 0)} in all`} to=${href(["exchanges"])} />
       <${Tile} label="Delivered" value=${rate(stats.deliver_get_details?.rate ?? 0)} note=${`${short(stats.deliver_get ?? 0)} in all`} to=${href(["queues"], { sort: "message_stats.deliver_get_details.rate", reverse: "1" })} />
       <${Tile} label="Queues" value=${count(objects.queues)} note=${plural(objects.exchanges ?? 0, "exchange")} to=${href(["queues"])} />

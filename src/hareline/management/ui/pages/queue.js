@@ -1,18 +1,24 @@
-import { html, useEffect, useMemo, useState, useTitle } from "../lib/view.js";
+import { html, useEffect, useState, useTitle } from "../lib/view.js";
 import { del, get, post } from "../lib/api.js";
 import * as operations from "../lib/operations.js";
 import { exchangeName, path, shown } from "../lib/names.js";
 import { go, href } from "../lib/router.js";
 import { remember, sampled, usePoll, useSeed } from "../lib/poll.js";
-import { ago, bytes, count, duration, moment, percent, rate, short, signedRate, text, toMs } from "../lib/format.js";
+import { ago, bytes, count, duration, moment, percent, plural, rate, short, signedRate, text, toMs } from "../lib/format.js";
 import { growth, inRate, oldestUnackedMs, outRate, statRate, tone, whyDeep } from "../lib/diagnose.js";
-import { Badge, Card, ChannelLink, DocLink, Empty, ExchangeLink, Facts, Field, Form, Meter, Notice, PageHead, Select, Tabs, Tile, Waiting, attempt, confirm, tell } from "../parts/basics.js";
+import { Badge, Card, ChannelLink, Check, DocLink, Empty, ExchangeLink, Facts, Field, Form, Meter, Notice, PageHead, Select, Tabs, Tile, Waiting, attempt, confirm, tell } from "../parts/basics.js";
 import { HistoryChart } from "../parts/chart.js";
 import { ClientTable, Grid } from "../parts/table.js";
+import { Groups, hasGroups } from "../parts/groups.js";
+import { HeldMessages, heldCount } from "../parts/held.js";
 import { GetForm, MessageBrowser } from "../parts/messages.js";
+import { NameInput } from "../parts/names.js";
 import { PublishForm } from "../parts/publish.js";
+import { Readers } from "../parts/readers.js";
 import { QueueRoute } from "../parts/route_picture.js";
+import { PurgeForm } from "../parts/transfer.js";
 import { ArgumentsForm, Pairs, tableOf, useDescriptions } from "../parts/arguments.js";
+import { Slow } from "./consumers.js";
 import { Marks } from "./queues.js";
 
 const RATES = [["publish", "in"], ["deliver_get", "delivered"], ["ack", "acknowledged"], ["redeliver", "redelivered"]];
@@ -22,18 +28,24 @@ function Summary({ queue, of }) {
   const why = whyDeep(queue);
   return html`${why.map(([toneOf, sentence]) => html`<${Notice} key=${sentence} tone=${toneOf}>${sentence}<//>`)}
     <div class="tiles"><${Tile} label="Ready" value=${short(queue.messages_ready)} note=${signedRate(queue.messages_ready_details?.rate ?? 0)} /><${Tile} label="Unacknowledged" value=${short(queue.messages_unacknowledged)} note=${signedRate(queue.messages_unacknowledged_details?.rate ?? 0)} />
-      <${Tile} label="Growth" value=${signedRate(growth(queue))} tone=${growth(queue) > 0 ? "warn" : ""} /><${Tile} label="In" value=${rate(inRate(queue))} note=${`${short(stats.publish ?? 0)} in all`} /><${Tile} label="Out" value=${rate(outRate(queue))} note=${`${short(stats.deliver_get ?? 0)} in all`} /><${Tile} label="Consumers" value=${count(queue.consumers)} note=${typeof queue.consumer_utilisation === "number" ? `ready ${percent(queue.consumer_utilisation)} of the time` : undefined} /></div>
+      <${Tile} label="Growth" value=${signedRate(growth(queue))} tone=${growth(queue) > 0 ? "warn" : ""} /><${Tile} label="In" value=${rate(inRate(queue))} note=${`${short(stats.publish ?? 0)} in all`} /><${Tile} label="Out" value=${rate(outRate(queue))} note=${`${short(stats.deliver_get ?? 0)} in all`} /><${Tile} label="Consumers" value=${count(queue.consumers)} note=${queue.consumers > 0 && typeof queue.consumer_utilisation === "number" ? `ready ${percent(queue.consumer_utilisation)} of the time` : undefined} /></div>
     <div class="grid"><${Card}><${HistoryChart} title="Messages" of=${of} format=${short} lines=${[{ label: "ready", pick: (values) => values.ready }, { label: "unacknowledged", pick: (values) => values.unacked }]} /><//>
       <${Card}><${HistoryChart} title="Messages per second" of=${of} format=${rate} lines=${RATES.map(([name, label]) => ({ label, pick: (values) => values.rates[name] }))} /><//></div>
     <${Card} title="Facts"><${Facts} items=${[["Virtual host", html`<a href=${href(["vhosts", queue.vhost])}>${shown(queue.vhost)}</a>`], ["Type", queue.type], ["Bytes of messages", bytes(queue.message_bytes)], ["of them ready", bytes(queue.message_bytes_ready)], ["Persistent messages", count(queue.messages_persistent)], ["In memory", count(queue.messages_ram)], ["Paged out", count(queue.messages_paged_out)], ["Memory", bytes(queue.memory)],
-      ["Oldest unacknowledged", oldestUnackedMs(queue) ? duration(oldestUnackedMs(queue)) : undefined], ["Head message from", queue.head_message_timestamp ? `${moment(toMs(queue.head_message_timestamp))}` : undefined], ["Idle since", queue.idle_since && ago(queue.idle_since)], ["Owner", queue.owner_pid_details && shown(queue.owner_pid_details.name)], ["Policy", queue.policy && html`<a href=${href(["policies"])}>${shown(queue.policy)}</a>`], ["Operator policy", queue.operator_policy && shown(queue.operator_policy)], ["Disk reads", queue.disk_reads !== undefined ? count(queue.disk_reads) : undefined], ["Disk writes", queue.disk_writes !== undefined ? count(queue.disk_writes) : undefined]]} /><//>`;
+      ["Held until their time", queue.messages_held ? count(queue.messages_held) : undefined], ["Oldest unacknowledged", oldestUnackedMs(queue) ? html`${duration(oldestUnackedMs(queue))}<${Holder} of=${queue.oldest_unacknowledged_by} />` : undefined], ["Head message from", queue.head_message_timestamp ? `${moment(toMs(queue.head_message_timestamp))}` : undefined], ["Idle since", queue.idle_since && ago(queue.idle_since)], ["Owner", queue.owner_pid_details && shown(queue.owner_pid_details.name)], ["Policy", queue.policy && html`<a href=${href(["policies"])}>${shown(queue.policy)}</a>`], ["Operator policy", queue.operator_policy && shown(queue.operator_policy)], ["Disk reads", queue.disk_reads !== undefined ? count(queue.disk_reads) : undefined], ["Disk writes", queue.disk_writes !== undefined ? count(queue.disk_writes) : undefined]]} /><//>`;
+}
+
+/** Who has had the oldest unacknowledged message for so long. */
+function Holder({ of }) {
+  if (!of) return null;
+  return html`<span class="sub">held by ${of.consumer_tag ? html`<b>${shown(of.consumer_tag)}</b>` : "a basic.get"}${of.user ? ` of ${shown(of.user)}` : ""}${of.channel && html` on <${ChannelLink} name=${of.channel} />`}</span>`;
 }
 
 const CONSUMER_COLUMNS = [
   { key: "consumer_tag", label: "Consumer", view: (each) => shown(each.consumer_tag) },
   { key: "channel_details.name", label: "Channel", view: (each) => (each.channel_details?.name ? html`<${ChannelLink} name=${each.channel_details.name} />` : "–") },
   { key: "channel_details.user", label: "User", least: true, view: (each) => shown(each.channel_details?.user) },
-  { key: "activity_status", label: "State", view: (each) => html`<${Badge} tone=${each.active === false ? "warn" : "ok"}>${each.activity_status ?? (each.active ? "up" : "waiting")}<//>${each.is_slow ? html` <${Badge} tone="warn">slow<//>` : ""}` },
+  { key: "activity_status", label: "State", view: (each) => html`<${Badge} tone=${each.active === false ? "warn" : "ok"}>${each.activity_status ?? (each.active ? "up" : "waiting")}<//><${Slow} of=${each} />` },
   { key: "messages_unacknowledged", label: "Holds", end: true, value: (each) => each.messages_unacknowledged ?? 0, view: (each) => count(each.messages_unacknowledged) },
   { key: "oldest", label: "Oldest", end: true, value: oldestUnackedMs, view: (each) => (oldestUnackedMs(each) ? duration(oldestUnackedMs(each)) : "–") },
   { key: "prefetch_count", label: "Prefetch", end: true, view: (each) => (each.prefetch_count ? count(each.prefetch_count) : "no limit") },
@@ -96,64 +108,76 @@ export function BindForm({ vhost, queue, source: fixedSource, onDone }) {
   }
   return html`<${Form} onSubmit=${onSubmit} submit="Bind" error=${error}><div class="columns">
       ${fixedSource !== undefined && html`<${Field} label="To"><${Select} value=${kind} onChange=${setKind} options=${[["q", "queue"], ["e", "exchange"]]} /><//>`}
-      <${Field} label=${fixedSource === undefined ? "From exchange" : "Name"}><input required value=${end} spellcheck="false" onInput=${(event) => setEnd(event.target.value)} /><//>
+      <${Field} label=${fixedSource === undefined ? "From exchange" : "Name"}><${NameInput} key=${kind} kind=${fixedSource === undefined || kind === "e" ? "exchange" : "queue"} vhost=${vhost} required value=${end} onChange=${setEnd} /><//>
       <${Field} label="Routing key"><input value=${key} spellcheck="false" onInput=${(event) => setKey(event.target.value)} /><//></div>
     <${Pairs} label="Arguments" pairs=${pairs} onChange=${setPairs} nameHint="argument" /><//>`;
 }
 
-/** Where each value in force comes from: an argument, a policy, an operator policy. */
-function Settings({ vhost, queue, onChanged }) {
-  const descriptions = useDescriptions();
-  const policies = usePoll(path`/policies/${vhost}`, { every: 30_000 });
-  const operators = usePoll(path`/operator-policies/${vhost}`, { every: 30_000 });
-  const inForce = usePoll(path`/queues/${vhost}/${queue.name}/arguments`, { every: 30_000 });
-  const given = queue.arguments ?? {};
-  const policy = (policies.data ?? []).find((each) => each.name === queue.policy);
-  const operator = (operators.data ?? []).find((each) => each.name === queue.operator_policy);
-  const rows = useMemo(() => {
-    const all = new Map();
-    const describe = (name) => descriptions?.arguments.find((each) => each.name === name || each.aliases?.includes(name) || each.policy_key === name);
-    const add = (key, source, value, title) => {
-      const about = describe(key);
-      const id = about?.name ?? key;
-      const row = all.get(id) ?? { id, about, sources: [] };
-      row.sources.push({ key, source, value, title });
-      all.set(id, row);
-    };
-    for (const [name, value] of Object.entries(inForce.data?.changes ?? {})) add(name, "changed while it runs", value, "set by an operator on this page or over HTTP");
-    for (const [name, value] of Object.entries(given)) add(name, "argument", value, "given when the queue was declared");
-    for (const [name, value] of Object.entries(policy?.definition ?? {})) add(name, `policy ${queue.policy}`, value, `pattern ${policy.pattern}, priority ${policy.priority}`);
-    for (const [name, value] of Object.entries(operator?.definition ?? {})) add(name, `operator policy ${queue.operator_policy}`, value, `pattern ${operator.pattern}`);
-    for (const row of all.values()) row.sources = winner(row, inForce.data?.effective);
-    return [...all.values()];
-  }, [descriptions, policies.data, operators.data, inForce.data, queue]);
-  return html`<${Card} title="What is in force, and what decides it">
-      ${rows.length ? html`<${Grid} caption="Arguments and policies in force" keyOf=${(row) => row.id} rows=${rows} columns=${[
-        { key: "id", label: "Setting", view: (row) => html`<b>${row.about?.title ?? row.id}</b><span class="sub mono">${row.id}</span>` },
-        { key: "value", label: "Value and source", view: (row) => row.sources.map((each) => html`<div key=${each.source}>${each.wins ? html`<${Badge} tone="ok">in force<//>` : html`<${Badge}>overruled<//>`} <code>${text(each.value)}</code> <span class="muted" title=${each.title}>${each.source}</span></div>`) },
-        { key: "about", label: "Meaning", view: (row) => (row.about ? html`${row.about.summary} <${DocLink} page=${row.about.page}>more<//>` : "not known to this broker: kept, without effect") }]} />`
-        : html`<${Empty} title="Plain: no argument, no policy"><p>First in, first out, without any limit.</p><//>`}
-      <p class="muted">An argument beats a policy. Of numbers that limit, such as lengths and times, the least counts. <a href=${href(["policies"])}>All policies</a></p><//>
-    <${LiveForm} vhost=${vhost} queue=${queue} descriptions=${descriptions} onChanged=${() => { inForce.reload(); onChanged(); }} />`;
+const ORIGINS = {
+  queue_argument: ["argument", "given when the queue was declared"],
+  operator_change: ["changed while it runs", "set by an operator on this page or over HTTP"],
+  policy: ["policy", "set by a policy"],
+  operator_policy: ["operator policy", "a limit of the operator"],
+  vhost_default: ["default of the virtual host", "nothing says otherwise"],
+  default: ["default", "nothing says otherwise"],
+};
+
+function Origin({ of, vhost }) {
+  const [word, meaning] = ORIGINS[of.origin] ?? [of.origin, ""];
+  const isPolicy = of.origin === "policy" || of.origin === "operator_policy";
+  return html`<span class="muted" title=${meaning}>${isPolicy ? html`<a href=${href(["policies"], { vhost })}>${word} ${shown(of.origin_name)}</a>` : word}</span>`;
 }
 
-const LEAST = ["x-max-length", "x-max-length-bytes", "x-message-ttl", "x-expires", "x-delivery-limit"];
+/** What is in force with its origins; from a broker that does not tell them, as far as it is plain. */
+function useEffective(vhost, queue) {
+  const poll = usePoll(path`/hareline/queues/${vhost}/${queue.name}/effective-arguments`, { every: 15_000 });
+  const plain = usePoll(poll.error?.status === 404 ? path`/queues/${vhost}/${queue.name}/arguments` : null, { every: 15_000 });
+  if (poll.error?.status !== 404) return poll;
+  const { effective = {}, changes = {}, arguments: given = {} } = plain.data ?? {};
+  const originOf = (name) => (name in changes ? "operator_change" : name in given ? "queue_argument" : "policy");
+  const rows = Object.entries(effective).map(([name, value]) => ({ name, value, origin: originOf(name), origin_name: queue.policy ?? queue.operator_policy }));
+  return { ...plain, data: plain.data && { arguments: rows } };
+}
 
-function winner(row, effective) {
-  let best = 0;
-  const name = row.sources.map((each) => each.key).find((key) => effective && key in effective) ?? row.id;
-  const counts = effective?.[name];
-  const same = counts === undefined ? -1 : row.sources.findIndex((each) => JSON.stringify(each.value) === JSON.stringify(counts));
-  if (same >= 0) best = same;
-  else if (LEAST.includes(row.id)) {
-    const known = row.sources.map((each) => (typeof each.value === "number" && each.value >= 0 ? each.value : Infinity));
-    best = known.indexOf(Math.min(...known));
+/** What is in force and where it comes from, the most telling first. */
+function Settings({ vhost, queue, onChanged }) {
+  const descriptions = useDescriptions();
+  const poll = useEffective(vhost, queue);
+  const [hasDefaults, setDefaults] = useState(false);
+  const answer = poll.data;
+  const describe = (name) => descriptions?.arguments.find((each) => each.name === name);
+  const all = answer?.arguments ?? [];
+  async function onTake(name) {
+    if (await confirm({ title: "Take the argument away", text: `Let ${shown(queue.name)} work without ${name}? It stays so over a restart, until it is set again.`, action: "Take away" })
+      && await attempt(() => operations.change(vhost, queue.name, { arguments: { [name]: null } }), "Changed.")) {
+      poll.reload();
+      onChanged();
+    }
   }
-  return row.sources.map((each, place) => ({ ...each, wins: place === best }));
+  const canGo = (row) => ["queue_argument", "operator_change"].includes(row.origin) && row.value !== null && describe(row.name)?.is_live;
+  const isDefault = (row) => row.origin === "default" && !row.overridden?.length;
+  const rows = hasDefaults ? all : all.filter((row) => !isDefault(row));
+  const policies = [answer?.policy && ["policy", answer.policy], answer?.operator_policy && ["operator policy", answer.operator_policy]].filter(Boolean);
+  return html`<${Card} title="What is in force, and what decides it" actions=${all.some(isDefault) && html`<${Check} label="With defaults" checked=${hasDefaults} onChange=${setDefaults} />`}>
+      ${!answer ? html`<${Waiting} poll=${poll} what="settings" />` : rows.length ? html`<${Grid} caption="Arguments and policies in force" keyOf=${(row) => row.name} rows=${rows} columns=${[
+        { key: "name", label: "Setting", view: (row) => html`<b>${describe(row.name)?.title ?? row.name}</b><span class="sub mono">${row.name}</span>` },
+        { key: "value", label: "Value and what decides it", view: (row) => html`<div><${Badge} tone=${row.has_effect === false ? "plain" : "ok"}>${row.has_effect === false ? "without effect" : "in force"}<//> <${Value} of=${row} input=${describe(row.name)?.input} /> <${Origin} of=${row} vhost=${vhost} /> ${canGo(row) && html`<button type="button" class="link" onClick=${() => onTake(row.name)}>take away …</button>`}</div>
+          ${(row.overridden ?? []).map((each, place) => html`<div key=${place}><${Badge}>overruled<//> <s><${Value} of=${each} input=${describe(row.name)?.input} /></s> <${Origin} of=${each} vhost=${vhost} />${each.because && html`<span class="sub">${each.because}</span>`}</div>`)}` },
+        { key: "about", label: "Meaning", view: (row) => { const about = describe(row.name); return about ? html`${about.summary} <${DocLink} page=${about.page}>more<//>` : "not known to this broker: kept, without effect"; } }]} />`
+        : html`<${Empty} title="Plain: no argument, no policy"><p>First in, first out, without any limit.</p><//>`}
+      ${policies.map(([kind, policy]) => html`<p key=${kind} class="muted">The ${kind} that fits is <a href=${href(["policies"])}>${shown(policy.name)}</a>: pattern <code>${shown(policy.pattern)}</code>, priority ${policy.priority}.</p>`)}
+      <p class="muted">An argument beats a policy. Of numbers that limit, such as lengths and times, the least counts. <${DocLink} page="administration#policies">More about policies<//></p><//>
+    <${LiveForm} vhost=${vhost} queue=${queue} descriptions=${descriptions} onChanged=${() => { poll.reload(); onChanged(); }} />`;
+}
+
+/** A value as it was given, and as people read it. */
+function Value({ of, input }) {
+  const said = typeof of.value === "number" ? { duration_ms: duration, bytes }[input]?.(of.value) : undefined;
+  return html`<code>${shown(text(of.value))}</code>${said && html` <span class="muted">(${said})</span>`}`;
 }
 
 function LiveForm({ vhost, queue, descriptions, onChanged }) {
-  const rows = (descriptions?.arguments ?? []).filter((each) => each.policy_key && each.queue_types.includes(queue.type));
+  const rows = (descriptions?.arguments ?? []).filter((each) => each.is_live && each.queue_types.includes(queue.type));
   const [values, setValues] = useState({});
   const [error, setError] = useState("");
   if (!rows.length) return null;
@@ -178,18 +202,22 @@ const earlier = (queue) => sampled(
   ({ ready, unacked, ...rates }) => ({ ready, unacked, rates }),
 );
 
+const HOLDS = ["x-hold-on-publish", "holdOnPublishEnabled"];
+
+/** True if messages may be held for a time of their own. */
+const holds = (queue) => HOLDS.some((name) => queue.arguments?.[name] === true);
+
 export function QueuePage({ vhost, name }) {
   useTitle(`Queue ${shown(name)}`);
+  const [isPurging, setPurging] = useState(false);
   const of = `queue page ${vhost} ${name}`;
   const poll = usePoll(path`/queues/${vhost}/${name}`, { onData: (queue) => remember(of, { ready: queue.messages_ready ?? 0, unacked: queue.messages_unacknowledged ?? 0, rates: Object.fromEntries(RATES.map(([stat]) => [stat, statRate(queue.message_stats, stat)])) }) });
   const queue = poll.data;
   useSeed(of, path`/queues/${vhost}/${name}`, earlier, poll.reload);
   if (!queue) return html`<${PageHead} kind="Queue" title=${shown(name)} /><${Waiting} poll=${poll} what="queue" />`;
+  const isStream = queue.type === "stream";
   const isPaused = Boolean(queue.paused) || queue.state === "paused";
   const limit = queue.arguments?.["x-max-length"] ?? queue.effective_policy_definition?.["max-length"];
-  async function onPurge() {
-    if (await confirm({ title: "Purge the queue", text: `Remove all ${count(queue.messages_ready)} ready messages of queue ${shown(name)}? They are gone for good.`, action: "Purge", phrase: queue.messages_ready > 1000 ? name : undefined }) && await attempt(() => operations.purge(vhost, name), "Purged.")) poll.reload();
-  }
   async function onDelete() {
     if (await confirm({ title: "Delete the queue", text: `Delete queue ${shown(name)} with its ${count(queue.messages)} messages and its bindings?`, action: "Delete", phrase: queue.messages > 0 ? name : undefined }) && await attempt(() => del(path`/queues/${vhost}/${name}`), `Queue ${shown(name)} is deleted.`)) go(["queues"]);
   }
@@ -198,15 +226,19 @@ export function QueuePage({ vhost, name }) {
   }
   const state = isPaused ? "paused" : queue.state ?? "running";
   return html`<${PageHead} kind=${html`Queue in <a href=${href(["vhosts", vhost])}>${shown(vhost)}</a>`} title=${shown(name)} badges=${html`<${Badge} tone=${tone(state)}>${state}<//><${Marks} queue=${queue} />`}
-      actions=${html`<button type="button" onClick=${onPause}>${isPaused ? "Resume" : "Pause"}</button><button type="button" class="danger" onClick=${onPurge}>Purge …</button><button type="button" class="danger" onClick=${onDelete}>Delete …</button>`} />
+      actions=${html`<button type="button" onClick=${onPause}>${isPaused ? "Resume" : "Pause"}</button>${!isStream && html`<button type="button" class="danger" onClick=${() => setPurging(true)}>Purge …</button>`}<button type="button" class="danger" onClick=${onDelete}>Delete …</button>`} />
     ${poll.error && html`<${Notice} tone="warn">Not up to date: ${poll.error.message}<//>`}
-    ${limit > 0 && html`<${Meter} label="messages of the limit" value=${queue.messages_ready} limit=${limit} />`}
+    ${limit > 0 && html`<div><${Meter} label="messages of the limit" value=${queue.messages_ready} limit=${limit} /><span class="sub">${count(queue.messages_ready)} of ${plural(limit, "message")} that it may hold</span></div>`}
     <${Tabs} label="Parts of the queue" tabs=${[
       ["overview", "Overview", () => html`<${Summary} queue=${queue} of=${of} />`],
-      ["messages", "Messages", () => html`<${Card} title="Messages"><${MessageBrowser} vhost=${vhost} queue=${queue} onChanged=${poll.reload} /><//>${queue.type !== "stream" && html`<${Card} title="Get"><${GetForm} vhost=${vhost} queue=${queue} onChanged=${poll.reload} /><//>`}`, short(queue.messages)],
+      ["messages", "Messages", () => html`<${Card} title="Messages"><${MessageBrowser} vhost=${vhost} queue=${queue} onChanged=${poll.reload} /><//>${!isStream && html`<${Card} title="Get"><${GetForm} vhost=${vhost} queue=${queue} onChanged=${poll.reload} /><//>`}`, short(queue.messages)],
+      (queue.messages_held > 0 || holds(queue)) && ["held", "Held", () => html`<${HeldMessages} base=${path`/queues/${vhost}/${name}/held`} title="Held messages" intro="They are not valid yet: no consumer gets them before their time." page="time#messages-that-are-not-valid-yet" onChanged=${poll.reload} />`, heldCount(queue)],
       ["publish", "Publish", () => html`<${Card} title="Publish to this queue"><${PublishForm} vhost=${vhost} routingKey=${name} isFixedKey onDone=${poll.reload} /><//>`],
       ["consumers", "Consumers", () => html`<${Consumers} queue=${queue} />`, count(queue.consumers)],
+      hasGroups(queue) && ["groups", "Groups", () => html`<${Groups} vhost=${vhost} queue=${queue} />`],
+      isStream && ["readers", "Readers", () => html`<${Readers} vhost=${vhost} queue=${queue} />`, queue.readers ? count(queue.readers) : undefined],
       ["bindings", "Bindings", () => html`<${Bindings} vhost=${vhost} queue=${queue} />`],
       ["settings", "Settings", () => html`<${Settings} vhost=${vhost} queue=${queue} onChanged=${poll.reload} />`],
-    ]} />`;
+    ]} />
+    ${isPurging && html`<${PurgeForm} vhost=${vhost} queue=${queue} onClose=${() => setPurging(false)} onDone=${poll.reload} />`}`;
 }

@@ -19,6 +19,12 @@ export function rememberDepths(answer) {
 
 export const Marks = ({ queue }) => features(queue).map(([text, title, of]) => html`<${Badge} key=${text} tone=${of} title=${title}>${text}<//> `);
 
+/** The state where it is not the usual one. */
+function State({ of }) {
+  const state = of.paused ? "paused" : of.state ?? "running";
+  return state === "running" ? null : html`<${Badge} tone=${tone(state)}>${state}<//> `;
+}
+
 export function Queues({ type, title = "Queues" }) {
   useTitle(title);
   const vhost = useValue(chosenVhost);
@@ -27,8 +33,7 @@ export function Queues({ type, title = "Queues" }) {
   const showsWhy = params.sort === "messages_details.rate";
   const columns = [
     { key: "name", label: "Queue", view: (queue) => html`<${QueueLink} vhost=${queue.vhost} name=${queue.name} />${!vhost && html`<span class="sub">${shown(queue.vhost)}</span>`}` },
-    { key: "type", label: "Kind", least: true, sort: "type", view: (queue) => html`<${Marks} queue=${queue} />` },
-    { key: "state", label: "State", view: (queue) => { const state = queue.paused ? "paused" : queue.state ?? "running"; return html`<${Badge} tone=${tone(state)}>${state}<//>`; } },
+    { key: "type", label: "Kind", least: true, sort: "type", view: (queue) => html`<${State} of=${queue} /><${Marks} queue=${queue} />` },
     { key: "messages_ready", label: "Ready", end: true, view: (queue) => count(queue.messages_ready) },
     { key: "messages_unacknowledged", label: "Unacked", end: true, view: (queue) => count(queue.messages_unacknowledged) },
     { key: "messages", label: "Total", end: true, view: (queue) => count(queue.messages) },
@@ -39,7 +44,7 @@ export function Queues({ type, title = "Queues" }) {
     { key: "consumers", label: "Consumers", end: true, view: (queue) => count(queue.consumers) },
     showsWhy ? { key: "why", label: "Why", sort: false, class: "why", view: (queue) => whyDeep(queue).slice(0, 1).map(([of, text]) => html`<${Badge} tone=${of}>!<//> ${text}`) }
       : { key: "message_bytes", label: "Bytes", end: true, least: true, view: (queue) => bytes(queue.message_bytes) },
-  ].filter((column) => !showsWhy || !["type", "curve", "messages_ready", "messages_unacknowledged"].includes(column.key));
+  ].filter((column) => !showsWhy || !["curve", "messages_ready", "messages_unacknowledged"].includes(column.key));
   return html`<${PageHead} title=${title} actions=${html`<button type="button" class="primary" onClick=${() => setAdding(true)}>Add a ${type ?? "queue"}</button>`} />
     <${ServerTable} path=${vhost ? path`/queues/${vhost}` : "/queues"} what=${type ?? "queue"} columns=${columns} keyOf=${keyOf} initial=${{ sort: "name" }} onData=${rememberDepths}
       emptyText="There are no queues yet. Clients declare them, or add one here." />

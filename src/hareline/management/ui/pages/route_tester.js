@@ -2,11 +2,11 @@ import { html, useEffect, useState, useTitle, useValue } from "../lib/view.js";
 import { post } from "../lib/api.js";
 import { exchangeName, path, shown } from "../lib/names.js";
 import { href, route } from "../lib/router.js";
-import { usePoll } from "../lib/poll.js";
 import { vhost as chosenVhost } from "../lib/prefs.js";
 import { duration, plural, text } from "../lib/format.js";
 import { Badge, Card, Check, ExchangeLink, Field, Form, Notice, PageHead, QueueLink } from "../parts/basics.js";
 import { Pairs, emptyPair, tableOf } from "../parts/arguments.js";
+import { NameInput } from "../parts/names.js";
 import { RoutePicture } from "../parts/route_picture.js";
 import { VhostField } from "../parts/queue_form.js";
 
@@ -66,8 +66,6 @@ export function TesterForm({ vhost: fixedVhost, exchange: fixedExchange }) {
   const [answer, setAnswer] = useState(null);
   const [error, setError] = useState("");
   const [isBusy, setBusy] = useState(false);
-  const list = usePoll(fixedExchange === undefined ? path`/exchanges/${vhost}` : null, { every: 0, query: { page: 1, page_size: 500, pagination: true, columns: "name,type" } });
-  const names = (Array.isArray(list.data) ? list.data : list.data?.items ?? []).map((each) => each.name);
   useEffect(() => setAnswer(null), [vhost, exchange, key]);
   async function onSubmit() {
     setBusy(true);
@@ -82,7 +80,7 @@ export function TesterForm({ vhost: fixedVhost, exchange: fixedExchange }) {
   }
   return html`<${Form} onSubmit=${onSubmit} submit="Test the route" error=${error} busy=${isBusy}>
     <div class="columns">${fixedVhost === undefined && html`<${VhostField} value=${vhost} onChange=${(next) => { setVhost(next); setExchange(""); }} />`}
-      ${fixedExchange === undefined && html`<${Field} label="Exchange" hint="empty: the default exchange"><input value=${exchange} list="exchange-names" spellcheck="false" autocomplete="off" onInput=${(event) => setExchange(event.target.value)} /><datalist id="exchange-names">${names.filter(Boolean).map((name) => html`<option key=${name} value=${name} />`)}</datalist><//>`}
+      ${fixedExchange === undefined && html`<${Field} label="Exchange" hint="empty: the default exchange"><${NameInput} kind="exchange" vhost=${vhost} value=${exchange} onChange=${setExchange} /><//>`}
       <${Field} label="Routing key"><input value=${key} spellcheck="false" autocomplete="off" onInput=${(event) => setKey(event.target.value)} /><//></div>
     <${Pairs} label="Headers" pairs=${headers} onChange=${setHeaders} nameHint="header" />
     <${Check} label="With further properties" hint="for selectors and hashes: priority, message_id, correlation_id, type …" checked=${hasMore} onChange=${(next) => { setMore(next); setProperties(next ? [emptyPair()] : []); }} />

@@ -4,14 +4,17 @@ import { path, shown } from "../lib/names.js";
 import { go, href } from "../lib/router.js";
 import { usePoll } from "../lib/poll.js";
 import { session } from "../lib/session.js";
-import { Badge, Card, Check, Dialog, Facts, Field, Form, Notice, PageHead, Waiting, attempt, confirm, tell } from "../parts/basics.js";
+import { Badge, Card, Check, Dialog, DocLink, Facts, Field, Form, Notice, PageHead, Waiting, attempt, confirm, tell } from "../parts/basics.js";
 import { ClientTable } from "../parts/table.js";
 import { VhostField } from "../parts/queue_form.js";
-import { rowsOf } from "./vhosts.js";
+import { Limits, rowsOf } from "./vhosts.js";
 
 const TAGS = [["administrator", "may do everything"], ["monitoring", "sees everything, changes nothing of others"], ["policymaker", "sets policies and parameters"], ["management", "sees and uses its own virtual hosts here"]];
 
 export const tagsOf = (user) => (Array.isArray(user.tags) ? user.tags : String(user.tags ?? "").split(",").map((tag) => tag.trim()).filter(Boolean));
+
+/** True if only the settings file can change it. */
+export const isFixed = (object) => object.set_by === "settings";
 
 function TagBoxes({ tags, onChange }) {
   return html`<fieldset><legend>Tags</legend>${TAGS.map(([tag, meaning]) => html`<${Check} key=${tag} label=${tag} hint=${meaning} checked=${tags.includes(tag)} onChange=${(isOn) => onChange(isOn ? [...tags, tag] : tags.filter((each) => each !== tag))} />`)}</fieldset>`;
@@ -57,15 +60,16 @@ export function Users() {
   const poll = usePoll("/users", { every: 15_000 });
   const [isAdding, setAdding] = useState(false);
   return html`<${PageHead} title="Users" actions=${html`<button type="button" class="primary" onClick=${() => setAdding(true)}>Add a user</button>`} />
-    ${!poll.data ? html`<${Waiting} poll=${poll} what="users" />` : html`<${ClientTable} rows=${rowsOf(poll.data)} what="user" keyOf=${(each) => each.name} columns=${[{ key: "name", label: "User", view: (each) => html`<a href=${href(["users", each.name])}>${shown(each.name)}</a>` }, { key: "tags", label: "Tags", view: (each) => (tagsOf(each).length ? tagsOf(each).map((tag) => html`<${Badge} key=${tag} tone=${tag === "administrator" ? "accent" : "plain"}>${shown(tag)}<//> `) : html`<span class="muted">none: only AMQP</span>`) }, { key: "password_hash", label: "Password", sort: false, view: (each) => (each.password_hash === "" ? "none" : "set") }]} />`}
+    ${!poll.data ? html`<${Waiting} poll=${poll} what="users" />` : html`<${ClientTable} rows=${rowsOf(poll.data)} what="user" keyOf=${(each) => each.name} columns=${[{ key: "name", label: "User", view: (each) => html`<a href=${href(["users", each.name])}>${shown(each.name)}</a>${isFixed(each) && html` <${Badge} title="The settings file names it: it is changed there">settings<//>`}` }, { key: "tags", label: "Tags", view: (each) => (tagsOf(each).length ? tagsOf(each).map((tag) => html`<${Badge} key=${tag} tone=${tag === "administrator" ? "accent" : "plain"}>${shown(tag)}<//> `) : html`<span class="muted">none: only AMQP</span>`) }, { key: "password_hash", label: "Password", sort: false, view: (each) => (each.password_hash === "" ? "none" : "set") }]} />`}
     ${isAdding && html`<${Dialog} title="Add a user" onClose=${() => setAdding(false)}><${UserForm} onDone=${() => { setAdding(false); poll.reload(); }} /><//>`}`;
 }
 
 const RIGHTS = [["configure", "declare and delete"], ["write", "publish, bind"], ["read", "consume, get, bind from"]];
 
-function PermissionForm({ user, onDone }) {
-  const [vhost, setVhost] = useState("/");
-  const [rights, setRights] = useState({ configure: ".*", write: ".*", read: ".*" });
+/** `of`: the permission that is changed, or null for another one. */
+function PermissionForm({ user, of, onDone }) {
+  const [vhost, setVhost] = useState(of?.vhost ?? "/");
+  const [rights, setRights] = useState({ configure: of?.configure ?? ".*", write: of?.write ?? ".*", read: of?.read ?? ".*" });
   const [error, setError] = useState("");
   async function onSubmit() {
     setError("");
@@ -80,9 +84,9 @@ function PermissionForm({ user, onDone }) {
   return html`<${Form} onSubmit=${onSubmit} submit="Set" error=${error}><div class="columns"><${VhostField} value=${vhost} onChange=${setVhost} />${RIGHTS.map(([right, meaning]) => html`<${Field} key=${right} label=${right} hint=${`${meaning}; empty: nothing`}><input class="mono" value=${rights[right]} spellcheck="false" onInput=${(event) => setRights({ ...rights, [right]: event.target.value })} /><//>`)}</div><//>`;
 }
 
-function TopicForm({ user, onDone }) {
-  const [vhost, setVhost] = useState("/");
-  const [rights, setRights] = useState({ exchange: "amq.topic", write: ".*", read: ".*" });
+function TopicForm({ user, of, onDone }) {
+  const [vhost, setVhost] = useState(of?.vhost ?? "/");
+  const [rights, setRights] = useState({ exchange: of?.exchange ?? "amq.topic", write: of?.write ?? ".*", read: of?.read ?? ".*" });
   const [error, setError] = useState("");
   async function onSubmit() {
     setError("");
@@ -100,6 +104,8 @@ function TopicForm({ user, onDone }) {
 export function UserPage({ name }) {
   useTitle(`User ${shown(name)}`);
   const [isEditing, setEditing] = useState(false);
+  const [permission, setPermission] = useState(null);
+  const [topic, setTopic] = useState(null);
   const poll = usePoll(path`/users/${name}`, { every: 15_000 });
   const permissions = usePoll(path`/users/${name}/permissions`, { every: 15_000 });
   const topics = usePoll(path`/users/${name}/topic-permissions`, { every: 15_000 });
@@ -113,10 +119,12 @@ export function UserPage({ name }) {
   }
   const code = (key) => ({ key, label: key, view: (each) => html`<code>${shown(each[key]) || "(nothing)"}</code>` });
   const vhostColumn = { key: "vhost", label: "Virtual host", view: (each) => html`<a href=${href(["vhosts", each.vhost])}>${shown(each.vhost)}</a>` };
-  return html`<${PageHead} kind="User" title=${shown(name)} badges=${tagsOf(user).map((tag) => html`<${Badge} key=${tag} tone="accent">${shown(tag)}<//>`)} actions=${html`<button type="button" onClick=${() => setEditing(true)}>Edit …</button><button type="button" class="danger" onClick=${onDelete} disabled=${session.get()?.name === name}>Delete …</button>`} />
+  return html`<${PageHead} kind="User" title=${shown(name)} badges=${tagsOf(user).map((tag) => html`<${Badge} key=${tag} tone="accent">${shown(tag)}<//>`)} actions=${!isFixed(user) && html`<button type="button" onClick=${() => setEditing(true)}>Edit …</button><button type="button" class="danger" onClick=${onDelete} disabled=${session.get()?.name === name}>Delete …</button>`} />
+    ${isFixed(user) && html`<${Notice}>The settings file names this user, so its password, its tags and the permissions that they list are changed there. <${DocLink} page="administration#what-the-settings-name">Why<//><//>`}
     ${rowsOf(permissions.data).length === 0 && permissions.data && html`<${Notice} tone="warn">The user may not enter any virtual host.<//>`}
-    <${Card} title="Permissions"><${ClientTable} rows=${rowsOf(permissions.data)} what="permission" caption="Permissions" keyOf=${(each) => each.vhost} columns=${[vhostColumn, code("configure"), code("write"), code("read"), { key: "do", label: "Change", sort: false, view: (each) => html`<button type="button" class="small danger" onClick=${() => onClear("permissions", each, permissions)}>Take away</button>` }]} /><${PermissionForm} user=${name} onDone=${permissions.reload} /><//>
-    <${Card} title="Topic permissions"><${ClientTable} rows=${rowsOf(topics.data)} what="topic permission" caption="Topic permissions" keyOf=${(each) => `${each.vhost} ${each.exchange}`} emptyText="None: routing keys are not checked" columns=${[vhostColumn, code("exchange"), code("write"), code("read"), { key: "do", label: "Change", sort: false, view: (each) => html`<button type="button" class="small danger" onClick=${() => onClear("topic-permissions", each, topics)}>Take away</button>` }]} /><${TopicForm} user=${name} onDone=${topics.reload} /><//>
-    <${Card} title="Facts"><${Facts} items=${[["Password", user.password_hash === "" ? "none" : user.hashing_algorithm ?? "set"], ["Limits", Object.keys(user.limits ?? {}).length ? JSON.stringify(user.limits) : "none"]]} /><//>
+    <${Card} title="Permissions"><${ClientTable} rows=${rowsOf(permissions.data)} what="permission" caption="Permissions" keyOf=${(each) => each.vhost} columns=${[vhostColumn, code("configure"), code("write"), code("read"), { key: "do", label: "Change", sort: false, view: (each) => html`<span class="actions"><button type="button" class="small" onClick=${() => setPermission(each)}>Change</button><button type="button" class="small danger" onClick=${() => onClear("permissions", each, permissions)}>Take away</button></span>` }]} /><${PermissionForm} key=${permission?.vhost} user=${name} of=${permission} onDone=${permissions.reload} /><//>
+    <${Card} title="Topic permissions"><${ClientTable} rows=${rowsOf(topics.data)} what="topic permission" caption="Topic permissions" keyOf=${(each) => `${each.vhost} ${each.exchange}`} emptyText="None: routing keys are not checked" columns=${[vhostColumn, code("exchange"), code("write"), code("read"), { key: "do", label: "Change", sort: false, view: (each) => html`<span class="actions"><button type="button" class="small" onClick=${() => setTopic(each)}>Change</button><button type="button" class="small danger" onClick=${() => onClear("topic-permissions", each, topics)}>Take away</button></span>` }]} /><${TopicForm} key=${topic && `${topic.vhost} ${topic.exchange}`} user=${name} of=${topic} onDone=${topics.reload} /><//>
+    <${Limits} title="Limits" base=${path`/user-limits/${name}`} limits=${[["max-connections", "Most connections"], ["max-channels", "Most channels"]]} />
+    <${Card} title="Facts"><${Facts} items=${[["Password", user.password_hash === "" ? "none: it cannot log in with one" : user.hashing_algorithm ?? "set"], ["Set by", isFixed(user) ? "the settings file" : "an operator"]]} /><//>
     ${isEditing && html`<${Dialog} title=${`Edit ${shown(name)}`} onClose=${() => setEditing(false)}><${UserForm} of=${user} onDone=${() => { setEditing(false); poll.reload(); }} /><//>`}`;
 }

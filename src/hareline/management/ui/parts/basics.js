@@ -40,8 +40,8 @@ export function Failure({ error, what, onRetry }) {
 }
 
 /** A name that leads to its page. */
-export const QueueLink = ({ vhost, name, tab }) => html`<a href=${href(["queues", vhost, name], { tab })}>${shown(name)}</a>`;
-export const ExchangeLink = ({ vhost, name }) => html`<a href=${href(["exchanges", vhost, name])}>${exchangeName(name)}</a>`;
+export const QueueLink = ({ vhost, name, tab }) => html`<a class="name" title=${name?.length > 60 ? shown(name) : undefined} href=${href(["queues", vhost, name], { tab })}>${shown(name)}</a>`;
+export const ExchangeLink = ({ vhost, name }) => html`<a class="name" href=${href(["exchanges", vhost, name])}>${exchangeName(name)}</a>`;
 export const ConnectionLink = ({ name }) => html`<a href=${href(["connections", name])}>${shown(name)}</a>`;
 export const ChannelLink = ({ name }) => html`<a href=${href(["channels", name])}>${shown(name)}</a>`;
 
@@ -163,11 +163,11 @@ export function Confirmation() {
 }
 
 /** A form in which fields are labelled, and the first error is said aloud. */
-export function Form({ onSubmit, submit, children, error, busy, secondary }) {
+export function Form({ onSubmit, submit, children, error, busy, secondary, isDanger = false }) {
   return html`<form class="form" onSubmit=${(event) => { event.preventDefault(); onSubmit(event); }}>
     ${children}
     ${error && html`<div class="notice danger" role="alert">${error}</div>`}
-    <div class="form-actions">${secondary}<button type="submit" class="primary" disabled=${Boolean(busy)}>${busy === true ? "Working …" : submit}</button></div>
+    <div class="form-actions">${secondary}<button type="submit" class=${isDanger ? "danger" : "primary"} disabled=${Boolean(busy)}>${busy === true ? "Working …" : submit}</button></div>
   </form>`;
 }
 

@@ -32,7 +32,7 @@ const darkness = matchMedia("(prefers-color-scheme: dark)");
  * `series`: [{label, values, colour, dash}], `times`: seconds; `format`: of a value;
  * `least`: the top of the axis is at least this.
  */
-export function Chart({ title, times, series, format, least = 1, height = 170, note }) {
+export function Chart({ title, times, series, format, least = 4, height = 170, note }) {
   const place = useRef(null);
   const plot = useRef(null);
   const [cursor, setCursor] = useState(null);

@@ -3,8 +3,11 @@
 import { html, useEffect, useState } from "../lib/view.js";
 import * as operations from "../lib/operations.js";
 import { shown, exchangeName } from "../lib/names.js";
-import { ago, bytes, count, moment, plural, text, toMs } from "../lib/format.js";
-import { Badge, Copy, Dialog, Empty, Facts, Failure, Field, Form, Select, attempt, confirm } from "./basics.js";
+import { ago, bytes, count, moment, plural, text, toMs, until } from "../lib/format.js";
+import { Badge, Copy, Empty, Facts, Failure, Field, Form, Select, confirm } from "./basics.js";
+import { ImportForm, saveMessages } from "./files.js";
+import { TransferForm } from "./transfer.js";
+import { operate } from "./work.js";
 
 const PAGE = 25;
 
@@ -65,35 +68,15 @@ export function MessageRow({ message, isChosen, onChoose }) {
   const preview = message.payload_encoding === "base64" ? `(${bytes(message.payload_bytes)} binary)` : (typeof message.payload === "string" ? message.payload : JSON.stringify(message.payload ?? "")).slice(0, 160);
   return html`<div class="checks">${onChoose && html`<input type="checkbox" aria-label=${`Choose message ${id}`} checked=${isChosen} onChange=${(event) => onChoose(event.target.checked)} />`}
     <details class="message grow-1"><summary><span class="mono">${id ?? ""}</span><span>${exchangeName(message.exchange)} <code>${shown(message.routing_key)}</code></span><span class="preview">${preview}</span>
-      <span class="badges">${message.redelivered && html`<${Badge} tone="warn" title="has been delivered before">again<//>`}${died && html`<${Badge} tone="danger">${headers["x-first-death-reason"] ?? died[0].reason}<//>`}${message.state && message.state !== "ready" && html`<${Badge} tone="info">${message.state}<//>`}<span class="muted">${bytes(message.payload_bytes)}</span></span></summary>
+      <span class="badges">${message.due_ms && html`<${Badge} tone="info" title=${moment(message.due_ms)}>${until(message.due_ms)}<//>`}${message.redelivered && html`<${Badge} tone="warn" title="has been delivered before">again<//>`}${died && html`<${Badge} tone="danger">${headers["x-first-death-reason"] ?? died[0].reason}<//>`}${message.state && message.state !== "ready" && !message.due_ms && html`<${Badge} tone="info">${message.state}<//>`}<span class="muted">${bytes(message.payload_bytes)}</span></span></summary>
       <div class="inside">
-        <${Facts} items=${[["Exchange", exchangeName(message.exchange)], ["Routing key", shown(message.routing_key)], ["In this queue since", when && `${moment(when)} (${ago(when)})`], ["Deliveries", message.delivery_count], ["Persistent", properties.delivery_mode === 2 ? "yes" : properties.delivery_mode === undefined ? undefined : "no"],
+        <${Facts} items=${[["Exchange", exchangeName(message.exchange)], ["Routing key", shown(message.routing_key)], ["Due", message.due_ms && `${moment(message.due_ms)} (${until(message.due_ms)})`], ["In this queue since", when && `${moment(when)} (${ago(when)})`], ["Expires", message.expires_at_ms && `${moment(message.expires_at_ms)} (${until(message.expires_at_ms)})`], ["Came back", message.delivery_count ? plural(message.delivery_count, "time") : undefined], ["Persistent", properties.delivery_mode === 2 ? "yes" : properties.delivery_mode === undefined ? undefined : "no"],
           ...Object.entries(properties).filter(([name]) => name !== "headers" && name !== "delivery_mode").map(([name, value]) => [name, shown(text(value))])]} />
         ${died && html`<div><h3>Why it is here</h3><ul class="plain">${died.map((death, place) => html`<li key=${place}><${Badge} tone="danger">${death.reason}<//> ${plural(death.count ?? 1, "time")} in <b>${shown(death.queue)}</b>, published to ${exchangeName(death.exchange)} with ${(death["routing-keys"] ?? []).map((key) => `“${shown(key)}”`).join(", ")}${death.time ? `, ${moment(toMs(death.time))}` : ""}</li>`)}</ul></div>`}
         ${Object.keys(headers).length > 0 && html`<div><h3>Headers</h3><${Facts} items=${Object.entries(headers).filter(([name]) => name !== "x-death").map(([name, value]) => [shown(name), shown(text(value))])} /></div>`}
         <${Body} message=${message} />
       </div></details></div>`;
 }
-
-function Target({ title, action, vhost, onClose, onSend }) {
-  const [queue, setQueue] = useState("");
-  const [error, setError] = useState("");
-  const [isBusy, setBusy] = useState(false);
-  async function onSubmit() {
-    setBusy(true);
-    try {
-      await onSend(queue);
-      onClose();
-    } catch (failure) {
-      setError(failure.message);
-    }
-    setBusy(false);
-  }
-  return html`<${Dialog} title=${title} onClose=${onClose}><${Form} onSubmit=${onSubmit} submit=${action} error=${error} busy=${isBusy}>
-    <${Field} label="To queue" hint=${`in virtual host ${shown(vhost)}`}><input required autofocus value=${queue} spellcheck="false" onInput=${(event) => setQueue(event.target.value)} /><//><//><//>`;
-}
-
-const did = (verb) => (answer) => operations.outcome(answer, verb);
 
 export function MessageBrowser({ vhost, queue, onChanged }) {
   const [end, setEnd] = useState("head");
@@ -123,20 +106,24 @@ export function MessageBrowser({ vhost, queue, onChanged }) {
   };
   const body = () => operations.selection({ offsets: [...chosen], selector: applied });
   const what = chosen.size ? plural(chosen.size, "message") : applied ? "all messages that match" : "all messages";
-  const run = async (doing, verb) => {
-    const isDone = await attempt(doing, did(verb));
-    if (isDone) {
-      restart();
-      onChanged?.();
-    }
+  const refresh = () => {
+    restart();
+    onChanged?.();
+  };
+  const run = async (title, operation, verb) => {
+    await operate(title, operations.queuePath(vhost, queue.name), operation, body(), verb);
+    refresh();
   };
   async function onDelete() {
-    if (await confirm({ title: "Delete messages", text: `Delete ${what} of queue ${shown(queue.name)}? They are gone for good.`, action: "Delete" })) await run(() => operations.remove(vhost, queue.name, body()), "deleted");
+    if (await confirm({ title: "Delete messages", text: `Delete ${what} of queue ${shown(queue.name)}? They are gone for good, and are not dead-lettered.`, action: "Delete", phrase: chosen.size || applied ? undefined : queue.name })) await run("Delete", "delete", "deleted");
   }
-  const send = (doing, verb) => async (target) => {
-    const answer = await doing(vhost, queue.name, { ...body(), to_queue: target });
-    await run(async () => answer, verb);
-  };
+  async function onRetry() {
+    if (chosen.size || await confirm({ title: "Retry dead letters", text: `Send ${what} of ${shown(queue.name)} back to the queues in which they died? Messages that did not die stay here.`, action: "Send back" })) await run("Retry", "retry", "retried");
+  }
+  function onExport() {
+    const { all, ...some } = body();
+    saveMessages(vhost, queue, some);
+  }
   const items = state.items;
   return html`<div class="stack">
     <form class="inline-form" onSubmit=${(event) => { event.preventDefault(); setApplied(where.trim()); restart(); }}>
@@ -144,19 +131,23 @@ export function MessageBrowser({ vhost, queue, onChanged }) {
       <${Field} label="Where (JMS selector)" hint="e.g. colour = 'red' AND JMSPriority > 4"><input value=${where} spellcheck="false" onInput=${(event) => setWhere(event.target.value)} /><//>
       <button type="submit">Show</button></form>
     ${state.error && html`<${Failure} error=${state.error} what="list of messages" onRetry=${() => setRound(round + 1)} />`}
-    ${items && !isStream && html`<div class="actions" role="group" aria-label=${`With ${what}`}><span class="muted">With ${what}:</span>
-      <button type="button" class="small" onClick=${() => setAsking("move")}>Move …</button><button type="button" class="small" onClick=${() => setAsking("copy")}>Copy …</button>
-      <button type="button" class="small" title="dead letters go back to where they came from" onClick=${() => run(() => operations.retry(vhost, queue.name, body()), "retried")}>Retry dead letters</button>
-      <button type="button" class="small danger" onClick=${onDelete}>Delete …</button>
-      ${chosen.size > 0 && html`<button type="button" class="small" onClick=${() => setChosen(new Set())}>Choose none</button>`}</div>`}
+    ${items && html`<div class="bar"><div class="actions" role="group" aria-label=${`With ${what}`}><span class="muted">With ${what}:</span>
+      ${!isStream && html`<button type="button" class="small" onClick=${() => setAsking("move")}>Move …</button>`}<button type="button" class="small" onClick=${() => setAsking("copy")}>Copy …</button>
+      <button type="button" class="small" title="as a file; they stay here" onClick=${onExport}>Export</button>
+      ${!isStream && html`<button type="button" class="small" title="dead letters go back to where they came from" onClick=${onRetry}>Retry dead letters</button>
+      <button type="button" class="small danger" onClick=${onDelete}>Delete …</button>`}
+      ${items.some((message) => !chosen.has(idOf(message))) && html`<button type="button" class="small" onClick=${() => setChosen(new Set([...chosen, ...items.map(idOf)]))}>Choose this page</button>`}
+      ${chosen.size > 0 && html`<button type="button" class="small" onClick=${() => setChosen(new Set())}>Choose none</button>`}</div>
+      <button type="button" class="small" onClick=${() => setAsking("import")}>Import …</button></div>`}
     ${items === null && !state.error && html`<p class="waiting" role="status"><span class="spinner" aria-hidden="true"></span> Loading messages …</p>`}
     ${items && items.length === 0 && html`<${Empty} title=${applied ? "No message matches the selector here" : "There is no message here"} />`}
     ${items && items.length > 0 && html`<div class="messages" role="list" aria-label="Messages">${items.map((message) => html`<div role="listitem" key=${idOf(message)}><${MessageRow} message=${message} isChosen=${chosen.has(idOf(message))}
-      onChoose=${isStream ? null : (isOn) => { const next = new Set(chosen); if (isOn) next.add(idOf(message)); else next.delete(idOf(message)); setChosen(next); }} /></div>`)}</div>`}
+      onChoose=${(isOn) => { const next = new Set(chosen); if (isOn) next.add(idOf(message)); else next.delete(idOf(message)); setChosen(next); }} /></div>`)}</div>`}
     ${items && html`<nav class="pages" aria-label="Pages of messages"><span>${count(items.length)} shown, read without disturbing them</span><span class="pages-buttons">
       <button type="button" class="small" disabled=${trail.length < 2} onClick=${() => setTrail(trail.slice(0, -1))}>‹ Back</button>
       <button type="button" class="small" disabled=${state.next === null} onClick=${() => setTrail([...trail, state.next])}>More ›</button></span></nav>`}
-    ${asking && html`<${Target} title=${asking === "move" ? "Move messages" : "Copy messages"} action=${asking === "move" ? "Move" : "Copy"} vhost=${vhost} onClose=${() => setAsking(null)} onSend=${asking === "move" ? send(operations.move, "moved") : send(operations.copy, "copied")} />`}
+    ${(asking === "move" || asking === "copy") && html`<${TransferForm} isCopy=${asking === "copy"} vhost=${vhost} queue=${queue} body=${body()} what=${what} onClose=${() => setAsking(null)} onDone=${refresh} />`}
+    ${asking === "import" && html`<${ImportForm} vhost=${vhost} queue=${queue} onClose=${() => setAsking(null)} onDone=${refresh} />`}
   </div>`;
 }
 
@@ -168,7 +159,7 @@ export function GetForm({ vhost, queue, onChanged }) {
   const [error, setError] = useState("");
   async function onSubmit() {
     setError("");
-    const takes = mode.endsWith("false");
+    const takes = mode.endsWith("requeue_false");
     if (takes && !(await confirm({ title: "Take messages", text: `Take ${plural(Number(number), "message")} out of queue ${shown(queue.name)}? ${mode.startsWith("reject") ? "They are rejected, and dead-lettered if the queue says so." : "They are gone for good."}`, action: "Take" }))) return;
     try {
       setMessages(await operations.take(vhost, queue.name, { count: Number(number), ackmode: mode, encoding: "auto", truncate: 65_536 }));
@@ -179,7 +170,7 @@ export function GetForm({ vhost, queue, onChanged }) {
   }
   return html`<${Form} onSubmit=${onSubmit} submit="Get" error=${error}><div class="columns">
       <${Field} label="How many"><input type="number" min="1" max="500" required value=${number} onInput=${(event) => setNumber(event.target.value)} /><//>
-      <${Field} label="And then"><${Select} value=${mode} onChange=${setMode} options=${[["ack_requeue_true", "put them back (marked as redelivered)"], ["ack_requeue_false", "acknowledge: they are gone"], ["reject_requeue_false", "reject: they are dead-lettered"]]} /><//></div><//>
+      <${Field} label="And then"><${Select} value=${mode} onChange=${setMode} options=${[["ack_requeue_true", "put them back (marked as redelivered)"], ["ack_requeue_false", "acknowledge: they are gone"], ["reject_requeue_false", "reject: they are dead-lettered"], ["reject_requeue_true", "return them: it counts for the delivery limit"]]} /><//></div><//>
     ${messages && html`<div class="messages">${messages.length ? messages.map((message, place) => html`<${MessageRow} key=${place} message=${message} />`) : html`<${Empty} title="The queue is empty" />`}</div>`}`;
 }
 

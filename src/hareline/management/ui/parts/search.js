@@ -11,7 +11,7 @@ const PAGES = [
   ["Connections", ["connections"]], ["Channels", ["channels"]], ["Consumers", ["consumers"]], ["Route tester", ["route-tester"]], ["Near a limit", ["near-limits"]],
   ["What changed today", ["changes"]], ["Virtual hosts", ["vhosts"]], ["Users", ["users"], "administrator"], ["Policies", ["policies"], "policymaker"],
   ["Definitions", ["definitions"], "administrator"], ["Queues that grow", ["queues"], null, { sort: "messages_details.rate", reverse: "1" }],
-  ["Queue arguments explained", ["docs", "queue-arguments"]],
+  ["Queue arguments explained", ["docs", "queue-arguments"]], ["Documentation", ["docs"]],
 ];
 
 /** What a hit of the server leads to. */
@@ -21,7 +21,7 @@ const PLACES = {
   exchange: (hit) => ["exchanges", hit.vhost, hit.name],
   connection: (hit) => ["connections", hit.name],
   channel: (hit) => ["channels", hit.name],
-  consumer: (hit) => ["queues", hit.vhost, hit.queue],
+  consumer: (hit) => ["queues", hit.vhost, hit.note],
   vhost: (hit) => ["vhosts", hit.name],
   user: (hit) => ["users", hit.name],
   policy: () => ["policies"],
@@ -66,7 +66,7 @@ export function Search({ onClose }) {
   const pages = PAGES.filter(([label, , tag]) => (!tag || has(tag)) && label.toLowerCase().includes(needle))
     .map(([label, segments, , params]) => ({ kind: "page", label, segments, params }));
   const found = hits.filter((hit) => PLACES[hit.kind]).map((hit) => ({
-    kind: hit.kind, label: hit.kind === "exchange" ? exchangeName(hit.name) : shown(hit.name), where: hit.vhost ? shown(hit.vhost) : hit.note ?? "", note: hit.note, segments: PLACES[hit.kind](hit),
+    kind: hit.kind, label: hit.kind === "exchange" ? exchangeName(hit.name) : shown(hit.name), where: [hit.kind === "consumer" ? `of ${shown(hit.note)}` : hit.kind === "connection" ? shown(hit.note) : "", hit.vhost ? shown(hit.vhost) : ""].filter(Boolean).join(" · "), note: hit.note, segments: PLACES[hit.kind](hit), params: hit.kind === "consumer" ? { tab: "consumers" } : undefined,
   }));
   const all = needle ? [...found, ...pages] : pages;
   const open = (hit) => {
@@ -87,10 +87,10 @@ export function Search({ onClose }) {
   }
   return html`<${Dialog} title="Search" onClose=${onClose} wide>
     <div class="palette">
-      <input type="text" role="combobox" aria-label="Search queues, exchanges, connections, addresses, users and pages" aria-expanded="true" aria-autocomplete="list" aria-controls=${id} autofocus
+      <input type="text" role="combobox" aria-label="Search queues, exchanges, connections, addresses, consumers, users and pages" aria-expanded="true" aria-autocomplete="list" aria-controls=${id} autofocus
         aria-activedescendant=${all.length ? `${id}-${chosen}` : undefined} placeholder="Name, address, user, page …" value=${text} autocomplete="off" spellcheck="false"
         onInput=${(event) => setText(event.target.value)} onKeyDown=${onKeyDown} />
-      <ul class="results" id=${id} role="listbox" aria-label="Results" ref=${list}>${all.map((hit, place) => html`<li key=${`${hit.kind} ${hit.where ?? ""} ${hit.label}`} id=${`${id}-${place}`} role="option" aria-selected=${place === chosen ? "true" : "false"}
+      <ul class="results" id=${id} role="listbox" aria-label="Results" ref=${list}>${all.map((hit, place) => html`<li key=${`${hit.kind} ${hit.where ?? ""} ${hit.label} ${place}`} id=${`${id}-${place}`} role="option" aria-selected=${place === chosen ? "true" : "false"}
         onMouseMove=${() => setChosen(place)} onClick=${() => open(hit)}><span class="what">${hit.kind}</span><span>${hit.label}</span><span class="where">${hit.where ?? ""}</span></li>`)}</ul>
       <p class="muted" role="status">${state || (needle && !all.length ? "Nothing has this in its name." : needle ? "" : "↑ ↓ to move, Enter to open, Escape to close")}</p>
     </div>

@@ -99,8 +99,7 @@ export function ServerTable({ path, query, columns, keyOf, what, whats = `${what
     ${answer && rows.length === 0 && html`<${Empty} title=${name ? `No ${what} matches “${name}”` : emptyText ?? `There are no ${whats}`}>
       ${name && html`<button type="button" onClick=${() => setParams({ filter: undefined, page: undefined })}>Show all</button>`}<//>`}
     ${answer && html`<${Pages} page=${page} pageCount=${pageCount} onPage=${(next) => setParams({ page: next })}>
-      ${plural(total, what, whats)}${answer.total_count > total ? ` of ${count(answer.total_count)}` : ""} ·
-      <label class="size">rows <select value=${String(size)} onChange=${(event) => setParams({ size: event.target.value, page: undefined })}>
+      ${plural(total, what, whats)}${answer.total_count > total ? ` of ${count(answer.total_count)}` : ""}${" · "}<label class="size">rows <select value=${String(size)} onChange=${(event) => setParams({ size: event.target.value, page: undefined })}>
         ${SIZES.map((each) => html`<option key=${each} value=${String(each)} selected=${each === size}>${each}</option>`)}</select></label><//>`}
   </div>`;
 }

@@ -210,7 +210,7 @@ def test_arguments_change_while_the_queue_works(ui: WebUi, broker: ApiBroker) ->
     found.get_by_text("changed while it runs").wait_for()
     found.get_by_role("button", name="take away …").click()
     confirm(ui, "Take away")
-    found.wait_for(state="detached")
+    found.get_by_role("button", name="take away …").wait_for(state="detached")
     assert "x-max-length" not in broker.get("/queues/%2F/live/arguments")["effective"]
     form.get_by_label("Maximum messages", exact=True).fill("-3")
     form.get_by_role("button", name="Change", exact=True).click()

@@ -25,7 +25,7 @@ function Entry({ of }) {
   const isBinding = what === "binding";
   const rest = Object.entries(details).filter(([key, value]) => value !== "" && value !== null && !(isBinding && ["source", "destination", "destination_type", "routing_key"].includes(key)) && text(value) !== "{}");
   return html`<li><time class="mono" datetime=${new Date(of.at_ms).toISOString()}>${moment(of.at_ms).slice(11)}</time><span><${Badge} tone=${TONES[word] ?? "plain"}>${of.event}<//></span>
-    <span>${name !== undefined && (link && word !== "deleted" ? html`<a href=${href(link)}>${shown(name) || "(default)"}</a>` : html`<b>${shown(name)}</b>`)}
+    <span>${name !== undefined && !isBinding && (link && word !== "deleted" ? html`<a href=${href(link)}>${shown(name) || "(default)"}</a>` : html`<b>${shown(name)}</b>`)}
       ${isBinding && details.source !== undefined && html`<b>${exchangeName(details.source)}</b> → <b>${shown(details.destination)}</b> ${details.routing_key && html`<code>${shown(details.routing_key)}</code>`}`}
       ${vhost !== undefined && html` <span class="muted">in ${shown(vhost)}</span>`}
       <${Actor} of=${of.by} />

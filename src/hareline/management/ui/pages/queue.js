@@ -172,6 +172,7 @@ function Settings({ vhost, queue, onChanged }) {
 
 /** A value as it was given, and as people read it. */
 function Value({ of, input }) {
+  if (of.value === null || of.value === undefined) return html`<span class="muted">not set</span>`;
   const said = typeof of.value === "number" ? { duration_ms: duration, bytes }[input]?.(of.value) : undefined;
   return html`<code>${shown(text(of.value))}</code>${said && html` <span class="muted">(${said})</span>`}`;
 }

@@ -27,7 +27,6 @@ SECURITY: Final = "security.md"
 
 _CLIENT: Final = "the client's own doing; the broker has no part in it"
 _ADVICE: Final = "advice, no behaviour"
-_MANAGEMENT: Final = "waits for the HTTP management"
 _POLICIES: Final = "waits for policies"
 
 SECTIONS: Final = {
@@ -104,8 +103,8 @@ FEATURES: Final = (
             "can bound it", "`prefetch_max`", PREFETCH),
     Feature("A28", "Expired messages leave non-destructive queues too, wherever they stand",
             "`x-message-ttl`, `expiration`", TIME),
-    Feature("A29", "All of it can be set over HTTP and in the browser", "", "queue-arguments.md",
-            f"{_MANAGEMENT}; until then a queue's arguments are set when it is declared"),
+    Feature("A29", "All of it can be set over HTTP and in the browser",
+            "`PUT` and `PATCH` of `/api/queues/...`, policies", "queue-operations.md"),
 
     Feature("B1", "Messages are pushed, so that a client always has some at hand",
             "`basic.consume`", PREFETCH),
@@ -118,10 +117,10 @@ FEATURES: Final = (
             PREFETCH),
     Feature("B6", "A prefetch for those that ask for none", "`default_prefetch`", SETTINGS,
             f"by destination: {_POLICIES}"),
-    Feature("B7", "Prefetch 0 as in ActiveMQ: one message for each request", "`basic.get`",
-            PREFETCH, f"waiting for a message within a time limit: {_MANAGEMENT}"),
-    Feature("B8", "Slow consumers are told from others: full, with messages waiting", "", PREFETCH,
-            f"the flag and what follows from it: {_MANAGEMENT}, and {_POLICIES}"),
+    Feature("B7", "Prefetch 0 as in ActiveMQ: one message for each request, which may wait",
+            "`basic.get`; `wait_ms` of a get over HTTP", "message-operations.md"),
+    Feature("B8", "Slow consumers are told from others: full, with messages waiting",
+            "`is_slow` of consumers over HTTP", PREFETCH, "shown; nothing is done to them"),
     Feature("B9", "Clients that cannot buffer use prefetch 1", "`basic.qos`", PREFETCH, _ADVICE),
     Feature("B10", "ActiveMQ's defaults: 1000 queue, 100 durable subscription, 32766 subscription, "
             "500 browser", "`prefetch_profile` = `activemq`", SETTINGS),
@@ -139,15 +138,15 @@ FEATURES: Final = (
             "set", "`x-default-priority`", TYPES),
     Feature("C4", "Strictness does not depend on where messages are stored", "`x-max-priority`",
             TYPES),
-    Feature("C5", "Switched on for many queues by a pattern of their names", "", TYPES, _POLICIES),
+    Feature("C5", "Switched on for many queues by a pattern of their names", "", TYPES,
+            "no policy does: a queue has its type from its declaration to its end, as in RabbitMQ"),
     Feature("C6", "No batch within which alone the order holds: of a million waiting, the highest "
             "is next", "`x-max-priority`", TYPES),
     Feature("C7", "No cache of low messages that keeps a high one on disk", "`x-max-priority`",
             TYPES),
     Feature("C8", "Order stays strict when messages that are not persistent go to disk", "", TYPES),
     Feature("C9", "Expired messages go at their time, from wherever they stand; the order of the "
-            "others stays", "`x-message-ttl`, `expiration`", TIME,
-            f"a period of one's own instead: {_POLICIES}"),
+            "others stays", "`x-message-ttl`, `expiration`, `x-expiry-check-period`", TIME),
     Feature("C10", "A large prefetch is a cache whose order is fixed; 1 gives the best order",
             "`basic.qos`", PREFETCH),
     Feature("C11", "The client sorts what it has prefetched", "", TYPES, _CLIENT),

@@ -101,7 +101,7 @@ def test_a_user_is_added_changed_and_deleted(ui: WebUi, broker: ApiBroker) -> No
     dialog(ui).get_by_label("Password again").fill("another")
     dialog(ui).get_by_role("button", name="Save").click()
     toast(ui, "is set")
-    assert broker.http.get("/api/whoami", auth=("grace", "another")).status_code == 200
+    assert broker.http.ask("GET", "/api/whoami", auth=("grace", "another")).status_code == 200
     limits = section(ui, "Limits")
     limits.get_by_label("Most connections").fill("3")
     limits.get_by_role("button", name="Set").first.click()

@@ -63,7 +63,7 @@ def test_tags_decide_what_the_menu_offers(open_ui: Open) -> None:
 
 
 def test_the_files_carry_the_content_policy(broker: ApiBroker) -> None:
-    answer = broker.http.get("/")
+    answer = broker.http.ask("GET", "/")
     policy = answer.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy

@@ -42,7 +42,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def api(broker: BrokerProcess) -> HttpApi:
-    return HttpApi(f"http://127.0.0.1:{broker.management_port}")
+    return HttpApi(broker.management_url)
 
 
 def fill(api: HttpApi) -> None:

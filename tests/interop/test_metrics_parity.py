@@ -7,7 +7,6 @@ other labels; docs/metrics.md tells users the same. An entry that is no longer n
 from __future__ import annotations
 
 import re
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.macro.brokers import RabbitMQ, find_rabbitmq
 from tests.support.broker_process import BrokerProcess
+from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
 pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
@@ -81,7 +81,7 @@ def here(tmp_path: Path) -> Iterator[tuple[str, str]]:
     broker = BrokerProcess(tmp_path)
     try:
         broker.start()
-        yield broker.url, f"http://127.0.0.1:{broker.management_port}"
+        yield broker.url, broker.management_url
         broker.stop()
     finally:
         broker.kill()
@@ -109,8 +109,7 @@ def found_at(url: str) -> Found:
     """The families of all endpoints by name; labels are those of any sample."""
     found: Found = {}
     for path in PATHS:
-        with urllib.request.urlopen(f"{url}{path}", timeout=60) as answer:
-            text = answer.read().decode()
+        text = HttpApi(url, None).ask("GET", path).text
         for family in text_string_to_metric_families(text):
             labels = frozenset(name for each in family.samples for name in each.labels)
             before = found.get(family.name, ("", frozenset(), ""))[1]

@@ -43,7 +43,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def api_of(broker: BrokerProcess, user: str = "admin", password: str = "admin") -> HttpApi:
-    return HttpApi(f"http://127.0.0.1:{broker.management_port}", user, password)
+    return HttpApi(broker.management_url, user, password)
 
 
 @pytest.fixture
@@ -286,7 +286,7 @@ def test_definitions_out_and_in(api: HttpApi) -> None:
     status, report = api.call("POST", "/api/definitions/def", {"queues": [{"name": "amq.x"}]})
     assert status == 200
     assert [each["name"] for each in report["left_out"]] == ["amq.x"]
-    assert api.call("POST", "/api/definitions", octets=b"{")[0] == 400
+    assert api.call("POST", "/api/definitions", b"{")[0] == 400
     assert api.call("POST", "/api/definitions", [])[0] == 400
     assert api.call("DELETE", "/api/vhosts/def")[0] == 204
 
@@ -316,9 +316,9 @@ def test_definitions_as_a_form(api: HttpApi) -> None:
         b'Content-Type: application/json\r\n\r\n{"vhosts": [{"name": "form"}]}\r\n--x--\r\n'
     )
     headers = {"Content-Type": "multipart/form-data; boundary=x"}
-    assert api.call("POST", "/api/definitions", octets=form, headers=headers) == (204, None)
+    assert api.call("POST", "/api/definitions", form, headers=headers) == (204, None)
     assert api.call("DELETE", "/api/vhosts/form")[0] == 204
-    status, body = api.call("POST", "/api/definitions", octets=b"--x--", headers=headers)
+    status, body = api.call("POST", "/api/definitions", b"--x--", headers=headers)
     assert (status, body["reason"]) == (400, "form: there is no part 'file'")
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import os
 import re
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +21,7 @@ from hareline.server import Broker
 from hareline.settings import Listener, Management, Settings, Storage
 from hareline.storage import opening
 from hareline.storage.journal.files import Files
+from tests.support.http_api import HttpApi
 from tests.support.messages import make_message
 
 DEADLINE_S = 60.0
@@ -33,17 +31,8 @@ Answer = tuple[int, dict[str, Any]]
 
 
 async def ask(broker: Broker, path: str, method: str = "GET") -> Answer:
-    request = urllib.request.Request(f"{broker.management_url}{path}", method=method)
-
-    def fetch() -> Answer:
-        try:
-            with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
-                return answer.status, json.load(answer)
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, json.load(error)
-
-    return await asyncio.to_thread(fetch)
+    api = HttpApi(broker.management_url, None)
+    return await asyncio.to_thread(api.call, method, path)
 
 
 def settings(directory: Path, kind: str = "memory") -> Settings:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.management.test_messages import CONFIG, declare, drain, new_name
 from tests.support.broker_process import BrokerProcess
-from tests.support.http_client import HttpClient
+from tests.support.http_api import HttpApi
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +22,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def http(broker: BrokerProcess) -> HttpClient:
-    return HttpClient(broker)
+def http(broker: BrokerProcess) -> HttpApi:
+    return HttpApi(broker.management_url)
 
 
 @pytest.fixture
@@ -41,24 +41,24 @@ def channel(broker: BrokerProcess) -> Iterator[Any]:
     [("a.b", "a.b"), ("", "~"), ("a~ /b", "a%257E%2B%252Fb"), ("\udcff", "%25FF")],
 )
 def test_a_binding_is_made_routes_and_ends(
-    http: HttpClient, channel: Any, key: str, location: str
+    http: HttpApi, channel: Any, key: str, location: str
 ) -> None:
     queue = declare(channel)
-    path = f"/bindings/%2F/e/amq.direct/q/{queue}"
+    path = f"/api/bindings/%2F/e/amq.direct/q/{queue}"
     made = http.ask("POST", path, {"routing_key": key, "arguments": {}})
-    assert (made.status, made.headers["location"]) == (201, f"{queue}/{location}")
+    assert (made.status_code, made.headers["location"]) == (201, f"{queue}/{location}")
     again = http.ask("POST", path, {"routing_key": key})
-    assert (again.status, again.headers["location"]) == (201, f"{queue}/{location}")
+    assert (again.status_code, again.headers["location"]) == (201, f"{queue}/{location}")
     if key.isascii():
         channel.basic_publish("amq.direct", key, b"1")
         assert drain(channel, queue) == [b"1"]
-    assert http.ask("DELETE", f"{path}/{location}").status == 204
-    assert http.ask("DELETE", f"{path}/{location}").status == 404
+    assert http.ask("DELETE", f"{path}/{location}").status_code == 204
+    assert http.ask("DELETE", f"{path}/{location}").status_code == 404
 
 
-def test_bindings_of_one_key_are_told_by_their_arguments(http: HttpClient, channel: Any) -> None:
+def test_bindings_of_one_key_are_told_by_their_arguments(http: HttpApi, channel: Any) -> None:
     queue = declare(channel)
-    path = f"/bindings/%2F/e/amq.headers/q/{queue}"
+    path = f"/api/bindings/%2F/e/amq.headers/q/{queue}"
     locations = [
         http.ask("POST", path, {"routing_key": "k", "arguments": {"x": number}}).headers["location"]
         for number in range(2)
@@ -66,18 +66,18 @@ def test_bindings_of_one_key_are_told_by_their_arguments(http: HttpClient, chann
     assert len(set(locations)) == 2
     assert all(each.startswith(f"{queue}/k~") for each in locations)
     last = locations[0].rpartition("/")[2]
-    assert http.ask("DELETE", f"{path}/{last}").status == 204
+    assert http.ask("DELETE", f"{path}/{last}").status_code == 204
     channel.basic_publish("amq.headers", "k", b"1", pika.BasicProperties(headers={"x": 1}))
     channel.connection.process_data_events()
     assert drain(channel, queue) == [b"1"]
 
 
-def test_exchanges_are_bound_too(http: HttpClient, channel: Any) -> None:
+def test_exchanges_are_bound_too(http: HttpApi, channel: Any) -> None:
     queue, exchange = declare(channel), new_name("x")
-    assert http.ask("PUT", f"/exchanges/%2F/{exchange}", {"type": "fanout"}).status == 201
+    assert http.ask("PUT", f"/api/exchanges/%2F/{exchange}", {"type": "fanout"}).status_code == 201
     channel.queue_bind(queue, exchange)
-    path = f"/bindings/%2F/e/amq.topic/e/{exchange}"
-    assert http.ask("POST", path, {"routing_key": "#"}).status == 201
+    path = f"/api/bindings/%2F/e/amq.topic/e/{exchange}"
+    assert http.ask("POST", path, {"routing_key": "#"}).status_code == 201
     channel.basic_publish("amq.topic", "any", b"1")
     assert drain(channel, queue) == [b"1"]
 
@@ -85,23 +85,23 @@ def test_exchanges_are_bound_too(http: HttpClient, channel: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "text"),
     [
-        ("/bindings/%2F/e/nope/q/nope", 404, "no exchange 'nope' in vhost '/'"),
-        ("/bindings/%2F/e/amq.direct/q/nope", 404, "no queue 'nope' in vhost '/'"),
-        ("/bindings/%2F/e/amq.default/e/amq.direct", 401, "default exchange"),
-        ("/bindings/%2F/e/amq.direct/e/amq.default", 401, "default exchange"),
-        ("/bindings/%2F/e/amq.direct/x/nope", 404, "Not Found"),
-        ("/bindings/nope/e/amq.direct/q/nope", 404, ""),
+        ("/api/bindings/%2F/e/nope/q/nope", 404, "no exchange 'nope' in vhost '/'"),
+        ("/api/bindings/%2F/e/amq.direct/q/nope", 404, "no queue 'nope' in vhost '/'"),
+        ("/api/bindings/%2F/e/amq.default/e/amq.direct", 401, "default exchange"),
+        ("/api/bindings/%2F/e/amq.direct/e/amq.default", 401, "default exchange"),
+        ("/api/bindings/%2F/e/amq.direct/x/nope", 404, "Not Found"),
+        ("/api/bindings/nope/e/amq.direct/q/nope", 404, ""),
     ],
 )
-def test_a_binding_that_cannot_be(http: HttpClient, path: str, status: int, text: str) -> None:
+def test_a_binding_that_cannot_be(http: HttpApi, path: str, status: int, text: str) -> None:
     answer = http.ask("POST", path, {})
-    assert answer.status == status
-    assert text in answer.body["reason"]
+    assert answer.status_code == status
+    assert text in answer.json()["reason"]
 
 
 def test_rights_are_those_of_amqp(broker: BrokerProcess, channel: Any) -> None:
     queue = declare(channel)
-    reader = HttpClient(broker, "reader", "reader")
-    answer = reader.ask("POST", f"/bindings/%2F/e/amq.direct/q/{queue}", {})
-    assert answer.status == 401
-    assert "write access to queue" in answer.body["reason"]
+    reader = HttpApi(broker.management_url, "reader", "reader")
+    answer = reader.ask("POST", f"/api/bindings/%2F/e/amq.direct/q/{queue}", {})
+    assert answer.status_code == 401
+    assert "write access to queue" in answer.json()["reason"]

@@ -20,7 +20,7 @@ from tests.management.test_messages import (
     publish,
 )
 from tests.support.broker_process import BrokerProcess
-from tests.support.http_client import HttpClient
+from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
 
@@ -33,8 +33,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def http(broker: BrokerProcess) -> HttpClient:
-    return HttpClient(broker)
+def http(broker: BrokerProcess) -> HttpApi:
+    return HttpApi(broker.management_url)
 
 
 @pytest.fixture
@@ -47,12 +47,13 @@ def channel(broker: BrokerProcess) -> Iterator[Any]:
         connection.close()
 
 
-def change(http: HttpClient, queue: str, **arguments: Any) -> Any:
+def change(http: HttpApi, queue: str, **arguments: Any) -> Any:
     named = {name.replace("_", "-"): value for name, value in arguments.items()}
-    return http.done("PATCH", f"/queues/%2F/{queue}", {"arguments": named})
+    return http.done("PATCH", f"/api/queues/%2F/{queue}", {"arguments": named})
 
 
-def test_a_limit_is_lowered_under_way(http: HttpClient, channel: Any) -> None:
+@pytest.mark.row("A29")
+def test_a_limit_is_lowered_under_way(http: HttpApi, channel: Any) -> None:
     queue = declare(channel, x_max_length=100)
     publish(channel, queue, *numbers(50))
     answer = change(http, queue, x_max_length=5)
@@ -65,11 +66,11 @@ def test_a_limit_is_lowered_under_way(http: HttpClient, channel: Any) -> None:
     assert change(http, queue, x_max_length=None)["effective"] == {}
 
 
-def test_qpids_names_are_understood(http: HttpClient, channel: Any) -> None:
+def test_qpids_names_are_understood(http: HttpApi, channel: Any) -> None:
     queue = declare(channel)
     answer = http.done(
         "PATCH",
-        f"/queues/%2F/{queue}",
+        f"/api/queues/%2F/{queue}",
         {"arguments": {"maximumQueueDepthMessages": 2, "overflowPolicy": "RING"}},
     )
     assert answer["effective"]["maximumQueueDepthMessages"] == 2
@@ -87,28 +88,28 @@ def test_qpids_names_are_understood(http: HttpClient, channel: Any) -> None:
         ({"arguments": {"x-max-priority": 5}}, "cannot change now: delete the queue"),
     ],
 )
-def test_a_change_that_cannot_be(http: HttpClient, channel: Any, body: Any, text: str) -> None:
+def test_a_change_that_cannot_be(http: HttpApi, channel: Any, body: Any, text: str) -> None:
     queue = declare(channel)
-    answer = http.ask("PATCH", f"/queues/%2F/{queue}", body)
-    assert answer.status == 400
-    assert text in answer.body["reason"]
+    answer = http.ask("PATCH", f"/api/queues/%2F/{queue}", body)
+    assert answer.status_code == 400
+    assert text in answer.json()["reason"]
 
 
-def test_pause_and_resume_with_a_consumer(http: HttpClient, channel: Any) -> None:
+def test_pause_and_resume_with_a_consumer(http: HttpApi, channel: Any) -> None:
     queue = declare(channel)
     got: list[bytes] = []
     channel.basic_consume(queue, lambda _c, _m, _p, body: got.append(body), auto_ack=True)
     publish(channel, queue, b"1")
     wait_for(lambda: _served(channel, got, 1), DEADLINE_S, "the first")
-    assert http.ask("POST", path(queue, "pause")).status == 204
-    assert http.ask("PUT", path(queue, "pause")).status == 204
+    assert http.ask("POST", path(queue, "pause")).status_code == 204
+    assert http.ask("PUT", path(queue, "pause")).status_code == 204
     publish(channel, queue, b"2", b"3")
     channel.connection.process_data_events()
     assert channel.queue_declare(queue, passive=True).method.message_count == 2
     assert got == [b"1"]
     looked = http.done("POST", path(queue, "get"), {"count": 1})
     assert looked[0]["payload"] == "2"
-    assert http.ask("POST", path(queue, "resume")).status == 204
+    assert http.ask("POST", path(queue, "resume")).status_code == 204
     wait_for(lambda: _served(channel, got, 3), DEADLINE_S, "the others")
     assert got == [b"1", b"2", b"3"]
 
@@ -118,7 +119,7 @@ def _served(channel: Any, got: list[bytes], count: int) -> bool | None:
     return len(got) >= count or None
 
 
-def test_groups_are_listed_and_reset(http: HttpClient, channel: Any) -> None:
+def test_groups_are_listed_and_reset(http: HttpApi, channel: Any) -> None:
     queue = declare(channel, x_message_group_key="g")
     channel.basic_qos(prefetch_count=1)
     tag = channel.basic_consume(queue, lambda *_: None)
@@ -145,10 +146,10 @@ def test_groups_are_listed_and_reset(http: HttpClient, channel: Any) -> None:
     )
     plain = declare(channel)
     assert http.done("GET", path(plain, "groups")) == []
-    assert http.ask("POST", path(plain, "groups/reset"), {"groups": [None]}).status == 400
+    assert http.ask("POST", path(plain, "groups/reset"), {"groups": [None]}).status_code == 400
 
 
-def test_held_messages_are_listed_cancelled_and_fired(http: HttpClient, channel: Any) -> None:
+def test_held_messages_are_listed_cancelled_and_fired(http: HttpApi, channel: Any) -> None:
     queue = declare(channel, x_hold_on_publish=True)
     for number in range(4):
         publish(channel, queue, b"%d" % number, headers={"x-delay": 1_000_000 * (4 - number)})
@@ -161,14 +162,14 @@ def test_held_messages_are_listed_cancelled_and_fired(http: HttpClient, channel:
     assert http.done("POST", path(queue, "held/cancel"), {"offsets": [3]})["cancelled"] == 1
     assert http.done("POST", path(queue, "held/fire"), {"offsets": [1]})["fired"] == 1
     assert drain(channel, queue) == [b"1"]
-    assert http.ask("POST", path(queue, "held/fire"), {}).status == 400
-    assert http.ask("GET", path(queue, "held") + "?position=x").status == 400
-    assert http.ask("GET", path(queue, "held") + "?count=0").status == 400
+    assert http.ask("POST", path(queue, "held/fire"), {}).status_code == 400
+    assert http.ask("GET", path(queue, "held") + "?position=x").status_code == 400
+    assert http.ask("GET", path(queue, "held") + "?count=0").status_code == 400
     assert http.done("POST", path(queue, "held/fire"), {"all": True})["fired"] == 2
     assert drain(channel, queue) == [b"0", b"2"]
 
 
-def test_delayed_messages_of_an_exchange(http: HttpClient, channel: Any) -> None:
+def test_delayed_messages_of_an_exchange(http: HttpApi, channel: Any) -> None:
     exchange, queue = new_name("x"), declare(channel)
     channel.exchange_declare(
         exchange, "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}
@@ -179,21 +180,21 @@ def test_delayed_messages_of_an_exchange(http: HttpClient, channel: Any) -> None
         channel.basic_publish(
             exchange, "k", b"%d" % number, pika.BasicProperties(headers=headers, delivery_mode=2)
         )
-    base = f"/exchanges/%2F/{exchange}/delayed"
+    base = f"/api/exchanges/%2F/{exchange}/delayed"
     page = http.done("GET", base)
     assert [each["payload"] for each in page["messages"]] == ["0", "1", "2"]
     offsets = [each["offset"] for each in page["messages"]]
     assert http.done("POST", f"{base}/fire", {"offsets": offsets[:1]})["fired"] == 1
     assert http.done("POST", f"{base}/cancel", {"all": True})["cancelled"] == 2
     assert drain(channel, queue) == [b"0"]
-    assert http.ask("GET", "/exchanges/%2F/amq.direct/delayed").status == 400
-    assert http.ask("GET", "/exchanges/%2F/no-such/delayed").status == 404
+    assert http.ask("GET", "/api/exchanges/%2F/amq.direct/delayed").status_code == 400
+    assert http.ask("GET", "/api/exchanges/%2F/no-such/delayed").status_code == 404
 
 
-def test_readers_of_a_stream_and_their_lag(http: HttpClient, channel: Any) -> None:
+def test_readers_of_a_stream_and_their_lag(http: HttpApi, channel: Any) -> None:
     stream = declare(channel, x_queue_type="stream")
     publish(channel, stream, *numbers(10))
-    http.done("PUT", f"/stream/%2F/{stream}/readers/batch", {"offset": 4})
+    http.done("PUT", f"/api/stream/%2F/{stream}/readers/batch", {"offset": 4})
     channel.basic_qos(prefetch_count=3)
     tag = channel.basic_consume(stream, lambda *_: None, arguments={"x-stream-offset": "first"})
     readers = wait_for(
@@ -213,14 +214,14 @@ def test_readers_of_a_stream_and_their_lag(http: HttpClient, channel: Any) -> No
         *(4, 6),
     )
     plain = declare(channel)
-    assert http.ask("GET", path(plain, "readers")).status == 400
+    assert http.ask("GET", path(plain, "readers")).status_code == 400
 
 
 def test_changes_and_pauses_are_kept_over_a_kill(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, CONFIG)
     broker.start()
     try:
-        http = HttpClient(broker)
+        http = HttpApi(broker.management_url)
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))
         channel = connection.channel()
         channel.confirm_delivery()
@@ -242,8 +243,8 @@ def test_changes_and_pauses_are_kept_over_a_kill(tmp_path: Path) -> None:
         assert drain(channel, timed) == numbers(10)
         declare(channel, queue, x_max_length=100)
         connection.close()
-        http.done("DELETE", f"/queues/%2F/{queue}")
-        http.done("PUT", f"/queues/%2F/{queue}", {})
+        http.done("DELETE", f"/api/queues/%2F/{queue}")
+        http.done("PUT", f"/api/queues/%2F/{queue}", {})
         assert http.done("GET", path(queue, "arguments"))["changes"] == {}
     finally:
         broker.stop()
@@ -253,24 +254,24 @@ def test_the_audit_stream_is_the_brokers(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, f'{CONFIG}\n[[vhosts]]\nname = "/"\naudit = "all"\n')
     broker.start()
     try:
-        http = HttpClient(broker)
+        http = HttpApi(broker.management_url)
         stream = "hareline.audit"
         before = http.done("GET", path(stream, "arguments"))
         policy = {"pattern": "", "definition": {"max-length-bytes": 0, "max-age": "1s"}}
-        http.done("PUT", "/policies/%2F/all", policy)
+        http.done("PUT", "/api/policies/%2F/all", policy)
         http.done(
-            "PUT", "/operator-policies/%2F/all", {"pattern": "", "definition": {"expires": 1}}
+            "PUT", "/api/operator-policies/%2F/all", {"pattern": "", "definition": {"expires": 1}}
         )
         for method, name, body in (
-            ("PATCH", f"/queues/%2F/{stream}", {"arguments": {"x-max-age": "1s"}}),
+            ("PATCH", f"/api/queues/%2F/{stream}", {"arguments": {"x-max-age": "1s"}}),
             ("POST", path(stream, "pause"), None),
             ("PUT", path(stream, "pause"), None),
             ("POST", path(stream, "groups/reset"), {}),
         ):
             answer = http.ask(method, name, body)
-            assert answer.status == 401, (name, answer)
-            assert "only the broker publishes to queue 'hareline.audit'" in answer.body["reason"]
+            assert answer.status_code == 401, (name, answer)
+            assert "only the broker publishes to queue 'hareline.audit'" in answer.json()["reason"]
         assert http.done("GET", path(stream, "arguments")) == before
-        assert http.ask("POST", path(stream, "resume")).status == 204
+        assert http.ask("POST", path(stream, "resume")).status_code == 204
     finally:
         broker.stop()

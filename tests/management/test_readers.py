@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import urllib.error
-import urllib.request
-from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -19,6 +14,7 @@ from hareline.broker.queues.queue import Queue
 from hareline.management.readers import ReaderReport
 from hareline.server import Broker
 from hareline.settings import Auth, Listener, Management, Permission, Settings, Storage, User
+from tests.support.http_api import HttpApi, segment
 from tests.support.messages import make_message
 
 DEADLINE_S = 60.0
@@ -81,29 +77,13 @@ async def ask(
     queue: str = "s",
     vhost: str = "/",
 ) -> Answer:
-    url = f"{broker.management_url}/api/stream/{quote(vhost, safe='')}/{quote(queue, safe='')}"
-    octets = (
-        body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-    )
-    request = urllib.request.Request(url + path, octets, method=method)
-    if user is not None:
-        login = b64encode(f"{user}:{user}".encode()).decode()
-        request.add_header("Authorization", f"Basic {login}")
-
-    def fetch() -> Answer:
-        try:
-            with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
-                text = answer.read()
-                return answer.status, json.loads(text) if text else None
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, json.load(error)
-
-    return await asyncio.to_thread(fetch)
+    api = HttpApi(broker.management_url, user, user or "")
+    place = f"/api/stream/{segment(vhost)}/{segment(queue)}"
+    return await asyncio.to_thread(api.call, method, place + path, body)
 
 
 async def put(broker: Broker, name: str = "r", **fields: object) -> Answer:
-    return await ask(broker, f"/readers/{quote(name, safe='')}", "PUT", fields)
+    return await ask(broker, f"/readers/{segment(name)}", "PUT", fields)
 
 
 async def test_a_reader_reports_is_seen_and_is_forgotten(broker: Broker) -> None:
@@ -132,7 +112,7 @@ async def test_a_reader_reports_is_seen_and_is_forgotten(broker: Broker) -> None
 @pytest.mark.parametrize("name", ["a/b", "readers", "Grüße", "100%", "%2F", "."])
 async def test_any_name_is_one(broker: Broker, name: str) -> None:
     stream(broker, name)
-    path = f"/readers/{quote(name, safe='')}"
+    path = f"/readers/{segment(name)}"
     status, answer = await ask(broker, path, "PUT", {"offset": 1}, queue=name)
     assert (status, answer["name"]) == (200, name)
     status, readers = await ask(broker, "/readers", queue=name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import http.client
 import os
 import socket
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 
 from hareline.wire.stream_chunks import HEADER_SIZE, check_columns, decode_header
 from tests.support.broker_process import BrokerProcess
+from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
 LOGIN = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()}
@@ -43,12 +43,8 @@ def publish(broker: BrokerProcess, count: int, size: int) -> None:
 
 def read(broker: BrokerProcess, start: int, end: int) -> bytes:
     """A chunk that has all of this range; its octets."""
-    connection = http.client.HTTPConnection(broker.host, broker.management_port)
-    with contextlib.closing(connection):
-        connection.request(
-            "GET", f"/api/stream/%2F/log/range?start={start}&end={end}", headers=LOGIN
-        )
-        octets = connection.getresponse().read()
+    path = f"/api/stream/%2F/log/range?start={start}&end={end}"
+    octets = HttpApi(broker.management_url).ask("GET", path).content
     header = decode_header(octets)
     check_columns(header, octets[HEADER_SIZE:])
     assert (header.first_offset, header.count) == (start, end - start)

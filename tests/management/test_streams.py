@@ -11,10 +11,10 @@ import os
 import signal
 import socket
 from array import array
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from pydantic import SecretStr
@@ -36,6 +36,7 @@ from hareline.wire.stream_chunks import (
     decode_header,
     error_size,
 )
+from tests.support.http_api import HttpApi, segment
 from tests.support.messages import ARRIVAL_MS, make_message
 
 DEADLINE_S = 60.0
@@ -137,7 +138,7 @@ async def is_durable(broker: Broker) -> None:
 class Answer:
     """``status`` and what came: JSON, or messages and perhaps an error."""
 
-    def __init__(self, status: int, headers: dict[str, str], octets: bytes) -> None:
+    def __init__(self, status: int, headers: Mapping[str, str], octets: bytes) -> None:
         self.status = status
         self.headers = headers
         self.octets = octets
@@ -169,21 +170,12 @@ class Answer:
         return rows, None
 
 
-def _get(url: str, path: str, login: str | None) -> Answer:
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=DEADLINE_S)
-    headers = {}
-    if login is not None:
-        headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
-    with contextlib.closing(connection):
-        connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        return Answer(answer.status, dict(answer.getheaders()), answer.read())
-
-
 async def get(broker: Broker, path: str, login: str | None = "ann:a") -> Answer:
     """``path``: behind ``/api/stream/%2F``."""
-    return await asyncio.to_thread(_get, broker.management_url, f"/api/stream/%2F{path}", login)
+    user, _, password = (login or "").partition(":")
+    api = HttpApi(broker.management_url, user or None, password)
+    answer = await asyncio.to_thread(api.ask, "GET", f"/api/stream/%2F{path}")
+    return Answer(answer.status_code, answer.headers, answer.content)
 
 
 async def read(broker: Broker, start: int, end: int, name: str = "s", more: str = "") -> Answer:
@@ -324,7 +316,7 @@ async def test_a_connection_is_used_again_after_a_range(broker: Broker) -> None:
 @pytest.mark.parametrize("name", ["a/b", "größe", "caf\udce9", "%2F", "range", "tail"])
 async def test_names_are_percent_encoded(any_broker: Broker, name: str) -> None:
     await fill(any_broker, declare(any_broker, name), 1)
-    encoded = quote(name, safe="", errors="surrogateescape")
+    encoded = segment(name)
     answer = await get(any_broker, f"/{encoded}/tail", "root:r")
     assert (answer.status, answer.json["queue"], answer.json["next"]) == (200, name, 1)
     assert bodies(await get(any_broker, f"/{encoded}/range?start=0&end=1", "root:r")) == [b"0:"]

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from hareline.management.api.documentation import pages
 from hareline.management.web_ui import FILES
 from tests.support.api_broker import api_broker
+from tests.support.http_api import HttpApi
 
 VENDORED = [FILES / "vendor", Path(__file__).resolve().parents[1] / "browser" / "vendor"]
 MODULES = sorted(
@@ -21,21 +21,21 @@ MODULES = sorted(
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[httpx.Client]:
+def client() -> Iterator[HttpApi]:
     with api_broker() as broker:
         yield broker.http
 
 
-def test_the_page_and_its_files_are_served_without_a_login(client: httpx.Client) -> None:
-    page = client.get("/")
+def test_the_page_and_its_files_are_served_without_a_login(client: HttpApi) -> None:
+    page = client.ask("GET", "/")
     assert page.status_code == 200
     assert page.headers["Content-Type"].startswith("text/html")
     for name in re.findall(r'(?:src|href)="(ui/[^"]+)"', page.text):
-        assert client.get(f"/{name}").status_code == 200
+        assert client.ask("GET", f"/{name}").status_code == 200
 
 
-def test_the_policy_allows_own_files_and_nothing_else(client: httpx.Client) -> None:
-    headers = client.get("/").headers
+def test_the_policy_allows_own_files_and_nothing_else(client: HttpApi) -> None:
+    headers = client.ask("GET", "/").headers
     policy = headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "script-src 'self'" in policy
@@ -44,23 +44,23 @@ def test_the_policy_allows_own_files_and_nothing_else(client: httpx.Client) -> N
     assert headers["X-Frame-Options"] == "DENY"
 
 
-def test_a_file_that_did_not_change_is_not_sent_again(client: httpx.Client) -> None:
-    first = client.get("/ui/app.js")
-    again = client.get("/ui/app.js", headers={"If-None-Match": first.headers["ETag"]})
+def test_a_file_that_did_not_change_is_not_sent_again(client: HttpApi) -> None:
+    first = client.ask("GET", "/ui/app.js")
+    again = client.ask("GET", "/ui/app.js", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_files_are_packed_for_those_who_unpack(client: httpx.Client) -> None:
-    packed = client.get("/ui/style.css")
-    plain = client.get("/ui/style.css", headers={"Accept-Encoding": "identity"})
+def test_files_are_packed_for_those_who_unpack(client: HttpApi) -> None:
+    packed = client.ask("GET", "/ui/style.css")
+    plain = client.ask("GET", "/ui/style.css", headers={"Accept-Encoding": "identity"})
     assert packed.headers["Content-Encoding"] == "gzip"
     assert "Content-Encoding" not in plain.headers
     assert packed.text == plain.text
 
 
 @pytest.mark.parametrize("name", ["../web_ui.py", "nothing.js", "", "vendor", "%2e%2e/app.py"])
-def test_nothing_else_is_served(client: httpx.Client, name: str) -> None:
-    assert client.get(f"/ui/{name}").status_code == 404
+def test_nothing_else_is_served(client: HttpApi, name: str) -> None:
+    assert client.ask("GET", f"/ui/{name}").status_code == 404
 
 
 @pytest.mark.parametrize("folder", VENDORED, ids=str)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import threading
-import urllib.request
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +13,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
@@ -172,14 +170,4 @@ def test_messages_that_a_replay_brings_are_archived(daemon: BrokerProcess) -> No
 
 
 def post(daemon: BrokerProcess, fields: dict[str, object]) -> tuple[int, dict[str, Any]]:
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{daemon.management_port}/api/replay",
-        json.dumps(fields).encode(),
-        {"Authorization": "Basic " + b64encode(b"guest:guest").decode()},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)
+    return HttpApi(daemon.management_url).call("POST", "/api/replay", fields)

@@ -5,13 +5,11 @@ Events are compared whole, but for their times and the names of consumers that p
 
 from __future__ import annotations
 
-import base64
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from typing import Any
 
 import pika
@@ -21,6 +19,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from hareline.settings import Settings
 from tests.support.broker_process import BrokerProcess
+from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
 from .conftest import StartBroker, StartDaemon
@@ -371,13 +370,10 @@ def test_while_the_store_refuses_events_are_counted(start_broker: StartBroker) -
 
 
 def has_alarm(daemon: BrokerProcess, *, is_on: bool) -> None:
+    api = HttpApi(daemon.management_url, None)
+
     def is_so() -> bool:
-        connection = HTTPConnection(daemon.host, daemon.management_port)
-        try:
-            connection.request("GET", "/api/health")
-            return bool(json.loads(connection.getresponse().read())["alarms"]) is is_on
-        finally:
-            connection.close()
+        return bool(api.get("/api/health")["alarms"]) is is_on
 
     wait_for(is_so, DEADLINE_S, "the alarm")
 
@@ -416,17 +412,7 @@ def test_a_virtual_host_that_a_reload_adds_has_audit_at_once(daemon: BrokerProce
 
 
 def test_a_replay_into_the_stream_is_refused(daemon: BrokerProcess) -> None:
-    connection = HTTPConnection(daemon.host, daemon.management_port)
-    login = base64.b64encode(b"guest:guest").decode()
     wanted = {"queue": "q", "to_queue": STREAM, "from": 0, "to": 1}
-    connection.request(
-        "POST",
-        "/api/replay",
-        json.dumps(wanted),
-        {"Authorization": f"Basic {login}", "Content-Type": "application/json"},
-    )
-    answer = connection.getresponse()
-    refusal = json.loads(answer.read())
-    connection.close()
-    assert (answer.status, refusal["error"]) == (403, "access_refused")
+    status, refusal = HttpApi(daemon.management_url).call("POST", "/api/replay", wanted)
+    assert (status, refusal["error"]) == (403, "access_refused")
     assert refusal["reason"].startswith("to_queue: only the broker publishes to queue")

@@ -9,8 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from pamqp import commands
 from hareline.settings import Storage
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_thread import BrokerThread
+from tests.support.http_api import HttpApi
 from tests.support.raw_client import RawClient
 
 from .conftest import StartDaemon
@@ -57,14 +56,8 @@ def exit_status(daemon: BrokerProcess) -> int:
     return daemon.process.wait(DEADLINE_S)
 
 
-def health(port: int) -> tuple[int, Any]:
-    url = f"http://127.0.0.1:{port}/api/health"
-    try:
-        with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)
+def health(url: str) -> tuple[int, Any]:
+    return HttpApi(url, None).call("GET", "/api/health")
 
 
 @pytest.fixture
@@ -88,7 +81,7 @@ def test_a_daemon_without_any_file_serves_on_the_ports_it_prints_until_sigterm(
     assert channel.basic_get(queue, auto_ack=True)[2] == b"hello"
     assert daemon.data_dir.is_dir()
     assert daemon.management_port is not None
-    assert health(daemon.management_port) == (200, HEALTHY)
+    assert health(daemon.management_url) == (200, HEALTHY)
 
     terminate(daemon)
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
@@ -104,7 +97,7 @@ def test_a_daemon_without_any_file_serves_on_the_ports_it_prints_until_sigterm(
     urls = [line["url"] for line in lines if line["code"] == "BRK-1002"]
     assert urls == [
         f"amqp://127.0.0.1:{daemon.port}",
-        f"http://127.0.0.1:{daemon.management_port}",
+        daemon.management_url,
     ]
 
 
@@ -112,13 +105,12 @@ def test_health_says_stopping_while_clients_are_waited_for_and_more_signals_chan
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon("[shutdown]\ndeadline_s = 60\n")
-    port = daemon.management_port
-    assert port is not None
+    url = daemon.management_url
     with client(daemon) as raw:
         raw.open()
         terminate(daemon, signal.SIGINT)
         raw.expect(commands.Connection.Close)
-        assert health(port) == (503, {**HEALTHY, "status": "stopping"})
+        assert health(url) == (503, {**HEALTHY, "status": "stopping"})
         with pytest.raises(ConnectionRefusedError):
             client(daemon)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import http.client
 import json
 import re
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
@@ -41,31 +41,16 @@ password = "secret"
 """
 
 
-def get(port: int, path: str, login: str = "") -> tuple[int, dict[str, str], str]:
-    """Status, headers and text of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    headers = {}
-    if login:
-        headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
-    try:
-        connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        return answer.status, dict(answer.getheaders()), answer.read().decode()
-    finally:
-        connection.close()
-
-
-def port_of(broker: BrokerProcess) -> int:
-    port = broker.management_port
-    assert port is not None
-    return port
+def get(url: str, path: str, login: str = "") -> httpx.Response:
+    user, _, password = login.partition(":")
+    return HttpApi(url, user or None, password).ask("GET", path)
 
 
 def scrape(broker: BrokerProcess, path: str = "/metrics") -> dict[str, Metric]:
-    status, headers, text = get(port_of(broker), path)
-    assert status == 200, text
-    assert headers["content-type"].startswith("text/plain; version=0.0.4")
-    return {family.name: family for family in text_string_to_metric_families(text)}
+    answer = get(broker.management_url, path)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {family.name: family for family in text_string_to_metric_families(answer.text)}
 
 
 @pytest.fixture
@@ -181,25 +166,25 @@ def test_the_page_names_every_metric_of_our_own(busy: BrokerProcess) -> None:
 
 
 def test_wrong_questions_are_refused_with_what_is_right(start_daemon: StartDaemon) -> None:
-    port = port_of(start_daemon())
-    status, _, text = get(port, "/metrics/detailed?family=queue_coarse")
-    assert status == 400
-    assert "there is no 'queue_coarse'" in text
-    assert "queue_coarse_metrics" in text
-    status, _, text = get(port, "/metrics/detailed?queue=q")
-    assert (status, "there is no argument 'queue'" in text) == (400, True)
-    assert get(port, "/metrics/detailed?family=ra_metrics")[0] == 200
+    url = start_daemon().management_url
+    wrong = get(url, "/metrics/detailed?family=queue_coarse")
+    assert wrong.status_code == 400
+    assert "there is no 'queue_coarse'" in wrong.text
+    assert "queue_coarse_metrics" in wrong.text
+    wrong = get(url, "/metrics/detailed?queue=q")
+    assert (wrong.status_code, "there is no argument 'queue'" in wrong.text) == (400, True)
+    assert get(url, "/metrics/detailed?family=ra_metrics").status_code == 200
 
 
 def test_a_login_is_asked_for_where_it_is_wanted(start_daemon: StartDaemon) -> None:
-    port = port_of(
-        start_daemon(f"[metrics]\nauthentication = true\n[auth]\nfailure_delay_s = 0\n{USERS}")
-    )
-    assert get(port, "/metrics")[0] == 401
-    assert get(port, "/metrics", "watcher:wrong")[0] == 401
-    assert get(port, "/metrics", "nobody:secret")[0] == 401
+    url = start_daemon(
+        f"[metrics]\nauthentication = true\n[auth]\nfailure_delay_s = 0\n{USERS}"
+    ).management_url
+    assert get(url, "/metrics").status_code == 401
+    assert get(url, "/metrics", "watcher:wrong").status_code == 401
+    assert get(url, "/metrics", "nobody:secret").status_code == 401
     for login in ("watcher:secret", "guest:guest"):
-        assert get(port, "/metrics", login)[0] == 200
+        assert get(url, "/metrics", login).status_code == 200
 
 
 def test_a_port_of_its_own_has_metrics_alone(start_daemon: StartDaemon) -> None:
@@ -207,11 +192,12 @@ def test_a_port_of_its_own_has_metrics_alone(start_daemon: StartDaemon) -> None:
     text = broker.log_tail()
     found = re.search(r"listening on http://127\.0\.0\.1:(\d+)/metrics", text)
     assert found, text
-    port = int(found[1])
-    assert port != broker.management_port
-    assert get(port, "/metrics")[0] == 200
-    assert get(port, "/api/whoami", "guest:guest")[0] == 404
+    url = f"http://127.0.0.1:{found[1]}"
+    assert url != broker.management_url
+    assert get(url, "/metrics").status_code == 200
+    assert get(url, "/api/whoami", "guest:guest").status_code == 404
 
 
 def test_metrics_can_be_switched_off(start_daemon: StartDaemon) -> None:
-    assert get(port_of(start_daemon("[metrics]\nenabled = false\n")), "/metrics")[0] == 404
+    url = start_daemon("[metrics]\nenabled = false\n").management_url
+    assert get(url, "/metrics").status_code == 404

@@ -72,7 +72,7 @@ def replay(
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "hareline", "replay", "--queue", queue, "--to-queue", to_queue]
     command += ["--from", span[0], "--to", span[1]]
-    command += ["--url", f"http://127.0.0.1:{daemon.management_port}", *flags]
+    command += ["--url", daemon.management_url, *flags]
     environment = {name: value for name, value in os.environ.items() if "HARELINE" not in name}
     if password is not None:
         environment["HARELINE_PASSWORD"] = password

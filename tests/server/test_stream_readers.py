@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
-from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +11,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
@@ -38,15 +36,8 @@ def channel_to(daemon: BrokerProcess) -> Iterator[BlockingChannel]:
 
 
 def ask(daemon: BrokerProcess, path: str = "", method: str = "GET", **fields: object) -> Any:
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{daemon.management_port}/api/stream/%2F/s/readers{path}",
-        json.dumps(fields).encode() if fields else None,
-        {"Authorization": "Basic " + b64encode(b"guest:guest").decode()},
-        method=method,
-    )
-    with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
-        text = answer.read()
-        return json.loads(text) if text else None
+    api = HttpApi(daemon.management_url)
+    return api.done(method, f"/api/stream/%2F/s/readers{path}", fields or None)
 
 
 def offsets(daemon: BrokerProcess) -> dict[str, int]:

@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 import pika
@@ -21,9 +20,11 @@ from hareline.settings.access import Permission, User
 from hareline.settings.vhosts import VirtualHost
 
 from .broker_thread import BrokerThread, broker_in_thread
+from .http_api import DEADLINE_S, HttpApi, segment
 from .waiting import wait_for
 
-DEADLINE_S = 60.0
+__all__ = ["OTHER", "PASSWORD", "USERS", "ApiBroker", "api_broker", "api_settings", "segment"]
+
 ALL = {"configure": ".*", "write": ".*", "read": ".*"}
 PASSWORD = "secret"
 OTHER = "other"
@@ -61,23 +62,21 @@ def api_settings(**changes: object) -> Settings:
 
 
 class ApiBroker:
-    """``thread``: the broker. Answers of ``get`` and the like are httpx's."""
+    """``thread``: the broker. ``http`` asks without a login; paths of ``ask`` are below /api."""
 
     def __init__(self, thread: BrokerThread) -> None:
         self.thread = thread
         self.url = thread.ask(lambda broker: broker.management_url)
-        self.http = httpx.Client(base_url=self.url, timeout=DEADLINE_S)
+        self.http = HttpApi(self.url, None)
         self._connections: list[pika.BlockingConnection] = []
 
     def ask(self, method: str, path: str, user: str = "admin", **options: Any) -> httpx.Response:
-        """The answer to a request of a user; ``path`` is below /api."""
-        return self.http.request(method, f"/api{path}", auth=(user, PASSWORD), **options)
+        """The answer to a request of a user."""
+        return self.http.ask(method, f"/api{path}", auth=(user, PASSWORD), **options)
 
     def get(self, path: str, user: str = "admin", **options: Any) -> Any:
         """The JSON of an answer, which has to be 200."""
-        answer = self.ask("GET", path, user, **options)
-        assert answer.status_code == 200, (path, answer.status_code, answer.text)
-        return answer.json()
+        return self.http.get(f"/api{path}", auth=(user, PASSWORD), **options)
 
     def refused(self, path: str, user: str = "admin", method: str = "GET") -> tuple[int, Any]:
         """Status and JSON of an answer, which is no success."""
@@ -109,15 +108,11 @@ class ApiBroker:
         return f"{near[0]}:{near[1]} -> {far[0]}:{far[1]}"
 
     def disconnect(self) -> None:
-        """End all AMQP connections."""
+        """Close all AMQP connections."""
         for connection in self._connections:
             with contextlib.suppress(pika.exceptions.AMQPError):  # the broker may have closed it
                 connection.close()
         self._connections.clear()
-
-    def close(self) -> None:
-        self.disconnect()
-        self.http.close()
 
     def wait_for(self, path: str, wanted: Any, what: str) -> Any:
         """Ask until ``wanted`` is true of the JSON, and return that."""
@@ -128,11 +123,6 @@ def _if(wanted: Any, data: Any) -> Any:
     return data if wanted(data) else None
 
 
-def segment(name: str) -> str:
-    """A name as it stands in a path."""
-    return quote(name, safe="")
-
-
 @contextmanager
 def api_broker(settings: Settings | None = None) -> Iterator[ApiBroker]:
     """A broker with its API, as ``api_settings`` has it unless told otherwise."""
@@ -141,4 +131,4 @@ def api_broker(settings: Settings | None = None) -> Iterator[ApiBroker]:
         try:
             yield broker
         finally:
-            broker.close()
+            broker.disconnect()

@@ -210,6 +210,11 @@ class BrokerProcess(BrokerUnderTest):
         )
         return int(found[1])
 
+    @property
+    def management_url(self) -> str:
+        """``http://host:port`` of the HTTP API."""
+        return f"http://{self.host}:{self.management_port}"
+
     def check_log(self) -> None:
         """Raise `BrokerFailed` if a traceback was logged since the last look."""
         text = self._log_since(self._checked_to_offset)

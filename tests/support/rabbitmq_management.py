@@ -5,10 +5,10 @@ Invariant: the node and all that belongs to it listens on loopback, and ends wit
 
 from __future__ import annotations
 
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import httpx
 import pytest
 
 from benchmarks.macro.brokers import RabbitMQ, find_rabbitmq
@@ -43,11 +43,9 @@ class ManagedRabbitMQ(RabbitMQ):
 
     def answers(self) -> bool:
         """True once the HTTP API is there."""
-        url = f"{self.http_url}/"
         try:
-            with urllib.request.urlopen(url, timeout=5):
-                return True
-        except OSError:
+            return self.api.ask("GET", "/").is_success
+        except httpx.TransportError:
             return False
 
 

@@ -16,10 +16,10 @@ def word(answer: tuple[int, Any]) -> tuple[int, str]:
 
 
 def test_a_login_is_needed_and_programs_are_asked_for_one(broker: ApiBroker) -> None:
-    answer = broker.http.get("/api/overview")
+    answer = broker.http.ask("GET", "/api/overview")
     assert (answer.status_code, answer.json()["error"]) == (401, "not_authorized")
     assert answer.headers["www-authenticate"].startswith("Basic realm=")
-    script = broker.http.get("/api/overview", headers={"Sec-Fetch-Dest": "empty"})
+    script = broker.http.ask("GET", "/api/overview", headers={"Sec-Fetch-Dest": "empty"})
     assert script.status_code == 401
     assert "www-authenticate" not in script.headers
 
@@ -137,9 +137,9 @@ def test_another_site_may_not_change_anything(broker: ApiBroker) -> None:
 def test_too_many_failed_logins_are_refused_for_a_while_whatever_the_password() -> None:
     with api_broker(api_settings()) as broker:
         for _ in range(10):
-            answer = broker.http.get("/api/whoami", auth=("admin", "wrong"))
+            answer = broker.http.ask("GET", "/api/whoami", auth=("admin", "wrong"))
             assert answer.status_code == 401
-        answer = broker.http.get("/api/whoami", auth=("admin", PASSWORD))
+        answer = broker.http.ask("GET", "/api/whoami", auth=("admin", PASSWORD))
         assert (answer.status_code, answer.json()["error"]) == (429, "too_many_requests")
         assert 0 < int(answer.headers["retry-after"]) <= 60
         assert broker.get("/whoami", "monitor")["name"] == "monitor"

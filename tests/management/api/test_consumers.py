@@ -117,7 +117,7 @@ def test_the_capacity_of_consumers_is_that_of_the_last_samples(broker: ApiBroker
     path = "/queues/%2F?sort=consumer_capacity&columns=name,consumer_capacity&page=1&name=capacity"
     [listed] = broker.get(path)["items"]
     assert listed["consumer_capacity"] <= row["consumer_capacity"]
-    text = broker.http.get(f"{broker.url}/metrics/detailed?family=queue_metrics").text
+    text = broker.http.ask("GET", "/metrics/detailed?family=queue_metrics").text
     line = next(
         line
         for line in text.splitlines()

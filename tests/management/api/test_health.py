@@ -117,5 +117,5 @@ def test_a_message_goes_through_the_aliveness_test(broker: ApiBroker) -> None:
 
 
 def test_checks_need_a_login(broker: ApiBroker) -> None:
-    assert broker.http.get("/api/health/checks/alarms").status_code == 401
-    assert broker.http.get("/api/health").status_code == 200
+    assert broker.http.ask("GET", "/api/health/checks/alarms").status_code == 401
+    assert broker.http.ask("GET", "/api/health").status_code == 200

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
@@ -146,6 +146,24 @@ class AccessChecker:
         if granted is None or len(granted) >= DECISIONS_MAX:
             granted = self._granted = set()
         granted.add(decision)
+
+    def may(self, right: Right, resource: Resource, name: str) -> bool:
+        """True where ``require`` raises nothing."""
+        try:
+            self.require(right, resource, name)
+        except AccessRefused:
+            return False
+        return True
+
+    def may_publish(self, exchange: str, keys: Iterable[str], *, is_topic: bool) -> bool:
+        """True if the user may publish to the exchange with each of these routing keys."""
+        try:
+            self.require("write", "exchange", exchange)
+            for key in keys if is_topic else ():
+                self.require_topic("write", exchange, key)
+        except AccessRefused:
+            return False
+        return True
 
     def has_topics(self, exchange: str) -> bool:
         """Whether topic permissions say which keys the user may use with this exchange."""

@@ -6,7 +6,6 @@ changed: JSON has it in base64, a terminal in hex.
 
 from __future__ import annotations
 
-import base64
 import datetime
 import json
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from hareline.commands.failures import CommandFailed, ExitStatus
 from hareline.commands.output import visible
+from hareline.octets import octets_of_base64, text_or_base64
 
 _TEXTS: Final = (
     *("content_type", "content_encoding", "correlation_id", "reply_to", "expiration"),
@@ -64,7 +64,7 @@ def message_json(
     *, exchange: str, routing_key: str, redelivered: bool, properties: Any, body: bytes
 ) -> dict[str, Any]:
     """A message as the API shows one."""
-    payload, encoding = encoded(body)
+    payload, is_base64 = text_or_base64(body)
     return {
         "exchange": exchange,
         "routing_key": routing_key,
@@ -72,16 +72,8 @@ def message_json(
         "properties": properties_of(properties),
         "payload": payload,
         "payload_bytes": len(body),
-        "payload_encoding": encoding,
+        "payload_encoding": "base64" if is_base64 else "string",
     }
-
-
-def encoded(body: bytes) -> tuple[str, str]:
-    """A body as text, and its encoding: `string` or `base64`."""
-    try:
-        return body.decode("utf-8"), "string"
-    except UnicodeDecodeError:
-        return base64.b64encode(body).decode(), "base64"
 
 
 def message_lines(message: Mapping[str, Any], *, full: bool = True) -> list[str]:
@@ -107,7 +99,7 @@ def body_text(message: Mapping[str, Any], *, full: bool) -> str:
     payload = str(message.get("payload", ""))
     if message.get("payload_encoding") != "base64":
         return payload if full or len(payload) <= _HEX_SHOWN else payload[:_HEX_SHOWN] + "..."
-    body = base64.b64decode(payload)
+    body = octets_of_base64(payload)
     more = "..." if len(body) > _HEX_SHOWN and not full else ""
     return (body if full else body[:_HEX_SHOWN]).hex(" ") + more
 
@@ -116,7 +108,7 @@ def body_octets(message: Mapping[str, Any]) -> bytes:
     """The body of a message of the API."""
     payload = str(message.get("payload", ""))
     if message.get("payload_encoding") == "base64":
-        return base64.b64decode(payload)
+        return octets_of_base64(payload)
     return payload.encode()
 
 
@@ -127,8 +119,8 @@ def _short(value: Any) -> str:
 def _jsonable(value: Any) -> Any:
     match value:
         case bytes():
-            text, encoding = encoded(value)
-            return text if encoding == "string" else {"base64": text}
+            text, is_base64 = text_or_base64(value)
+            return {"base64": text} if is_base64 else text
         case dict():
             return {str(key): _jsonable(each) for key, each in value.items()}
         case list() | tuple():

@@ -12,6 +12,8 @@ from urllib.parse import quote, unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from hareline.auth.permissions import DEFAULT_EXCHANGE_NAME
+
 PREFIX: Final = b"/api/"
 _STREAMS: Final = b"/api/stream/"
 
@@ -35,6 +37,11 @@ class RawPaths:
 def name_in_path(encoded: str) -> str:
     """The name of a virtual host, queue ...; octets that are not UTF-8 are surrogates."""
     return unquote(encoded, errors="surrogateescape")
+
+
+def exchange_name(written: str) -> str:
+    """The name of an exchange that users write; ``amq.default`` is the default exchange."""
+    return "" if written == DEFAULT_EXCHANGE_NAME else written
 
 
 def path_of_name(name: str) -> str:

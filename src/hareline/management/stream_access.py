@@ -71,15 +71,6 @@ def find_stream(vhost: VirtualHost, access: AccessChecker, request: Request) -> 
     return stream
 
 
-def may_read(access: AccessChecker, name: str) -> bool:
-    """Whether AMQP would let the user read a queue of this name."""
-    try:
-        access.require("read", "queue", name)
-    except AmqpError:
-        return False
-    return True
-
-
 def refusing(endpoint: Endpoint) -> Endpoint:
     """The endpoint, whose refusals become answers."""
 

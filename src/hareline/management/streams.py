@@ -27,7 +27,7 @@ from hareline.management.range_answers import (
 )
 from hareline.management.reader_process import ReaderProcess
 from hareline.management.refusals import Refusal, json_answer
-from hareline.management.stream_access import StreamAccess, find_stream, may_read, refusing
+from hareline.management.stream_access import StreamAccess, find_stream, refusing
 from hareline.storage.contents.pinned import PinnedPlaces
 from hareline.wire.stream_chunks import CONTENT_TYPE
 
@@ -135,7 +135,9 @@ class StreamService:
             if not number % _QUEUES_PER_SHARE:
                 await asyncio.sleep(0)
             stream = stream_of(queue)
-            if stream is not None and not queue.is_deleted and may_read(access, queue.name):
+            if stream is None or queue.is_deleted:
+                continue
+            if access.may("read", "queue", queue.name):
                 found.append({"queue": queue.name, **_ends(stream)})
         return json_answer(200, found)
 

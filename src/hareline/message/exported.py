@@ -11,8 +11,6 @@ those of the message.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -21,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from hareline.errors import MalformedFrame
 from hareline.message.message import Message
+from hareline.octets import base64_of, octets_of_base64, text_or_base64
 from hareline.wire.properties import Properties, decode_properties, encode_properties
 from hareline.wire.table import (
     Array,
@@ -79,13 +78,8 @@ class ImportedMessage(NamedTuple):
 def exported(message: Message) -> dict[str, Any]:
     """The fields of a line. Raises StoreError for a body that cannot be read."""
     line = exported_head(message)
-    body = message.body
-    try:
-        line["body"] = body.decode()
-        line["body_encoding"] = "utf-8"
-    except UnicodeDecodeError:
-        line["body"] = _armored(body)
-        line["body_encoding"] = "base64"
+    line["body"], is_base64 = text_or_base64(message.body)
+    line["body_encoding"] = "base64" if is_base64 else "utf-8"
     return line
 
 
@@ -104,7 +98,7 @@ def exported_head(message: Message) -> dict[str, Any]:
     except (MalformedFrame, ValueError):
         is_exact = False
     if not is_exact:
-        line["property_octets"] = _armored(octets)
+        line["property_octets"] = base64_of(octets)
     return line
 
 
@@ -129,7 +123,7 @@ def _typed(value: object) -> list[Any]:
     if isinstance(value, list | tuple):
         return [kind, [_typed(each) for each in value]]
     if isinstance(value, bytes):
-        return [kind, _armored(value)]
+        return [kind, base64_of(value)]
     if isinstance(value, Decimal):
         return [kind, str(value)]
     if isinstance(value, float):
@@ -263,14 +257,10 @@ def _number(kind: str, value: float | str, place: str) -> float:
     return Float(number) if kind == "f" else number
 
 
-def _armored(octets: bytes) -> str:
-    return base64.b64encode(octets).decode("ascii")
-
-
 def _unarmored(text: object, place: str) -> bytes:
     if not isinstance(text, str):
         raise InvalidLine(f"{place}: not a text in base64")
     try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise InvalidLine(f"{place}: not valid base64") from None
+        return octets_of_base64(text)
+    except ValueError as error:
+        raise InvalidLine(f"{place}: {error}") from None

@@ -16,6 +16,7 @@ Invariant: a caller finds no object of a virtual host that it does not see.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -25,7 +26,6 @@ from hareline.auth.permissions import AccessChecker, Resource, Right
 from hareline.auth.users import User
 from hareline.broker.change_recorder import Doer
 from hareline.broker.vhost import VirtualHost
-from hareline.errors import AmqpError
 from hareline.management.api.answers import not_found
 from hareline.management.bodies import read_body
 from hareline.management.change_log import CALLER
@@ -102,37 +102,34 @@ class Caller:
 
     def vhost(self, name: str) -> VirtualHost:
         """A virtual host for reading. Raises Refusal: 404 if missing, 401 if it is not seen."""
-        vhost = self._site.vhosts.get(name)
-        if vhost is None:
-            raise not_found()
-        if not self.sees(name):
-            raise _not_this_vhost()
-        return vhost
+        return self._found(name, self.sees)
 
     def enter(self, name: str) -> VirtualHost:
         """A virtual host to change something in. Raises Refusal like ``vhost``, and 401 if the
         user has no permissions there."""
-        vhost = self._site.vhosts.get(name)
-        if vhost is None:
-            raise not_found()
-        if not self.may_enter(name):
-            raise _not_this_vhost()
-        return vhost
+        return self._found(name, self.may_enter)
 
     def may(self, right: Right, resource: Resource, vhost_name: str, name: str) -> bool:
         """True if AMQP would let the user do this to the resource of this name."""
-        try:
-            self.require(right, resource, vhost_name, name)
-        except AmqpError:
-            return False
-        return True
+        return self.may_enter(vhost_name) and self._checker(vhost_name).may(right, resource, name)
 
     def require(self, right: Right, resource: Resource, vhost_name: str, name: str) -> None:
         """Raise AccessRefused (or NotAllowed without any permissions) unless the user may."""
+        self._checker(vhost_name).require(right, resource, name)
+
+    def _checker(self, vhost_name: str) -> AccessChecker:
         checker = self._checkers.get(vhost_name)
         if checker is None:
             checker = self._checkers[vhost_name] = AccessChecker(self.user, vhost_name)
-        checker.require(right, resource, name)
+        return checker
+
+    def _found(self, name: str, is_allowed: Callable[[str], bool]) -> VirtualHost:
+        vhost = self._site.vhosts.get(name)
+        if vhost is None:
+            raise not_found()
+        if not is_allowed(name):
+            raise Refusal(401, "not_authorised", "User not authorised to access virtual host")
+        return vhost
 
     def __repr__(self) -> str:
         return f"<Caller {self.user.name!r}>"
@@ -164,7 +161,3 @@ def doer_over_http(request: Request, user: User) -> Doer:
     client = request.client
     address = "" if client is None else f"{client.host}:{client.port}"
     return Doer("http", user.name, address)
-
-
-def _not_this_vhost() -> Refusal:
-    return Refusal(401, "not_authorised", "User not authorised to access virtual host")

@@ -9,7 +9,6 @@ Invariant: what goes out is valid JSON, whatever octets a client has put into a 
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from pydantic import BaseModel
 
 from hareline.errors import AccessRefused, AmqpError, NotAllowed, NotFound
 from hareline.management.refusals import Refusal
+from hareline.octets import text_or_base64
 
 __all__ = [
     "PROBLEMS",
@@ -103,11 +103,7 @@ def encoded(data: object) -> bytes:
 def _plain(value: object) -> object:
     """What stands in JSON for a value of a field table that JSON does not have."""
     if isinstance(value, bytes | bytearray | memoryview):
-        octets = bytes(value)
-        try:
-            return octets.decode()
-        except UnicodeDecodeError:
-            return base64.b64encode(octets).decode("ascii")
+        return text_or_base64(bytes(value))[0]
     if isinstance(value, float):
         return float(value)  # of a class of our own
     if isinstance(value, Mapping):

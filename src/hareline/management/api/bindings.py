@@ -20,13 +20,13 @@ from hareline.broker.bindings import Binding, DestinationKind
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import answer, not_found
-from hareline.management.api.exchanges import exchange_name_in_path, find_exchange
+from hareline.management.api.exchanges import find_exchange
 from hareline.management.api.listing import listing
 from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.queues import find_queue
 from hareline.management.api.site import Site
 from hareline.management.pace import pace_of
-from hareline.management.paths import name_in_path
+from hareline.management.paths import exchange_name, name_in_path
 
 Place = tuple[VirtualHost, Binding]
 KINDS: Final[Mapping[str, DestinationKind]] = {"q": "queue", "e": "exchange"}
@@ -144,12 +144,9 @@ def ends_in_path(who: Caller, request: Request) -> tuple[VirtualHost, str, Desti
     kind = KINDS.get(request.path_params["kind"])
     if kind is None:
         raise not_found()
-    source = exchange_name_in_path(request, "source")
-    if kind == "queue":
-        destination = name_in_path(request.path_params["destination"])
-    else:
-        destination = exchange_name_in_path(request, "destination")
-    return vhost, source, kind, destination
+    source = exchange_name(name_in_path(request.path_params["source"]))
+    destination = name_in_path(request.path_params["destination"])
+    return vhost, source, kind, destination if kind == "queue" else exchange_name(destination)
 
 
 def router(site: Site) -> APIRouter:

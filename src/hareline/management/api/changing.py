@@ -19,9 +19,10 @@ from fastapi import Request
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from hareline.amqp.happenings import acting
-from hareline.auth.permissions import DEFAULT_EXCHANGE_NAME, AccessChecker, Resource, Right
+from hareline.auth.permissions import AccessChecker, Resource, Right
 from hareline.auth.users import User
 from hareline.broker.change_recorder import Doer
+from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost, audit_only
 from hareline.errors import AccessRefused, StoreError
@@ -29,7 +30,7 @@ from hareline.management.api.access import Caller, caller, doer_over_http
 from hareline.management.api.answers import not_found
 from hareline.management.api.site import Site
 from hareline.management.bodies import BODY_MAX_BYTES, read_body
-from hareline.management.paths import name_in_path
+from hareline.management.paths import exchange_name, name_in_path
 from hareline.management.refusals import Refusal
 from hareline.message import Table, encode_fields
 
@@ -84,11 +85,30 @@ class Entered:
             with self.acting():
                 self.site.changes.on_queue(event, self.vhost.name, queue, details)
 
-    def queue(self, name: str) -> Queue:
-        """Raises Refusal if there is none of this name, ResourceLocked if a connection has it."""
+    def queue(self, name: str, right: Right | None = None, *, field: str = "") -> Queue:
+        """The queue, on which the user has this right. ``field``: of the body, to name it.
+
+        Raises Refusal if there is none, AccessRefused, and ResourceLocked if a connection has it.
+        """
         if name not in self.vhost.queues:
-            raise not_found()
+            raise self._missing("queue", name, field)
+        if right is not None:
+            self.require(right, "queue", name)
         return self.vhost.queue(name, None)
+
+    def exchange(self, name: str, right: Right | None = None, *, field: str = "") -> Exchange:
+        """As ``queue``, for an exchange."""
+        exchange = self.vhost.exchanges.get(name)
+        if exchange is None:
+            raise self._missing("exchange", name, field)
+        if right is not None:
+            self.require(right, "exchange", name)
+        return exchange
+
+    def _missing(self, what: str, name: str, field: str) -> Refusal:
+        if not field:
+            return not_found()
+        return not_found(f"{field}: no {what} '{name}' in vhost '{self.vhost.name}'")
 
 
 async def enter(site: Site, request: Request) -> Entered:
@@ -119,8 +139,7 @@ def queue_name_in(request: Request) -> str:
 
 def exchange_name_in(request: Request, parameter: str = "exchange") -> str:
     """The exchange of the path; ``amq.default`` is the default one."""
-    name = checked_name(name_in_path(request.path_params[parameter]), "exchange")
-    return "" if name == DEFAULT_EXCHANGE_NAME else name
+    return exchange_name(checked_name(name_in_path(request.path_params[parameter]), "exchange"))
 
 
 def checked_name(name: str, what: str) -> str:

@@ -12,7 +12,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
-from hareline.auth.permissions import DEFAULT_EXCHANGE_NAME
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
@@ -24,7 +23,7 @@ from hareline.management.api.policies import shown
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.api.sorting import exchange_keys
-from hareline.management.paths import name_in_path
+from hareline.management.paths import exchange_name, name_in_path
 
 Place = tuple[VirtualHost, Exchange]
 
@@ -44,16 +43,10 @@ class ExchangeInfo(BaseModel):
     message_stats: dict[str, Any] = {}
 
 
-def exchange_name_in_path(request: Request, parameter: str = "exchange") -> str:
-    """The name of an exchange in the path; ``amq.default`` is the default exchange."""
-    name = name_in_path(request.path_params[parameter])
-    return "" if name == DEFAULT_EXCHANGE_NAME else name
-
-
 def find_exchange(who: Caller, request: Request) -> Place:
     """The exchange in the path. Raises Refusal: 404 if missing, 401 if it is not seen."""
     vhost = who.vhost(name_in_path(request.path_params["vhost"]))
-    exchange = vhost.exchanges.get(exchange_name_in_path(request))
+    exchange = vhost.exchanges.get(exchange_name(name_in_path(request.path_params["exchange"])))
     if exchange is None:
         raise not_found()
     return vhost, exchange

@@ -24,7 +24,7 @@ from hareline.broker.queues.operations.selecting import Selection, selected
 from hareline.broker.queues.operations.targets import ALARM, QueueTarget, address_of
 from hareline.broker.queues.queue import Queue
 from hareline.errors import AmqpError, MalformedFrame, StoreError
-from hareline.management.api.answers import answer, encoded, not_found
+from hareline.management.api.answers import answer, encoded
 from hareline.management.api.changing import (
     Entered,
     bad_request,
@@ -107,9 +107,7 @@ def router(site: Site) -> APIRouter:
         """Put the messages of an exported file into a queue."""
         entered = await enter(site, request)
         name = queue_name_in(request)
-        if name not in entered.vhost.queues:
-            raise not_found()
-        entered.require("write", "exchange", "")
+        entered.exchange("", "write")
         queue = entered.queue(name)
         check_open(entered, queue)
         importing = _Import(entered, queue)

@@ -9,7 +9,6 @@ Invariant: what cannot be read is shown as such, and hides nothing else of the m
 
 from __future__ import annotations
 
-import base64
 import codecs
 import json
 from dataclasses import dataclass, fields
@@ -23,6 +22,7 @@ from hareline.errors import MalformedFrame, StoreError
 from hareline.management.api.answers import encoded
 from hareline.management.api.long_bodies import LONG_BYTES, Steps
 from hareline.message import Message
+from hareline.octets import base64_of
 from hareline.wire.properties import Properties
 
 Encoding = Literal["auto", "base64", "hex", "json"]
@@ -66,7 +66,7 @@ def payload_json(body: bytes, shown: Shown) -> dict[str, Any]:
             if is_shallow(parsed):
                 return {"payload": parsed, "payload_encoding": "json", **answer}
     if shown.encoding == "base64":
-        return {"payload": _armored(cut), "payload_encoding": "base64", **answer}
+        return {"payload": base64_of(cut), "payload_encoding": "base64", **answer}
     if shown.encoding == "hex":
         return {"payload": cut.hex(), "payload_encoding": "hex", **answer}
     try:
@@ -76,7 +76,7 @@ def payload_json(body: bytes, shown: Shown) -> dict[str, Any]:
             **answer,
         }
     except UnicodeDecodeError:
-        return {"payload": _armored(cut), "payload_encoding": "base64", **answer}
+        return {"payload": base64_of(cut), "payload_encoding": "base64", **answer}
 
 
 def _text_of(octets: bytes, is_cut: bool) -> str:
@@ -192,7 +192,7 @@ def body_parts(message: Message, size: int, encoding: str) -> Steps[BodyParts]:
             return BodyParts(texts, "string")
     armored: list[bytes] = []
     for piece in pieces:
-        armored.append(piece.hex().encode() if encoding == "hex" else base64.b64encode(piece))
+        armored.append(piece.hex().encode() if encoding == "hex" else base64_of(piece).encode())
         yield
     return BodyParts(armored, encoding)
 
@@ -236,7 +236,3 @@ def _body_of(message: Message, shown: Shown) -> bytes:
     if large is not None and shown.truncate is not None and shown.truncate < message.size:
         return large.open().read(shown.truncate + 1)
     return message.body
-
-
-def _armored(octets: bytes) -> str:
-    return base64.b64encode(octets).decode("ascii")

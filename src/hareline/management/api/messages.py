@@ -30,8 +30,8 @@ from hareline.broker.queues.operations.targets import (
     Target,
 )
 from hareline.broker.queues.queue import Queue
-from hareline.errors import AccessRefused, AmqpError
-from hareline.management.api.answers import encoded, no_content, not_found
+from hareline.errors import AccessRefused
+from hareline.management.api.answers import encoded, no_content
 from hareline.management.api.changing import (
     Entered,
     bad_request,
@@ -55,6 +55,7 @@ from hareline.management.api.selections import (
 )
 from hareline.management.api.site import Site
 from hareline.management.pace import pace_of
+from hareline.management.paths import exchange_name
 from hareline.management.refusals import Refusal
 
 COUNT_MAX: Final = 1_000
@@ -182,10 +183,7 @@ def router(site: Site) -> APIRouter:
         """Delete all messages that no consumer has."""
         entered = await enter(site, request)
         name = queue_name_in(request)
-        if name not in entered.vhost.queues:
-            raise not_found()
-        entered.access.require("read", "queue", name)
-        queue = entered.queue(name)
+        queue = entered.queue(name, "read")
         arguments = entered.vhost.queue_arguments[name]
         check_not_stream(arguments, "queue.purge", queue=name, vhost=entered.vhost.name)
         queue.deliver_due()
@@ -230,21 +228,15 @@ def _target(entered: Entered, queue: Queue, asked: TransferBody) -> Target:
         if asked.routing_key is not None:
             raise bad_request("routing_key: is for to_exchange only")
         name = checked_name(asked.to_queue, "to_queue")
-        entered.require("write", "exchange", "")
-        if name not in vhost.queues:
-            raise Refusal(404, "not_found", f"to_queue: no queue '{name}' in vhost '{vhost.name}'")
-        target = entered.queue(name)
+        entered.exchange("", "write")
+        target = entered.queue(name, field="to_queue")
         if target is queue:
             raise bad_request("to_queue: is the queue that the messages are in")
         check_open(entered, target)
         return QueueTarget(vhost, target, queue)
-    name = checked_name(asked.to_exchange or "", "to_exchange")
-    name = "" if name == "amq.default" else name
+    name = exchange_name(checked_name(asked.to_exchange or "", "to_exchange"))
     entered.require("write", "exchange", name)
-    exchange = vhost.exchanges.get(name)
-    if exchange is None:
-        reason = f"to_exchange: no exchange '{name}' in vhost '{vhost.name}'"
-        raise Refusal(404, "not_found", reason)
+    exchange = entered.exchange(name, field="to_exchange")
     if exchange.is_internal:
         raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{vhost.name}'")
     key = asked.routing_key
@@ -264,11 +256,4 @@ def _may_publish(entered: Entered, name: str, keys: Sequence[str]) -> bool:
     exchange = entered.vhost.exchanges.get(name)
     if exchange is None or exchange.is_internal:
         return False
-    try:
-        entered.access.require("write", "exchange", name)
-        if exchange.type_name == "topic":
-            for key in keys:
-                entered.access.require_topic("write", name, key)
-    except AmqpError:
-        return False
-    return True
+    return entered.access.may_publish(name, keys, is_topic=exchange.type_name == "topic")

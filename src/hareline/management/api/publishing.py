@@ -10,7 +10,6 @@ Invariant: as of ``api.changing``.
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -63,6 +62,7 @@ from hareline.message import (
     large_message,
     made_message,
 )
+from hareline.octets import octets_of_base64
 from hareline.wire.constants import FRAME_OVERHEAD
 from hareline.wire.encoder import header_frame
 from hareline.wire.properties import Properties, encode_properties, replace_headers
@@ -283,7 +283,7 @@ def _read_publish(
 def _octets_of(payload: str, is_base64: bool) -> bytes:
     """Raises ValueError."""
     if is_base64:
-        return base64.b64decode(payload, validate=True)
+        return octets_of_base64(payload)
     return payload.encode("utf-8", "surrogateescape")
 
 

@@ -32,7 +32,7 @@ from hareline.broker.queues.operations.moving import Outcome
 from hareline.broker.queues.operations.walking import messages_of, read_together
 from hareline.broker.queues.queue import Queue
 from hareline.broker.queues.stream import stream_of
-from hareline.management.api.answers import answer, encoded, no_content, not_found
+from hareline.management.api.answers import answer, encoded, no_content
 from hareline.management.api.changing import (
     Arguments,
     Entered,
@@ -262,20 +262,13 @@ async def _queue(site: Site, request: Request, right: Right) -> tuple[Entered, Q
 
 def _queue_in(entered: Entered, request: Request, right: Right) -> Queue:
     """The queue of the path, on which the user has this right. Raises Refusal."""
-    name = queue_name_in(request)
-    if name not in entered.vhost.queues:
-        raise not_found()
-    entered.require(right, "queue", name)
-    return entered.queue(name)
+    return entered.queue(queue_name_in(request), right)
 
 
 def _delay_queue_in(entered: Entered, request: Request, right: Right) -> Queue:
     """The queue of the exchange of the path, on which the user has this right. Raises Refusal."""
     name = exchange_name_in(request)
-    exchange = entered.vhost.exchanges.get(name)
-    if exchange is None:
-        raise not_found()
-    entered.require(right, "exchange", name)
+    exchange = entered.exchange(name, right)
     if not isinstance(exchange, DelayedExchange):
         raise bad_request(f"exchange '{name}' is not of type x-delayed-message")
     queue = entered.vhost.queues.get(delay_queue_name(name))

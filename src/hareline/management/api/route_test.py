@@ -19,12 +19,10 @@ from hareline.management.api.openapi import body_route
 from hareline.management.api.site import Site
 from hareline.management.bodies import parse_body
 from hareline.management.pace import pace_of
-from hareline.management.paths import name_in_path
+from hareline.management.paths import exchange_name, name_in_path
 from hareline.management.refusals import Refusal
 from hareline.message.probe import probe_message
 
-#: By this name the default exchange stands in paths, as in RabbitMQ's API.
-DEFAULT_NAME: Final = "amq.default"
 _COPIES: Final = ("CC", "BCC")
 _KEYS_MAX: Final = 1_000
 
@@ -91,8 +89,7 @@ def router(site: Site) -> APIRouter:
         """Say which queues would get a message, by which bindings, selectors and alternates."""
         who, octets = await caller_with_body(site, request)
         vhost = who.vhost(name_in_path(request.path_params["vhost"]))
-        name = name_in_path(request.path_params["exchange"])
-        exchange = vhost.exchange("" if name == DEFAULT_NAME else name)
+        exchange = vhost.exchange(exchange_name(name_in_path(request.path_params["exchange"])))
         asked = parse_body(RouteTest, octets)
         copies, headers = _copies(asked.headers)
         try:

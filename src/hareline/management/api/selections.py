@@ -16,7 +16,6 @@ from hareline.broker.queues.operations.selecting import Selection
 from hareline.broker.queues.queue import Queue
 from hareline.broker.selectors.error import SelectorError
 from hareline.broker.selectors.selector import Selector, compile_selector
-from hareline.management.api.answers import not_found
 from hareline.management.api.changing import (
     Entered,
     bad_request,
@@ -97,10 +96,7 @@ async def begin(site: Site, request: Request, model: type[Model]) -> tuple[Enter
     """The user, the queue that it may read, and the body of the request. Raises Refusal."""
     entered, octets = await enter_with_body(site, request, BODY_MAX_BYTES)
     name = queue_name_in(request)
-    if name not in entered.vhost.queues:
-        raise not_found()
-    entered.require("read", "queue", name)
-    return entered, entered.queue(name), parse_body(model, octets or b"{}")
+    return entered, entered.queue(name, "read"), parse_body(model, octets or b"{}")
 
 
 def selection_of(asked: SelectionBody) -> Selection:

@@ -20,7 +20,7 @@ from hareline.amqp.methods.names import clean_name, refuse_default_exchange
 from hareline.amqp.rights import require_exchange_rights, require_queue_rights
 from hareline.broker.exchanges.alternate import with_alternate
 from hareline.broker.exchanges.registry import exchange_class
-from hareline.management.api.answers import created, no_content, not_found
+from hareline.management.api.answers import created, no_content
 from hareline.management.api.changing import (
     Arguments,
     ArgumentsField,
@@ -105,9 +105,7 @@ def router(site: Site) -> APIRouter:
         """Delete a queue, with conditions if so asked."""
         entered = await enter(site, request)
         name = clean_name(queue_name_in(request))
-        if name not in entered.vhost.queues:
-            raise not_found()
-        entered.access.require("configure", "queue", name)
+        entered.queue(name, "configure")
         is_unused, is_empty = flag(request, "if-unused"), flag(request, "if-empty")
         with entered.acting():
             entered.vhost.delete_queue(name, None, if_unused=is_unused, if_empty=is_empty)
@@ -148,8 +146,7 @@ def router(site: Site) -> APIRouter:
         """Delete an exchange, with a condition if so asked."""
         entered = await enter(site, request)
         name = clean_name(exchange_name_in(request))
-        if name not in entered.vhost.exchanges:
-            raise not_found()
+        entered.exchange(name)
         refuse_default_exchange(name)
         entered.access.require("configure", "exchange", name)
         with entered.acting():

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
 import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,35 +12,20 @@ from pamqp import commands
 
 from tests.support.broker_process import READY_LINE
 from tests.support.raw_client import RawClient
+from tests.support.terminal import TerminalProcess
 from tests.support.waiting import wait_for
 
 DEADLINE_S = 60.0
-ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 FIELD = r"\w+=(?:'[^']*'|\"[^\"]*\"|\S+)"
 LINE = re.compile(rf"\S+ \S+ \[\w+ *\] ([A-Z]{{3}}-\d{{4}} .*?)((?: +{FIELD})*) *")
 
 
-class TerminalSession:
+class TerminalSession(TerminalProcess):
     """``hareline serve`` on a pseudo-terminal of its own."""
 
     def __init__(self, directory: Path) -> None:
-        self._written = b""
-        self._terminal, end = pty.openpty()
-        command = [sys.executable, "-m", "hareline", "serve", "--bind", "127.0.0.1"]
-        command += ["--port", "0", "--management-port", "0", "--data-dir", str(directory)]
-        self._process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end)
-        os.close(end)
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        with suppress(OSError):  # the other end is closed
-            while octets := os.read(self._terminal, 65536):
-                self._written += octets
-
-    @property
-    def text(self) -> str:
-        return ESCAPE_SEQUENCE.sub("", self._written.decode()).replace("\r", "")
+        ports = ["--bind", "127.0.0.1", "--port", "0", "--management-port", "0"]
+        super().__init__("serve", *ports, "--data-dir", str(directory))
 
     def port(self) -> int:
         wait_for(lambda: "BRK-1004" in self.text, DEADLINE_S, "the ready line")
@@ -55,26 +34,14 @@ class TerminalSession:
         return int(found[1])
 
     def stop(self) -> int:
-        self._process.send_signal(signal.SIGTERM)
-        status = self._process.wait(DEADLINE_S)
-        self._reader.join(DEADLINE_S)
-        return status
-
-    def end(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-        self._reader.join(DEADLINE_S)
-        os.close(self._terminal)
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait()
 
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[TerminalSession]:
-    started = TerminalSession(tmp_path)
-    try:
+    with TerminalSession(tmp_path) as started:
         yield started
-    finally:
-        started.end()
 
 
 def is_word_of(value: str, text: str) -> bool:

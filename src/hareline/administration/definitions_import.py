@@ -22,6 +22,7 @@ from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.parameters import COMPONENTS, VHOST_LIMITS
 from hareline.administration.policy_keys import WITHOUT_EFFECT
 from hareline.amqp.context import Context
+from hareline.broker.exchanges.delayed import DELAYED_MESSAGE
 from hareline.broker.registry import RESERVED_PREFIX
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError, StoreError
@@ -31,6 +32,7 @@ WORK_PER_STEP: Final = 20  # items, some 3 ms
 _HASHING: Final = WORK_PER_STEP  # work: a password is hashed for SCRAM too
 REPORTED_MAX: Final = 100  # items that were left out, in the log
 _OLD_VERSIONS: Final = ("2.", "3.0.", "3.1.", "3.2.", "3.3.", "3.4.", "3.5.")  # these hashed by MD5
+_DELAYED_IN_LAVINMQ: Final = "x-delayed-exchange"  # what LavinMQ exports for x-delayed-message
 #: Lists of a file in the order in which each needs what comes before it.
 _ORDER: Final = (
     "users",
@@ -238,9 +240,10 @@ class Import:
         name = _short_text(item, "name")
         if not name or name.startswith(RESERVED_PREFIX):
             return  # every virtual host has those
+        kind = _text(item, "type")
         self._vhost_of(item).declare_exchange(
             name,
-            _text(item, "type"),
+            DELAYED_MESSAGE if kind == _DELAYED_IN_LAVINMQ else kind,
             is_durable=_flag(item, "durable", True),
             is_auto_delete=_flag(item, "auto_delete", False),
             is_internal=_flag(item, "internal", False),

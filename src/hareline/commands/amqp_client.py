@@ -20,14 +20,10 @@ _ACCESS_REFUSED: Final = 403
 
 def parameters_of(target: Target, vhost: str, name: str) -> Any:
     """pika's parameters of a connection. ``name``: what operators see in the list."""
-    import ssl
-
     import pika
 
     address = target.amqp
-    options = None
-    if address.is_secure:
-        options = pika.SSLOptions(ssl.create_default_context(), address.host)
+    options = pika.SSLOptions(target.tls_context(), address.host) if address.is_secure else None
     return pika.ConnectionParameters(
         address.host,
         address.port,
@@ -66,24 +62,31 @@ def silence_pika() -> None:
 @contextmanager
 def errors_of_pika(target: Target, vhost: str) -> Iterator[None]:
     """Turn pika's errors into CommandFailed."""
+    from pika.exceptions import AMQPError
+
+    try:
+        yield
+    except AMQPError as error:
+        raise failure_of(error, target, vhost) from None
+
+
+def failure_of(error: Exception, target: Target, vhost: str) -> CommandFailed:
+    """The sentence and the status for an error of pika."""
     from pika import exceptions
 
     where = str(target.amqp)
-    try:
-        yield
-    except (exceptions.ProbableAuthenticationError, exceptions.AuthenticationError):
-        raise CommandFailed(f"{where}: {target.user}: login refused", ExitStatus.DENIED) from None
-    except exceptions.ProbableAccessDeniedError:
-        raise CommandFailed(
+    if isinstance(error, exceptions.ProbableAuthenticationError | exceptions.AuthenticationError):
+        return CommandFailed(f"{where}: {target.user}: login refused", ExitStatus.DENIED)
+    if isinstance(error, exceptions.ProbableAccessDeniedError):
+        return CommandFailed(
             f"{where}: {target.user} may not use vhost '{vhost}', or there is none",
             ExitStatus.DENIED,
-        ) from None
-    except (exceptions.ChannelClosedByBroker, exceptions.ConnectionClosedByBroker) as error:
-        raise CommandFailed(error.reply_text, _status(error.reply_code)) from None
-    except exceptions.AMQPConnectionError as error:
-        raise CommandFailed(f"{where}: {_said(error)}", ExitStatus.UNREACHABLE) from None
-    except exceptions.AMQPError as error:
-        raise CommandFailed(f"{where}: {_said(error)}") from None
+        )
+    if isinstance(error, exceptions.ChannelClosedByBroker | exceptions.ConnectionClosedByBroker):
+        return CommandFailed(error.reply_text, _status(error.reply_code))
+    if isinstance(error, exceptions.AMQPConnectionError):
+        return CommandFailed(f"{where}: {_said(error)}", ExitStatus.UNREACHABLE)
+    return CommandFailed(f"{where}: {_said(error)}")
 
 
 def _status(code: int) -> ExitStatus:

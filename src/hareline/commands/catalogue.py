@@ -78,7 +78,7 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
         Row("definitions", "commands.definitions:app", "Export and import what is declared."),
         Row(
             "migrate",
-            "commands.migrate:migrate",
+            "commands.migrate.command:app",
             "Move all from a running RabbitMQ or LavinMQ to a Hareline.",
         ),
     ),

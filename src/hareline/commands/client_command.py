@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Annotated, Any, Final
 
@@ -96,6 +96,18 @@ CONNECTION_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
         ],
         None,
     ),
+    "ca_file": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--ca-file",
+                metavar="FILE",
+                help="Authorities for https and amqps, HARELINE_CA_FILE.",
+                show_default=False,
+            ),
+        ],
+        None,
+    ),
     "timeout": (
         Annotated[
             float | None,
@@ -144,9 +156,12 @@ class Session:
 
 
 def client_command(
-    app: typer.Typer, name: str | None = None
+    app: typer.Typer, name: str | None = None, *, without: Collection[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as a command, with the options of `CONNECTION_OPTIONS` behind its own."""
+    """Register a function as a command, with the options of `CONNECTION_OPTIONS` behind its own.
+
+    ``without``: those of them that it does not take; it may have an option of that name itself.
+    """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(function, eval_str=True)
@@ -156,12 +171,13 @@ def client_command(
                 option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
             )
             for option, (annotation, default) in CONNECTION_OPTIONS.items()
+            if option not in without
         ]
 
         @functools.wraps(function)
         def run(**values: Any) -> None:
             with errors_as_sentences():
-                session = open_session(values)
+                session = open_session({each.name: values[each.name] for each in shared})
                 try:
                     function(session, **{each.name: values[each.name] for each in own})
                 finally:
@@ -184,6 +200,7 @@ def open_session(values: dict[str, Any]) -> Session:
         amqp_url=values.get("amqp_url"),
         user=values.get("user"),
         password_file=values.get("password_file"),
+        ca_file=values.get("ca_file"),
         vhost=values.get("vhost"),
         timeout_s=values.get("timeout"),
     )

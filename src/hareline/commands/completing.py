@@ -76,6 +76,7 @@ def _names(
         url=given.get("url"),
         user=given.get("user"),
         password_file=given.get("password_file"),
+        ca_file=given.get("ca_file"),
         vhost=given.get("vhost"),
     )
     try:

@@ -14,7 +14,7 @@ import typer
 
 from hareline.commands.client_command import Session, client_command
 from hareline.commands.failures import CommandFailed, ExitStatus
-from hareline.commands.http_client import path_of
+from hareline.commands.http_client import Api, path_of
 from hareline.commands.lean import new_group
 
 app = new_group("definitions", "Export and import what is declared.")
@@ -32,7 +32,7 @@ def export(
 
     Messages are not in the file. It has password hashes, so only you can read it.
     """
-    answer = session.api.get(_path(session), what=f"vhost '{session.vhost}'")
+    answer = session.api.get(_path(session.vhost), what=f"vhost '{session.vhost}'")
     text = json.dumps(answer, indent=2, ensure_ascii=False) + "\n"
     if file is None:
         sys.stdout.write(text)
@@ -58,17 +58,34 @@ def import_definitions(
         raise CommandFailed(f"{name}: not JSON: {error}", ExitStatus.USAGE) from None
     if not isinstance(definitions, dict):
         raise CommandFailed(f"{name}: not a file of definitions", ExitStatus.USAGE)
-    answer = session.api.post(_path(session), definitions, what=name, is_long=True)
-    notes = _notes(answer)
-    session.out.done(f"{name}: imported {_counted(definitions)}", imported=name, report=answer)
+    report = imported(session.api, session.vhost, definitions, name)
+    session.out.done(f"{name}: imported {_counted(definitions)}", imported=name, report=report)
     if not session.out.is_json:
-        for note in notes:
+        for note in notes_of(report):
             session.out.line(note)
 
 
-def _path(session: Session) -> str:
-    parts = ["definitions"] if session.vhost is None else ["definitions", session.vhost]
-    return path_of(*parts)
+def imported(api: Api, vhost: str | None, definitions: Any, what: str) -> Any:
+    """The report of an import, of all or into one virtual host. Raises CommandFailed.
+
+    None from a broker that makes no report, as RabbitMQ.
+    """
+    query = {"report": "true"}
+    return api.ask("POST", _path(vhost), body=definitions, query=query, what=what, is_long=True)
+
+
+def notes_of(report: Any) -> list[str]:
+    """What the broker could not carry over: a line for each thing, with the reason."""
+    rows = report.get("left_out") or [] if isinstance(report, dict) else []
+    notes = []
+    for each in rows:
+        place = f" in {each['vhost']}" if each.get("vhost") else ""
+        notes.append(f"{each['what']} {each['name']}{place}: {each['reason']}")
+    return notes
+
+
+def _path(vhost: str | None) -> str:
+    return path_of("definitions") if vhost is None else path_of("definitions", vhost)
 
 
 def _counted(definitions: dict[str, Any]) -> str:
@@ -79,20 +96,6 @@ def _counted(definitions: dict[str, Any]) -> str:
         if isinstance(rows, list) and rows
     ]
     return ", ".join(counts) or "nothing"
-
-
-def _notes(answer: Any) -> list[str]:
-    """What the broker says of the import: a sentence for each thing that it could not carry."""
-    if not isinstance(answer, dict):
-        return []
-    found = [
-        each
-        for key in ("skipped", "notes", "problems", "warnings")
-        for each in answer.get(key) or []
-    ]
-    return [
-        each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in found
-    ]
 
 
 def _write_private(file: Path, text: str) -> None:

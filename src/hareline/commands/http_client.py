@@ -18,7 +18,7 @@ from hareline.commands.failures import CommandFailed, ExitStatus
 from hareline.commands.target import Target
 
 PAGE_SIZE_MAX: Final = 500
-_DENIED: Final = {401, 403}
+_DENIED: Final = {401, 403, 429}  # the last: too many logins have failed
 #: What RabbitMQ says where it only means that there is none.
 _SAYS_NOTHING: Final = {"", "Not Found", "Object Not Found", "not_found"}
 
@@ -208,8 +208,11 @@ class Api:
         seconds = None if is_long else self._target.timeout_s
         if self._connection is None:
             address = self._target.http
-            kind = HTTPSConnection if address.is_secure else HTTPConnection
-            self._connection = kind(address.host, address.port, timeout=self._target.timeout_s)
+            options: dict[str, Any] = {"timeout": self._target.timeout_s}
+            kind: Any = HTTPConnection
+            if address.is_secure:
+                kind, options["context"] = HTTPSConnection, self._target.tls_context()
+            self._connection = kind(address.host, address.port, **options)
             self._connection.connect()
         if self._connection.sock is not None:
             self._connection.sock.settimeout(seconds)
@@ -245,12 +248,20 @@ class Api:
             raise self._not_a_broker() from None
 
     def _unreachable(self, error: Exception) -> CommandFailed:
+        untrusted = getattr(error, "verify_message", None)
+        if untrusted:
+            flag = self._target.names.ca_file
+            return CommandFailed(
+                f"{self.url}: its certificate is not trusted: {untrusted}; {flag} names the "
+                "authorities that are",
+                ExitStatus.UNREACHABLE,
+            )
         said = getattr(error, "strerror", None) or str(error) or type(error).__name__
         if isinstance(error, socket.gaierror):
             said = "no such host"
         return CommandFailed(
             f"{self.url}: {said}; is the broker running, with its management port there? "
-            "--url names another one",
+            f"{self._target.names.url} names another one",
             ExitStatus.UNREACHABLE,
         )
 

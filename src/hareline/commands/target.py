@@ -1,7 +1,8 @@
 """Which broker a command asks, and who logs in: flags, environment, the client's file, defaults.
 
-``client_command`` reads it for each command. The file is ``~/.config/hareline/client.toml``, or
-what HARELINE_CLIENT_CONFIG names::
+``client_command`` reads it for each command, and ``commands.migrate`` a second one for the broker
+that it copies from, with flags and variables of its own. The file is
+``~/.config/hareline/client.toml``, or what HARELINE_CLIENT_CONFIG names::
 
     default = "shop"
 
@@ -10,6 +11,7 @@ what HARELINE_CLIENT_CONFIG names::
     amqp_url = "amqps://broker.example:5671"
     user = "ann"
     password_file = "/run/secrets/ann"
+    ca_file = "/etc/ssl/broker-ca.pem"
     vhost = "shop"
     timeout = 10
 
@@ -39,6 +41,7 @@ VARIABLES: Final = {
     "HARELINE_USER": "who logs in",
     "HARELINE_PASSWORD": "the password",
     "HARELINE_PASSWORD_FILE": "file whose first line is the password",
+    "HARELINE_CA_FILE": "file of the authorities that sign certificates, in PEM",
     "HARELINE_VHOST": "virtual host",
     "HARELINE_TIMEOUT": "seconds to wait for an answer",
     "HARELINE_TARGET": "name of a target of the client's file",
@@ -53,6 +56,7 @@ _KEYS: Final[dict[str, type | tuple[type, ...]]] = {
     "user": str,
     "password": str,
     "password_file": str,
+    "ca_file": str,
     "vhost": str,
     "timeout": (int, float),
 }
@@ -60,6 +64,19 @@ _HTTP: Final = {"http": 15672, "https": 15671}
 _AMQP: Final = {"amqp": 5672, "amqps": 5671}
 _PARTNER: Final = {"http": "amqp", "https": "amqps", "amqp": "http", "amqps": "https"}
 _READABLE_BY_OTHERS: Final = 0o077
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the flags and variables of a broker are called, for errors and to read them."""
+
+    url: str = "--url"
+    amqp_url: str = "--amqp-url"
+    password_file: str = "--password-file"
+    ca_file: str = "--ca-file"
+    prefix: str = "HARELINE_"
+    #: Whether the client's file names a target for a command line that names none.
+    has_default: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,6 +88,7 @@ class Flags:
     amqp_url: str | None = None
     user: str | None = None
     password_file: str | None = None
+    ca_file: str | None = None
     vhost: str | None = None
     timeout_s: float | None = None
 
@@ -103,6 +121,8 @@ class Target:
     vhost: str | None
     timeout_s: float
     _passwords: tuple[str | Path, ...] = field(default=(), repr=False)
+    ca_file: Path | None = None
+    names: Names = Names()
 
     def password(self, *, may_ask: bool = True) -> str:
         """The password: given, guest's, or asked for on a terminal. Raises CommandFailed."""
@@ -112,13 +132,26 @@ class Target:
             return _GUEST
         if not may_ask or not sys.stdin.isatty():
             raise CommandFailed(
-                f"no password for {self.user}: set HARELINE_PASSWORD or HARELINE_PASSWORD_FILE, "
-                "or run this on a terminal",
+                f"no password for {self.user}: set {self.names.prefix}PASSWORD or "
+                f"{self.names.prefix}PASSWORD_FILE, or run this on a terminal",
                 ExitStatus.USAGE,
             )
         import getpass
 
-        return getpass.getpass(f"Password of {self.user}: ")
+        return getpass.getpass(f"Password of {self.user} at {self.http.host}: ")
+
+    def tls_context(self) -> Any:
+        """An ``ssl.SSLContext`` that checks certificates. Raises CommandFailed."""
+        import ssl
+
+        try:
+            return ssl.create_default_context(cafile=self.ca_file)
+        except (OSError, ValueError) as error:
+            said = error.strerror if isinstance(error, FileNotFoundError | PermissionError) else ""
+            raise CommandFailed(
+                f"{self.names.ca_file}: {self.ca_file}: {said or 'has no certificate in PEM'}",
+                ExitStatus.USAGE,
+            ) from None
 
     def with_password(self, password: str) -> Target:
         """The same with a password that is known now."""
@@ -135,6 +168,7 @@ class _Level:
     user: str | None = None
     password: str | None = None
     password_file: str | None = None
+    ca_file: str | None = None
     vhost: str | None = None
     timeout: Any = None
     url_name: str = "--url"
@@ -150,23 +184,28 @@ class _Parsed:
     vhost: str | None
 
 
-def read_target(flags: Flags, environ: Mapping[str, str]) -> Target:
+def read_target(flags: Flags, environ: Mapping[str, str], names: Names = Names()) -> Target:
     """The broker to ask. Raises CommandFailed that names the flag, variable or file."""
-    levels = [_of_flags(flags), _of_environment(environ), _of_file(flags, environ)]
+    levels = [
+        _of_flags(flags, names),
+        _of_environment(environ, names.prefix),
+        _of_file(flags, environ, names),
+    ]
     reach = next((n for n, level in enumerate(levels) if level.url is not None), len(levels))
     main: _Parsed | None = None
     if reach < len(levels):
         level = levels[reach]
         assert level.url is not None
         main = _parse(level.url, level.url_name, {**_HTTP, **_AMQP})
-        _refuse_visible(main, reach, level.url_name)
+        _refuse_visible(main, reach, level.url_name, names)
     within = levels[: reach + 1]
-    http = _first_parsed(within, "http_url", "HARELINE_HTTP_URL", _HTTP)
+    http = _first_parsed(within, "http_url", f"{names.prefix}HTTP_URL", _HTTP)
     amqp = _first_parsed(within, "amqp_url", None, _AMQP)
     if amqp is not None and levels[0].amqp_url is not None:
-        _refuse_visible(amqp, 0, "--amqp-url")
+        _refuse_visible(amqp, 0, names.amqp_url, names)
     http, amqp = _paired(main, http, amqp)
-    return _logged_in(levels, [amqp, main or http, http], reach + 1)
+    found = _logged_in(levels, [amqp, main or http, http], reach + 1)
+    return replace(found, names=names)
 
 
 def _paired(
@@ -213,6 +252,7 @@ def _logged_in(levels: list[_Level], addresses: list[_Parsed], rank: int) -> Tar
         vhost=next((each for each in vhosts if each is not None), None),
         timeout_s=_timeout_s(levels),
         _passwords=tuple(passwords),
+        ca_file=next((Path(each.ca_file).expanduser() for each in levels if each.ca_file), None),
     )
 
 
@@ -232,20 +272,23 @@ def _timeout_s(levels: list[_Level]) -> float:
     return DEFAULT_TIMEOUT_S
 
 
-def _of_flags(flags: Flags) -> _Level:
+def _of_flags(flags: Flags, names: Names) -> _Level:
     return _Level(
         url=flags.url,
         amqp_url=flags.amqp_url,
         user=flags.user,
         password_file=flags.password_file,
+        ca_file=flags.ca_file,
         vhost=flags.vhost,
         timeout=flags.timeout_s,
+        url_name=names.url,
+        amqp_url_name=names.amqp_url,
     )
 
 
-def _of_environment(environ: Mapping[str, str]) -> _Level:
+def _of_environment(environ: Mapping[str, str], prefix: str) -> _Level:
     def get(name: str) -> str | None:
-        return environ.get(f"HARELINE_{name}") or None
+        return environ.get(f"{prefix}{name}") or None
 
     return _Level(
         url=get("URL"),
@@ -253,13 +296,14 @@ def _of_environment(environ: Mapping[str, str]) -> _Level:
         amqp_url=get("AMQP_URL"),
         user=get("USER"),
         # An empty password is a password.
-        password=environ.get("HARELINE_PASSWORD"),
+        password=environ.get(f"{prefix}PASSWORD"),
         password_file=get("PASSWORD_FILE"),
+        ca_file=get("CA_FILE"),
         vhost=get("VHOST"),
         timeout=get("TIMEOUT"),
-        url_name="HARELINE_URL",
-        amqp_url_name="HARELINE_AMQP_URL",
-        timeout_name="HARELINE_TIMEOUT",
+        url_name=f"{prefix}URL",
+        amqp_url_name=f"{prefix}AMQP_URL",
+        timeout_name=f"{prefix}TIMEOUT",
     )
 
 
@@ -271,11 +315,11 @@ def config_file(environ: Mapping[str, str]) -> Path:
     return Path(folder).expanduser() / "hareline" / "client.toml"
 
 
-def _of_file(flags: Flags, environ: Mapping[str, str]) -> _Level:
+def _of_file(flags: Flags, environ: Mapping[str, str], names: Names) -> _Level:
     path = config_file(environ)
-    wanted = flags.target or environ.get("HARELINE_TARGET") or None
+    wanted = flags.target or environ.get(f"{names.prefix}TARGET") or None
     targets, default = _read_file(path, is_needed=bool(environ.get("HARELINE_CLIENT_CONFIG")))
-    name = wanted or default
+    name = wanted or (default if names.has_default else None)
     if name is None:
         return _Level()
     if name not in targets:
@@ -347,11 +391,11 @@ def _first_parsed(
     return None
 
 
-def _refuse_visible(parsed: _Parsed, level: int, name: str) -> None:
+def _refuse_visible(parsed: _Parsed, level: int, name: str, names: Names) -> None:
     if level == 0 and parsed.password is not None:
         raise CommandFailed(
-            f"{name}: every user of this machine can see a password there; set HARELINE_PASSWORD "
-            "or use --password-file",
+            f"{name}: every user of this machine can see a password there; set "
+            f"{names.prefix}PASSWORD or use {names.password_file}",
             ExitStatus.USAGE,
         )
 

@@ -39,7 +39,10 @@ CLIENT_VARIABLES: Final = frozenset(
     f"{ENVIRONMENT_PREFIX}{name}"
     for name in (
         *("URL", "HTTP_URL", "AMQP_URL", "USER", "PASSWORD", "PASSWORD_FILE", "TOKEN", "VHOST"),
-        *("TIMEOUT", "TARGET", "CLIENT_CONFIG"),
+        *("TIMEOUT", "TARGET", "CLIENT_CONFIG", "CA_FILE"),
+        # `hareline migrate`: the broker that it copies from.
+        *("SOURCE_URL", "SOURCE_HTTP_URL", "SOURCE_AMQP_URL", "SOURCE_USER", "SOURCE_TARGET"),
+        *("SOURCE_PASSWORD", "SOURCE_PASSWORD_FILE", "SOURCE_CA_FILE", "SOURCE_TIMEOUT"),
     )
 )
 

@@ -139,6 +139,14 @@ def test_what_belongs_to_one_virtual_host_comes_into_another(broker: Administere
     assert broker.vhost.max_queues == 2
 
 
+def test_a_delayed_exchange_of_lavinmq_is_one_here(broker: Administered) -> None:
+    exchange = {"vhost": "/", "name": "d", "type": "x-delayed-exchange"}
+    arguments = {"x-delayed-type": "topic"}
+    done = run(broker, {"exchanges": [{**exchange, "arguments": arguments}]})
+    assert done.left_out == []
+    assert broker.vhost.exchanges["d"].type_name == "x-delayed-message"
+
+
 def test_each_item_that_cannot_come_is_named_with_a_reason(broker: Administered) -> None:
     done = run(
         broker,

@@ -36,15 +36,19 @@ def test_a_file_is_imported_and_the_broker_s_notes_are_shown(
 ) -> None:
     file = tmp_path / "d.json"
     file.write_text(json.dumps(DEFINITIONS))
-    api.will("POST", "/definitions", {"skipped": ["parameter shovel: unknown", {"a": 1}]})
+    left_out = [
+        {"what": "parameter", "name": "s", "vhost": "/", "reason": "this broker has no shovel"},
+        {"what": "user", "name": "a", "vhost": "", "reason": "no"},
+    ]
+    api.will("POST", "/definitions", {"done": {"queues": 2}, "left_out": left_out})
     result = run("definitions", "import", str(file))
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         f"{file}: imported 1 users, 2 queues",
-        "parameter shovel: unknown",
-        '{"a": 1}',
+        "parameter s in /: this broker has no shovel",
+        "user a: no",
     ]
-    assert api.last.body == DEFINITIONS
+    assert (api.last.body, api.last.query) == (DEFINITIONS, {"report": "true"})
     assert run("definitions", "import", "-", text="{}").exit_code == 0
 
 

@@ -13,6 +13,7 @@ from hareline.commands.failures import CommandFailed, ExitStatus
 from hareline.commands.http_client import Api, Refused, path_of
 from hareline.commands.target import Flags, read_target
 from tests.support.scripted_api import ScriptedApi
+from tests.support.tls import make_certificates, tls_front
 
 
 def client_of(url: str, **flags: object) -> Api:
@@ -134,3 +135,19 @@ def test_something_that_is_not_http_is_a_sentence(tmp_path: Path) -> None:
             client_of(f"http://127.0.0.1:{listener.getsockname()[1]}").get("/overview")
         thread.join()
     assert caught.value.status is ExitStatus.UNREACHABLE
+
+
+def test_https_is_checked_against_the_authorities_that_are_named(
+    api: ScriptedApi, tmp_path: Path
+) -> None:
+    api.will("GET", "/overview", {"a": 1})
+    certificates = make_certificates(tmp_path)
+    with tls_front(certificates, api.server_port) as port:
+        url = f"https://127.0.0.1:{port}"
+        with closing(client_of(url, ca_file=str(certificates.authority))) as client:
+            assert client.get("/overview") == {"a": 1}
+        with closing(client_of(url)) as client, pytest.raises(CommandFailed) as caught:
+            client.get("/overview")
+    assert caught.value.status is ExitStatus.UNREACHABLE
+    assert "its certificate is not trusted: " in str(caught.value)
+    assert "; --ca-file names the authorities" in str(caught.value)

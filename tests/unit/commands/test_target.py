@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hareline.commands.failures import CommandFailed, ExitStatus
-from hareline.commands.target import VARIABLES, Flags, config_file, read_target
+from hareline.commands.target import VARIABLES, Flags, Names, config_file, read_target
 from hareline.settings.sources import CLIENT_VARIABLES
 
 
@@ -205,4 +205,40 @@ def test_a_password_in_a_wrong_address_is_not_repeated() -> None:
 
 def test_the_broker_s_settings_leave_the_client_s_variables_alone() -> None:
     assert set(VARIABLES) <= CLIENT_VARIABLES
-    assert CLIENT_VARIABLES - set(VARIABLES) == {"HARELINE_TOKEN"}  # Spark's
+    others = {each for each in CLIENT_VARIABLES - set(VARIABLES) if "_SOURCE_" not in each}
+    assert others == {"HARELINE_TOKEN"}  # Spark's
+
+
+def test_authorities_are_those_of_the_first_level_that_names_a_file(
+    environ: dict[str, str],
+) -> None:
+    write(environ, '[targets.a]\nurl = "https://b"\nca_file = "/file.pem"\n')
+    assert read_target(Flags(url="https://b"), environ).ca_file is None
+    assert str(read_target(Flags(target="a"), environ).ca_file) == "/file.pem"
+    environ["HARELINE_CA_FILE"] = "/variable.pem"
+    assert str(read_target(Flags(target="a"), environ).ca_file) == "/variable.pem"
+    found = read_target(Flags(target="a", ca_file="~/flag.pem"), environ)
+    assert str(found.ca_file) == str(Path("~/flag.pem").expanduser())
+
+
+def test_a_file_without_authorities_is_a_sentence(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("nothing")
+    for name, said in (("none", "No such file or directory"), ("text", "no certificate in PEM")):
+        target = read_target(Flags(url="https://b", ca_file=str(tmp_path / name)), environ)
+        with pytest.raises(CommandFailed, match=said) as caught:
+            target.tls_context()
+        assert caught.value.status is ExitStatus.USAGE
+        assert str(caught.value).startswith(f"--ca-file: {tmp_path}")
+
+
+def test_a_second_broker_has_names_of_its_own(environ: dict[str, str]) -> None:
+    names = Names(url="SOURCE", prefix="HARELINE_OLD_", has_default=False)
+    write(environ, 'default = "a"\n[targets.a]\nuser = "ann"\n[targets.b]\nuser = "bob"\n')
+    environ |= {"HARELINE_USER": "eve", "HARELINE_OLD_URL": "http://old"}
+    found = read_target(Flags(), environ, names)
+    assert (str(found.http), found.user) == ("http://old:15672", "guest")
+    assert read_target(Flags(target="b"), environ, names).user == "bob"
+    with pytest.raises(CommandFailed, match=r"SOURCE: .* set HARELINE_OLD_PASSWORD"):
+        read_target(Flags(url="http://a:b@old"), environ, names)
+    with pytest.raises(CommandFailed, match="set HARELINE_OLD_PASSWORD or HARELINE_OLD_PASSWORD_F"):
+        read_target(Flags(user="x"), environ, names).password(may_ask=False)

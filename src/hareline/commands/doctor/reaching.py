@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from hareline.commands.doctor.finding import Finding, error, note, ok, warning
 from hareline.commands.failures import CommandFailed, ExitStatus
@@ -14,6 +14,7 @@ from hareline.commands.target import Target
 
 _HEADER: Final = b"AMQP\x00\x00\x09\x01"
 _SLOW_S: Final = 1.0
+_PATIENCE_S: Final = 5.0
 
 
 def check_api(api: Api) -> tuple[bool, list[Finding]]:
@@ -64,17 +65,17 @@ def _alarms(api: Api) -> Iterator[Finding]:
 
 
 def check_amqp(target: Target) -> Iterator[Finding]:
-    """Whether an AMQP broker answers at the address for clients."""
-    if target.amqp.is_secure:
-        yield note("amqp", f"{target.amqp} is not checked: TLS")
-        return
+    """Whether an AMQP broker answers at the address for clients, whose certificate is trusted."""
     try:
-        with socket.create_connection(
-            (target.amqp.host, target.amqp.port), min(target.timeout_s, 5.0)
-        ) as connection:
+        with _connected(target) as connection:
             connection.sendall(_HEADER)
             octets = connection.recv(16)
     except OSError as problem:
+        untrusted = getattr(problem, "verify_message", None)
+        if untrusted:
+            said = f"{target.amqp}: its certificate is not trusted: {untrusted}"
+            yield error("amqp", said, "set --ca-file to the authorities that have signed it")
+            return
         yield warning(
             "amqp",
             f"{target.amqp}: {problem.strerror or problem}",
@@ -85,3 +86,20 @@ def check_amqp(target: Target) -> Iterator[Finding]:
         yield ok("amqp", f"{target.amqp} answers")
     else:
         yield error("amqp", f"{target.amqp} is not an AMQP 0-9-1 broker", "set --amqp-url")
+
+
+def _connected(target: Target) -> socket.socket:
+    """A connection to the address for clients, with TLS if it says so. Raises OSError."""
+    address = target.amqp
+    plain = socket.create_connection(
+        (address.host, address.port), min(target.timeout_s, _PATIENCE_S)
+    )
+    if not address.is_secure:
+        return plain
+    try:
+        return cast(
+            "socket.socket", target.tls_context().wrap_socket(plain, server_hostname=address.host)
+        )
+    except BaseException:
+        plain.close()
+        raise

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from hareline.commands.doctor.reaching import check_amqp, check_api
 from hareline.commands.http_client import Api
 from hareline.commands.target import Flags, Target, read_target
 from tests.support.scripted_api import ScriptedApi
+from tests.support.tls import make_certificates, tls_front
 
 
 def target_of(url: str, amqp_url: str | None = None) -> Target:
@@ -50,11 +53,9 @@ def test_no_broker_is_a_warning_because_it_may_be_meant() -> None:
     assert found.verdict is Verdict.warning
 
 
-@pytest.mark.parametrize(
-    ("answer", "verdict"),
-    [(b"\x01\x00\x00\x00\x00", Verdict.ok), (b"HTTP/1.1 400", Verdict.error), (b"", Verdict.error)],
-)
-def test_amqp_is_known_by_its_first_octet(answer: bytes, verdict: Verdict) -> None:
+@contextmanager
+def answering(answer: bytes) -> Iterator[int]:
+    """A port where one client that has said something is answered so."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -65,6 +66,27 @@ def test_amqp_is_known_by_its_first_octet(answer: bytes, verdict: Verdict) -> No
 
         thread = threading.Thread(target=serve)
         thread.start()
-        (found,) = check_amqp(target_of(f"amqp://127.0.0.1:{listener.getsockname()[1]}"))
+        yield listener.getsockname()[1]
         thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [(b"\x01\x00\x00\x00\x00", Verdict.ok), (b"HTTP/1.1 400", Verdict.error), (b"", Verdict.error)],
+)
+def test_amqp_is_known_by_its_first_octet(answer: bytes, verdict: Verdict) -> None:
+    with answering(answer) as port:
+        (found,) = check_amqp(target_of(f"amqp://127.0.0.1:{port}"))
     assert found.verdict is verdict
+
+
+def test_amqps_is_checked_against_the_authorities_that_are_named(tmp_path: Path) -> None:
+    certificates = make_certificates(tmp_path)
+    with answering(b"\x01\x00") as plain, tls_front(certificates, plain) as port:
+        url = f"amqps://127.0.0.1:{port}"
+        (found,) = check_amqp(target_of(url))
+        assert found.verdict is Verdict.error
+        assert "is not trusted" in found.found
+        flags = Flags(url=url, ca_file=str(certificates.authority))
+        (found,) = check_amqp(read_target(flags, {"HOME": "/"}))
+        assert found.verdict is Verdict.ok

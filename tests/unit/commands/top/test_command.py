@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import re
 import signal
-import subprocess
-import sys
-import threading
-from contextlib import suppress
-from typing import Any
 
 from tests.support.scripted_api import ScriptedApi
-from tests.support.waiting import wait_for
+from tests.support.terminal import TerminalProcess
 
 from ..conftest import Run
 
-DEADLINE_S = 60.0
 ROW = {"name": "orders", "messages_ready": 7}
 
 
@@ -48,85 +39,30 @@ def test_without_a_broker_it_ends_with_3(run: Run) -> None:
     assert run("top", HARELINE_URL="http://127.0.0.1:1").exit_code == 3
 
 
-class Session:
-    """``hareline top`` on a pseudo-terminal of 80 columns and 24 rows."""
-
-    def __init__(self, url: str) -> None:
-        import fcntl
-        import struct
-        import termios
-
-        self._octets = b""
-        self._terminal, end = pty.openpty()
-        fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        environ = {
-            name: text for name, text in os.environ.items() if name not in {"COLUMNS", "LINES"}
-        }
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "hareline", "top", "--interval", "0.2", "--url", url],
-            stdin=end,
-            stdout=end,
-            stderr=subprocess.PIPE,
-            env={**environ, "TERM": "xterm"},
-        )
-        os.close(end)
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        with suppress(OSError):
-            while octets := os.read(self._terminal, 65536):
-                self._octets += octets
-
-    @property
-    def octets(self) -> bytes:
-        return self._octets
-
-    def shows(self, text: str) -> None:
-        def is_there() -> Any:
-            return text in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._octets.decode())
-
-        wait_for(is_there, DEADLINE_S, f"'{text}' on the screen")
-
-    def press(self, key: str) -> None:
-        os.write(self._terminal, key.encode())
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self._reader.join(DEADLINE_S)
-        os.close(self._terminal)
-        assert self.process.stderr is not None
-        self.process.stderr.close()
+def watching(api: ScriptedApi) -> TerminalProcess:
+    """The command on a terminal of 80 columns and 24 rows."""
+    answering(api)
+    return TerminalProcess("top", "--interval", "0.2", "--url", api.url)
 
 
 def test_a_terminal_is_drawn_on_until_q(api: ScriptedApi) -> None:
-    answering(api)
-    session = Session(api.url)
-    try:
-        session.shows("orders")
-        session.shows("queues by in")
+    with watching(api) as session:
+        session.wait_for_text("orders")
+        session.wait_for_text("queues by in")
         session.press("r")
-        session.shows("queues by ready")
+        session.wait_for_text("queues by ready")
         session.press("\t")
-        session.shows("somebody")
+        session.wait_for_text("somebody")
         session.press("q")
-        assert session.process.wait(DEADLINE_S) == 0
-    finally:
-        session.end()
-    # The screen of before is shown again.
-    assert session.octets.rindex(b"\x1b[?1049l") > session.octets.rindex(b"somebody")
+        assert session.wait() == 0
+        # The screen of before is shown again.
+        assert session.raw.rindex("\x1b[?1049l") > session.raw.rindex("somebody")
 
 
 def test_ctrl_c_ends_with_130_and_no_traceback(api: ScriptedApi) -> None:
-    answering(api)
-    session = Session(api.url)
-    try:
-        session.shows("orders")
+    with watching(api) as session:
+        session.wait_for_text("orders")
         session.process.send_signal(signal.SIGINT)
-        assert session.process.wait(DEADLINE_S) == 130
-        assert session.process.stderr is not None
-        assert session.process.stderr.read() == b""
-    finally:
-        session.end()
+        assert session.wait() == 130
+        assert "Traceback" not in session.text
+        assert session.raw.endswith("\x1b[?1049l")  # the screen of before, and no word

@@ -1,0 +1,1 @@
+"""``hareline migrate``: definitions, messages and streams of another broker, brought here."""

@@ -158,6 +158,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "management.api.health": ("tests/management/api/test_health.py", "asks it over HTTP"),
     "management.api.live": ("tests/management/api/test_access.py", "looks for connections"),
     "management.api.nodes": ("tests/management/api/test_overview.py", "asks it over HTTP"),
+    "management.api.one_node": ("tests/management/api/test_one_node.py", "asks it over HTTP"),
     "management.api.overview": ("tests/management/api/test_overview.py", "asks it over HTTP"),
     "management.api.product": ("tests/management/api/test_overview.py", "asks it over HTTP"),
     "management.api.queues": ("tests/management/api/test_queues.py", "asks it over HTTP"),

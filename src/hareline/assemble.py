@@ -149,6 +149,7 @@ def origins(settings: Settings, started_with: Settings) -> Origins:
         },
         are_users_default="users" not in given,
         are_vhosts_default="vhosts" not in given,
+        names_cluster="cluster_name" in started_with.identity.model_fields_set,
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hareline.administration.changes import Changes
+from hareline.administration.cluster_name import ClusterName
 from hareline.administration.origins import Origins
 from hareline.administration.parameters import Parameters
 from hareline.administration.policies import Policies
@@ -43,11 +44,14 @@ class Administration:
         self.policies = Policies(context, changes)
         self.vhosts = Vhosts(context, changes, origins, self._make, self._remove)
         self.parameters = Parameters(changes, self.vhosts)
+        self.cluster_name = ClusterName(context, self.parameters, origins)
+        self.on_event.append(self.cluster_name.on_event)
 
     def start(self) -> None:
         """Give users and virtual hosts what was set of them; all of these are there by now."""
         self.users.compose_all()
         self.vhosts.apply_all()
+        self.cluster_name.apply()
         for vhost in self._context.vhosts.values():
             self.policies.attach(vhost)
 

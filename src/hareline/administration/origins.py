@@ -31,6 +31,7 @@ class Origins:
     """``where``: the settings file by its path, or another word for it.
 
     ``users``, ``vhosts``: those of the settings or, where the flag says so, the defaults.
+    ``names_cluster``: the settings have the option ``identity.cluster_name``.
     """
 
     where: str = "the settings"
@@ -38,6 +39,7 @@ class Origins:
     vhosts: Mapping[str, VhostOrigin] = field(default_factory=dict)
     are_users_default: bool = False
     are_vhosts_default: bool = False
+    names_cluster: bool = False
 
     def fixes_user(self, name: str) -> bool:
         """True if the settings decide what this user is."""
@@ -68,6 +70,10 @@ class Origins:
         """The refusal to change permissions that the settings give."""
         what = f"permissions of user '{user}' in virtual host '{vhost}'"
         return self._fixed(what, "[[users.permissions]]")
+
+    def cluster_name_is_fixed(self) -> AdministrationError:
+        """The refusal to rename a cluster that the settings name."""
+        return self._fixed("name of the cluster", "[identity] cluster_name")
 
     def _fixed(self, what: str, option: str) -> AdministrationError:
         return AdministrationError(

@@ -100,6 +100,11 @@ class Parameters:
         """All global parameters."""
         return list(self._globals.values())
 
+    def global_value(self, name: str) -> Any:
+        """The value of a global parameter; None if there is none."""
+        record = self._globals.get(name)
+        return None if record is None else record.value
+
     def lookup_global(self, name: str) -> GlobalParameterRecord:
         """Raises AdministrationError if there is no such parameter."""
         record = self._globals.get(name)

@@ -25,6 +25,8 @@ CHECKS = [
     "certificate-expiration/4/weeks",
     "quorum-queues-without-elected-leaders/all-vhosts",
     "quorum-queues-without-elected-leaders/vhost/%2F",
+    "quorum-queues-without-elected-leaders/all-vhosts/pattern/%5Eq",
+    "quorum-queues-without-elected-leaders/vhost/%2F/pattern/%5Eq",
     "metadata-store/initialized",
     "metadata-store/initialized/with-data",
     "protocol-listener/amqp",

@@ -48,6 +48,15 @@ def test_the_overview_has_what_tools_need(broker: ApiBroker) -> None:
         assert name in {each["name"] for each in found["exchange_types"]}
 
 
+def test_feature_flags_are_enabled_already(broker: ApiBroker) -> None:
+    for flag in broker.get("/feature-flags"):
+        place = f"/feature-flags/{flag['name']}/enable"
+        assert broker.ask("PUT", place, json={}).status_code == 204
+    assert broker.refused("/feature-flags/nope/enable", method="PUT")[0] == 400
+    place = "/feature-flags/stream_queue/enable"
+    assert broker.refused(place, "monitor", method="PUT")[0] == 401
+
+
 def test_totals_are_sums_over_all_objects(broker: ApiBroker) -> None:
     before = broker.get("/overview")
     connection = broker.connect()

@@ -47,6 +47,7 @@ from hareline.management.api import (
     metrics,
     near_limits,
     nodes,
+    one_node,
     overview,
     parameters,
     permissions,
@@ -68,6 +69,7 @@ from hareline.management.api.site import Site
 ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
     overview.router,
     nodes.router,
+    one_node.router,
     connections.router,
     channels.router,
     consumers.router,

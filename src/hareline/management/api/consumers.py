@@ -1,7 +1,8 @@
-"""``/api/consumers``: who receives from which queue, and what keeps it from getting more.
+"""``/api/consumers``: who receives from which queue, what keeps it from getting more; its end.
 
 Consumers are shown in virtual hosts that the user sees; without the tag monitoring only those of
-its own connections.
+its own connections. One is cancelled by its user or an administrator: its client gets basic.cancel,
+as when the queue is deleted, and may consume again.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from pydantic import BaseModel, ConfigDict
 from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.management.api.access import Caller, caller
+from hareline.management.api.answers import PROBLEMS, no_content, not_found
 from hareline.management.api.listing import listing
-from hareline.management.api.live import channels_of, open_connections_of
+from hareline.management.api.live import channels_of, find_connection, open_connections_of
 from hareline.management.api.openapi import list_route
 from hareline.management.api.site import Site
 from hareline.management.api.sorting import consumer_keys
+from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
+from hareline.management.refusals import Refusal
 from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import consumer_facts
 from hareline.statistics.unacked import delivered_ms
@@ -148,7 +152,45 @@ def router(site: Site) -> APIRouter:
         places = (each for each in _all(site, who) if each[0].client.vhost is vhost)
         return await consumer_list(request, places)
 
+    @router.delete(
+        "/api/consumers/{vhost}/{connection}/{channel}/{consumer}",
+        status_code=204,
+        response_model=None,
+        responses=PROBLEMS,
+    )
+    async def cancel_consumer(request: Request) -> Response:
+        """Cancel a consumer, by connection, number of the channel, and tag; its client is told."""
+        who = await caller(site, request)
+        vhost = who.vhost(name_in_path(request.path_params["vhost"]))
+        async with pace_of(request).share() as share:
+            name = name_in_path(request.path_params["connection"])
+            connection = await find_connection(site, who, name, share)
+        client = connection.client
+        user = client.user
+        if not who.is_administrator and (user is None or user.name != who.user.name):
+            raise Refusal(401, "not_authorised", "User not authorised to access object")
+        if not client.is_open or client.vhost is not vhost:
+            raise not_found()
+        if not client.takes_consumer_cancel:
+            reason = "its client does not understand basic.cancel; close the connection instead"
+            raise Refusal(400, "bad_request", reason)
+        _cancel(connection, request)
+        return no_content()
+
     return router
+
+
+def _cancel(connection: Connection, request: Request) -> None:
+    """Cancel the consumer in the path. Raises Refusal if the connection has none like that."""
+    number = name_in_path(request.path_params["channel"])
+    tag = name_in_path(request.path_params["consumer"])
+    for channel in channels_of(connection):
+        consumer = channel.consumers.by_tag.get(tag)
+        if str(channel.number) == number and consumer is not None:
+            consumer.queue.remove_consumer(consumer)
+            channel.consumers.on_cancelled(consumer)
+            return
+    raise not_found()
 
 
 def _all(site: Site, who: Caller) -> Iterator[Place]:

@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
 from hareline.management.api.access import caller
-from hareline.management.api.answers import PROBLEMS, answer
+from hareline.management.api.answers import PROBLEMS, answer, not_found
 from hareline.management.api.site import Site
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
@@ -172,6 +172,8 @@ def router(site: Site) -> APIRouter:
         ("node-is-mirror-sync-critical", checks.one_node),
         ("quorum-queues-without-elected-leaders/all-vhosts", checks.one_node),
         ("quorum-queues-without-elected-leaders/vhost/{vhost}", checks.one_node),
+        ("quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}", checks.one_node),
+        ("quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}", checks.one_node),
         ("reached-target-cluster-size", checks.one_node),
         ("metadata-store/initialized", checks.one_node),
         ("metadata-store/initialized/with-data", checks.one_node),
@@ -191,6 +193,13 @@ def router(site: Site) -> APIRouter:
         await caller(site, request)
         found = checks.in_service(request) or checks.alarms(request)
         return answer({"status": "failed" if found else "ok", **found})
+
+    @router.get("/api/healthchecks/node/{node}", **_ANSWERS)
+    async def named_node(request: Request) -> Response:
+        """The same, of the node by its name."""
+        if name_in_path(request.path_params["node"]) != site.node.name:
+            raise not_found()
+        return await node(request)
 
     @router.get("/api/aliveness-test/{vhost}", **_ANSWERS)
     async def aliveness(request: Request) -> Response:

@@ -187,6 +187,13 @@ def router(site: Site) -> APIRouter:
         )
         return answer([found.model_dump()])
 
+    @router.get("/api/auth/attempts/{node}/source", **one_route(list[LoginAttempts]))
+    async def attempts_by_source(request: Request) -> Response:
+        """None: logins are not counted by address and user, as in RabbitMQ unless told so."""
+        await caller(site, request, "monitoring")
+        check_name(request)
+        return answer([])
+
     return router
 
 

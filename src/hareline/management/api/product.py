@@ -14,14 +14,16 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from hareline import __version__
-from hareline.management.api.access import Caller, caller
-from hareline.management.api.answers import answer
+from hareline.management.api.access import Caller, caller, caller_with_body
+from hareline.management.api.administering import Body, administration_of, body_of, name_of
+from hareline.management.api.answers import answer, no_content
 from hareline.management.api.listing import listing
 from hareline.management.api.live import channels_of, open_connections_of
-from hareline.management.api.openapi import list_route, one_route
+from hareline.management.api.openapi import body_route, list_route, one_route
 from hareline.management.api.overview import PRODUCT
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
+from hareline.management.refusals import Refusal
 
 _PERMITTED: Final = "permitted_by_default"
 
@@ -49,6 +51,12 @@ DEPRECATED: Final = {
 
 class Name(BaseModel):
     """A name."""
+
+    name: str
+
+
+class NameBody(Body):
+    """A name to give."""
 
     name: str
 
@@ -81,9 +89,17 @@ def router(site: Site) -> APIRouter:
 
     @router.get("/api/cluster-name", **one_route(Name))
     async def cluster_name(request: Request) -> Response:
-        """The name of the cluster: the option ``identity.cluster_name``."""
+        """The name of the cluster."""
         await caller(site, request)
         return answer({"name": site.context.identity.cluster_name})
+
+    @router.put("/api/cluster-name", status_code=204, **body_route(NameBody))
+    async def name_cluster(request: Request) -> Response:
+        """Name the cluster; new connections are told so."""
+        who, octets = await caller_with_body(site, request, "administrator")
+        body = body_of(NameBody, octets)
+        administration_of(site).cluster_name.put(body.name, by=who.user.name)
+        return no_content()
 
     @router.get("/api/version", **one_route(str))
     async def version(request: Request) -> Response:
@@ -107,6 +123,15 @@ def router(site: Site) -> APIRouter:
         """RabbitMQ's feature flags that name what this broker does."""
         await caller(site, request)
         return await listing(request, FLAGS.items(), _flag, ("name",))
+
+    @router.put("/api/feature-flags/{name}/enable", status_code=204, **one_route(None))
+    async def enable_feature_flag(request: Request) -> Response:
+        """Nothing: all flags that are listed are enabled."""
+        await caller(site, request, "administrator")
+        name = name_of(request, "name")
+        if name not in FLAGS:
+            raise Refusal(400, "bad_request", f"there is no feature flag '{name}' here")
+        return no_content()
 
     @router.get("/api/deprecated-features", **list_route(DeprecatedFeature))
     async def deprecated_features(request: Request) -> Response:

@@ -389,3 +389,42 @@ def test_definitions_at_the_start(tmp_path: Path) -> None:
         assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/", "loaded"]
     finally:
         made.stop()
+
+
+def test_operator_policies_are_among_the_parameters(api: HttpApi) -> None:
+    policy = {"pattern": "^x", "definition": {"max-length": 5}, "priority": 2, "apply-to": "queues"}
+    assert api.call("PUT", "/api/operator-policies/%2F/shown", policy)[0] == 201
+    row = {"component": "operator_policy", "vhost": "/", "name": "shown", "value": policy}
+    assert row in api.get("/api/parameters")
+    assert api.get("/api/parameters/operator_policy/%2F") == [row]
+    assert api.get("/api/parameters/operator_policy/%2F/shown") == row
+    status, answer = api.call("DELETE", "/api/parameters/operator_policy/%2F/shown")
+    assert (status, answer["error"]) == (400, "bad_request")
+    assert api.call("DELETE", "/api/operator-policies/%2F/shown")[0] == 204
+    assert api.get("/api/parameters/operator_policy") == []
+
+
+def test_permissions_of_nobody_are_not_found(api: HttpApi) -> None:
+    for place in ("%2F/nobody", "nowhere/admin", "nowhere/nobody"):
+        assert api.call("DELETE", f"/api/permissions/{place}")[0] == 404
+
+
+def test_a_virtual_host_has_depths_with_rates_unless_they_are_not_wanted(api: HttpApi) -> None:
+    row = api.get("/api/vhosts/%2F")
+    assert row["messages_ready_details"]["rate"] >= 0
+    assert "messages_details" not in api.get("/api/vhosts/%2F?disable_stats=true")
+    assert api.get("/api/vhosts/%2F?columns=name,messages_details.rate")["name"] == "/"
+
+
+def test_a_virtual_host_has_counters_of_messages(broker: BrokerProcess, api: HttpApi) -> None:
+    connection = connected(broker, "admin", "admin", "/")
+    channel = connection.channel()
+    channel.queue_declare("counted", exclusive=True)
+    channel.basic_publish("", "counted", b"x")
+
+    def is_counted() -> bool:
+        connection.process_data_events(0)
+        return bool(api.get("/api/vhosts/%2F").get("message_stats", {}).get("publish"))
+
+    wait_for(is_counted, 60.0, "the next sample")
+    connection.close()

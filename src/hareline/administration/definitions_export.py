@@ -126,13 +126,13 @@ class Export:
                 yield self._shown(record._asdict())
         for policy in administration.policies.all(is_operator=True):
             if self._concerns(policy.vhost):
-                value = _policy_value(policy)
+                value = policy_value(policy)
                 yield self._shown(_parameter(OPERATOR_POLICY, policy.vhost, policy.name, value))
 
     def _policies(self) -> Iterator[Item]:
         for policy in self._administration.policies.all(is_operator=False):
             if self._concerns(policy.vhost):
-                shown = {"vhost": policy.vhost, "name": policy.name, **_policy_value(policy)}
+                shown = {"vhost": policy.vhost, "name": policy.name, **policy_value(policy)}
                 yield self._shown(shown)
 
     def _queues(self) -> Iterator[Item]:
@@ -223,7 +223,7 @@ def _parameter(component: str, vhost: str, name: str, value: Any) -> dict[str, A
     return {"component": component, "vhost": vhost, "name": name, "value": value}
 
 
-def _policy_value(policy: PolicyRecord) -> dict[str, Any]:
+def policy_value(policy: PolicyRecord) -> dict[str, Any]:
     return {
         "pattern": policy.pattern,
         "apply-to": policy.apply_to,

@@ -293,8 +293,8 @@ class Users:
 
         Raises AdministrationError.
         """
-        found = self._user_in(user, vhost)
-        if vhost not in found.permissions:
+        found = self._context.users.lookup(user)
+        if found is None or vhost not in found.permissions:
             raise AdministrationError("not_found", f"user '{user}' has no permissions in '{vhost}'")
         if self._fixes_permission(user, vhost):
             raise self.origins.permission_is_fixed(user, vhost)

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from hareline.administration.definitions_export import OPERATOR_POLICY, policy_value
 from hareline.administration.parameters import LIMITS_NAME, VHOST_LIMITS
 from hareline.management.api.access import Caller, caller, caller_with_body
 from hareline.management.api.administering import (
@@ -147,9 +148,11 @@ def router(site: Site) -> APIRouter:
 
 
 def all_parameters(site: Site) -> Iterator[ParameterRecord]:
-    """All parameters, with the limits of virtual hosts, which are one each."""
+    """All parameters, with operator policies, and the limits of virtual hosts, one each."""
     administration = administration_of(site)
     yield from administration.parameters.all()
+    for policy in administration.policies.all(is_operator=True):
+        yield ParameterRecord(OPERATOR_POLICY, policy.vhost, policy.name, policy_value(policy))
     for name in list(site.vhosts):
         limits = administration.vhosts.record(name).limits
         if limits:

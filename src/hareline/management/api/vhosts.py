@@ -22,8 +22,9 @@ from hareline.management.api.administering import (
     put_answer,
 )
 from hareline.management.api.answers import answer, no_content
-from hareline.management.api.listing import listing
+from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.openapi import body_route, list_route, one_route
+from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.pace import pace_of
 
@@ -42,6 +43,7 @@ class VhostInfo(BaseModel):
     messages: int
     messages_ready: int
     messages_unacknowledged: int
+    message_stats: dict[str, Any] = {}
     set_by: str
 
 
@@ -71,10 +73,10 @@ def router(site: Site) -> APIRouter:
     async def vhosts(request: Request) -> Response:
         """The virtual hosts that the user sees."""
         found = (await caller(site, request)).vhosts()
-        depths = await _depths(request, found)
+        rates, depths = Rates(site, request), await _depths(request, found)
 
         def describe(vhost: VirtualHost) -> Mapping[str, Any]:
-            return describe_vhost(site, vhost, depths[vhost.name])
+            return describe_vhost(site, vhost, rates, depths[vhost.name])
 
         return await listing(request, found, describe, ("name",), name_of=_name)
 
@@ -83,8 +85,9 @@ def router(site: Site) -> APIRouter:
         """One virtual host."""
         who = await caller(site, request)
         found = who.vhost(name_of(request, "vhost"))
-        depths = await _depths(request, [found])
-        return answer(describe_vhost(site, found, depths[found.name]))
+        depths = (await _depths(request, [found]))[found.name]
+        row = describe_vhost(site, found, Rates(site, request), depths)
+        return answer(picked_columns(request, row))
 
     @router.put("/api/vhosts/{vhost}", **body_route(VhostBody))
     async def put_vhost(request: Request) -> Response:
@@ -155,12 +158,22 @@ async def _depths(request: Request, vhosts: Iterable[VirtualHost]) -> dict[str, 
     return depths
 
 
-def describe_vhost(site: Site, vhost: VirtualHost, depths: Depths) -> dict[str, Any]:
-    """A virtual host as JSON."""
+def describe_vhost(site: Site, vhost: VirtualHost, rates: Rates, counted: Depths) -> dict[str, Any]:
+    """A virtual host as JSON; its counters of messages are those of the last sample."""
     vhosts = administration_of(site).vhosts
     record = vhosts.record(vhost.name)
     queue_type = record.default_queue_type or "classic"
     is_set = vhosts.origins.fixes_vhost(vhost.name)
+    key = (vhost.name,)
+    depths = {
+        "messages": counted.ready + counted.unacked,
+        "messages_ready": counted.ready,
+        "messages_unacknowledged": counted.unacked,
+    }
+    numbers: dict[str, Any] = dict(depths)
+    if rates.is_wanted:
+        numbers = rates.with_details("vhost", key, depths, "lengths")
+        numbers |= rates.object_stats("vhost", key, rates.message_counts("vhost", key))
     return {
         "name": vhost.name,
         "description": record.description,
@@ -174,10 +187,8 @@ def describe_vhost(site: Site, vhost: VirtualHost, depths: Depths) -> dict[str, 
         "tracing": vhosts.is_traced(vhost.name),
         "protected_from_deletion": record.is_protected,
         "cluster_state": {site.node.name: "running"},
-        "messages": depths.ready + depths.unacked,
-        "messages_ready": depths.ready,
-        "messages_unacknowledged": depths.unacked,
         "set_by": "settings" if is_set else "run time",
+        **numbers,
     }
 
 

@@ -15,6 +15,7 @@ NAMES = [
     "docs/configuration.md",
     "docs/feature-tests.md",
     "docs/features.md",
+    "docs/http-api.md",
     "docs/log-messages.md",
     "docs/modules.md",
 ]

@@ -1,0 +1,43 @@
+"""rabbit-hole, the Go client of the management API: the tests in ``go-management/``.
+
+Terraform's provider is made of its calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess
+
+from .go_runs import cases_of, run_module
+from .suite_runs import SuiteRun, need_programs
+
+need_programs("go")
+pytestmark = pytest.mark.timeout(400)
+
+MODULE = Path(__file__).parent / "go-management"
+CASES = cases_of(MODULE)
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuiteRun]:
+    broker = BrokerProcess(tmp_path_factory.mktemp("broker"))
+    broker.start()
+    try:
+        address = f"http://127.0.0.1:{broker.management_port}"
+        yield run_module(MODULE, (1, 21), {"MANAGEMENT_URL": address})
+        broker.stop()
+    finally:
+        broker.kill()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_go_management(suite: SuiteRun, case: str) -> None:
+    suite.hold(case)
+
+
+def test_go_management_ran_every_case(suite: SuiteRun) -> None:
+    suite.hold_to_names(CASES)

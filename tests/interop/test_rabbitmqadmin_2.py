@@ -149,11 +149,6 @@ def test_health_checks(admin: Admin, check: Sequence[str]) -> None:
     admin("health_check", *check)
 
 
-def test_the_memory_of_the_node_is_broken_down(admin: Admin) -> None:
-    [node] = [word for word in admin("list", "nodes").split() if word.startswith("hareline@")]
-    admin("show", "memory_breakdown_in_bytes", "--node", node)
-
-
 #: Kind -> options that declare it, the list that has it, and options that delete it.
 DECLARED: Final[dict[str, tuple[Sequence[str], str, Sequence[str]]]] = {
     "vhost": (["--name", "admin-2"], "vhosts", ["--name", "admin-2"]),
@@ -214,7 +209,7 @@ def test_bindings_and_permissions(admin: Admin) -> None:
 
 def test_messages(admin: Admin) -> None:
     admin("declare", "queue", "--name", "mail", "--type", "classic", "--durable", "true")
-    message = ("--routing-key", "mail", "--payload", "hello")
+    message = ("--exchange", "amq.default", "--routing-key", "mail", "--payload", "hello")
     admin("publish", "message", *message, "--properties", '{"message_id": "m"}')
     assert "hello" in admin("get", "messages", "--queue", "mail")
     admin("purge", "queue", "--name", "mail")

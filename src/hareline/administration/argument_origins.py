@@ -2,7 +2,7 @@
 
 Called by ``management.api.effective_arguments`` for one queue at a time. What is in force is what
 ``broker.live_arguments`` has put in force; here the declaration, the changes of operators, the
-policy and the operator policy are laid beside it, by the rules of ``policies.overlaid_by_policy``.
+policy and the operator policy are laid beside it, by the rules of ``policy_overlay``.
 
 Invariant: the values are those in force, also of a queue that could not follow its policy; whoever
 said the value that is in force is its origin.
@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 from hareline.administration.policy_keys import KEYS, smaller
 from hareline.administration.policy_matching import Applied
+from hareline.administration.policy_overlay import BOUNDED_BESIDE
 from hareline.broker.live_arguments import LiveArguments
 from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.queues.declare.build import QUORUM_DELIVERY_LIMIT, QueueDefaults
@@ -79,10 +80,11 @@ def decisions(live: LiveArguments, queue: Queue, applied: Applied) -> Iterator[D
         names = argument.names_in(effective)
         if names:
             value = effective[names[0].name]
-            yield _decided(argument, names[0].name, value, words, effective)
+            yield _decided(argument, names[0].name, value, words, applied)
         elif words:
-            overridden = tuple(Overridden(each, _why_not(argument, each, None)) for each in words)
-            word = defaults.pop(argument.name, Word("default", None, None))
+            bound = _bound_beside(argument, applied) if words[0].value is not None else None
+            overridden = tuple(Overridden(each, _why_not(argument, each, bound)) for each in words)
+            word = defaults.pop(argument.name, bound or Word("default", None, None))
             yield _decision(argument.name, word, argument, overridden)
     for name, value in queue.arguments.items():
         if name not in BY_NAME:
@@ -125,7 +127,7 @@ def _decided(
     name: str,
     value: object,
     words: list[Word],
-    effective: Mapping[str, object],
+    applied: Applied,
 ) -> Decision:
     """``name``: by which name of the argument the value is in force."""
     now = _read(argument, name, value)
@@ -140,6 +142,8 @@ def _decided(
         ),
         None,
     )
+    if winner is None:
+        winner = _bound_beside(argument, applied)
     overridden = tuple(
         Overridden(word, _why_not(argument, word, winner)) for word in words if word is not winner
     )
@@ -148,10 +152,21 @@ def _decided(
     return _decision(argument.name, winner._replace(value=value), argument, overridden)
 
 
+def _bound_beside(argument: Argument, applied: Applied) -> Word | None:
+    """The policy whose limit bounds an argument which it does not name; None if none does."""
+    keys = BOUNDED_BESIDE.get(argument.field or "", ())
+    record = applied.operator_policy
+    if record is not None and any(key in record.definition for key in keys):
+        return Word("operator_policy", record.name, None)
+    return None
+
+
 def _why_not(argument: Argument, word: Word, winner: Word | None) -> str:
     """Why a word does not count."""
     if word.value is None:
         return "it takes the argument away"
+    if winner is not None and winner.value is None:
+        return "no argument gets around the limit that this policy sets"
     if winner is None:
         if argument.needs is not None and word.origin in ("policy", "operator_policy"):
             return f"it needs {BY_FIELD[argument.needs[0]].name}, which is not set"

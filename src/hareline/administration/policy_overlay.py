@@ -16,7 +16,12 @@ from hareline.administration.policy_keys import KEYS, smaller
 from hareline.broker.queues.declare.readers import InvalidValue, type_name
 from hareline.broker.queues.declare.table import BY_FIELD, Argument
 
-_LENGTHS: Final = ("max-length", "max-length-bytes")
+#: By field, the keys of operator policies that bound an argument which no key sets.
+BOUNDED_BESIDE: Final[Mapping[str, tuple[str, ...]]] = {
+    "overflow": ("max-length", "max-length-bytes"),
+    "min_message_ttl_ms": ("message-ttl",),
+    "expires_if_empty": ("expires",),
+}
 _DROP_HEAD: Final = "drop-head"
 #: Overflow policies under which a limit limits the queue; ``none`` and ``flow-to-disk`` are others.
 _BOUNDED: Final = (_DROP_HEAD, "reject-publish", "reject-publish-dlx", "discard", "flow-control")
@@ -50,13 +55,14 @@ def overlaid_by_policy(
         if not BY_FIELD[argument.needs[0]].names_in(result):
             result.pop(argument.name, None)
     _lower(result, "flow_resume_capacity_bytes", "max_length_bytes")  # more would not be valid
-    if not bounds:
-        return result
-    if "message-ttl" in bounds:
+    bounded = [
+        field for field, keys in BOUNDED_BESIDE.items() if any(key in bounds for key in keys)
+    ]
+    if "min_message_ttl_ms" in bounded:
         _lower(result, "min_message_ttl_ms", "message_ttl_ms")
-    if "expires" in bounds:
+    if "expires_if_empty" in bounded:
         _take_away(result, BY_FIELD["expires_if_empty"])
-    if own.get("x-queue-type") != _STREAM and any(name in bounds for name in _LENGTHS):
+    if "overflow" in bounded and own.get("x-queue-type") != _STREAM:
         _bound_length(result)
     return result
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hareline.administration.argument_origins import Decision, decisions
 from hareline.broker.queues.declare.table import BY_NAME
 from tests.support.administered import Administered
+from tests.support.examples import examples
 
 
 def explained(broker: Administered, queue: str = "q") -> dict[str, Decision]:
@@ -157,17 +158,36 @@ def test_defaults_of_the_virtual_host_and_of_types(broker: Administered) -> None
     assert origins(found["x-flow-resume-limit"]) == ("default", None, 80.0, [])
 
 
+def test_what_an_operator_bounds_beside_its_limit_is_put_down_to_it(broker: Administered) -> None:
+    declare(broker, x_overflow="none", x_min_message_ttl=9_000, x_expires_if_empty=True)
+    limits = {"max-length": 5, "message-ttl": 1_000, "expires": 60_000}
+    put(broker, "o", limits, is_operator=True)
+    found = explained(broker)
+    for name, value, own in (
+        ("x-overflow", "drop-head", "none"),
+        ("x-min-message-ttl", 1_000, 9_000),
+        ("x-expires-if-empty", None, True),
+    ):
+        each = found[name]
+        assert (each.origin, each.source, each.value) == ("operator_policy", "o", value)
+        (lost,) = each.overridden
+        assert (lost.word.origin, lost.word.value) == ("queue_argument", own)
+        assert lost.because == "no argument gets around the limit that this policy sets"
+
+
 _LENGTHS = st.none() | st.integers(0, 3)
 _OVERFLOWS = st.none() | st.sampled_from(["drop-head", "reject-publish"])
-_WORDS = st.fixed_dictionaries({"max-length": _LENGTHS, "overflow": _OVERFLOWS})
+_POLICIES = st.fixed_dictionaries({"max-length": _LENGTHS, "overflow": _OVERFLOWS})
+_UNBOUNDED = st.sampled_from(["none", "flow-to-disk"])
+_WORDS = st.fixed_dictionaries({"max-length": _LENGTHS, "overflow": _OVERFLOWS | _UNBOUNDED})
 
 
 def _given(words: dict[str, Any], *, prefix: str = "") -> dict[str, Any]:
     return {prefix + name: value for name, value in words.items() if value is not None}
 
 
-@settings(max_examples=60, deadline=None)
-@given(own=_WORDS, changes=_WORDS, policy=_WORDS, operator=_LENGTHS)
+@settings(max_examples=examples(0.6), deadline=None)
+@given(own=_WORDS, changes=_WORDS, policy=_POLICIES, operator=_LENGTHS)
 def test_the_values_are_those_in_force_and_each_has_an_origin_that_said_it(
     own: dict[str, Any], changes: dict[str, Any], policy: dict[str, Any], operator: int | None
 ) -> None:
@@ -193,6 +213,8 @@ def test_the_values_are_those_in_force_and_each_has_an_origin_that_said_it(
         "operator_policy": {} if operator is None else {"x-max-length": operator},
     }
     for name, each in found.items():
-        if each.origin not in ("default", "vhost_default"):
+        if each.origin == "operator_policy" and name == "x-overflow":
+            assert (operator is not None, each.value) == (True, "drop-head")
+        elif each.origin not in ("default", "vhost_default"):
             assert said[each.origin][name] == each.value
         assert name in BY_NAME

@@ -308,7 +308,9 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "[readers](queue-operations.md#readers-of-a-stream) have a route",
         (
             *_theirs("leader", "members", "online", "readers", "readers.NODE"),
-            "GET /api/queues/walk/stream: readers: number, RabbitMQ object",
+            "GET /api/queues*: readers: number, RabbitMQ object",
+            "GET /api/queues*: each.readers: number, RabbitMQ object",
+            "GET /api/queues*: items.each.readers: number, RabbitMQ object",
         ),
     ),
     Difference(
@@ -349,11 +351,14 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         ),
     ),
     Difference(
-        "further keys: `set_by`, `is_slow`, `is_stopped`, `credit`, `oldest_unacknowledged_age_s`, "
-        "`messages_held`, `loop_lag_us`, `first_offset` and others",
+        "further keys: `set_by`, `is_slow`, `slow_reason`, `is_stopped`, `blocked_by`, "
+        "`blocked_reason`, `credit`, `oldest_unacknowledged_age_s`, `messages_held`, "
+        "`loop_lag_us`, `first_offset` and others",
         "what operators of this broker look at",
         _ours(
             *("set_by", "is_slow", "is_stopped", "credit", "oldest_unacknowledged_age_s"),
+            *("oldest_unacknowledged_by", "slow_reason", "reader_lag_max"),
+            *("blocked_reason", "blocked_since_ms", "blocked_by"),
             *("messages_held", "loop_lag_us", "loop_lag_max_us", "turn_max_us", "gc_max_us"),
             *("first_offset", "next_offset", "incarnation", "recv_cnt_details"),
             *("send_cnt_details", "owner_pid_details", "contexts.each.protocol"),
@@ -370,16 +375,15 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "a key is always there; RabbitMQ leaves some out in some answers",
         (
             *_ours("policy", at="GET /api/exchanges*"),
-            *(
-                pattern
-                for route in ("GET /api/queues/walk/quorum", "GET /api/queues?disable_stats=true*")
-                for pattern in _ours(
-                    *("effective_policy_definition", "exclusive_consumer_tag"),
-                    *("operator_policy", "single_active_consumer_tag"),
-                    at=route,
-                )
+            *_ours(
+                *("effective_policy_definition", "exclusive_consumer_tag"),
+                *("operator_policy", "single_active_consumer_tag"),
+                at="GET /api/queues?disable_stats=true*",
             ),
-            "GET /api/queues/walk/quorum: policy: only Hareline",
+            *_ours(
+                *("exclusive_consumer_tag", "single_active_consumer_tag"),
+                at="GET /api/queues/walk/quorum",
+            ),
             *_ours(
                 *("exclusive_consumer_tag", "single_active_consumer_tag"),
                 at="GET /api/queues/walk/stream",
@@ -388,26 +392,32 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         ),
     ),
     Difference(
-        "quorum queues and streams have the numbers that classic queues have",
-        "they are queues of the same kind here; RabbitMQ's have few, and later",
+        "streams have the numbers that classic queues have",
+        "they are queues of the same kind here; RabbitMQ's have few",
+        tuple(
+            f"GET /api/queues/walk/stream: {prefix}*: only Hareline"
+            for prefix in ("consumer_", "message", "idle_since", "head")
+        ),
+    ),
+    Difference(
+        "quorum queues have the numbers that classic queues have, and at once",
+        "they are queues of the same kind here; RabbitMQ's have some seconds later, with "
+        "`open_files`, `messages_dlx`, `message_bytes_dlx` and `single_active_consumer_ctag`",
         (
             *(
                 f"GET /api/queues/walk/quorum: {prefix}*: only Hareline"
-                for prefix in (
-                    "consumer",
-                    "message",
-                    "memory",
-                    "node",
-                    "state",
-                    "idle_since",
-                    "head",
-                )
+                for prefix in ("consumer", "message", "memory", "node", "state", "head", "policy")
             ),
-            *(
-                f"GET /api/queues/walk/stream: {prefix}*: only Hareline"
-                for prefix in ("consumer_", "message", "idle_since", "head")
+            *_ours(
+                *("effective_policy_definition", "operator_policy"),
+                at="GET /api/queues/walk/quorum",
+            ),
+            *_theirs(
+                *("open_files", "messages_dlx", "message_bytes_dlx", "single_active_consumer_ctag"),
+                at="GET /api/queues*",
             ),
         ),
+        comes_and_goes=True,
     ),
     Difference(
         "`disable_stats=true` leaves out what is counted and nothing else; with "

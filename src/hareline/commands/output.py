@@ -112,10 +112,12 @@ class Output:
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
         for column in columns:
             is_right = column.kind in _RIGHT
-            table.add_column(Text(column.title), justify="right" if is_right else "left")
+            # on a narrow terminal the longest texts are cut, and a row stays a line
+            justify: Any = "right" if is_right else "left"
+            table.add_column(Text(column.title), justify=justify, no_wrap=is_right)
         for row in rows:
             cells = (shown(value_at(row, each.path), each.kind) for each in columns)
-            table.add_row(*(Text(cell) for cell in cells))
+            table.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in cells))
         if table.row_count:
             console().print(table)
         else:

@@ -21,10 +21,9 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.support.api_broker import PASSWORD, ApiBroker, api_broker
+from tests.support.examples import examples
 
 SECONDS: Final = float(os.environ.get("FUZZ_SECONDS", "70"))
-#: What a share of time cannot be less than, so that each operation is asked at least once.
-EXAMPLES_MAX: Final = 1_000_000
 TIMEOUT_S: Final = 60.0
 #: What a request may ask the broker to wait for, and how long here.
 WAITS: Final = {"wait_ms": 5, "wait_s": 0.01}
@@ -140,7 +139,7 @@ class Asked:
 
         @seed(int(os.environ.get("FUZZ_SEED", "1")))
         @settings(
-            max_examples=EXAMPLES_MAX,
+            max_examples=examples(10_000),  # more than the time allows
             deadline=None,
             database=None,
             phases=[Phase.generate],

@@ -55,6 +55,6 @@ def test_spark_is_given_a_data_source() -> None:
 
 def test_the_wheel_has_the_module() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    assert "src/pyspark_amqp.py" in packages
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    assert "src/pyspark_amqp.py" in included
     assert (ROOT / "src" / "pyspark_amqp.py").is_file()

@@ -170,8 +170,9 @@ class ReplayService:
     async def replay(self, request: Request) -> Response:
         """Replay messages of a queue, of a span of time, into another queue."""
         try:
-            user = await self._authenticator.administrator(request)
+            await self._authenticator.administrator(request)
             wanted = parse_body(ReplayRequest, await read_body(request))
+            user = await self._authenticator.administrator(request)  # the body may come slowly
             selector = _selector(wanted.selector)
             vhost, queue, queue_ids, source = self._find(wanted)
             if self._is_busy:

@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict
 
 from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer
-from hareline.management.api.access import Caller, caller
+from hareline.amqp.happenings import acting
+from hareline.management.api.access import Caller, caller, doer_over_http
 from hareline.management.api.answers import PROBLEMS, no_content, not_found
 from hareline.management.api.listing import listing
 from hareline.management.api.live import channels_of, find_connection, open_connections_of
@@ -165,6 +166,7 @@ def router(site: Site) -> APIRouter:
         async with pace_of(request).share() as share:
             name = name_in_path(request.path_params["connection"])
             connection = await find_connection(site, who, name, share)
+        who = await caller(site, request)  # a right may be gone since
         client = connection.client
         user = client.user
         if not who.is_administrator and (user is None or user.name != who.user.name):
@@ -174,7 +176,9 @@ def router(site: Site) -> APIRouter:
         if not client.takes_consumer_cancel:
             reason = "its client does not understand basic.cancel; close the connection instead"
             raise Refusal(400, "bad_request", reason)
-        _cancel(connection, request)
+        site.context.clock.refresh()
+        with acting(site.context, doer_over_http(request, who.user)):
+            _cancel(connection, request)
         return no_content()
 
     return router
@@ -187,6 +191,7 @@ def _cancel(connection: Connection, request: Request) -> None:
     for channel in channels_of(connection):
         consumer = channel.consumers.by_tag.get(tag)
         if str(channel.number) == number and consumer is not None:
+            consumer.queue.deliver_due()
             consumer.queue.remove_consumer(consumer)
             channel.consumers.on_cancelled(consumer)
             return

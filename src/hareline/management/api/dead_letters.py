@@ -26,7 +26,8 @@ from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import MalformedFrame
 from hareline.management.api.access import caller
-from hareline.management.api.answers import answer
+from hareline.management.api.answers import encoded
+from hareline.management.api.listing import Pieces
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
@@ -94,7 +95,12 @@ def router(site: Site) -> APIRouter:
                 # what may be read over AMQP may be counted here; the rest shows its depth
                 if not queue.is_deleted and who.may("read", "queue", row["vhost"], row["name"]):
                     _count(row, await examinations.deaths(row["vhost"], queue, share))
-        return answer({"items": [row for _, row in rows], "total": total})
+                    await share.pause()
+            found = Pieces()
+            for _, row in rows:
+                found.add(encoded(row))
+                await share.pause()
+        return found.answer(b'{"items":[', b'],"total":%d}' % total)
 
     return router
 

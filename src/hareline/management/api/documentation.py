@@ -35,6 +35,7 @@ FOR_DEVELOPERS: Final = frozenset(
         "benchmarks",
         "benchmarks-durable",
         "benchmarks-jms",
+        "benchmarks-management",
         "benchmarks-spark",
         "compiled-build",
         "data-model",

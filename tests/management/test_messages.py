@@ -255,6 +255,58 @@ def test_dead_letters_go_back(http: HttpApi, channel: Any) -> None:
     assert properties.headers["x-death"][0]["queue"] == work
 
 
+@pytest.mark.parametrize("is_work_gone", [False, True])
+def test_a_dead_letter_of_a_retry_loop_goes_back_by_its_first_key(
+    http: HttpApi, channel: Any, is_work_gone: bool
+) -> None:
+    """Two rounds: the table of the first death stands in front, that of the loop behind it."""
+    dead, wait, work = declare(channel), new_name("wait"), new_name("work")
+    declare(
+        channel, wait, x_message_ttl=0, x_dead_letter_exchange="", x_dead_letter_routing_key=work
+    )
+    failed, orders = new_name("failed"), new_name("orders")
+    declare(channel, work, x_dead_letter_exchange=failed, x_dead_letter_routing_key="again")
+    channel.exchange_declare(failed, "fanout", durable=True)
+    channel.exchange_declare(orders, "direct", durable=True)
+    channel.queue_bind(wait, failed)
+    channel.queue_bind(work, orders, "new")
+    channel.basic_publish(orders, "new", b"x", pika.BasicProperties(delivery_mode=2))
+
+    def reject() -> None:
+        method = wait_for(lambda: channel.basic_get(work)[0], DEADLINE_S, "the message in work")
+        channel.basic_reject(method.delivery_tag, requeue=False)
+
+    reject()
+    wait_for(
+        lambda: http.get(f"/api/queues/%2F/{work}")["messages_ready"],
+        DEADLINE_S,
+        "the second round",
+    )
+    channel.queue_unbind(wait, failed)
+    channel.queue_bind(dead, failed)
+    reject()
+    wait_for(
+        lambda: http.get(f"/api/queues/%2F/{dead}")["messages_ready"], DEADLINE_S, "the dead letter"
+    )
+    shown = http.done("POST", path(dead, "browse"), {})["messages"][0]
+    deaths = shown["properties"]["headers"]["x-death"]
+    assert [(each["queue"], each["routing-keys"]) for each in deaths] == [
+        (work, ["new"]),
+        (wait, ["again"]),
+    ]
+
+    back, trap = work, declare(channel)
+    channel.queue_bind(trap, orders, "again")
+    if is_work_gone:
+        channel.queue_delete(work)
+        back = declare(channel)
+        channel.queue_bind(back, orders, "new")
+    assert http.done("POST", path(dead, "retry"), {"all": True})["retried"] == 1
+    method, _, body = channel.basic_get(back, auto_ack=True)
+    assert (method.exchange, method.routing_key, body) == (orders, "new", b"x")
+    assert drain(channel, trap) == []
+
+
 def test_retry_goes_only_where_the_user_may_publish(
     broker: BrokerProcess, http: HttpApi, channel: Any
 ) -> None:

@@ -19,6 +19,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from hareline.broker.queues.counts import queue_mark
+from hareline.broker.queues.dead_letters.first_death import first_death
 from hareline.broker.queues.dead_letters.targets import alternate_of
 from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.queues.operations.walking import messages_of, read_together, walk
@@ -270,19 +271,10 @@ def _first_death(message: Message) -> _Death | None:
 
 
 def _death_in(headers: Mapping[str, object]) -> _Death | None:
-    deaths = headers.get("x-death")
-    if not isinstance(deaths, list) or not deaths:
+    first = first_death(headers)
+    if first is None:
         return None
     reason, queue = headers.get("x-first-death-reason"), headers.get("x-first-death-queue")
-    first = deaths[-1]
-    for death in deaths:
-        if isinstance(death, Mapping) and (death.get("reason"), death.get("queue")) == (
-            reason,
-            queue,
-        ):
-            first = death
-    if not isinstance(first, Mapping):
-        return None
     keys = first.get("routing-keys")
     return (
         str(reason or first.get("reason", "")),

@@ -11,10 +11,11 @@ Invariant: nothing is put anywhere until all queues that are to get the message 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hareline.broker.archiving import archive_message, archives_of
+from hareline.broker.queues.dead_letters.first_death import first_death
 from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
 from hareline.errors import MalformedFrame
 
@@ -150,12 +151,13 @@ class OriginTarget(Target):
 
     def _origin(self, message: Message) -> Place:
         vhost = self._vhost
-        name = message.header("x-first-death-queue")
-        exchange = message.header("x-first-death-exchange")
+        headers = message.headers
+        name = headers.get("x-first-death-queue")
+        exchange = headers.get("x-first-death-exchange")
         if not isinstance(name, str):
             return Place(refusal=NO_ORIGIN)
         exchange = exchange if isinstance(exchange, str) else ""
-        keys = _first_keys(message) or [name]
+        keys = _first_keys(headers) or [name]
         if not all(map(_is_short, (exchange, *keys))):
             return Place(refusal=NO_ORIGIN)
         queue = vhost.routing.queue_by_name(name)
@@ -215,9 +217,8 @@ def _is_short(name: str) -> bool:
     return len(name.encode("utf-8", "surrogateescape")) <= NAME_MAX_OCTETS
 
 
-def _first_keys(message: Message) -> list[str]:
+def _first_keys(headers: Mapping[str, object]) -> list[str]:
     """The routing keys with which a dead letter came to the queue where it died first."""
-    deaths = message.header("x-death")
-    first = deaths[-1] if isinstance(deaths, list) and deaths else None
-    keys = first.get("routing-keys") if isinstance(first, dict) else None
+    first = first_death(headers)
+    keys = None if first is None else first.get("routing-keys")
     return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []

@@ -105,3 +105,37 @@ def test_rights_are_those_of_amqp(broker: BrokerProcess, channel: Any) -> None:
     answer = reader.ask("POST", f"/api/bindings/%2F/e/amq.direct/q/{queue}", {})
     assert answer.status_code == 401
     assert "write access to queue" in answer.json()["reason"]
+
+
+@pytest.mark.parametrize("kind", ["q", "e"])
+def test_topic_permissions_bound_what_is_bound_and_what_is_ended(
+    broker: BrokerProcess, http: HttpApi, channel: Any, kind: str
+) -> None:
+    topics, user = new_name("t"), new_name("user")
+    channel.exchange_declare(topics, "topic", durable=True)
+    destination = declare(channel)
+    if kind == "e":
+        destination = new_name("x")
+        channel.exchange_declare(destination, "fanout", durable=True)
+    http.done("PUT", f"/api/users/{user}", {"password": user, "tags": "management"})
+    rights = {"configure": ".*", "write": ".*", "read": ".*"}
+    http.done("PUT", f"/api/permissions/%2F/{user}", rights)
+    topic_rights = {"exchange": topics, "write": "", "read": "^mine"}
+    http.done("PUT", f"/api/topic-permissions/%2F/{user}", topic_rights)
+    limited = HttpApi(broker.management_url, user, user)
+    path = f"/api/bindings/%2F/e/{topics}/{kind}/{destination}"
+    for key in ("mine.a", "theirs.a"):
+        assert http.ask("POST", path, {"routing_key": key}).status_code == 201
+
+    def refused(method: str, path: str, body: object = None) -> str:
+        answer = limited.ask(method, path, body)
+        assert answer.status_code == 401
+        return str(answer.json()["reason"])
+
+    wanted = f"read access to topic 'theirs.a' in exchange '{topics}'"
+    assert wanted in refused("DELETE", f"{path}/theirs.a")
+    assert wanted in refused("POST", path, {"routing_key": "theirs.a"})
+    assert limited.ask("DELETE", f"{path}/mine.a").status_code == 204
+    assert limited.ask("POST", path, {"routing_key": "mine.b"}).status_code == 201
+    kept = {each["routing_key"] for each in http.get(path)}
+    assert kept == {"theirs.a", "mine.b"}

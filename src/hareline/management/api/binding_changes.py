@@ -62,9 +62,7 @@ def router(site: Site) -> APIRouter:
         source, kind, destination = _ends(entered, request)
         asked = parse_body(BindingBody, octets or b"{}")
         routing_key = checked_name(asked.routing_key, "routing_key")
-        _require_binding_rights(entered, source, kind, destination)
-        if entered.vhost.exchange(source).type_name == "topic":
-            entered.access.require_topic("read", source, routing_key)
+        _require_binding_rights(entered, source, kind, destination, routing_key)
         with entered.acting():
             entered.vhost.bind(source, kind, destination, routing_key, asked.arguments)
         settle_definitions(entered)
@@ -80,7 +78,7 @@ def router(site: Site) -> APIRouter:
         found = await find_binding(between(entered.vhost, source, kind, destination.name), request)
         entered.renew()  # of many bindings it is found in shares, and much may go meanwhile
         source, kind, destination = _ends(entered, request)
-        _require_binding_rights(entered, source, kind, destination)
+        _require_binding_rights(entered, source, kind, destination, found.routing_key)
         with entered.acting():
             entered.vhost.unbind(source, kind, destination, found.routing_key, found.arguments)
         settle_definitions(entered)
@@ -106,7 +104,11 @@ def _ends(entered: Entered, request: Request) -> tuple[str, DestinationKind, Que
 
 
 def _require_binding_rights(
-    entered: Entered, source: str, kind: DestinationKind, destination: Queue | Exchange
+    entered: Entered,
+    source: str,
+    kind: DestinationKind,
+    destination: Queue | Exchange,
+    routing_key: str,
 ) -> None:
     """As ``amqp.methods`` for bind and unbind of a queue or an exchange."""
     refuse_default_exchange(source)
@@ -114,3 +116,5 @@ def _require_binding_rights(
         refuse_default_exchange(destination.name)
     entered.access.require("write", kind, destination.name)
     entered.access.require("read", "exchange", source)
+    if entered.vhost.exchange(source).type_name == "topic":
+        entered.access.require_topic("read", source, routing_key)

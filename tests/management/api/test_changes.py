@@ -205,6 +205,32 @@ def test_changes_are_shown_to_whom_the_objects_are(broker: ApiBroker) -> None:
     assert not any("value" in each["details"] for each in found)
 
 
+def test_who_and_from_where_is_told_as_connections_are_shown(broker: ApiBroker) -> None:
+    """A user without monitoring sees its own connections only, and whose a change is likewise."""
+    addresses = {}
+    for user in ("manager", "monitor"):
+        connection = broker.connect(user)
+        addresses[user] = broker.name_of(connection).split(" -> ")[0]
+        connection.channel().queue_declare(f"changes.by-{user}", durable=True)
+
+    def told(user: str, text: str) -> list[tuple[str, str | None, str | None]]:
+        items = broker.get(f"/hareline/changes?filter={text}", user)["items"]
+        return [(e["details"]["name"], e["by"]["user"], e["by"]["address"]) for e in items]
+
+    of_monitor = ("changes.by-monitor", "monitor", addresses["monitor"])
+    of_manager = ("changes.by-manager", "manager", addresses["manager"])
+    assert told("monitor", "changes.by-") == [of_monitor, of_manager]
+    assert told("admin", "changes.by-") == [of_monitor, of_manager]
+    assert told("manager", "changes.by-") == [("changes.by-monitor", None, None), of_manager]
+    assert told("policymaker", "changes.by-") == [
+        ("changes.by-monitor", None, None),
+        ("changes.by-manager", None, None),
+    ]
+    assert told("monitor", addresses["monitor"]) == [of_monitor]
+    assert told("manager", addresses["monitor"]) == []  # no probing for addresses by the filter
+    assert told("manager", addresses["manager"]) == [of_manager]
+
+
 @pytest.mark.parametrize("limit", ["0", "501", "x", "000000501", "9" * 5_000, "-1", "\u0663"])
 def test_a_limit_is_bounded(broker: ApiBroker, limit: str) -> None:
     status, body = broker.refused(f"/hareline/changes?limit={limit}")

@@ -2,7 +2,11 @@
 
 A user sees the changes of what it could list: in the virtual hosts that it sees, parameters with
 the tag policymaker, users and permissions with administrator, and settings, alarms and virtual
-hosts themselves with monitoring. ``management.change_log`` says what is in the log, and since when.
+hosts themselves with monitoring. Who made a change, and from which address, is told as connections
+are: of the user's own changes, and of all with monitoring. ``management.change_log`` says what is
+in the log, and since when.
+
+Invariant: the filter looks only at what the user is shown.
 """
 
 from __future__ import annotations
@@ -36,9 +40,10 @@ LIMIT_MAX: Final = 500
 
 
 class DoneBy(BaseModel):
-    """Who did it. ``via``: amqp, http, settings (a file that was read), or broker (nobody).
+    """Who did it. ``via``: amqp, http, settings (a file that was read), or broker (by itself).
 
-    ``address``: host and port of the client, null where there is none.
+    ``address``: host and port of the client, null where there is none. ``user`` and ``address`` are
+    null for users without monitoring, but for their own changes.
     """
 
     via: str
@@ -81,7 +86,7 @@ def router(site: Site) -> APIRouter:
         async with pace_of(request).share() as share:
             for change in log.newest_first():
                 await share.pause()
-                if _is_seen(who, change) and (not wanted or wanted in _searched(change)):
+                if _is_seen(who, change) and (not wanted or wanted in _searched(who, change)):
                     found.append(change)
                     if len(found) == limit:
                         break
@@ -93,11 +98,12 @@ def router(site: Site) -> APIRouter:
                 "details": dict(each.details),
                 "by": {
                     "via": each.by.via,
-                    "user": each.by.user or None,
-                    "address": each.by.address or None,
+                    "user": user or None,
+                    "address": address or None,
                 },
             }
             for each in found
+            for user, address in [_shown_doer(who, each)]
         ]
         return answer({"items": rows, "since_ms": log.since_ms, "kept_max": KEPT_MAX})
 
@@ -114,9 +120,15 @@ def _is_seen(who: Caller, change: Change) -> bool:
     return who.is_monitor if vhost_name is None else who.sees(str(vhost_name))
 
 
-def _searched(change: Change) -> str:
+def _shown_doer(who: Caller, change: Change) -> tuple[str, str]:
+    """User and address of a change; empty where the caller may not see them."""
+    by = change.by
+    return (by.user, by.address) if who.is_monitor or by.user == who.user.name else ("", "")
+
+
+def _searched(who: Caller, change: Change) -> str:
     texts = [f"{name}: {value}" for name, value in change.details.items()]
-    return " ".join([change.event, *texts, change.by.user, change.by.address]).lower()
+    return " ".join([change.event, *texts, *_shown_doer(who, change)]).lower()
 
 
 def _changes_route() -> dict[str, Any]:
@@ -132,7 +144,8 @@ def _changes_route() -> dict[str, Any]:
             "name": "filter",
             "in": "query",
             "required": False,
-            "description": "Only changes whose event, details, user or address contain this.",
+            "description": "Only changes whose event, details, user or address, as far as they are "
+            "shown, contain this.",
             "schema": {"type": "string"},
         },
     ]

@@ -168,3 +168,23 @@ def test_limits_of_virtual_hosts_are_over_policymakers(broker: ApiBroker, method
         assert broker.ask("DELETE", other, "policymaker").status_code == 204
     finally:
         assert broker.ask("DELETE", path).status_code == 204
+
+
+def test_a_parameter_is_shown_to_those_who_may_list_it(broker: ApiBroker) -> None:
+    """Setting one needs permissions in its virtual host; monitoring is enough to look."""
+    looker = {"password": PASSWORD, "tags": "policymaker,monitoring"}
+    assert broker.ask("PUT", "/users/looker", json=looker).status_code == 201
+    path = "/parameters/shovel/%2F/shown"
+    assert broker.ask("PUT", path, json={"value": 1}).status_code == 201
+    try:
+        wanted = {"component": "shovel", "vhost": "/", "name": "shown", "value": 1}
+        assert broker.get("/parameters/shovel/%2F", "looker") == [wanted]
+        assert broker.get(path, "looker") == wanted
+        for method in ("PUT", "DELETE"):
+            answer = broker.ask(method, path, "looker", json={"value": 2})
+            assert answer.status_code == 401
+        assert broker.get(path) == wanted
+        assert broker.refused("/parameters/shovel/nope/shown", "looker")[0] == 404
+    finally:
+        assert broker.ask("DELETE", path).status_code == 204
+        assert broker.ask("DELETE", "/users/looker").status_code == 204

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from hareline.administration.definitions_export import OPERATOR_POLICY, policy_value
 from hareline.administration.parameters import LIMITS_NAME, VHOST_LIMITS
+from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller, caller_with_body
 from hareline.management.api.administering import (
     Body,
@@ -90,7 +91,7 @@ def router(site: Site) -> APIRouter:
     async def parameter(request: Request) -> Response:
         """One parameter."""
         who = await caller(site, request, "policymaker")
-        key = _key(request, who)
+        key = _key(request, who.vhost(name_of(request, "vhost")))
         for each in all_parameters(site):
             if (each.component, each.vhost, each.name) == key:
                 return answer(each._asdict())
@@ -159,15 +160,17 @@ def all_parameters(site: Site) -> Iterator[ParameterRecord]:
             yield ParameterRecord(VHOST_LIMITS, name, LIMITS_NAME, dict(limits))
 
 
-def _key(request: Request, who: Caller) -> tuple[str, str, str]:
-    """Component, virtual host and name in the path. Raises Refusal."""
-    vhost = vhost_to_change(who, request)
+def _key(request: Request, vhost: VirtualHost) -> tuple[str, str, str]:
+    """Component, virtual host and name in the path."""
     return name_of(request, "component"), vhost.name, name_of(request, "name")
 
 
 def _key_to_change(request: Request, who: Caller) -> tuple[str, str, str]:
-    """As ``_key``; limits of virtual hosts are set over policymakers, not by them."""
-    key = _key(request, who)
+    """As ``_key``; limits of virtual hosts are set over policymakers, not by them.
+
+    Raises Refusal.
+    """
+    key = _key(request, vhost_to_change(who, request))
     if key[0] == VHOST_LIMITS:
         who.require_tag("administrator")
     return key

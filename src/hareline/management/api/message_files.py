@@ -43,7 +43,7 @@ from hareline.management.api.long_bodies import (
 from hareline.management.api.message_json import body_parts
 from hareline.management.api.openapi import body_route
 from hareline.management.api.publishing import check_user_id, new_message
-from hareline.management.api.running import LINES, in_shares, outcome_json
+from hareline.management.api.running import LINES, ended_early, in_shares, outcome_json
 from hareline.management.api.selections import (
     DONE,
     NUMBER_MAX,
@@ -113,9 +113,11 @@ def router(site: Site) -> APIRouter:
         importing = _Import(entered, queue)
         try:
             await importing.read(request)
+            await wait_until_durable(entered.vhost, importing.outcome.ticket)
+        except (Refusal, AmqpError) as error:
+            raise ended_early(error, outcome_json("imported", importing.outcome)) from None
         finally:
             importing.report()
-        await wait_until_durable(entered.vhost, importing.outcome.ticket)
         return answer(outcome_json("imported", importing.outcome))
 
     return router
@@ -271,7 +273,7 @@ class _Import:
         except ValueError as error:
             raise self._wrong(str(error)) from None
         except Refusal as refusal:
-            raise self._refused(refusal.reason) from None
+            raise bad_request(refusal.reason) from None
         if not isinstance(fields, dict):
             raise self._wrong("not an object")
         if not self._has_head:
@@ -321,10 +323,7 @@ class _Import:
         outcome.ticket = vhost.environment.store.ticket
 
     def _wrong(self, problem: str) -> Refusal:
-        return self._refused(f"line {self._number}: {problem}")
-
-    def _refused(self, reason: str) -> Refusal:
-        return Refusal(400, "bad_request", reason, details=outcome_json("imported", self.outcome))
+        return bad_request(f"line {self._number}: {problem}")
 
     def report(self) -> None:
         """Write to the log what came in."""

@@ -5,7 +5,8 @@ within the pace of all long answers, waits while the store does not keep up, and
 client closes its connection: what was done until then stays done, and is in the log. With
 ``?progress=true`` the answer is a line of JSON each half second, the last of which is the result.
 
-Invariant: the answer comes when what was done is durable.
+Invariant: the answer comes when what was done is durable. An operation that ends early, because a
+right, its user or its virtual host is gone, answers with what it has done until then too.
 """
 
 from __future__ import annotations
@@ -81,10 +82,24 @@ async def run(
         return StreamingResponse(lines, media_type=LINES)
     try:
         await run_to_end(entered, request, steps)
+        await wait_until_durable(entered.vhost, outcome.ticket)
+    except (Refusal, AmqpError) as error:
+        raise ended_early(error, result()) from None
     finally:
         report()
-    await wait_until_durable(entered.vhost, outcome.ticket)
     return answer(result())
+
+
+def ended_early(error: Refusal | AmqpError, result: Mapping[str, Any]) -> Refusal:
+    """The refusal that ends an operation, with what was done until then."""
+    refusal = error if isinstance(error, Refusal) else amqp_refusal(error)
+    return Refusal(
+        refusal.status,
+        refusal.error,
+        refusal.reason,
+        headers=refusal.headers,
+        details={**refusal.details, **result},
+    )
 
 
 async def run_to_end(entered: Entered, request: Request, steps: Iterator[None]) -> None:
@@ -108,8 +123,8 @@ async def _with_progress(
                 yield encoded({**result(), "offsets": [], "complete": False}) + b"\n"
         await wait_until_durable(entered.vhost, outcome.ticket)
     except (Refusal, AmqpError) as error:
-        refusal = error if isinstance(error, Refusal) else amqp_refusal(error)
-        yield encoded({"error": refusal.error, "reason": refusal.reason, **result()}) + b"\n"
+        refusal = ended_early(error, result())
+        yield encoded({"error": refusal.error, "reason": refusal.reason, **refusal.details}) + b"\n"
         return
     finally:
         report()

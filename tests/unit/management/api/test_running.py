@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from hareline.broker.queues.operations.moving import Outcome
 from hareline.errors import AccessRefused
 from hareline.management.api import running
-from hareline.management.api.running import in_shares, run_to_end
+from hareline.management.api.running import in_shares, run, run_to_end
 from hareline.management.pace import Pace
 from hareline.management.refusals import Refusal
 
@@ -28,15 +29,24 @@ class Scene:
         self.leaves_after = -1
         self.looks = 0
         self.steps = 0
-        context = SimpleNamespace(clock=SimpleNamespace(refresh=lambda: None))
+        self.reports: list[dict[str, Any]] = []
+        context = SimpleNamespace(
+            clock=SimpleNamespace(refresh=lambda: None),
+            report=lambda event, **fields: self.reports.append(fields),
+        )
         self.entered: Any = SimpleNamespace(
             site=SimpleNamespace(context=context),
-            vhost=SimpleNamespace(environment=SimpleNamespace(store=self.store)),
+            user=SimpleNamespace(name="someone"),
+            vhost=SimpleNamespace(
+                name="/", queues={}, environment=SimpleNamespace(store=self.store)
+            ),
             renew=self._renew,
         )
         state = SimpleNamespace(pace=Pace(share_s=0))
         self.request: Any = SimpleNamespace(
-            app=SimpleNamespace(state=state), is_disconnected=self._is_disconnected
+            app=SimpleNamespace(state=state),
+            is_disconnected=self._is_disconnected,
+            query_params={},
         )
 
     def _renew(self) -> None:
@@ -96,3 +106,39 @@ async def test_it_waits_for_the_store(scene: Scene) -> None:
     scene.store.is_behind = False
     assert [each async for each in shares] != []
     assert scene.steps == 2
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"),
+    [
+        (AccessRefused("no"), 401),
+        (Refusal(401, "not_authorised", "user 'someone' is deleted"), 401),
+        (Refusal(404, "not_found", "vhost '/' is deleted", headers={"X": "y"}), 404),
+    ],
+)
+async def test_an_operation_that_ends_early_says_what_it_has_done(
+    scene: Scene, refusal: Exception, status: int
+) -> None:
+    outcome = Outcome()
+
+    def steps() -> Iterator[None]:
+        for offset in (7, 9):
+            outcome.done += 1
+            outcome.offsets.append(offset)
+            yield
+        scene.refusal = refusal
+        yield
+        raise AssertionError("it went on")
+
+    with pytest.raises(Refusal) as ended:
+        await run(scene.entered, scene.request, "q", "move", "moved", steps(), outcome)
+    assert ended.value.status == status
+    assert ended.value.headers == getattr(refusal, "headers", {})
+    assert ended.value.details == {
+        "moved": 2,
+        "bytes": 0,
+        "offsets": [7, 9],
+        "refused": {},
+        "left": 0,
+    }
+    assert [each["messages"] for each in scene.reports] == [2]

@@ -9,16 +9,17 @@ Invariant: the registry has exactly the users that the settings, or a record of 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from hareline.administration.changes import INTERNAL, Changes
 from hareline.administration.checks import check_limit, check_name, in_force
+from hareline.administration.connection_changes import ConnectionChanges
 from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.origins import Origins
 from hareline.amqp.context import Context
-from hareline.amqp.ports import is_of
+from hareline.amqp.ports import LiveConnection, is_of
 from hareline.auth.passwords import (
     ALGORITHMS,
     DEFAULT_ALGORITHM,
@@ -48,6 +49,7 @@ class Users:
     def __init__(self, context: Context, changes: Changes, origins: Origins) -> None:
         self._context = context
         self._changes = changes
+        self._connection_changes = ConnectionChanges(context)
         self.origins = origins
         store = changes.store
         self._records = {record.name: record for record in store.records(UserRecord)}
@@ -74,17 +76,15 @@ class Users:
         user = self._composed(name)
         if user is None:
             if registry.remove(name) is not None:
-                self._end_connections(name)
+                reason = f"user '{name}' is deleted"
+                self._change_connections(name, lambda each: each.force_close(reason))
         elif user != registry.lookup(name):
             registry.add(user)
-            for connection in list(self._context.connections):
-                if is_of(connection, name):
-                    connection.renew_access()
+            self._change_connections(name, lambda each: each.renew_access())
 
-    def _end_connections(self, name: str) -> None:
-        for connection in list(self._context.connections):
-            if is_of(connection, name):
-                connection.force_close(f"user '{name}' is deleted")
+    def _change_connections(self, name: str, change: Callable[[LiveConnection], None]) -> None:
+        connections = self._context.connections
+        self._connection_changes.add([each for each in connections if is_of(each, name)], change)
 
     def _composed(self, name: str) -> User | None:
         record = self._records.get(name)

@@ -10,7 +10,7 @@ of it is in memory goes in shares, while no client can reach it any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Final
 
 from hareline.administration.changes import INTERNAL, Changes
@@ -18,6 +18,7 @@ from hareline.administration.checks import check_limit, check_name, in_force
 from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.origins import Origins, VhostOrigin
 from hareline.amqp.context import Context
+from hareline.amqp.ports import LiveConnection
 from hareline.amqp.tracing import set_tracing
 from hareline.broker.vhost import VirtualHost
 from hareline.storage.administration import RemovedDefault, VhostRecord
@@ -26,6 +27,7 @@ VHOST_LIMITS: Final = ("max-connections", "max-queues")
 QUEUE_TYPES: Final = ("classic", "quorum", "stream")
 
 _NOTHING: Final = VhostOrigin()
+_ENDED_AT_ONCE: Final = 50  # connections: some ms
 
 
 class Vhosts:
@@ -164,11 +166,40 @@ class Vhosts:
             self._changes.tell("vhost.tracing.set", by, name=name, tracing=record.is_traced)
         return is_new
 
+    def end_connections(self, name: str) -> Generator[None, None, None]:
+        """Close the connections to a virtual host that is about to be deleted, one a step.
+
+        Some may be left, for ``delete`` to close: clients connect again. Raises
+        AdministrationError as ``delete`` does.
+        """
+        vhost = self._deletable(name)
+        while len(found := self._connections_in(vhost)) > _ENDED_AT_ONCE:
+            for connection in found:
+                self._end(connection, vhost)
+                yield
+
     def delete(self, name: str, *, by: str = INTERNAL) -> None:
         """Delete a virtual host with all that is in it; its connections are closed.
 
         Raises AdministrationError: there is none, it is protected, or the settings name it.
         """
+        vhost = self._deletable(name)
+        with self._changes.batch():
+            self._changes.delete_vhost(name)
+            if name in self.origins.vhosts:
+                self._changes.put(RemovedDefault("vhost", name))
+        if name in self.origins.vhosts:
+            self._removed.add(name)
+        self._records.pop(name, None)
+        for connection in self._connections_in(vhost):
+            self._end(connection, vhost)
+        del self._context.vhosts[name]
+        self._context.vhost_connection_limits.pop(name, None)
+        self._remove(vhost)
+        self._changes.tell("vhost.deleted", by, name=name)
+
+    def _deletable(self, name: str) -> VirtualHost:
+        """The virtual host. Raises AdministrationError unless it is there and may be deleted."""
         vhost = self.lookup(name)
         if self.origins.fixes_vhost(name):
             raise self.origins.vhost_is_fixed(name)
@@ -177,20 +208,19 @@ class Vhosts:
                 "protected",
                 f"Refused to delete virtual host '{name}' because it is protected from deletion",
             )
-        with self._changes.batch():
-            self._changes.delete_vhost(name)
-            if name in self.origins.vhosts:
-                self._changes.put(RemovedDefault("vhost", name))
-        if name in self.origins.vhosts:
-            self._removed.add(name)
-        self._records.pop(name, None)
-        for connection in list(self._context.connections):
-            if connection.is_running and connection.client.vhost is vhost:
-                connection.force_close(f"vhost '{name}' is deleted")
-        del self._context.vhosts[name]
-        self._context.vhost_connection_limits.pop(name, None)
-        self._remove(vhost)
-        self._changes.tell("vhost.deleted", by, name=name)
+        return vhost
+
+    def _connections_in(self, vhost: VirtualHost) -> list[LiveConnection]:
+        return [
+            each
+            for each in self._context.connections
+            if each.is_running and each.client.vhost is vhost
+        ]
+
+    def _end(self, connection: LiveConnection, vhost: VirtualHost) -> None:
+        """Close a connection to a virtual host that is being deleted, unless it is closed."""
+        if connection.is_running and connection.client.vhost is vhost:
+            connection.force_close(f"vhost '{vhost.name}' is deleted")
 
     # --------------------------------------------------------------------------------- limits
 

@@ -8,6 +8,7 @@ import pytest
 
 from hareline.administration import AdministrationError
 from hareline.administration.origins import Origins
+from hareline.amqp.shares import SHARE_S
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS
 from hareline.auth.users import User
@@ -87,6 +88,44 @@ def test_a_deleted_user_is_disconnected_and_others_stay(broker: Administered) ->
     assert (refusal.code, refusal.text) == (320, "CONNECTION_FORCED - user 'ann' is deleted")
     assert bob.connection.is_running
     assert refused(lambda: broker.administration.users.delete("ann")).kind == "not_found"
+
+
+def test_many_connections_of_a_user_follow_in_shares(broker: Administered) -> None:
+    """Connections that come meanwhile, and others, are not concerned."""
+    users = broker.administration.users
+    made(broker, "ann")
+    made(broker, "bob")
+    peers = [broker.connect("ann") for _ in range(20)]
+    bob = broker.connect("bob")
+    broker.clock.work_s = SHARE_S / 4
+
+    def count_running() -> int:
+        return [peer.connection.is_running for peer in peers].count(True)
+
+    users.delete("ann")
+    assert 0 < count_running() < 20
+    users.delete("bob")
+    assert bob.connection.is_running  # it is behind those of ann
+    made(broker, "ann")
+    again = broker.connect("ann")
+    broker.run_turns()
+    assert count_running() == 0
+    assert peers[-1].refusal().text == "CONNECTION_FORCED - user 'ann' is deleted"
+    assert bob.refusal().text == "CONNECTION_FORCED - user 'bob' is deleted"
+    assert again.connection.is_running
+
+
+def test_permissions_reach_many_connections_in_shares(broker: Administered) -> None:
+    made(broker)
+    peers = [broker.connect("ann") for _ in range(20)]
+    peers[18].lose()
+    broker.clock.work_s = SHARE_S / 4
+    broker.administration.users.delete_permission("ann", "/")
+    assert peers[19].connection.is_running
+    broker.run_turns()
+    refusal = peers[19].refusal()
+    assert refusal.text == "NOT_ALLOWED - access to vhost '/' refused for user 'ann'"
+    assert [peer.connection.is_running for peer in peers] == [False] * 20
 
 
 def test_permissions_reach_open_channels(broker: Administered) -> None:

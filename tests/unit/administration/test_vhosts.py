@@ -96,6 +96,40 @@ def test_many_queues_go_in_shares(broker: Administered) -> None:
     assert not vhost.queues
 
 
+def test_many_connections_are_closed_one_a_step_before_it_is_deleted(broker: Administered) -> None:
+    vhosts = broker.administration.vhosts
+    served(broker)
+    peers = [broker.connect(vhost="shop") for _ in range(53)]
+    outside = broker.connect()
+    steps = vhosts.end_connections("shop")
+    next(steps)
+    assert [peer.connection.is_running for peer in peers].count(False) == 1
+    peers[1].lose()
+    late = broker.connect(vhost="shop")  # it is there until its connections are gone
+    late.declare("q")
+    for _ in steps:
+        continue
+    running = [peer for peer in (*peers, late) if peer.connection.is_running]
+    assert running == [late]
+    assert late.receive() == []
+    vhosts.delete("shop")
+    for peer in (peers[0], peers[2], late):
+        refusal = peer.refusal()
+        assert (refusal.code, refusal.text) == (320, "CONNECTION_FORCED - vhost 'shop' is deleted")
+    assert outside.connection.is_running
+    assert "shop" not in broker.context.vhosts
+
+
+def test_connections_to_what_may_not_be_deleted_stay_open(broker: Administered) -> None:
+    vhosts = broker.administration.vhosts
+    served(broker)
+    peers = [broker.connect(vhost="shop") for _ in range(53)]
+    vhosts.put("shop", is_protected=True)
+    assert refused(lambda: next(vhosts.end_connections("shop"))).kind == "protected"
+    assert refused(lambda: next(vhosts.end_connections("nowhere"))).kind == "not_found"
+    assert all(peer.connection.is_running for peer in peers)
+
+
 def test_limits_bound_queues_and_connections(broker: Administered) -> None:
     served(broker)
     vhosts = broker.administration.vhosts

@@ -113,8 +113,11 @@ def router(site: Site) -> APIRouter:
     @router.delete("/api/vhosts/{vhost}", **one_route(None))
     async def delete_vhost(request: Request) -> Response:
         """Delete a virtual host with all that is in it; its connections are closed."""
-        who = await caller(site, request, "administrator")
-        administration_of(site).vhosts.delete(name_of(request, "vhost"), by=who.user.name)
+        await caller(site, request, "administrator")
+        vhosts, name = administration_of(site).vhosts, name_of(request, "vhost")
+        await pace_of(request).run(vhosts.end_connections(name))
+        who = await caller(site, request, "administrator")  # of many connections it takes long
+        vhosts.delete(name, by=who.user.name)
         return no_content()
 
     @router.post("/api/vhosts/{vhost}/start/{node}", **one_route(None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,12 @@ from typing import Any
 import pika
 import pytest
 
+from hareline.broker.queues.dispatch.groups import Group, ParkedRun
+from hareline.broker.queues.entry import PARKED, SETTLED, QueueEntry
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.queue import Queue
+from hareline.management.api import queue_operations
+from hareline.management.pace import Share
 from tests.management.test_messages import (
     CONFIG,
     DEADLINE_S,
@@ -21,6 +28,8 @@ from tests.management.test_messages import (
 )
 from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi
+from tests.support.messages import make_message
+from tests.support.turns import ManualTurn
 from tests.support.waiting import wait_for
 
 
@@ -117,6 +126,31 @@ def test_pause_and_resume_with_a_consumer(http: HttpApi, channel: Any) -> None:
 def _served(channel: Any, got: list[bytes], count: int) -> bool | None:
     channel.connection.process_data_events(0.01)
     return len(got) >= count or None
+
+
+async def test_what_a_group_has_parked_is_counted_in_shares(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queue_operations, "_COUNTED_AT_ONCE", 2)
+    queue, group = Queue("q", FifoOrder(), ManualTurn()), Group("g")
+    entries: list[QueueEntry] = []
+    for mask, count in ((1, 5), (3, 3)):
+        run = group.runs[mask] = ParkedRun(mask, group)
+        for _ in range(count):
+            entry = QueueEntry(queue, make_message(b"x"), len(entries))
+            entry.state = PARKED
+            run.add(entry.offset, entry)
+            entries.append(entry)
+    entries[1].state = SETTLED
+    pauses = 0
+
+    class Counted(Share):
+        async def pause(self) -> None:
+            nonlocal pauses
+            pauses += 1
+
+    assert await queue_operations._count_parked(group, Counted(asyncio.Lock(), 1)) == 7
+    assert pauses == 5
 
 
 def test_groups_are_listed_and_reset(http: HttpApi, channel: Any) -> None:

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.management.api.access import Caller, caller
-from hareline.management.api.answers import answer, instant, not_found
+from hareline.management.api.answers import instant, not_found
 from hareline.management.api.blocking import BlockedBy, blocking_json
 from hareline.management.api.consumers import describe_consumer
-from hareline.management.api.listing import listing, picked_columns
+from hareline.management.api.listing import answer_with_list, listing
 from hareline.management.api.live import channels_of, find_connection, open_connections_of
 from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.rates import Rates
@@ -158,13 +158,13 @@ def router(site: Site) -> APIRouter:
         row = describe(site, Rates(site, request))(found)
         deliveries = Deliveries()
         details = row["consumer_details"] = []
+        row["deliveries"] = []
+        row["publishes"] = []
         async with pace_of(request).share() as share:
             for each in list(found.consumers.by_tag.values()):
                 details.append(describe_consumer(site, connection, each, deliveries))
                 await share.pause()
-        row["deliveries"] = []
-        row["publishes"] = []
-        return answer(picked_columns(request, row))
+            return await answer_with_list(request, row, "consumer_details", share)
 
     return router
 

@@ -23,7 +23,7 @@ from typing import Any, Final, Generic, TypeVar
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 
-from hareline.management.api.answers import encoded
+from hareline.management.api.answers import answer, encoded
 from hareline.management.api.name_filter import NameFilter
 from hareline.management.api.openapi import PAGE_SIZE, PAGE_SIZE_MAX
 from hareline.management.pace import Share, pace_of
@@ -278,6 +278,26 @@ def picked_columns(request: Request, row: Mapping[str, Any]) -> Mapping[str, Any
     """A single object as the request asks for it: with all columns, or the chosen ones."""
     columns = ListQuery.of(request).columns
     return picked(row, columns) if columns else row
+
+
+async def answer_with_list(
+    request: Request, row: Mapping[str, Any], name: str, share: Share
+) -> Response:
+    """A single object as the request asks for it, of which the list ``name`` may be long."""
+    columns = ListQuery.of(request).columns
+    rest = {key: value for key, value in row.items() if key != name}
+    parts: list[Sequence[str]] = [()]
+    if columns:
+        rest = picked(rest, columns)
+        parts = [column[1:] for column in columns if column[0] == name]
+        if not parts:
+            return answer(rest)
+    is_whole = () in parts
+    found = Pieces()
+    for item in row[name]:
+        found.add(encoded(item if is_whole else picked(item, parts)))
+        await share.pause()
+    return found.answer(encoded({**rest, name: []}).removesuffix(b"]}"), b"]}")
 
 
 def picked(row: Mapping[str, Any], columns: Iterable[Sequence[str]]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ Invariant: as of ``api.changing``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -27,6 +28,7 @@ from hareline.broker.queues.dispatch.groups import Group
 from hareline.broker.queues.dispatch.paused import is_paused, working_lane
 from hareline.broker.queues.dispatch.reading import ReadingLane
 from hareline.broker.queues.dispatch.selective import SelectiveLane
+from hareline.broker.queues.entry import PARKED
 from hareline.broker.queues.operations.holding import Due, cancel_held, held, make_held_due
 from hareline.broker.queues.operations.moving import Outcome
 from hareline.broker.queues.operations.walking import messages_of, read_together
@@ -57,13 +59,14 @@ from hareline.management.api.selections import (
 )
 from hareline.management.api.site import Site
 from hareline.management.bodies import parse_body
-from hareline.management.pace import pace_of
+from hareline.management.pace import Share, pace_of
 from hareline.management.refusals import Refusal
 from hareline.message import Table
 
 COUNT_MAX: Final = 1_000
 _SHOWN_BYTES: Final = 50_000  # of the body of a held message
 _MS_PER_S: Final = 1_000
+_COUNTED_AT_ONCE: Final = 4_096  # messages of a group: some 0.2 ms
 
 
 class ChangeBody(OperationBody):
@@ -115,12 +118,18 @@ class HeldPage(BaseModel):
 
 
 class ReaderInfo(BaseModel):
-    """Who reads a stream, and how far it is behind. ``kind``: ``consumer`` or ``reader``."""
+    """Who reads a stream, and how far it is behind. ``kind``: ``consumer`` or ``reader``.
+
+    Readers only: ``age_s``, seconds since the reader said where it is, and ``pin``, whether
+    retention waits for it.
+    """
 
     kind: str
     name: str
     offset: int
     lag: int
+    age_s: float | None = None
+    pin: bool | None = None
 
 
 _COUNT_PARAMETERS: Final = [
@@ -177,7 +186,8 @@ def router(site: Site) -> APIRouter:
         async with pace_of(request).share() as share:
             for group in _groups_of(queue):
                 if group.owner is not None or not group.is_idle:
-                    found.add(encoded(_group_json(group)))
+                    parked = await _count_parked(group, share)
+                    found.add(encoded(_group_json(group, parked)))
                 await share.pause()
         return found.answer(b"[", b"]")
 
@@ -249,7 +259,12 @@ def router(site: Site) -> APIRouter:
     async def readers(request: Request) -> Response:
         """Who reads a stream: consumers and readers over HTTP, and how far each is behind."""
         entered, queue = await _queue(site, request, "read")
-        return answer(_readers(entered, queue))
+        found = Pieces()
+        async with pace_of(request).share() as share:
+            for row in _readers(entered, queue):
+                found.add(encoded(row))
+                await share.pause()
+        return found.answer(b"[", b"]")
 
     return router
 
@@ -335,7 +350,19 @@ def _groups_of(queue: Queue) -> list[Group]:
     return lane.groups() if isinstance(lane, SelectiveLane) else []
 
 
-def _group_json(group: Group) -> dict[str, Any]:
+async def _count_parked(group: Group, share: Share) -> int:
+    """How many of its messages wait, which may be all that are in the queue."""
+    count = 0
+    for parked in list(group.runs.values()):
+        ranked = parked.ranked()
+        for start in range(0, len(ranked), _COUNTED_AT_ONCE):
+            part = ranked[start : start + _COUNTED_AT_ONCE]
+            count += sum(entry.state == PARKED for _, entry in part)
+            await share.pause()
+    return count
+
+
+def _group_json(group: Group, parked: int) -> dict[str, Any]:
     owner = group.owner
     return {
         "group": group.key if isinstance(group.key, str) else group.key[1],
@@ -345,7 +372,7 @@ def _group_json(group: Group) -> dict[str, Any]:
         if owner is None
         else str(owner),
         "outstanding": group.outstanding,
-        "parked": sum(len(run.entries()) for run in list(group.runs.values())),
+        "parked": parked,
     }
 
 
@@ -385,7 +412,7 @@ def _held_position(text: str | None) -> tuple[int, int] | None:
         return None
     due_ms, _, offset = text.partition("-")
     if not all(part.isascii() and part.isdigit() and len(part) <= 20 for part in (due_ms, offset)):
-        raise bad_request(f"position: '{text[:80]}' is none that a page ended with")
+        raise bad_request(f"position: '{text[:80]}' is not the position of a page")
     return int(due_ms), int(offset)
 
 
@@ -405,26 +432,23 @@ async def _end_hold(
 # ------------------------------------------------------------------------------------- readers
 
 
-def _readers(entered: Entered, queue: Queue) -> list[dict[str, Any]]:
-    """Consumers by their tags, then readers over HTTP by their names."""
+def _readers(entered: Entered, queue: Queue) -> Iterator[dict[str, Any]]:
+    """Consumers by their tags, then readers over HTTP by their names. Raises Refusal."""
     stream, lane = stream_of(queue), working_lane(queue.lane)
     if stream is None or not isinstance(lane, ReadingLane):
-        raise bad_request(f"queue '{queue.name}' is no stream")
-    end, vhost = stream.next, entered.vhost
-    now_ms = vhost.environment.clock.now_ms
-    found: list[dict[str, Any]] = [
-        {"kind": "consumer", "name": consumer.tag, "offset": offset, "lag": max(0, end - offset)}
-        for consumer, offset in lane.places()
-    ]
-    for name, position in sorted(vhost.readers.positions(queue).items()):
-        found.append(
-            {
-                "kind": "reader",
-                "name": name,
-                "offset": position.offset,
-                "lag": max(0, end - position.offset),
-                "age_s": max(0, now_ms - position.put_ms) / _MS_PER_S,
-                "pin": vhost.readers.is_pinned(queue, position),
-            }
-        )
-    return found
+        raise bad_request(f"queue '{queue.name}' is not a stream")
+    end, readers = stream.next, entered.vhost.readers
+    now_ms = entered.vhost.environment.clock.now_ms
+    places, positions = lane.places(), sorted(readers.positions(queue).items())
+    for consumer, offset in places:
+        yield _reader_json("consumer", consumer.tag, offset, end)
+    for name, position in positions:
+        yield {
+            **_reader_json("reader", name, position.offset, end),
+            "age_s": max(0, now_ms - position.put_ms) / _MS_PER_S,
+            "pin": readers.is_pinned(queue, position),
+        }
+
+
+def _reader_json(kind: str, name: str, offset: int, end: int) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "offset": offset, "lag": max(0, end - offset)}

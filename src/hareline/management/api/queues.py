@@ -20,9 +20,9 @@ from hareline.broker.queues.stream import stream_of
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.administering import administration_of
-from hareline.management.api.answers import answer, instant, not_found
+from hareline.management.api.answers import instant, not_found
 from hareline.management.api.consumers import age_s, describe_consumer
-from hareline.management.api.listing import listing, picked_columns
+from hareline.management.api.listing import answer_with_list, listing
 from hareline.management.api.live import ConnectionsByClient, connection_details
 from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.policies import shown
@@ -290,7 +290,7 @@ def router(site: Site) -> APIRouter:
         place = find_queue(who, request)
         async with pace_of(request).share() as share:
             row = await Queues(site, request).describe_one(place, share)
-        return answer(picked_columns(request, row))
+            return await answer_with_list(request, row, "consumer_details", share)
 
     return router
 

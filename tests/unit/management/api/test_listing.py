@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 
 from hareline.management.api import listing as listing_module
-from hareline.management.api.listing import Pieces, listing, picked
+from hareline.management.api.listing import Pieces, answer_with_list, listing, picked
 from hareline.management.api.openapi import PAGE_SIZE, PAGE_SIZE_MAX
 from hareline.management.pace import Pace
 from hareline.management.refusals import Refusal
@@ -228,3 +229,54 @@ async def test_a_long_answer_is_written_in_pieces_and_is_the_same(
     else:
         body = bytes(answer.body)
     assert json.loads(body) == {"items": [[number] for number in range(count)]}
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("", {"name": "q", "rows": [{"a": 1, "b": {"c": 1}}, {"a": 2, "b": {"c": 2}}], "last": 3}),
+        ("columns=name", {"name": "q"}),
+        ("columns=rows", {"rows": [{"a": 1, "b": {"c": 1}}, {"a": 2, "b": {"c": 2}}]}),
+        ("columns=rows.a,last", {"last": 3, "rows": [{"a": 1}, {"a": 2}]}),
+        ("columns=rows.b.c,rows.a", {"rows": [{"a": 1, "b": {"c": 1}}, {"a": 2, "b": {"c": 2}}]}),
+        ("columns=rows.x", {"rows": [{}, {}]}),
+        ("columns=x", {}),
+    ],
+)
+async def test_an_object_with_a_list_has_the_columns_asked_for(query: str, wanted: Row) -> None:
+    row = {"name": "q", "rows": [{"a": each, "b": {"c": each}} for each in (1, 2)], "last": 3}
+    assert picked_of(query, row) == wanted
+    async with Pace().share() as share:
+        answer = await answer_with_list(request(query), row, "rows", share)
+    assert json.loads(bytes(answer.body)) == wanted
+    async with Pace().share() as share:
+        answer = await answer_with_list(request(), {**row, "rows": []}, "rows", share)
+    assert json.loads(bytes(answer.body)) == {**row, "rows": []}
+
+
+def picked_of(query: str, row: Row) -> Row:
+    return dict(listing_module.picked_columns(request(query), row))
+
+
+async def test_a_long_list_of_an_object_is_encoded_in_shares() -> None:
+    """Its octets go out in pieces, and others have their turns meanwhile."""
+    turns = 0
+    is_done = False
+
+    async def others() -> None:
+        nonlocal turns
+        while not is_done:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    rows = [{"tag": "x" * 100_000} for _ in range(30)]
+    async with Pace(share_s=0).share() as share:
+        answer = await answer_with_list(request(), {"name": "q", "rows": rows}, "rows", share)
+    is_done = True
+    await task
+    assert turns >= len(rows)
+    assert isinstance(answer, StreamingResponse)
+    pieces = [bytes(cast("bytes", piece)) async for piece in answer.body_iterator]
+    assert len(pieces) > 1
+    assert json.loads(b"".join(pieces)) == {"name": "q", "rows": rows}

@@ -149,6 +149,10 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "asks it over HTTP",
     ),
     "management.api.consumers": ("tests/management/api/test_consumers.py", "asks it over HTTP"),
+    "management.api.unacknowledged": (
+        "tests/management/api/test_unacknowledged.py",
+        "asks it over HTTP",
+    ),
     "management.api.blocking": ("tests/management/api/test_blocking.py", "asks it over HTTP"),
     "management.api.effective_arguments": (
         "tests/management/api/test_effective_arguments.py",

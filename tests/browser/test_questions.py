@@ -81,9 +81,15 @@ def test_which_consumer_is_stuck_since_when_with_what(
     found = row(ui, "sleepy")
     assert "3" in found.locator("td[data-label=Holds]").inner_text()
     found.locator("td[data-label='Oldest unacked']", has_text=re.compile(r"\d")).wait_for()
-    clicks.click(found.get_by_role("link", name=scene.stuck))
+    clicks.click(found.locator("td[data-label=Holds]").get_by_role("link"))
     assert ui.heading() == scene.stuck
-    assert row(ui, "sleepy").locator("td[data-label=Prefetch]").inner_text() == "3"
+    held = ui.page.get_by_role("list", name="Unacknowledged messages").locator("details.message")
+    held.nth(2).wait_for()
+    assert held.count() == 3
+    clicks.click(held.first.locator("summary"))
+    inside = held.first.locator(".inside")
+    assert inside.get_by_label("Message body").inner_text() == "held 0"
+    assert "sleepy of admin" in inside.inner_text()
 
 
 def test_why_is_this_publisher_blocked(

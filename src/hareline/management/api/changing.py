@@ -114,7 +114,12 @@ class Entered:
 async def enter(site: Site, request: Request) -> Entered:
     """Who asks, in the virtual host of the path. Raises Refusal."""
     who = await caller(site, request)
-    vhost = who.enter(name_in_path(request.path_params["vhost"]))
+    return entered_by(site, request, who, name_in_path(request.path_params["vhost"]))
+
+
+def entered_by(site: Site, request: Request, who: Caller, vhost_name: str) -> Entered:
+    """Who asks, in a virtual host. Raises Refusal."""
+    vhost = who.enter(vhost_name)
     site.context.clock.refresh()
     access = AccessChecker(who.user, vhost.name)
     return Entered(site, who.user, vhost, access, doer_over_http(request, who.user))

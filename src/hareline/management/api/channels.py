@@ -13,13 +13,12 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
 from hareline.amqp.channel import Channel
-from hareline.amqp.connection import Connection
 from hareline.management.api.access import Caller, caller
-from hareline.management.api.answers import instant, not_found
+from hareline.management.api.answers import instant
 from hareline.management.api.blocking import BlockedBy, blocking_json
 from hareline.management.api.consumers import describe_consumer
 from hareline.management.api.listing import answer_with_list, listing
-from hareline.management.api.live import channels_of, find_connection, open_connections_of
+from hareline.management.api.live import channels_of, find_channel, open_connections_of
 from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
@@ -154,7 +153,9 @@ def router(site: Site) -> APIRouter:
     async def channel(request: Request) -> Response:
         """One channel, with its consumers."""
         who = await caller(site, request)
-        connection, found = await _find(site, who, request)
+        async with pace_of(request).share() as share:
+            name = name_in_path(request.path_params["channel"])
+            connection, found = await find_channel(site, who, name, share)
         row = describe(site, Rates(site, request))(found)
         deliveries = Deliveries()
         details = row["consumer_details"] = []
@@ -167,14 +168,3 @@ def router(site: Site) -> APIRouter:
             return await answer_with_list(request, row, "consumer_details", share)
 
     return router
-
-
-async def _find(site: Site, who: Caller, request: Request) -> tuple[Connection, Channel]:
-    name = name_in_path(request.path_params["channel"])
-    connection_part, _, number = name.removesuffix(")").rpartition(" (")
-    async with pace_of(request).share() as share:
-        connection = await find_connection(site, who, connection_part, share)
-    for channel in channels_of(connection):
-        if str(channel.number) == number:
-            return connection, channel
-    raise not_found()

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer
+from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.happenings import acting
 from hareline.management.api.access import Caller, caller, doer_over_http
 from hareline.management.api.answers import PROBLEMS, no_content, not_found
@@ -110,6 +111,19 @@ def describe_consumer(
         if since_ms is not None:
             row["oldest_unacknowledged_age_s"] = age_s(site, since_ms)
     return row
+
+
+def holder_json(
+    port: DeliveryPort, consumer: ChannelConsumer | None, connection: Connection | None
+) -> dict[str, Any]:
+    """Who has a delivery. ``consumer`` None: it was got, or its consumer is gone."""
+    user = None if connection is None else connection.client.user
+    return {
+        "consumer_tag": None if consumer is None else consumer.tag,
+        "channel": port.channel_name,
+        "connection_name": port.output.connection_name,
+        "user": None if user is None else user.name,
+    }
 
 
 def age_s(site: Site, since_ms: int) -> float:

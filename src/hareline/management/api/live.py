@@ -48,6 +48,18 @@ async def find_connection(site: Site, who: Caller, name: str, share: Share) -> C
     raise not_found()
 
 
+async def find_channel(
+    site: Site, who: Caller, name: str, share: Share
+) -> tuple[Connection, Channel]:
+    """The channel of this name, and its connection. Raises Refusal: 404 if the caller sees none."""
+    connection_part, _, number = name.removesuffix(")").rpartition(" (")
+    connection = await find_connection(site, who, connection_part, share)
+    for channel in channels_of(connection):
+        if str(channel.number) == number:
+            return connection, channel
+    raise not_found()
+
+
 def connection_details(connection: Connection) -> dict[str, Any]:
     """What objects say of the connection that they belong to."""
     socket = connection.transport.socket_facts()

@@ -1,8 +1,8 @@
 """A message as JSON for people: properties decoded, the body as text, JSON, base64 or hex, cut.
 
-Called by ``publishing`` (get), ``messages`` (browse) and ``queue_operations``. What is made for
-programs that give it back octet for octet is ``hareline.message.exported``; ``message_files`` has
-its bodies from here. A long body becomes JSON piece by piece, in steps.
+Called by ``publishing`` (get), ``messages`` (browse), ``unacknowledged`` and ``queue_operations``.
+What is made for programs that give it back octet for octet is ``hareline.message.exported``;
+``message_files`` has its bodies from here. A long body becomes JSON piece by piece, in steps.
 
 Invariant: what cannot be read is shown as such, and hides nothing else of the message.
 """
@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import codecs
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
@@ -29,6 +31,7 @@ Encoding = Literal["auto", "base64", "hex", "json"]
 
 _PIECE_BYTES: Final = 196_608  # of a long body; a multiple of 3, so that base64 can be joined
 JSON_MAX_BYTES: Final = 131_072  # of a body that is read as JSON: some ms at the worst
+_NOTHING_MORE: Final = MappingProxyType[str, object]({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +115,19 @@ def taken_message(
 
 
 def browsed_message(
-    entry: QueueEntry, message: Message | None, shown: Shown
+    entry: QueueEntry,
+    message: Message | None,
+    shown: Shown,
+    beside: Mapping[str, object] = _NOTHING_MORE,
 ) -> Steps[ShownMessage]:
-    """A message where it stands. ``message`` None: its content cannot be read from disk."""
+    """A message where it stands. ``message`` None: its content cannot be read from disk.
+
+    ``beside``: further keys, and what replaces some.
+    """
     if message is None or not _is_long(message, shown):
-        return ShownMessage([encoded(browsed_json(entry, message, shown))])
-    return (yield from _with_content(_standing_json(entry, message), message, shown))
+        return ShownMessage([encoded({**browsed_json(entry, message, shown), **beside})])
+    row = {**_standing_json(entry, message), **beside}
+    return (yield from _with_content(row, message, shown))
 
 
 def browsed_json(entry: QueueEntry, message: Message | None, shown: Shown) -> dict[str, Any]:

@@ -79,11 +79,10 @@ class BrowseBody(OperationBody):
     max_bytes: int = Field(default=PAGE_BYTES_MAX, ge=0, le=PAGE_BYTES_MAX)
 
 
-class BrowsedMessage(BaseModel):
-    """A message where it stands; ``offset`` is what it is called by in other requests."""
+class MessageInfo(BaseModel):
+    """A message of a queue; ``offset`` is what it is called by in other requests."""
 
     offset: int
-    state: Literal["ready", "held"]
     payload_bytes: int
     redelivered: bool
     delivery_count: int
@@ -96,6 +95,12 @@ class BrowsedMessage(BaseModel):
     payload_encoding: str | None = None
     truncated: bool = False
     problem: str | None = None
+
+
+class BrowsedMessage(MessageInfo):
+    """A message where it stands."""
+
+    state: Literal["ready", "held"]
 
 
 class Browsed(BaseModel):

@@ -7,6 +7,7 @@ import { isBlocked, oldestUnackedMs, statRate, tone, whyBlocked } from "../lib/d
 import { Badge, Card, ChannelLink, ConnectionLink, Facts, Notice, PageHead, QueueLink, Tile, Waiting } from "../parts/basics.js";
 import { HistoryChart } from "../parts/chart.js";
 import { ClientTable, ServerTable } from "../parts/table.js";
+import { UnackedMessages } from "../parts/unacked.js";
 
 export const CHANNEL_COLUMNS = [
   { key: "name", label: "Channel", view: (each) => html`<${ChannelLink} name=${each.name} />` },
@@ -44,5 +45,6 @@ export function ChannelPage({ name }) {
     <${Card} title="Consumers"><${ClientTable} rows=${consumers} what="consumer" keyOf=${(each) => each.consumer_tag} emptyText="It consumes from no queue" columns=${[
       { key: "consumer_tag", label: "Consumer", view: (each) => shown(each.consumer_tag) }, { key: "queue.name", label: "Queue", view: (each) => html`<${QueueLink} vhost=${each.queue.vhost} name=${each.queue.name} />` },
       { key: "prefetch_count", label: "Prefetch", end: true }, { key: "ack_required", label: "Acks", view: (each) => (each.ack_required ? "manual" : "automatic") }]} /><//>
+    ${channel.messages_unacknowledged > 0 && html`<${UnackedMessages} base=${path`/channels/${name}/unacknowledged`} intro="They were delivered on this channel, and are not acknowledged yet." />`}
     <${Card} title="Facts"><${Facts} items=${[["User", shown(channel.user)], ["Virtual host", shown(channel.vhost)], ["Number", channel.number], ["Idle since", channel.idle_since && ago(channel.idle_since)]]} /><//>`;
 }

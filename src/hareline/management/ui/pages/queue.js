@@ -1,8 +1,8 @@
-import { html, useEffect, useState, useTitle } from "../lib/view.js";
+import { html, useEffect, useState, useTitle, useValue } from "../lib/view.js";
 import { del, get, post } from "../lib/api.js";
 import * as operations from "../lib/operations.js";
 import { exchangeName, path, shown } from "../lib/names.js";
-import { go, href } from "../lib/router.js";
+import { go, href, route, setParams } from "../lib/router.js";
 import { remember, sampled, usePoll, useSeed } from "../lib/poll.js";
 import { ago, bytes, count, duration, moment, percent, plural, rate, short, signedRate, text, toMs } from "../lib/format.js";
 import { growth, inRate, oldestUnackedMs, outRate, statRate, tone, whyDeep } from "../lib/diagnose.js";
@@ -17,6 +17,7 @@ import { PublishForm } from "../parts/publish.js";
 import { Readers } from "../parts/readers.js";
 import { QueueRoute } from "../parts/route_picture.js";
 import { PurgeForm } from "../parts/transfer.js";
+import { HeldLink, Holder, UnackedMessages, heldByConsumer } from "../parts/unacked.js";
 import { ArgumentsForm, Pairs, tableOf, useDescriptions } from "../parts/arguments.js";
 import { Slow } from "./consumers.js";
 import { Marks } from "./queues.js";
@@ -35,18 +36,12 @@ function Summary({ queue, of }) {
       ["Held until their time", queue.messages_held ? count(queue.messages_held) : undefined], ["Oldest unacknowledged", oldestUnackedMs(queue) ? html`${duration(oldestUnackedMs(queue))}<${Holder} of=${queue.oldest_unacknowledged_by} />` : undefined], ["Head message from", queue.head_message_timestamp ? `${moment(toMs(queue.head_message_timestamp))}` : undefined], ["Idle since", queue.idle_since && ago(queue.idle_since)], ["Owner", queue.owner_pid_details && shown(queue.owner_pid_details.name)], ["Policy", queue.policy && html`<a href=${href(["policies"])}>${shown(queue.policy)}</a>`], ["Operator policy", queue.operator_policy && shown(queue.operator_policy)], ["Disk reads", queue.disk_reads !== undefined ? count(queue.disk_reads) : undefined], ["Disk writes", queue.disk_writes !== undefined ? count(queue.disk_writes) : undefined]]} /><//>`;
 }
 
-/** Who has had the oldest unacknowledged message for so long. */
-function Holder({ of }) {
-  if (!of) return null;
-  return html`<span class="sub">held by ${of.consumer_tag ? html`<b>${shown(of.consumer_tag)}</b>` : "a basic.get"}${of.user ? ` of ${shown(of.user)}` : ""}${of.channel && html` on <${ChannelLink} name=${of.channel} />`}</span>`;
-}
-
 const CONSUMER_COLUMNS = [
   { key: "consumer_tag", label: "Consumer", view: (each) => shown(each.consumer_tag) },
   { key: "channel_details.name", label: "Channel", view: (each) => (each.channel_details?.name ? html`<${ChannelLink} name=${each.channel_details.name} />` : "–") },
   { key: "channel_details.user", label: "User", least: true, view: (each) => shown(each.channel_details?.user) },
   { key: "activity_status", label: "State", view: (each) => html`<${Badge} tone=${each.active === false ? "warn" : "ok"}>${each.activity_status ?? (each.active ? "up" : "waiting")}<//><${Slow} of=${each} />` },
-  { key: "messages_unacknowledged", label: "Holds", end: true, value: (each) => each.messages_unacknowledged ?? 0, view: (each) => count(each.messages_unacknowledged) },
+  { key: "messages_unacknowledged", label: "Holds", end: true, value: (each) => each.messages_unacknowledged ?? 0, view: (each) => html`<${HeldLink} of=${each}>${count(each.messages_unacknowledged)}<//>` },
   { key: "oldest", label: "Oldest", end: true, value: oldestUnackedMs, view: (each) => (oldestUnackedMs(each) ? duration(oldestUnackedMs(each)) : "–") },
   { key: "prefetch_count", label: "Prefetch", end: true, view: (each) => (each.prefetch_count ? count(each.prefetch_count) : "no limit") },
   { key: "credit", label: "Credit", end: true, least: true, view: (each) => (each.credit === undefined || each.credit === null ? "–" : count(each.credit)) },
@@ -55,7 +50,15 @@ const CONSUMER_COLUMNS = [
 ];
 
 function Consumers({ queue }) {
-  return html`<${Card} title="Consumers"><${ClientTable} rows=${queue.consumer_details ?? []} columns=${CONSUMER_COLUMNS} keyOf=${(each) => `${each.channel_details?.name} ${each.consumer_tag}`} what="consumer" emptyText="Nobody consumes from this queue" initial=${{ sort: "oldest", reverse: true }} /><//>`;
+  return html`<${Card} title="Consumers"><${ClientTable} rows=${queue.consumer_details ?? []} columns=${CONSUMER_COLUMNS} keyOf=${(each) => `${each.channel_details?.name} ${each.consumer_tag}`} what="consumer" emptyText="No consumer takes from this queue" initial=${{ sort: "oldest", reverse: true }} /><//>`;
+}
+
+/** All of the queue, or of the consumer that the address names. */
+function Unacked({ vhost, name }) {
+  const { params } = useValue(route);
+  const base = params.consumer === undefined ? path`/queues/${vhost}/${name}/unacknowledged` : heldByConsumer(vhost, params);
+  const all = params.consumer !== undefined && html`<button type="button" class="small" onClick=${() => setParams({ connection: undefined, channel: undefined, consumer: undefined })}>Show those of all consumers</button>`;
+  return html`<${UnackedMessages} key=${base} base=${base} actions=${all} title=${params.consumer === undefined ? "Unacknowledged messages" : `Unacknowledged messages of ${shown(params.consumer)}`} intro="They were delivered, and are not acknowledged yet." />`;
 }
 
 function deadLetterOf(queue) {
@@ -210,6 +213,7 @@ const holds = (queue) => HOLDS.some((name) => queue.arguments?.[name] === true);
 
 export function QueuePage({ vhost, name }) {
   useTitle(`Queue ${shown(name)}`);
+  const { params } = useValue(route);
   const [isPurging, setPurging] = useState(false);
   const of = `queue page ${vhost} ${name}`;
   const poll = usePoll(path`/queues/${vhost}/${name}`, { onData: (queue) => remember(of, { ready: queue.messages_ready ?? 0, unacked: queue.messages_unacknowledged ?? 0, rates: Object.fromEntries(RATES.map(([stat]) => [stat, statRate(queue.message_stats, stat)])) }) });
@@ -236,6 +240,7 @@ export function QueuePage({ vhost, name }) {
       (queue.messages_held > 0 || holds(queue)) && ["held", "Held", () => html`<${HeldMessages} base=${path`/queues/${vhost}/${name}/held`} title="Held messages" intro="They are not valid yet: no consumer gets them before their time." page="time#messages-that-are-not-valid-yet" onChanged=${poll.reload} />`, heldCount(queue)],
       ["publish", "Publish", () => html`<${Card} title="Publish to this queue"><${PublishForm} vhost=${vhost} routingKey=${name} isFixedKey onDone=${poll.reload} /><//>`],
       ["consumers", "Consumers", () => html`<${Consumers} queue=${queue} />`, count(queue.consumers)],
+      (queue.messages_unacknowledged > 0 || params.tab === "unacked") && ["unacked", "Unacknowledged", () => html`<${Unacked} vhost=${vhost} name=${name} />`, count(queue.messages_unacknowledged)],
       hasGroups(queue) && ["groups", "Groups", () => html`<${Groups} vhost=${vhost} queue=${queue} />`],
       isStream && ["readers", "Readers", () => html`<${Readers} vhost=${vhost} queue=${queue} />`, queue.readers ? count(queue.readers) : undefined],
       ["bindings", "Bindings", () => html`<${Bindings} vhost=${vhost} queue=${queue} />`],

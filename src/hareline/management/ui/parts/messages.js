@@ -59,7 +59,8 @@ export function deaths(message) {
 
 const idOf = (message) => message.offset;
 
-export function MessageRow({ message, isChosen, onChoose }) {
+/** `badge` and `facts`: what else is known of the message. */
+export function MessageRow({ message, isChosen, onChoose, badge, facts = [] }) {
   const properties = message.properties ?? {};
   const headers = properties.headers ?? {};
   const died = deaths(message);
@@ -68,9 +69,9 @@ export function MessageRow({ message, isChosen, onChoose }) {
   const preview = message.payload_encoding === "base64" ? `(${bytes(message.payload_bytes)} binary)` : (typeof message.payload === "string" ? message.payload : JSON.stringify(message.payload ?? "")).slice(0, 160);
   return html`<div class="checks">${onChoose && html`<input type="checkbox" aria-label=${`Choose message ${id}`} checked=${isChosen} onChange=${(event) => onChoose(event.target.checked)} />`}
     <details class="message grow-1"><summary><span class="mono">${id ?? ""}</span><span>${exchangeName(message.exchange)} <code>${shown(message.routing_key)}</code></span><span class="preview">${preview}</span>
-      <span class="badges">${message.due_ms && html`<${Badge} tone="info" title=${moment(message.due_ms)}>${until(message.due_ms)}<//>`}${message.redelivered && html`<${Badge} tone="warn" title="has been delivered before">again<//>`}${died && html`<${Badge} tone="danger">${headers["x-first-death-reason"] ?? died[0].reason}<//>`}${message.state && message.state !== "ready" && !message.due_ms && html`<${Badge} tone="info">${message.state}<//>`}<span class="muted">${bytes(message.payload_bytes)}</span></span></summary>
+      <span class="badges">${badge}${message.due_ms && html`<${Badge} tone="info" title=${moment(message.due_ms)}>${until(message.due_ms)}<//>`}${message.redelivered && html`<${Badge} tone="warn" title="has been delivered before">again<//>`}${died && html`<${Badge} tone="danger">${headers["x-first-death-reason"] ?? died[0].reason}<//>`}${message.state && message.state !== "ready" && !message.due_ms && html`<${Badge} tone="info">${message.state}<//>`}<span class="muted">${bytes(message.payload_bytes)}</span></span></summary>
       <div class="inside">
-        <${Facts} items=${[["Exchange", exchangeName(message.exchange)], ["Routing key", shown(message.routing_key)], ["Due", message.due_ms && `${moment(message.due_ms)} (${until(message.due_ms)})`], ["In this queue since", when && `${moment(when)} (${ago(when)})`], ["Expires", message.expires_at_ms && `${moment(message.expires_at_ms)} (${until(message.expires_at_ms)})`], ["Came back", message.delivery_count ? plural(message.delivery_count, "time") : undefined], ["Persistent", properties.delivery_mode === 2 ? "yes" : properties.delivery_mode === undefined ? undefined : "no"],
+        <${Facts} items=${[...facts, ["Exchange", exchangeName(message.exchange)], ["Routing key", shown(message.routing_key)], ["Due", message.due_ms && `${moment(message.due_ms)} (${until(message.due_ms)})`], ["In this queue since", when && `${moment(when)} (${ago(when)})`], ["Expires", message.expires_at_ms && `${moment(message.expires_at_ms)} (${until(message.expires_at_ms)})`], ["Came back", message.delivery_count ? plural(message.delivery_count, "time") : undefined], ["Persistent", properties.delivery_mode === 2 ? "yes" : properties.delivery_mode === undefined ? undefined : "no"],
           ...Object.entries(properties).filter(([name]) => name !== "headers" && name !== "delivery_mode").map(([name, value]) => [name, shown(text(value))])]} />
         ${died && html`<div><h3>Why it is here</h3><ul class="plain">${died.map((death, place) => html`<li key=${place}><${Badge} tone="danger">${death.reason}<//> ${plural(death.count ?? 1, "time")} in <b>${shown(death.queue)}</b>, published to ${exchangeName(death.exchange)} with ${(death["routing-keys"] ?? []).map((key) => `“${shown(key)}”`).join(", ")}${death.time ? `, ${moment(toMs(death.time))}` : ""}</li>`)}</ul></div>`}
         ${Object.keys(headers).length > 0 && html`<div><h3>Headers</h3><${Facts} items=${Object.entries(headers).filter(([name]) => name !== "x-death").map(([name, value]) => [shown(name), shown(text(value))])} /></div>`}

@@ -1,0 +1,352 @@
+"""What consumers have and have not acknowledged: the messages of a queue, a channel or a consumer.
+
+Paths of ours. A page shows each delivery with its message as browse does, and with its delivery
+tag, its age and who has it; nothing is disturbed. Pages go by connection, channel and tag, so the
+oldest deliveries of a channel come first. docs/message-operations.md is the page.
+
+Invariant: a message is shown only to users with the right to read its queue, and a channel only to
+those who may see its connection.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from hareline.amqp.channel import Channel
+from hareline.amqp.connection import Connection
+from hareline.amqp.consuming import ChannelConsumer
+from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.operations.walking import messages_of
+from hareline.broker.queues.queue import Queue
+from hareline.errors import AmqpError
+from hareline.management.api.access import caller
+from hareline.management.api.answers import encoded, not_found
+from hareline.management.api.changing import (
+    Entered,
+    bad_request,
+    enter,
+    entered_by,
+    queue_name_in,
+)
+from hareline.management.api.consumers import age_s, holder_json
+from hareline.management.api.listing import Pieces, natural
+from hareline.management.api.live import channels_of, find_channel
+from hareline.management.api.message_json import Encoding, Shown, browsed_message
+from hareline.management.api.messages import COUNT_MAX, PAGE_BYTES_MAX, MessageInfo
+from hareline.management.api.openapi import one_route
+from hareline.management.api.running import run_to_end
+from hareline.management.api.site import Site
+from hareline.management.pace import pace_of
+from hareline.management.paths import name_in_path
+from hareline.management.refusals import Refusal
+from hareline.statistics.unacked import delivered_ms, is_of
+
+COUNT: Final = 50
+TRUNCATE: Final = 50_000
+LOOKED_AT_ONCE: Final = 1_024  # deliveries, in some 0.3 ms
+_ENCODINGS: Final = get_args(Encoding)
+_POSITION_MAX: Final = 1_024
+_DIGITS_MAX: Final = 20
+
+
+class HolderInfo(BaseModel):
+    """Who has a message. ``consumer_tag`` null: a basic.get, or a consumer that is gone."""
+
+    consumer_tag: str | None
+    channel: str
+    connection_name: str
+    user: str | None
+
+
+class UnackedMessage(MessageInfo):
+    """A delivery and its message. ``age_s`` null: no sample says when it went out."""
+
+    state: Literal["unacknowledged"]
+    queue: str
+    delivery_tag: int
+    age_s: float | None
+    held_by: HolderInfo
+
+
+class UnackedPage(BaseModel):
+    """``position``: for the next page; null: there is no more.
+
+    ``hidden``: messages that this page came across and left out, because the user may not read
+    their queues, or because these are deleted or exclusive.
+    """
+
+    messages: list[UnackedMessage]
+    position: str | None
+    hidden: int
+
+
+class _Place(NamedTuple):
+    """Where a delivery stands in the order of pages."""
+
+    connected_ms: int
+    connection_name: str
+    number: int
+    tag: int
+
+
+class _Delivery(NamedTuple):
+    place: _Place
+    connection: Connection
+    channel: Channel
+    entry: QueueEntry
+    queue: Queue
+
+
+@dataclass(slots=True)
+class _Page:
+    found: list[_Delivery] = field(default_factory=list)
+    has_more: bool = False
+    hidden: int = 0
+
+
+#: The queue of a delivery that belongs to the page; None for another one.
+_Wanted = Callable[[QueueEntry], Queue | None]
+_Places = Iterable[tuple[Connection, Channel]]
+
+
+def router(site: Site) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["messages"])
+
+    @router.get("/api/queues/{vhost}/{queue}/unacknowledged", **_page_route())
+    async def of_queue(request: Request) -> Response:
+        """The messages of a queue that were delivered and are not acknowledged."""
+        entered = await enter(site, request)
+        queue = entered.queue(queue_name_in(request), "read")
+        places = _in_order(entered)
+        return await _answer(
+            entered, request, places, lambda entry: queue if is_of(entry, queue) else None
+        )
+
+    @router.get("/api/channels/{channel}/unacknowledged", **_page_route())
+    async def of_channel(request: Request) -> Response:
+        """The messages that a channel has not acknowledged, of queues that the user may read."""
+        who = await caller(site, request)
+        async with pace_of(request).share() as share:
+            name = name_in_path(request.path_params["channel"])
+            connection, channel = await find_channel(site, who, name, share)
+        entered = entered_by(site, request, who, channel.vhost.name)
+        queues = _ReadableQueues(entered)
+        return await _answer(entered, request, [(connection, channel)], queues.of, queues)
+
+    @router.get(
+        "/api/consumers/{vhost}/{connection}/{channel}/{consumer}/unacknowledged", **_page_route()
+    )
+    async def of_consumer(request: Request) -> Response:
+        """The messages that a consumer has not acknowledged."""
+        who = await caller(site, request)
+        entered = entered_by(site, request, who, name_in_path(request.path_params["vhost"]))
+        parameters = request.path_params
+        name = f"{name_in_path(parameters['connection'])} ({name_in_path(parameters['channel'])})"
+        async with pace_of(request).share() as share:
+            connection, channel = await find_channel(site, who, name, share)
+        consumer = channel.consumers.by_tag.get(name_in_path(parameters["consumer"]))
+        if consumer is None or channel.vhost is not entered.vhost:
+            raise not_found()
+        queue = entered.queue(consumer.queue.name, "read")
+        return await _answer(
+            entered,
+            request,
+            [(connection, channel)],
+            lambda entry: queue if entry.consumer is consumer else None,
+        )
+
+    return router
+
+
+class _ReadableQueues:
+    """The queues that a user may read, looked up once for each name.
+
+    ``hidden``: deliveries of other queues that were asked for.
+    """
+
+    def __init__(self, entered: Entered) -> None:
+        self._entered = entered
+        self._by_name: dict[str, Queue | None] = {}
+        self.hidden = 0
+
+    def of(self, entry: QueueEntry) -> Queue | None:
+        """The queue of a delivery; None if the user may not read it."""
+        name = entry.queue.name
+        if name not in self._by_name:
+            self._by_name[name] = self._readable(name)
+        queue = self._by_name[name]
+        if queue is not None and is_of(entry, queue):
+            return queue
+        self.hidden += 1
+        return None
+
+    def _readable(self, name: str) -> Queue | None:
+        try:
+            return self._entered.queue(name, "read")
+        except (Refusal, AmqpError):  # not there, not allowed, or exclusive
+            return None
+
+
+# ------------------------------------------------------------------------------------ the walk
+
+
+def _in_order(entered: Entered) -> Iterator[tuple[Connection, Channel]]:
+    """The channels in a virtual host, in the order of pages."""
+    connections = [
+        (each.connected_ms, each.transport.connection_name, each)
+        for each in list(entered.site.context.connections)
+        if isinstance(each, Connection) and each.client.is_open
+    ]
+    connections.sort(key=itemgetter(0, 1))  # nearly so already
+    for _, _, connection in connections:
+        if connection.client.is_open and connection.client.vhost is entered.vhost:
+            for channel in channels_of(connection):
+                yield connection, channel
+
+
+def _fill(
+    page: _Page, places: _Places, wanted: _Wanted, count: int, after: _Place | None, shown: Shown
+) -> Iterator[None]:
+    """Fill a page with up to ``count`` deliveries behind a place; yields after each share."""
+    size = 0
+    for connection, channel in places:
+        yield
+        behind = _tag_behind(connection, channel, after)
+        if behind is None:
+            continue
+        unacked = channel.port.unacked
+        tags = unacked.tags()
+        for start in range(bisect_right(tags, behind), len(tags), LOOKED_AT_ONCE):
+            for tag in tags[start : start + LOOKED_AT_ONCE]:
+                entry = unacked.entries.get(tag)  # None: acknowledged meanwhile
+                queue = None if entry is None else wanted(entry)
+                if entry is None or queue is None:
+                    continue
+                size += _shown_bytes(entry, shown)
+                if page.found and (len(page.found) >= count or size > PAGE_BYTES_MAX):
+                    page.has_more = True
+                    return
+                place = _Place(*_key(connection, channel), tag)
+                page.found.append(_Delivery(place, connection, channel, entry, queue))
+            yield
+
+
+def _key(connection: Connection, channel: Channel) -> tuple[int, str, int]:
+    return connection.connected_ms, connection.transport.connection_name, channel.number
+
+
+def _tag_behind(connection: Connection, channel: Channel, after: _Place | None) -> int | None:
+    """Behind which tag of a channel the page goes on; None: it was on earlier pages."""
+    if after is None:
+        return 0
+    key = _key(connection, channel)
+    if key == after[:3]:
+        return after.tag
+    return 0 if key > after[:3] else None
+
+
+def _shown_bytes(entry: QueueEntry, shown: Shown) -> int:
+    size = entry.message.size
+    return size if shown.truncate is None else min(size, shown.truncate)
+
+
+# ---------------------------------------------------------------------------------- the answer
+
+
+async def _answer(
+    entered: Entered,
+    request: Request,
+    places: _Places,
+    wanted: _Wanted,
+    queues: _ReadableQueues | None = None,
+) -> Response:
+    count = natural(request, "count", COUNT, 1, COUNT_MAX)
+    after = _place_of(request.query_params.get("position"))
+    truncate = natural(request, "truncate", TRUNCATE, 0, PAGE_BYTES_MAX)
+    encoding = request.query_params.get("encoding", "auto")
+    if encoding not in _ENCODINGS:
+        raise bad_request(f"encoding: must be one of {', '.join(_ENCODINGS)}")
+    shown = Shown(cast("Encoding", encoding), truncate)
+    page = _Page()
+    await run_to_end(entered, request, _fill(page, places, wanted, count, after, shown))
+    found = Pieces()
+    async with pace_of(request).share() as share:
+        for each in page.found:
+            [message] = messages_of(each.queue, [each.entry])
+            steps = browsed_message(each.entry, message, shown, _delivery_json(entered.site, each))
+            found.add_parts((await share.take(steps)).parts)
+    position = _position_of(page.found[-1].place) if page.has_more else None
+    hidden = 0 if queues is None else queues.hidden
+    rest = encoded({"position": position, "hidden": hidden})
+    return found.answer(b'{"messages":[', b"]," + rest[1:])
+
+
+def _delivery_json(site: Site, delivery: _Delivery) -> dict[str, Any]:
+    """What is shown of a delivery beside its message."""
+    port, tag = delivery.channel.port, delivery.place.tag
+    sampler, consumer = site.sampler, delivery.entry.consumer
+    since_ms = None if sampler is None else delivered_ms(sampler, port.channel_name, tag)
+    holder = consumer if isinstance(consumer, ChannelConsumer) else None
+    return {
+        "state": "unacknowledged",
+        "queue": delivery.queue.name,
+        "delivery_tag": tag,
+        "age_s": None if since_ms is None else age_s(site, since_ms),
+        "held_by": holder_json(port, holder, delivery.connection),
+    }
+
+
+def _position_of(place: _Place) -> str:
+    return f"{place.connected_ms}-{place.number}-{place.tag}-{place.connection_name}"
+
+
+def _place_of(text: str | None) -> _Place | None:
+    """The place that a page ended with. Raises Refusal for any other text."""
+    if text is None:
+        return None
+    parts = text.split("-", 3)
+    numbers = parts[:3]
+    is_valid = len(text) <= _POSITION_MAX and len(parts) == 4
+    if not is_valid or not all(
+        each.isascii() and each.isdigit() and len(each) <= _DIGITS_MAX for each in numbers
+    ):
+        raise bad_request(f"position: '{text[:80]}' is not a position that a page ended with")
+    connected_ms, number, tag = map(int, numbers)
+    return _Place(connected_ms, parts[3], number, tag)
+
+
+def _page_route() -> dict[str, Any]:
+    parameters = [
+        _parameter("count", "Messages of a page.", _integer(1, COUNT_MAX, COUNT)),
+        _parameter("position", "Where the page before ended.", {"type": "string"}),
+        _parameter("truncate", "Octets of each body.", _integer(0, PAGE_BYTES_MAX, TRUNCATE)),
+        _parameter(
+            "encoding",
+            "Of bodies.",
+            {"type": "string", "enum": list(_ENCODINGS)},
+        ),
+    ]
+    return {**one_route(UnackedPage), "openapi_extra": {"parameters": parameters}}
+
+
+def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "query",
+        "required": False,
+        "description": description,
+        "schema": schema,
+    }
+
+
+def _integer(minimum: int, maximum: int, default: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": minimum, "maximum": maximum, "default": default}

@@ -74,7 +74,7 @@ def test_a_queue_says_who_has_its_oldest_delivery(broker: ApiBroker) -> None:
     assert (row["oldest_unacknowledged_age_s"], row["oldest_unacknowledged_by"]) == (None, None)
     assert channel.basic_get("held")[0] is not None
     name = broker.name_of(connection)
-    by = {"consumer_tag": None, "channel": f"{name} (1)", "connection_name": name}
+    by = {"consumer_tag": None, "channel": f"{name} (1)", "connection_name": name, "user": "admin"}
     broker.wait_for(
         "/queues/%2F/held",
         lambda row: row["oldest_unacknowledged_by"] == by,

@@ -71,7 +71,8 @@ def connection_details(connection: Connection) -> dict[str, Any]:
 
 
 class ConnectionsByClient:
-    """From a client, or what stands for it in messages, to its connection; for a whole list."""
+    """From a client, its output or what stands for it in messages to its connection; for a whole
+    list."""
 
     __slots__ = ("_connections", "_site")
 
@@ -80,11 +81,12 @@ class ConnectionsByClient:
         self._connections: dict[object, Connection] | None = None
 
     def of(self, client: object) -> Connection | None:
-        """The connection of this client or publisher; None if it has gone."""
+        """The connection of this client, publisher or output; None if it has gone."""
         found = self._connections
         if found is None:
             connections = cast("list[Connection]", list(self._site.context.connections))
             found = self._connections = {}
             for connection in connections:
                 found[connection.client] = found[connection.client.publisher] = connection
+                found[connection.output] = connection
         return found.get(client)

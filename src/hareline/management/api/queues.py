@@ -21,7 +21,7 @@ from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.administering import administration_of
 from hareline.management.api.answers import instant, not_found
-from hareline.management.api.consumers import age_s, describe_consumer
+from hareline.management.api.consumers import age_s, describe_consumer, holder_json
 from hareline.management.api.listing import answer_with_list, listing
 from hareline.management.api.live import ConnectionsByClient, connection_details
 from hareline.management.api.openapi import list_route, one_route
@@ -163,14 +163,10 @@ class Queues:
     def _oldest_json(self, oldest: Oldest | None) -> dict[str, Any]:
         if oldest is None:
             return {"oldest_unacknowledged_age_s": None, "oldest_unacknowledged_by": None}
-        consumer, output = oldest.consumer, oldest.port.output
+        connection = self._clients.of(oldest.port.output)
         return {
             "oldest_unacknowledged_age_s": age_s(self._site, oldest.since_ms),
-            "oldest_unacknowledged_by": {
-                "consumer_tag": None if consumer is None else consumer.tag,
-                "channel": oldest.port.channel_name,
-                "connection_name": output.connection_name,
-            },
+            "oldest_unacknowledged_by": holder_json(oldest.port, oldest.consumer, connection),
         }
 
     def keys(self) -> Mapping[str, Callable[[Place], Any]]:

@@ -165,4 +165,6 @@ def test_what_is_near_a_limit(ui: WebUi, clicks: Clicks, scene: Scene) -> None:
 def test_what_changed_today(ui: WebUi, clicks: Clicks, scene: Scene) -> None:
     scene.channel.queue_declare("made.today", durable=True)
     clicks.ask("What changed today?")
-    ui.page.locator("main li", has_text="made.today").get_by_text("queue.created").wait_for()
+    made = ui.page.locator("main li", has_text="made.today")
+    made.get_by_text("queue.created").wait_for()
+    assert "admin over AMQP from 127.0.0.1:" in made.inner_text()

@@ -236,3 +236,20 @@ def test_a_limit_is_bounded(broker: ApiBroker, limit: str) -> None:
     status, body = broker.refused(f"/hareline/changes?limit={limit}")
     assert status == 400
     assert "limit" in body["reason"]
+
+
+def test_older_changes_are_asked_for_by_number(broker: ApiBroker) -> None:
+    channel = broker.connect().channel()
+    for number in range(5):
+        channel.queue_declare(f"changes.older{number}", durable=True)
+    path = "/hareline/changes?filter=changes.older&limit=2"
+    pages = [broker.get(path)]
+    while pages[-1]["before"] is not None:
+        pages.append(broker.get(f"{path}&before={pages[-1]['before']}"))
+        channel.queue_declare(f"changes.older.new{len(pages)}", durable=True)  # on no later page
+    names = [[each["details"]["name"][-1] for each in page["items"]] for page in pages]
+    assert names == [["4", "3"], ["2", "1"], ["0"]]
+    exact = broker.get("/hareline/changes?filter=changes.older0&limit=1")
+    assert (len(exact["items"]), exact["before"]) == (1, None)
+    status, refusal = broker.refused("/hareline/changes?before=0")
+    assert (status, refusal["reason"].split(":")[0]) == (400, "before")

@@ -37,6 +37,7 @@ _TAGS: Final[Mapping[str, Tag]] = {
 
 LIMIT: Final = 100
 LIMIT_MAX: Final = 500
+_NUMBER_MAX: Final = 10**18 - 1
 
 
 class DoneBy(BaseModel):
@@ -62,9 +63,13 @@ class ChangeInfo(BaseModel):
 
 
 class ChangesInfo(BaseModel):
-    """``since_ms``: from when on changes are known; at most ``kept_max`` are kept."""
+    """``since_ms``: from when on changes are known; at most ``kept_max`` are kept.
+
+    ``before``: what older changes are asked for with; null: there are none.
+    """
 
     items: list[ChangeInfo]
+    before: int | None
     since_ms: int
     kept_max: int
 
@@ -79,6 +84,7 @@ def router(site: Site) -> APIRouter:
         who = await caller(site, request)
         wanted = request.query_params.get("filter", "").lower()
         limit = natural(request, "limit", LIMIT, 1, LIMIT_MAX)
+        before = natural(request, "before", _NUMBER_MAX, 1, _NUMBER_MAX)
         found: list[Change] = []
         log = site.changes
         if log is None:
@@ -86,10 +92,14 @@ def router(site: Site) -> APIRouter:
         async with pace_of(request).share() as share:
             for change in log.newest_first():
                 await share.pause()
-                if _is_seen(who, change) and (not wanted or wanted in _searched(who, change)):
+                if change.number >= before or not _is_seen(who, change):
+                    continue
+                if not wanted or wanted in _searched(who, change):
                     found.append(change)
-                    if len(found) == limit:
+                    if len(found) > limit:
                         break
+        has_more = len(found) > limit
+        del found[limit:]
         rows = [
             {
                 "number": each.number,
@@ -105,7 +115,14 @@ def router(site: Site) -> APIRouter:
             for each in found
             for user, address in [_shown_doer(who, each)]
         ]
-        return answer({"items": rows, "since_ms": log.since_ms, "kept_max": KEPT_MAX})
+        return answer(
+            {
+                "items": rows,
+                "before": found[-1].number if has_more else None,
+                "since_ms": log.since_ms,
+                "kept_max": KEPT_MAX,
+            }
+        )
 
     return router
 
@@ -139,6 +156,13 @@ def _changes_route() -> dict[str, Any]:
             "required": False,
             "description": "How many changes at most.",
             "schema": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
+        },
+        {
+            "name": "before",
+            "in": "query",
+            "required": False,
+            "description": "Only changes that are older than the one of this number.",
+            "schema": {"type": "integer", "minimum": 1},
         },
         {
             "name": "filter",

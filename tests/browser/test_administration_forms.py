@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.browser.steps import confirm, dialog, open_queue, section, setting, toast
 from tests.support.api_broker import OTHER, ApiBroker
+from tests.support.browser_scene import Scene
 from tests.support.web_browser import WebUi
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def test_a_policy_is_set_decides_is_changed_and_deleted(ui: WebUi, broker: ApiBr
     row(ui, "short").get_by_role("button", name="Delete").click()
     confirm(ui, "Delete")
     toast(ui, "Deleted.")
-    assert broker.get("/policies/%2F") == []
+    assert [each["name"] for each in broker.get("/policies/%2F")] == [Scene.policy]
 
 
 def test_an_operator_policy_is_set_changed_and_deleted(ui: WebUi, broker: ApiBroker) -> None:

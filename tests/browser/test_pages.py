@@ -30,6 +30,7 @@ PAGES = {
     queue(Scene.groups, "groups"): Scene.groups,
     queue(Scene.stream, "readers"): Scene.stream,
     queue(Scene.stuck, "consumers"): Scene.stuck,
+    queue(Scene.stuck, "unacked"): Scene.stuck,
     queue(Scene.bound, "bindings"): Scene.bound,
     queue(Scene.bound, "settings"): Scene.bound,
     queue(Scene.long): Scene.long,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.browser.steps import setting
 from tests.support.api_broker import ApiBroker
-from tests.support.browser_scene import Scene
+from tests.support.browser_scene import HOUR_MS, MINUTE_MS, Scene
 from tests.support.web_browser import WebUi
 
 if TYPE_CHECKING:
@@ -107,6 +107,23 @@ def test_why_is_this_publisher_blocked(
         broker.thread.ask(lambda _: alarms.clear("memory"))
 
 
+def test_why_does_this_publisher_wait_for_a_queue(
+    ui: WebUi, clicks: Clicks, broker: ApiBroker
+) -> None:
+    channel = broker.connect(name="waits for room").channel()
+    channel.queue_declare("brim", arguments={"x-max-length": 1, "x-overflow": "flow-control"})
+    try:
+        for _ in range(2):
+            channel.basic_publish("", "brim", b"m")
+        clicks.ask("Why is this publisher blocked?")
+        found = row(ui, "waits for room")
+        found.get_by_text("Queue 'brim' in vhost '/' is full").wait_for()
+        clicks.click(found.get_by_role("link", name="brim", exact=True))
+        assert ui.heading() == "brim"
+    finally:
+        broker.ask("DELETE", "/queues/%2F/brim")
+
+
 def test_where_did_my_message_go(ui: WebUi, clicks: Clicks) -> None:
     clicks.ask("Where did my message go?")
     ui.page.get_by_label("Exchange").fill(Scene.exchange)
@@ -147,12 +164,17 @@ def test_why_are_these_dead_and_send_them_back(ui: WebUi, clicks: Clicks, scene:
 
 def test_which_policy_or_argument_decides_this(ui: WebUi, clicks: Clicks, scene: Scene) -> None:
     clicks.ask("Which policy or argument decides this?")
-    clicks.link(scene.bound)
+    clicks.link(scene.decided)
     clicks.click(ui.page.get_by_role("tab", name="Settings"))
     found = setting(ui, "x-message-ttl")
-    assert "in force" in found.inner_text()
-    assert "argument" in found.inner_text()
-    assert "3600000" in found.inner_text()
+    said = found.inner_text()
+    in_force, overruled = said.split("overruled")
+    assert "in force" in in_force
+    assert f"policy {scene.policy}" in in_force
+    assert str(MINUTE_MS) in in_force
+    assert "argument" in overruled
+    assert str(HOUR_MS) in overruled
+    assert "of two limits the smaller one counts" in overruled
 
 
 def test_what_is_near_a_limit(ui: WebUi, clicks: Clicks, scene: Scene) -> None:

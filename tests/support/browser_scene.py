@@ -11,6 +11,7 @@ from .api_broker import ApiBroker
 
 MARKUP = "<img src=x onerror=alert(1)>"
 HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
 
 
 class Scene:
@@ -26,6 +27,8 @@ class Scene:
     held = "orders.later"
     groups = "orders.grouped"
     delayed = "orders.delayed"
+    decided = "orders.decided"
+    policy = "brief"
     long = "orders." + "a-name-that-goes-on-and-on." * 8
     exchange = "orders"
     unrouted = "orders.unrouted"
@@ -52,6 +55,8 @@ class Scene:
         self._declare(self.long)
         self._declare(self.held, {"x-hold-on-publish": True})
         self._declare(self.groups, {"x-message-group-key": "customer"})
+        self._declare(self.decided, {"x-message-ttl": HOUR_MS})
+        self.put_policy(self.policy, f"^{self.decided}$", {"message-ttl": MINUTE_MS})
         channel.exchange_declare(
             self.delayed, "x-delayed-message", durable=True, arguments={"x-delayed-type": "direct"}
         )
@@ -108,6 +113,12 @@ class Scene:
         path = f"/stream/%2F/{self.stream}/readers/{name}"
         answer = self.broker.ask("PUT", path, json={"offset": offset, "pin": True})
         assert answer.status_code == 200, answer.text
+
+    def put_policy(self, name: str, pattern: str, definition: dict[str, object]) -> None:
+        """Set a policy for queues."""
+        body = {"pattern": pattern, "definition": definition, "apply-to": "queues"}
+        answer = self.broker.ask("PUT", f"/policies/%2F/{name}", json=body)
+        assert answer.status_code in (201, 204), answer.text
 
     def close(self) -> None:
         if self.connection.is_open:

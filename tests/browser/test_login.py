@@ -59,7 +59,7 @@ def test_tags_decide_what_the_menu_offers(open_ui: Open) -> None:
     menu = open_ui(user="manager").page.get_by_role("navigation", name="Main")
     assert menu.get_by_role("link", name="Queues").count() == 1
     assert menu.get_by_role("link", name="Users").count() == 0
-    assert menu.get_by_role("link", name="Policies").count() == 0
+    assert menu.get_by_role("link", name="Policies").count() == 1
 
 
 def test_the_files_carry_the_content_policy(broker: ApiBroker) -> None:

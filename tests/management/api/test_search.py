@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.api_broker import OTHER, ApiBroker
+from tests.support.api_broker import OTHER, ApiBroker, segment
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_connections_are_found_by_address_and_given_name(filled: ApiBroker) -> N
         assert "connection" in {each["kind"] for each in found}
 
 
-def test_consumers_are_found_by_tag_and_policies_by_those_who_set_them(
+def test_consumers_are_found_by_tag_and_policies_by_those_who_may_list_them(
     filled: ApiBroker,
 ) -> None:
     channel = filled.connect().channel()
@@ -50,8 +50,38 @@ def test_consumers_are_found_by_tag_and_policies_by_those_who_set_them(
         return [(each["kind"], each["note"]) for each in items]
 
     assert found("admin") == [("consumer", "hay"), ("policy", "^hay")]
-    assert ("policy", "^hay") in found("policymaker")
-    assert "policy" not in dict(found("manager"))
+    for user in ("policymaker", "manager", "monitor"):
+        assert ("policy", "^hay") in found(user)
+    assert found("elsewhere") == []
+
+
+def test_channels_are_found_by_name_behind_their_connections(filled: ApiBroker) -> None:
+    connection = filled.connect("manager")
+    connection.channel()
+    name = filled.name_of(connection)
+
+    def found(text: str, user: str) -> list[tuple[str, str]]:
+        items = filled.get(f"/hareline/search?q={segment(text)}", user)["items"]
+        return [(each["kind"], each["name"]) for each in items]
+
+    both = [("connection", name), ("channel", f"{name} (1)")]
+    for user in ("manager", "monitor"):
+        assert found(name, user) == both
+        assert found(f"{name} (1)", user) == both[1:]
+    assert found(name, "policymaker") == []
+
+
+def test_bindings_are_found_by_routing_key_once_for_each_exchange(filled: ApiBroker) -> None:
+    channel = filled.connect().channel()
+    for queue in ("hay", "needle"):
+        for exchange in ("amq.topic", "amq.direct"):
+            channel.queue_bind(queue, exchange, "thimble.made")
+    channel.queue_bind("hay", "amq.fanout", "")
+    found = filled.get("/hareline/search?q=thimble", "manager")
+    hits = {(each["kind"], each["name"], each["vhost"], each["note"]) for each in found["items"]}
+    assert hits == {("binding", "thimble.made", "/", f"amq.{kind}") for kind in ("topic", "direct")}
+    assert (len(found["items"]), found["is_complete"]) == (2, True)
+    assert filled.get("/hareline/search?q=thimble", "elsewhere")["items"] == []
 
 
 def test_no_more_than_asked_for(filled: ApiBroker) -> None:

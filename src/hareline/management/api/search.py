@@ -1,6 +1,7 @@
 """``GET /api/hareline/search``: names that contain a text, in everything that the user may see.
 
-For the search of the web UI. Consumers are found by their tags. A name that begins with the text
+For the search of the web UI. Consumers are found by their tags, bindings by their routing keys,
+once for each exchange. A name that begins with the text
 comes before one that contains it; what is fewest, such as virtual hosts, comes first.
 """
 
@@ -13,6 +14,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from hareline.amqp.connection import Connection
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.administering import administration_of
 from hareline.management.api.answers import answer
@@ -31,10 +33,12 @@ Candidate = tuple[str, str, str | None, str | None, str]  # kind, name, vhost, n
 
 
 class Hit(BaseModel):
-    """An object. ``kind``: queue, stream, exchange, connection, consumer, policy, vhost or user.
+    """An object. ``kind``: queue, stream, exchange, binding, connection, channel, consumer, policy,
+    vhost or user.
 
-    ``note``: of a connection its user and the name that it gave itself, of a consumer its queue, of
-    an exchange its type, of a policy its pattern.
+    ``name``: of a binding its routing key. ``note``: of a binding its exchange, of a connection its
+    user and the name that it gave itself, of a channel its user, of a consumer its queue, of an
+    exchange its type, of a policy its pattern.
     """
 
     kind: str
@@ -56,7 +60,7 @@ def router(site: Site) -> APIRouter:
 
     @router.get("/api/hareline/search", **_search_route())
     async def search(request: Request) -> Response:
-        """Objects of all kinds with this in a name, an address, or the tag of a consumer."""
+        """Objects of all kinds with this in a name, an address, a consumer tag or a routing key."""
         who = await caller(site, request)
         text = request.query_params.get("q", "").strip().lower()
         if not text or len(text) > TEXT_MAX:
@@ -77,13 +81,9 @@ async def _found(site: Site, who: Caller, text: str, limit: int, share: Share) -
         searched = candidate[4].lower()
         if text not in searched:
             continue
-        if searched == text:
-            exact.append(candidate)
-        elif searched.startswith(text):
-            if len(begins) <= limit:
-                begins.append(candidate)
-        elif len(contains) <= limit:
-            contains.append(candidate)
+        place = exact if searched == text else begins if searched.startswith(text) else contains
+        if len(place) <= limit and candidate not in place:  # bindings of one key and exchange
+            place.append(candidate)
     found = [*exact, *begins, *contains]
     return {
         "items": [
@@ -106,18 +106,21 @@ def _candidates(site: Site, who: Caller) -> Iterator[Candidate]:
             if exchange.name:
                 note = exchange.type_name
                 yield "exchange", exchange.name, vhost.name, note, exchange.name
-    if "policymaker" in who.tags:
-        for is_operator in (False, True):
-            for policy in administration_of(site).policies.all(is_operator=is_operator):
-                if who.sees(policy.vhost):
-                    yield "policy", policy.name, policy.vhost, policy.pattern, policy.name
+    for is_operator in (False, True):
+        for policy in administration_of(site).policies.all(is_operator=is_operator):
+            if who.sees(policy.vhost):
+                yield "policy", policy.name, policy.vhost, policy.pattern, policy.name
     for connection in open_connections_of(site, who):
         name, client = connection.transport.connection_name, connection.client
-        login = "" if client.user is None else client.user.name
+        login = _login(connection)
         given = client.properties.get("connection_name")
         note = f"{login} {given}" if isinstance(given, str) else login
         yield "connection", name, client.vhost.name, note, f"{name} {note}"
+    for connection in open_connections_of(site, who):
+        client = connection.client
         for channel in channels_of(connection):
+            name = channel.port.channel_name
+            yield "channel", name, client.vhost.name, _login(connection), name
             for consumer in list(channel.consumers.by_tag.values()):
                 yield "consumer", consumer.tag, client.vhost.name, consumer.queue.name, consumer.tag
     for vhost in who.vhosts():
@@ -127,6 +130,16 @@ def _candidates(site: Site, who: Caller) -> Iterator[Candidate]:
                 continue
             kind = "stream" if arguments.queue_type == "stream" else "queue"
             yield kind, queue.name, vhost.name, None, queue.name
+    for vhost in who.vhosts():
+        for source in list(vhost.exchanges):
+            for binding in vhost.bindings.from_source(source):
+                if binding.routing_key:
+                    yield "binding", binding.routing_key, vhost.name, source, binding.routing_key
+
+
+def _login(connection: Connection) -> str:
+    user = connection.client.user
+    return "" if user is None else user.name
 
 
 def _search_route() -> dict[str, Any]:

@@ -54,7 +54,7 @@ const NAVIGATION = [
   ["Messages", [["queues", "Queues", "management", "q"], ["exchanges", "Exchanges", "management", "e"], ["streams", "Streams", "management", "s"], ["dead-letters", "Dead letters", "management", "d"]]],
   ["Clients", [["connections", "Connections", "management", "c"], ["channels", "Channels", "management", "h"], ["consumers", "Consumers", "management", "n"]]],
   ["Find out", [["route-tester", "Route tester", "management", "r"], ["near-limits", "Near a limit", "management", "l"], ["changes", "What changed", "management", "t"], ["docs", "Documentation", "management", "m"]]],
-  ["Administration", [["policies", "Policies", "policymaker", "p"], ["vhosts", "Virtual hosts", "management", "v"], ["users", "Users", "administrator", "u"], ["definitions", "Definitions", "administrator", "f"]]],
+  ["Administration", [["policies", "Policies", "management", "p"], ["vhosts", "Virtual hosts", "management", "v"], ["users", "Users", "administrator", "u"], ["definitions", "Definitions", "administrator", "f"]]],
 ];
 
 function View() {

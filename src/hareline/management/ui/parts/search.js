@@ -9,7 +9,7 @@ import { Dialog } from "./basics.js";
 const PAGES = [
   ["Overview", ["overview"]], ["Queues", ["queues"]], ["Exchanges", ["exchanges"]], ["Streams", ["streams"]], ["Dead letters by reason", ["dead-letters"]],
   ["Connections", ["connections"]], ["Channels", ["channels"]], ["Consumers", ["consumers"]], ["Route tester", ["route-tester"]], ["Near a limit", ["near-limits"]],
-  ["What changed today", ["changes"]], ["Virtual hosts", ["vhosts"]], ["Users", ["users"], "administrator"], ["Policies", ["policies"], "policymaker"],
+  ["What changed today", ["changes"]], ["Virtual hosts", ["vhosts"]], ["Users", ["users"], "administrator"], ["Policies", ["policies"]],
   ["Definitions", ["definitions"], "administrator"], ["Queues that grow", ["queues"], null, { sort: "messages_details.rate", reverse: "1" }],
   ["Queue arguments explained", ["docs", "queue-arguments"]], ["Documentation", ["docs"]],
 ];
@@ -20,6 +20,7 @@ const PLACES = {
   stream: (hit) => ["queues", hit.vhost, hit.name],
   exchange: (hit) => ["exchanges", hit.vhost, hit.name],
   connection: (hit) => ["connections", hit.name],
+  binding: (hit) => ["exchanges", hit.vhost, hit.note],
   channel: (hit) => ["channels", hit.name],
   consumer: (hit) => ["queues", hit.vhost, hit.note],
   vhost: (hit) => ["vhosts", hit.name],
@@ -66,7 +67,7 @@ export function Search({ onClose }) {
   const pages = PAGES.filter(([label, , tag]) => (!tag || has(tag)) && label.toLowerCase().includes(needle))
     .map(([label, segments, , params]) => ({ kind: "page", label, segments, params }));
   const found = hits.filter((hit) => PLACES[hit.kind]).map((hit) => ({
-    kind: hit.kind, label: hit.kind === "exchange" ? exchangeName(hit.name) : shown(hit.name), where: [hit.kind === "consumer" ? `of ${shown(hit.note)}` : hit.kind === "connection" ? shown(hit.note) : "", hit.vhost ? shown(hit.vhost) : ""].filter(Boolean).join(" · "), note: hit.note, segments: PLACES[hit.kind](hit), params: hit.kind === "consumer" ? { tab: "consumers" } : undefined,
+    kind: hit.kind, label: hit.kind === "exchange" ? exchangeName(hit.name) : shown(hit.name), where: [["consumer", "binding"].includes(hit.kind) ? `of ${shown(hit.note)}` : ["connection", "channel"].includes(hit.kind) ? shown(hit.note) : "", hit.vhost ? shown(hit.vhost) : ""].filter(Boolean).join(" · "), note: hit.note, segments: PLACES[hit.kind](hit), params: hit.kind === "consumer" ? { tab: "consumers" } : hit.kind === "binding" ? { tab: "bindings" } : undefined,
   }));
   const all = needle ? [...found, ...pages] : pages;
   const open = (hit) => {
@@ -87,7 +88,7 @@ export function Search({ onClose }) {
   }
   return html`<${Dialog} title="Search" onClose=${onClose} wide>
     <div class="palette">
-      <input type="text" role="combobox" aria-label="Search queues, exchanges, connections, addresses, consumers, users and pages" aria-expanded="true" aria-autocomplete="list" aria-controls=${id} autofocus
+      <input type="text" role="combobox" aria-label="Search queues, exchanges, routing keys, connections, addresses, channels, consumers, policies, users and pages" aria-expanded="true" aria-autocomplete="list" aria-controls=${id} autofocus
         aria-activedescendant=${all.length ? `${id}-${chosen}` : undefined} placeholder="Name, address, user, page …" value=${text} autocomplete="off" spellcheck="false"
         onInput=${(event) => setText(event.target.value)} onKeyDown=${onKeyDown} />
       <ul class="results" id=${id} role="listbox" aria-label="Results" ref=${list}>${all.map((hit, place) => html`<li key=${`${hit.kind} ${hit.where ?? ""} ${hit.label} ${place}`} id=${`${id}-${place}`} role="option" aria-selected=${place === chosen ? "true" : "false"}

@@ -28,10 +28,10 @@ SOAK_SECONDS ?= 3600
 CRASH_ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-management bench-spark lint format reference screenshots fuzz soak crash clean
+.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-management bench-spark lint format reference screenshots fuzz soak crash rabbitmqadmin2 clean
 
 help:                 ## Print this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 install: $(CAN_DEVELOP)        ## Make .venv with all that running, testing and the other targets need
 install-broker: $(CAN_RUN)     ## Make .venv with what running the broker needs
@@ -107,6 +107,10 @@ soak: install         ## Load one broker for SOAK_SECONDS (an hour) and watch it
 
 crash: install        ## Kill brokers CRASH_ROUNDS times (200) at work, and look what is left
 	CRASH_ROUNDS=$(CRASH_ROUNDS) $(PYTEST) -m crash --timeout=0 -s $(ARGS)
+
+# Into the cache of the user, once; from then on `make test` runs these tests too.
+rabbitmqadmin2: install  ## Build the newer rabbitmqadmin and run its tests; needs Cargo
+	RABBITMQADMIN_2=build $(PYTEST) tests/interop/test_rabbitmqadmin_2.py $(ARGS)
 
 clean:                ## Remove what the other targets made
 	rm -rf $(VENV) $(COMPILED_VENV) dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache

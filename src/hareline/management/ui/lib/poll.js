@@ -9,11 +9,11 @@ export const freshness = observable({ at: 0, error: null });
 
 /**
  * {data, error, reload, isFirst} of GET path. `path` null: nothing is fetched.
- * options: query, every (ms; 0 once; default the user's choice), onData.
+ * options: query, every (ms at least; 0 once; default the user's choice, which also pauses), onData.
  */
 export function usePoll(path, { query, every, onData } = {}) {
   const chosen = Number(useValue(refresh));
-  const wait = every ?? chosen;
+  const wait = every === undefined || chosen === 0 ? chosen : every && Math.max(every, chosen);
   const key = path === null ? null : `${path} ${JSON.stringify(query ?? {})}`;
   const [state, setState] = useState({ key: null, data: null, error: null });
   const [round, setRound] = useState(0);

@@ -14,7 +14,7 @@ function stored() {
 
 /** null, or {name, tags, authorization}. */
 export const session = observable(stored());
-/** Why the login page is shown, if not simply because nobody has logged in. */
+/** Why the login page is shown, unless it is the first page of a visit. */
 export const loginReason = observable("");
 
 export function authorizationOf(name, password) {

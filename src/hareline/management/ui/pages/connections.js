@@ -44,7 +44,7 @@ export function Connections() {
     ${node?.disk_free_alarm && html`<${Notice} tone="danger" title="Disk alarm">All connections that publish are blocked until there is room on the disk.<//>`}
     <div class="actions"><${Check} label="Only blocked or slowed down" checked=${only} onChange=${(next) => setParams({ only: next ? "blocked" : undefined, page: undefined })} /></div>
     ${only ? html`<${Blocked} vhost=${vhost} node=${node} />`
-      : html`<${ServerTable} path=${vhost ? path`/vhosts/${vhost}/connections` : "/connections"} what="connection" columns=${columns(!vhost)} keyOf=${(each) => each.name} filterLabel="Filter by address, port or name" emptyText="Nobody is connected" />`}`;
+      : html`<${ServerTable} path=${vhost ? path`/vhosts/${vhost}/connections` : "/connections"} what="connection" columns=${columns(!vhost)} keyOf=${(each) => each.name} filterLabel="Filter by address, port or name" emptyText="No client is connected" />`}`;
 }
 
 function Blocked({ vhost, node }) {

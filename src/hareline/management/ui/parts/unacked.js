@@ -9,6 +9,7 @@ import { Badge, Card, ChannelLink, DocLink, Empty, Waiting } from "./basics.js";
 import { MessageRow } from "./messages.js";
 
 const PAGE = 25;
+const SHOWN_BYTES = 16_384; // of each body: it is asked for again and again
 /** Who has a message whose consumer the broker does not name. */
 export const GONE = "a basic.get, or a consumer that is gone";
 
@@ -28,10 +29,10 @@ export function HeldLink({ of, children }) {
   return html`<a title="Show the messages" href=${href(["queues", of.queue?.vhost, of.queue?.name], { tab: "unacked", connection, channel: number, consumer: of.consumer_tag })}>${children}</a>`;
 }
 
-/** `base`: the path in the API; `what` holds them. */
+/** A page of unacknowledged messages. `base`: the path in the API. */
 export function UnackedMessages({ base, title = "Unacknowledged messages", intro, actions }) {
   const [trail, setTrail] = useState([null]);
-  const poll = usePoll(base, { query: { count: PAGE, position: trail[trail.length - 1] } });
+  const poll = usePoll(base, { query: { count: PAGE, truncate: SHOWN_BYTES, position: trail[trail.length - 1] } });
   const answer = poll.data;
   const items = answer?.messages ?? [];
   return html`<${Card} title=${title} actions=${actions}><p class="muted">${intro} <${DocLink} page="message-operations#unacknowledged-messages">More about it<//></p>

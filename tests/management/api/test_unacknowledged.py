@@ -191,6 +191,47 @@ def test_readings_of_a_stream_are_shown_too(broker: ApiBroker) -> None:
     assert page["messages"][0]["held_by"]["consumer_tag"] == "reads"
 
 
+def test_what_is_left_between_many_that_are_acknowledged(broker: ApiBroker) -> None:
+    channel = broker.connect().channel()
+    fill(channel, "gaps", *[b"%d" % number for number in range(100)], auto_delete=True)
+    hold(channel, "gaps", "gaps")
+    path = path_of_queue("gaps") + "?count=100"
+    broker.wait_for(path, lambda page: len(page["messages"]) == 100, "all of them")
+    for tag in {*range(1, 101)} - {1, 50, 100}:
+        channel.basic_ack(tag)
+    broker.wait_for(path, lambda page: len(page["messages"]) == 3, "the acknowledgements")
+    assert pages(broker, path_of_queue("gaps"), 2) == [["0", "49"], ["99"]]
+
+
+def test_acknowledgements_of_a_transaction_that_is_rolled_back(broker: ApiBroker) -> None:
+    channel = broker.connect().channel()
+    fill(channel, "tx", b"a", b"b", b"c", auto_delete=True)
+    hold(channel, "tx", "tx")
+    path = path_of_queue("tx")
+    broker.wait_for(path, lambda page: len(page["messages"]) == 3, "the deliveries")
+    channel.tx_select()
+    channel.basic_ack(1)
+    broker.wait_for(path, lambda page: len(page["messages"]) == 2, "the ack to be kept")
+    channel.tx_rollback()
+    assert pages(broker, path, 2) == [["a", "b"], ["c"]]
+    channel.basic_ack(3, multiple=True)
+    channel.tx_commit()
+    assert broker.get(path)["messages"] == []
+
+
+def test_a_long_body_is_shown_in_full_where_that_is_asked_for(broker: ApiBroker) -> None:
+    channel = broker.connect().channel()
+    fill(channel, "long", b"l" * 400_000, b"short", auto_delete=True)
+    hold(channel, "long", "long")
+    path = f"{path_of_queue('long')}?truncate=400000"
+    page = broker.wait_for(path, lambda page: len(page["messages"]) == 2, "the deliveries")
+    first, second = page["messages"]
+    assert (first["state"], first["payload"]) == ("unacknowledged", "l" * 400_000)
+    assert (first["held_by"]["consumer_tag"], second["payload"]) == ("long", "short")
+    [cut, _] = broker.get(path_of_queue("long"))["messages"]
+    assert (len(cut["payload"]), cut["truncated"]) == (50_000, True)
+
+
 def test_bodies_are_cut_and_encoded_as_in_browse(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     fill(channel, "bodies", b'{"a": [1, 2]}', auto_delete=True)

@@ -17,11 +17,15 @@ from hareline.administration.parameters import LIMITS_NAME, VHOST_LIMITS
 from hareline.administration.users import algorithm_name
 from hareline.amqp.context import Context
 from hareline.auth.users import User
+from hareline.broker.queues.dispatch.paused import is_paused
+from hareline.broker.queues.queue import Queue
 from hareline.broker.registry import RESERVED_PREFIX
 from hareline.broker.vhost import VirtualHost
-from hareline.storage.administration import PolicyRecord
+from hareline.storage.administration import PolicyRecord, VhostRecord
 
 OPERATOR_POLICY: Final = "operator_policy"
+#: Of a queue, what RabbitMQ has no word for: changes by operators, and whether it is paused.
+QUEUE_SETTINGS: Final = "x-hareline"
 
 #: The lists of a file, in the order of RabbitMQ's; the last three may be long.
 OF_BROKER: Final = ("users", "vhosts", "permissions", "topic_permissions")
@@ -63,7 +67,7 @@ class Export:
             "rabbitmq_definition_format": "single_virtual_host",
             "original_vhost_name": vhost.name,
             "explanation": f"Definitions of virtual host '{vhost.name}'",
-            "metadata": _metadata(record.description, record.tags, record.default_queue_type),
+            "metadata": _metadata(record),
             "description": record.description,
             "limits": dict(record.limits),
         }
@@ -88,8 +92,7 @@ class Export:
     def _vhosts(self) -> Iterator[Item]:
         vhosts = self._administration.vhosts
         for name in sorted(self._context.vhosts):
-            record = vhosts.record(name)
-            metadata = _metadata(record.description, record.tags, record.default_queue_type)
+            metadata = _metadata(vhosts.record(name))
             is_traced = vhosts.is_traced(name)
             yield {"name": name, **metadata, "metadata": metadata, "tracing": is_traced}
 
@@ -139,15 +142,17 @@ class Export:
         for vhost in self._served():
             for queue in list(vhost.queues.values()):
                 if _is_exported(vhost, queue.name):
-                    yield self._shown(
-                        {
-                            "name": queue.name,
-                            "vhost": vhost.name,
-                            "durable": queue.is_durable,
-                            "auto_delete": queue.is_auto_delete,
-                            "arguments": dict(queue.arguments),
-                        }
-                    )
+                    item = {
+                        "name": queue.name,
+                        "vhost": vhost.name,
+                        "durable": queue.is_durable,
+                        "auto_delete": queue.is_auto_delete,
+                        "arguments": dict(queue.arguments),
+                    }
+                    settings = queue_settings(vhost, queue)
+                    if settings:
+                        item[QUEUE_SETTINGS] = settings
+                    yield self._shown(item)
 
     def _exchanges(self) -> Iterator[Item]:
         for vhost in self._served():
@@ -212,11 +217,24 @@ def _is_exported(vhost: VirtualHost, queue_name: str) -> bool:
     return queue is not None and queue.owner is None and _is_own(queue_name)
 
 
-def _metadata(description: str, tags: tuple[str, ...], queue_type: str) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"description": description, "tags": list(tags)}
-    if queue_type:
-        metadata["default_queue_type"] = queue_type
+def _metadata(record: VhostRecord) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"description": record.description, "tags": list(record.tags)}
+    if record.default_queue_type:
+        metadata["default_queue_type"] = record.default_queue_type
+    if record.is_protected:
+        metadata["protected_from_deletion"] = True
     return metadata
+
+
+def queue_settings(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
+    """What operators have changed of a queue, and whether it is paused; empty if neither."""
+    settings: dict[str, Any] = {}
+    changes = vhost.live_arguments.changes_of(queue)
+    if changes:
+        settings["changes"] = dict(changes)
+    if is_paused(queue):
+        settings["paused"] = True
+    return settings
 
 
 def _parameter(component: str, vhost: str, name: str, value: Any) -> dict[str, Any]:

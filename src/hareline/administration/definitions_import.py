@@ -17,7 +17,12 @@ from hareline import events
 from hareline.administration.administration import Administration
 from hareline.administration.changes import INTERNAL
 from hareline.administration.checks import DEPTH_MAX, NAME_MAX_OCTETS, is_shallow
-from hareline.administration.definitions_export import OF_BROKER, OPERATOR_POLICY
+from hareline.administration.definitions_export import (
+    OF_BROKER,
+    OPERATOR_POLICY,
+    QUEUE_SETTINGS,
+    queue_settings,
+)
 from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.parameters import COMPONENTS, VHOST_LIMITS
 from hareline.administration.policy_keys import WITHOUT_EFFECT
@@ -174,13 +179,14 @@ class Import:
         metadata = item.get("metadata")
         known = {**metadata, **item} if isinstance(metadata, Mapping) else item
         queue_type = _text_or_none(known, "default_queue_type")
-        tracing = known.get("tracing")
+        tracing, is_protected = known.get("tracing"), known.get("protected_from_deletion")
         self._administration.vhosts.put(
             _text(item, "name"),
             description=_text_or_none(known, "description"),
             tags=_words(known["tags"]) if known.get("tags") else None,
             default_queue_type=None if queue_type == "undefined" else queue_type,
             tracing=tracing if isinstance(tracing, bool) else None,
+            is_protected=is_protected if isinstance(is_protected, bool) else None,
             by=self._by,
         )
 
@@ -258,13 +264,22 @@ class Import:
             raise bad_request("a queue needs a name")
         if _flag(item, "exclusive", False):
             raise bad_request("an exclusive queue lives as long as its connection")
-        self._vhost_of(item).declare_queue(
+        vhost = self._vhost_of(item)
+        is_new = name not in vhost.queues
+        settings = _queue_settings(item)
+        queue = vhost.declare_queue(
             name,
             is_durable=_flag(item, "durable", True),
             is_auto_delete=_flag(item, "auto_delete", False),
             owner=None,
             arguments=_arguments(item),
         )
+        if is_new:
+            if "changes" in settings:
+                vhost.live_arguments.change(queue, settings["changes"])
+            vhost.live_arguments.set_paused(queue, paused=settings.get("paused", False))
+        elif settings and settings != queue_settings(vhost, queue):
+            raise bad_request("it is there, and what operators have changed of it stays as it is")
 
     def _take_bindings(self, item: Item) -> None:
         source, destination = _text(item, "source"), _text(item, "destination")
@@ -371,6 +386,23 @@ def _arguments(item: Item) -> Mapping[str, object]:
         raise bad_request("arguments: not an object")
     _check_value("arguments", arguments)
     return arguments
+
+
+def _queue_settings(item: Item) -> dict[str, Any]:
+    """Changes by operators and a pause, without what is not set. Raises AdministrationError."""
+    given = item.get(QUEUE_SETTINGS) or {}
+    if not isinstance(given, Mapping):
+        raise bad_request(f"{QUEUE_SETTINGS}: not an object")
+    settings: dict[str, Any] = {}
+    changes = given.get("changes") or {}
+    if not isinstance(changes, Mapping):
+        raise bad_request(f"{QUEUE_SETTINGS}: changes: not an object")
+    if changes:
+        _check_value("changes", changes)
+        settings["changes"] = dict(changes)
+    if _flag(given, "paused", False):
+        settings["paused"] = True
+    return settings
 
 
 def _check_value(name: str, value: object) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from hareline.administration import AdministrationError
 from hareline.administration.definitions_export import Export
 from hareline.administration.definitions_import import Import
+from hareline.broker.queues.dispatch.paused import is_paused
 from tests.support.administered import Administered
 from tests.unit.administration.test_definitions_import import TOPOLOGY, run
 
@@ -25,6 +29,44 @@ def test_an_export_imported_elsewhere_is_the_same_again(broker: Administered) ->
         continue
     assert done.left_out == []
     assert exported(other) == first
+
+
+def test_what_operators_have_set_comes_back(broker: Administered) -> None:
+    run(broker, TOPOLOGY)
+    broker.administration.vhosts.put("shop", is_protected=True)
+    vhost = broker.context.vhosts["shop"]
+    live, orders = vhost.live_arguments, vhost.queues["orders"]
+    live.change(orders, {"x-max-length": 3, "x-message-ttl": None})
+    live.set_paused(orders, paused=True)
+    found = exported(broker)
+    (item,) = found["queues"]
+    assert item["x-hareline"] == {
+        "changes": {"x-max-length": 3, "x-message-ttl": None},
+        "paused": True,
+    }
+    assert item["arguments"] == {"x-queue-type": "quorum", "x-message-ttl": 1000}
+    other = Administered()
+    done = Import(other.context, other.administration, found)
+    for _ in done.steps():
+        continue
+    assert done.left_out == []
+    assert exported(other) == found
+    there = other.context.vhosts["shop"]
+    assert there.queue_arguments["orders"].max_length == 3
+    assert there.queue_arguments["orders"].message_ttl_ms is None
+    assert is_paused(there.queues["orders"])
+    with pytest.raises(AdministrationError, match="protected from deletion"):
+        other.administration.vhosts.delete("shop")
+    into_one = Administered()
+    assert run(into_one, exported(broker, "shop"), vhost="/").left_out == []
+    assert is_paused(into_one.vhost.queues["orders"])
+
+
+def test_what_nothing_was_set_of_has_no_key_of_ours(broker: Administered) -> None:
+    run(broker, TOPOLOGY)
+    found = exported(broker)
+    assert "x-hareline" not in found["queues"][0]
+    assert all("protected_from_deletion" not in each["metadata"] for each in found["vhosts"])
 
 
 def test_a_file_of_one_virtual_host_names_none_in_its_items(broker: Administered) -> None:

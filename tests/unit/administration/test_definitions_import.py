@@ -10,6 +10,7 @@ from hareline import events
 from hareline.administration import AdministrationError
 from hareline.administration.definitions_import import Import, report_import
 from hareline.auth.passwords import hash_password
+from hareline.broker.queues.dispatch.paused import is_paused
 from tests.support.administered import Administered
 
 OLD_HASH = hash_password("old")
@@ -125,6 +126,51 @@ def test_a_repetition_changes_nothing(broker: Administered) -> None:
     assert broker.context.vhosts["shop"].queues["orders"] is queue
     assert broker.users.lookup("ann") == before
     assert len(broker.context.vhosts["shop"].bindings.from_source("e")) == 1
+
+
+def test_what_operators_have_changed_of_a_queue_that_is_there_stays(broker: Administered) -> None:
+    run(broker, TOPOLOGY)
+    (item,) = TOPOLOGY["queues"]
+    given = {"queues": [{**item, "x-hareline": {"changes": {"x-max-length": 3}, "paused": True}}]}
+    (left_out,) = run(broker, given).left_out
+    assert (left_out.what, left_out.name) == ("queue", "orders")
+    assert "operators have changed of it stays as it is" in left_out.reason
+    vhost = broker.context.vhosts["shop"]
+    assert not is_paused(vhost.queues["orders"])
+    vhost.live_arguments.change(vhost.queues["orders"], {"x-max-length": 3})
+    vhost.live_arguments.set_paused(vhost.queues["orders"], paused=True)
+    assert run(broker, given).left_out == []  # it is so already
+    vhost.live_arguments.set_paused(vhost.queues["orders"], paused=False)
+    assert run(broker, TOPOLOGY).left_out == []  # a file that says nothing of it
+    assert not is_paused(vhost.queues["orders"])
+
+
+def test_protection_from_deletion_is_taken_over_as_rabbitmq_4_writes_it(
+    broker: Administered,
+) -> None:
+    for is_protected in (True, False):
+        metadata: dict[str, Any] = {"protected_from_deletion": is_protected}
+        assert run(broker, {"vhosts": [{"name": "v", "metadata": metadata}]}).left_out == []
+        assert broker.administration.vhosts.record("v").is_protected is is_protected
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ("paused", "x-hareline: not an object"),
+        ({"changes": [1]}, "x-hareline: changes: not an object"),
+        ({"paused": 1}, "paused: neither true nor false"),
+        ({"changes": {"x": 1 << 63}}, "arguments: 'x' has more than 64 bits"),
+        ({"changes": {"x-unknown": 1}}, "unknown arg 'x-unknown' for queue 'new'"),
+        ({"changes": {"x-max-priority": 5}}, "x-max-priority"),
+    ],
+)
+def test_changes_that_no_operator_could_make_are_named(
+    broker: Administered, settings: object, reason: str
+) -> None:
+    item = {"name": "new", "vhost": "/", "x-hareline": settings}
+    (left_out,) = run(broker, {"queues": [item]}).left_out
+    assert reason in left_out.reason
 
 
 def test_what_belongs_to_one_virtual_host_comes_into_another(broker: Administered) -> None:

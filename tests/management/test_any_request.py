@@ -1,14 +1,17 @@
 """Requests made from the OpenAPI document by Schemathesis, good ones and bad ones: no 5xx.
 
-Each operation of the document gets the same share of ``FUZZ_SECONDS`` (70), in which as many
-requests are sent as there is time for. Names in paths are those of objects that exist about as
-often as others, and lists of messages, samples and the like are not empty.
+Each operation of the document gets the same share of ``FUZZ_SECONDS`` (120), in which as many
+requests are sent as there is time for: those that fit the document, and those that do not, as the
+administrator about every other time and otherwise as a user with fewer rights. Names in paths are
+those of objects that exist about as often as others, and lists of messages, samples and the like
+are not empty.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -19,11 +22,12 @@ pytest.importorskip("schemathesis", reason="schemathesis (PyPI) is not installed
 import schemathesis
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
+from schemathesis import GenerationMode
 
-from tests.support.api_broker import PASSWORD, ApiBroker, api_broker
+from tests.support.api_broker import PASSWORD, USERS, ApiBroker, api_broker
 from tests.support.examples import examples
 
-SECONDS: Final = float(os.environ.get("FUZZ_SECONDS", "70"))
+SECONDS: Final = float(os.environ.get("FUZZ_SECONDS", "80"))
 TIMEOUT_S: Final = 60.0
 #: What a request may ask the broker to wait for, and how long here.
 WAITS: Final = {"wait_ms": 5, "wait_s": 0.01}
@@ -32,6 +36,9 @@ CHECKS: Final = ("/api/health/checks/", "/api/healthchecks/")
 
 QUEUES: Final = ("q", "stream", "priorities", "groups", "letters")
 EXCHANGES: Final = ("amq.topic", "amq.default", "amq.headers", "delayed")
+MODES: Final = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+ADMIN: Final = "admin"
+OTHERS: Final = tuple(sorted(USERS.keys() - {ADMIN}))
 NAMES: Final = {
     "vhost": ("/", "other"),
     "queue": QUEUES,
@@ -113,23 +120,38 @@ def test_no_request_of_the_description_fails_the_broker(
 ) -> None:
     assert len(operations) > 150
     failures: list[str] = []
+    modes: Counter[str] = Counter()
+    users: Counter[str] = Counter()
     for operation in operations:
         asked = Asked(operation, SECONDS / len(operations))
         asked.run()
         failures += asked.failures
         assert asked.count, f"never asked: {operation.label}"
+        modes += asked.modes
+        users += asked.users
     assert not failures, "\n".join(failures)
-    assert broker.get("/whoami")["name"] == "admin", "what settings name has been changed"
+    assert modes.keys() == set(MODES)
+    assert users.keys() == set(USERS)
+    assert broker.get("/whoami")["name"] == ADMIN, "what settings name has been changed"
 
 
 class Asked:
-    """One operation, asked for so many seconds. ``failures``: a line for each kind of 5xx."""
+    """One operation, asked for some seconds. ``failures``: a line for each kind of 5xx.
+
+    ``modes``, ``users``: how many requests were of each.
+    """
 
     def __init__(self, operation: Any, seconds: float) -> None:
-        self.count = 0
+        self.modes: Counter[str] = Counter()
+        self.users: Counter[str] = Counter()
         self.failures: list[str] = []
         self._operation = operation
         self._end_s = time.monotonic() + seconds
+
+    @property
+    def count(self) -> int:
+        """Requests that were sent."""
+        return self.users.total()
 
     def run(self) -> None:
         """Ask until the time is over."""
@@ -146,29 +168,35 @@ class Asked:
             suppress_health_check=list(HealthCheck),
             verbosity=Verbosity.quiet,
         )
-        @given(case=self._operation.as_strategy(), data=st.data())
+        @given(
+            case=st.one_of([self._operation.as_strategy(generation_mode=mode) for mode in MODES]),
+            data=st.data(),
+        )
         def ask(case: Any, data: st.DataObject) -> None:
-            _choose_names(case, data)  # also when it is over: data must not depend on the time
+            # also when it is over: data must not depend on the time
+            _choose_names(case, data)
+            user = ADMIN if data.draw(st.booleans()) else data.draw(st.sampled_from(OTHERS))
             if self.count and time.monotonic() > self._end_s:
                 raise Over
-            self._ask(case)
+            self._ask(case, user)
 
         try:
             ask()
         except Over:
             return
 
-    def _ask(self, case: Any) -> None:
+    def _ask(self, case: Any, user: str) -> None:
         if isinstance(case.body, dict):
             for name, most in WAITS.items():
                 if isinstance(case.body.get(name), int | float):
                     case.body[name] = min(case.body[name], most)
-        self.count += 1
-        answer = case.call(auth=("admin", PASSWORD), timeout=TIMEOUT_S)
+        self.users[user] += 1
+        self.modes[case.meta.generation.mode] += 1
+        answer = case.call(auth=(user, PASSWORD), timeout=TIMEOUT_S)
         if answer.status_code < 500 or self._is_check(answer):
             return
         line = f"{self._operation.label}: {answer.status_code} {answer.text[:300]}"
-        if line not in self.failures:
+        if not any(each.startswith(line) for each in self.failures):
             self.failures.append(f"{line}\n    {case.as_curl_command()[:1000]}")
 
     def _is_check(self, answer: Any) -> bool:

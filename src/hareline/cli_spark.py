@@ -224,7 +224,7 @@ def replay(
         typer.Option(metavar="KEY", help="Routing key of all; by default the one they had."),
     ] = None,
     max_rate: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="At most so many messages a second.")
+        int | None, typer.Option(metavar="N", min=1, help="At most N messages a second.")
     ] = None,
     keep: Annotated[
         list[str],

@@ -133,7 +133,7 @@ def test_a_full_queue_ends_with_1(
         (("publish", "-q", "a", "x", "-P", "colour=red"), 2, "--property: 'colour'"),
         (("publish", "-q", "a", "x", "-H", "h"), 2, "--header: 'h' is not NAME=VALUE"),
         (("get", "q", "--amqp-url", "amqp://127.0.0.1:1"), 3, "Connection refused"),
-        (("tail", "q", "--from", "yesterday"), 2, "--from: 'yesterday' is none of next, first"),
+        (("tail", "q", "--from", "yesterday"), 2, "--from: 'yesterday' is not next, first"),
     ],
 )
 def test_what_goes_wrong_is_a_sentence_and_a_status(

@@ -247,6 +247,8 @@ def test_readers_of_a_stream_and_their_lag(http: HttpApi, channel: Any) -> None:
         *("reader", "batch"),
         *(4, 6),
     )
+    described = http.get("/openapi.json")["components"]["schemas"]["ReaderInfo"]
+    assert reader.keys() == described["properties"].keys()
     plain = declare(channel)
     assert http.ask("GET", path(plain, "readers")).status_code == 400
 

@@ -4,7 +4,7 @@ Called by ``management.api.effective_arguments`` for one queue at a time. What i
 ``broker.live_arguments`` has put in force; here the declaration, the changes of operators, the
 policy and the operator policy are laid beside it, by the rules of ``policy_overlay``.
 
-Invariant: the values are those in force, also of a queue that could not follow its policy; whoever
+Invariant: the values are those in force, also of a queue that could not follow its policy; what
 said the value that is in force is its origin.
 """
 

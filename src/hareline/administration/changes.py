@@ -1,4 +1,4 @@
-"""How a change is made: durable first, then in memory, then told to whoever listens.
+"""How a change is made: durable first, then in memory, then told to the listeners.
 
 Each part of ``hareline.administration`` writes through one ``Changes``. A change that cannot be
 written raises StoreError before anything else has happened.

@@ -60,7 +60,7 @@ def check_limit(component: str, limit: str, value: object, known: Sequence[str])
 
 
 def in_force(limit: int | None) -> int | None:
-    """A limit as it counts: a negative one is none."""
+    """The limit, or None where it is negative, which means no limit."""
     return None if limit is None or limit < 0 else limit
 
 

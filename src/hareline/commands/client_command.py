@@ -113,7 +113,7 @@ CONNECTION_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
             float | None,
             typer.Option(
                 metavar="SECONDS",
-                help="Wait so long for an answer: 30.",
+                help="How long to wait for an answer: 30.",
                 min=0.001,
                 show_default=False,
             ),

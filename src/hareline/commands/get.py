@@ -39,7 +39,7 @@ def get(
         bool, typer.Option("--keep", help="Put them back; they count as redelivered then.")
     ] = False,
     wait: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Wait so long for the first one.")
+        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for the first one.")
     ] = 0,
     body: Annotated[
         bool, typer.Option("--body", help="Print the bodies alone, a line end after each.")

@@ -95,7 +95,7 @@ def message_lines(message: Mapping[str, Any], *, full: bool = True) -> list[str]
 
 
 def body_text(message: Mapping[str, Any], *, full: bool) -> str:
-    """The body for a terminal; hex if it is no text."""
+    """The body for a terminal; hex if it is not text."""
     payload = str(message.get("payload", ""))
     if message.get("payload_encoding") != "base64":
         return payload if full or len(payload) <= _HEX_SHOWN else payload[:_HEX_SHOWN] + "..."

@@ -65,7 +65,7 @@ def publish(
     lines: Annotated[
         bool, typer.Option("--lines", help="Each line of the input is a message.")
     ] = False,
-    count: Annotated[int, typer.Option(metavar="N", min=1, help="Send it so many times.")] = 1,
+    count: Annotated[int, typer.Option(metavar="N", min=1, help="Send it N times.")] = 1,
     header: Annotated[
         list[str],
         typer.Option(

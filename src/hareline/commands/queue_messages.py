@@ -58,7 +58,7 @@ _Offsets = Annotated[
 _Limit = Annotated[
     int | None,
     typer.Option(
-        "--limit", metavar="N", min=1, help="At most so many, from the head.", show_default=False
+        "--limit", metavar="N", min=1, help="At most N, from the head.", show_default=False
     ),
 ]
 _All = Annotated[bool, typer.Option("--all", help="All messages.")]
@@ -99,7 +99,7 @@ def browse(
     session: Session,
     queue: QueueName,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")
+        int, typer.Option("--limit", metavar="N", min=1, help="At most N messages.")
     ] = _SHOWN,
     end: Annotated[bool, typer.Option("--end", help="From the end on, the newest first.")] = False,
     selector: _Selector = None,
@@ -144,9 +144,7 @@ def purge(
     queue: QueueName,
     limit: Annotated[
         int | None,
-        typer.Option(
-            "--limit", metavar="N", min=1, help="Only the first so many.", show_default=False
-        ),
+        typer.Option("--limit", metavar="N", min=1, help="Only the first N.", show_default=False),
     ] = None,
 ) -> None:
     """Delete all messages, or the first ones.

@@ -49,7 +49,7 @@ def tail(
     ] = "next",
     count: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="End after so many.", show_default=False),
+        typer.Option(metavar="N", min=1, help="End after N messages.", show_default=False),
     ] = None,
     where: Annotated[
         str | None,
@@ -150,7 +150,7 @@ def _moment(text: str) -> datetime.datetime:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         raise CommandFailed(
-            f"--from: '{text}' is none of next, first, last, an offset, 30m, and a time such as "
+            f"--from: '{text}' is not next, first, last, an offset, 30m, or a time such as "
             "2026-01-05T10:00:00Z",
             ExitStatus.USAGE,
         ) from None

@@ -57,7 +57,7 @@ class ChangeFile:
                         yield change
 
     def append(self, lines: list[bytes]) -> None:
-        """Write lines; the file begins anew when it is full. Raises OSError."""
+        """Write lines; the file is begun again when it is full. Raises OSError."""
         if self.count + len(lines) > KEPT_MAX and self.count:
             self._path.replace(self._older)
             self.count, self._is_torn = 0, False

@@ -185,7 +185,7 @@ def _bounded(event: str, details: Mapping[str, object]) -> tuple[bytes, Mapping[
             line = _encoded({"event": event, "details": {"name": _LEFT_OUT}})
     try:
         return line, orjson.loads(line)["details"]
-    except ValueError:  # a number that is none, beside text that is none
+    except ValueError:  # a number that JSON has not, beside text that is not Unicode
         line = _encoded({"event": event, "details": {"name": _LEFT_OUT}})
         return line, orjson.loads(line)["details"]
 

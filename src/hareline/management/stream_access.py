@@ -65,7 +65,7 @@ def find_stream(vhost: VirtualHost, access: AccessChecker, request: Request) -> 
         raise Refusal(
             409,
             "not_a_stream",
-            f"queue '{name}' in vhost '{vhost.name}' is no stream, so it cannot be read again: "
+            f"queue '{name}' in vhost '{vhost.name}' is not a stream, so it cannot be read again: "
             "declare it with x-queue-type = stream, or archive it to one with x-archive-to",
         )
     return stream

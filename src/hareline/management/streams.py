@@ -46,7 +46,7 @@ _QUEUES_PER_SHARE: Final = 1_000
 
 
 class Query:
-    """The arguments of a request. Raises Refusal for one that is none of ``names``, or is twice."""
+    """The arguments of a request. Raises Refusal for one that is not in ``names``, or is twice."""
 
     def __init__(self, request: Request, names: Sequence[str]) -> None:
         self._values: dict[str, str] = {}

@@ -25,7 +25,7 @@ def test_mirrors_are_synchronised_already(broker: ApiBroker) -> None:
         assert broker.ask("POST", path, json={"action": action}).status_code == 204
     refused = broker.ask("POST", path, json={"action": "dance"})
     assert refused.status_code == 400
-    assert refused.json()["reason"] == "action: 'dance' is none of sync and cancel_sync"
+    assert refused.json()["reason"] == "action: 'dance' is not one of sync and cancel_sync"
     assert broker.ask("POST", path, json={}).status_code == 400
     assert broker.ask("POST", path, "manager", json={"action": "sync"}).status_code == 401
     missing = broker.ask("POST", "/queues/%2F/nope/actions", json={"action": "sync"})

@@ -1126,7 +1126,7 @@ def test_a_priority_as_text_is_406_to_others(peer: Peer) -> None:
 
 @pytest.mark.row("S7")
 @pytest.mark.parametrize("queue", ["q"])
-def test_a_selector_that_is_none_closes_the_channel_with_409(
+def test_an_invalid_selector_closes_the_channel_with_409(
     qpid: Peer, peer: Peer, queue: str
 ) -> None:
     qpid.declare(queue)

@@ -57,7 +57,7 @@ def perf(
         float, typer.Option(metavar="N", min=0, help="Messages a second of all; 0: no limit.")
     ] = 0,
     duration: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="Measure so long.")
+        float, typer.Option(metavar="SECONDS", min=0.1, help="How long to measure.")
     ] = 10,
     warm_up: Annotated[
         float, typer.Option("--warm-up", metavar="SECONDS", min=0, help="Not measured, before.")
@@ -67,7 +67,7 @@ def perf(
         typer.Option(
             metavar="N",
             min=0,
-            help="End after so many messages of each producer, without a warm-up; 0: no limit.",
+            help="End after N messages of each producer, without a warm-up; 0: no limit.",
         ),
     ] = 0,
     in_flight: Annotated[
@@ -89,7 +89,7 @@ def perf(
     variety: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, help="Give messages ids of their own, and headers of so many kinds."
+            metavar="N", min=0, help="Give messages ids of their own, and headers of N kinds."
         ),
     ] = 0,
     queue: Annotated[

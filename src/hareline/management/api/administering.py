@@ -80,7 +80,7 @@ def check_unicode(octets: bytes) -> None:
     except UnicodeEncodeError:
         raise Refusal(400, "bad_request", "body: a text in it is not Unicode") from None
     except (ValueError, RecursionError):
-        return  # whoever reads it says what is wrong
+        return  # the parser of the body says what is wrong
 
 
 def put_answer(is_new: bool) -> Response:

@@ -116,7 +116,7 @@ def _plain(value: object) -> object:
 
 
 def _finite(value: object) -> object:
-    """The value without numbers that are none, which are null."""
+    """The value with null for every number that is not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

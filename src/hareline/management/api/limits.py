@@ -31,7 +31,7 @@ class UserLimits(BaseModel):
 
 
 class LimitBody(Body):
-    """A limit; a negative one is none."""
+    """A limit; a negative one means no limit."""
 
     value: object
 

@@ -4,7 +4,7 @@ Called by ``publishing`` and ``message_files``. A parser of JSON holds the loop 
 some ms for each MB. So the one long text of a request, the body of a message, is cut out of the
 JSON first, and decoded piece by piece; what is left is short.
 
-Everything here is a generator: whoever runs it lets others have their turn where it yields.
+Everything here is a generator: its caller lets other work have its turn where it yields.
 
 Invariant: what comes out is what a parser of the whole would have made of it.
 """

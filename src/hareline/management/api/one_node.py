@@ -50,7 +50,7 @@ def router(site: Site) -> APIRouter:
         body = body_of(ActionBody, octets)
         if body.action not in ACTIONS:
             known = " and ".join(ACTIONS)
-            raise Refusal(400, "bad_request", f"action: '{body.action}' is none of {known}")
+            raise Refusal(400, "bad_request", f"action: '{body.action}' is not one of {known}")
         return no_content()
 
     @router.get("/api/config/effective", **one_route(dict[str, Any]))

@@ -1,6 +1,6 @@
 """Move, copy, delete, retry: what operators do to messages of a queue, some at a time.
 
-Each of these is a generator that works in small steps: whoever runs it (``management``) lets other
+Each of these is a generator that works in small steps: its caller (``management``) lets other
 things happen between two of them, and may stop after any. What has been done until then stays done,
 and stands in the ``Outcome``, which is updated at every step.
 

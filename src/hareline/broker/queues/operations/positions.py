@@ -22,7 +22,7 @@ _DIGITS_MAX: Final = 40
 
 
 class InvalidPosition(ValueError):
-    """Raised for a text that is no position in this queue."""
+    """Raised for a text that is not a position in this queue."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"'{text[:80]}' is not a position that a page of this queue ended with")

@@ -55,7 +55,7 @@ def _take_next(queue: Queue) -> QueueEntry | None:
 
 
 def give_back(queue: Queue, entries: list[QueueEntry]) -> None:
-    """Put back what was taken and shown to nobody; of a deleted queue it goes where the rest is."""
+    """Put back what was taken and not shown; of a deleted queue it goes where the rest is."""
     if queue.is_deleted:
         queue.release(entries, is_counted=False)
     else:

@@ -105,7 +105,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/interop/test_message_commands.py",
         "connects to brokers, and to none",
     ),
-    "commands.migrate.moving": ("tests/interop/test_migrate.py", "moves messages of a RabbitMQ"),
     "commands.perf.command": ("tests/interop/test_perf_command.py", "puts load on a broker"),
     "commands.perf.roles": ("tests/interop/test_perf_command.py", "puts load on a broker"),
     "commands.perf.worker": ("tests/interop/test_perf_command.py", "puts load on a broker"),

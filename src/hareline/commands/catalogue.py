@@ -79,7 +79,7 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
         Row(
             "migrate",
             "commands.migrate.command:app",
-            "Move all from a running RabbitMQ or LavinMQ to a Hareline.",
+            "Move all from a running RabbitMQ to a Hareline.",
         ),
     ),
     "Test, mend and archive": (

@@ -106,8 +106,9 @@ def migrate(
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
 ) -> None:
-    """Move all from a running RabbitMQ or LavinMQ to a Hareline.
+    """Move all from a running RabbitMQ to a Hareline.
 
+    From LavinMQ too, by what its HTTP API answers; no LavinMQ has been run in the tests.
     Stop its publishers and consumers first. A run that is broken off is continued by the same
     command. Exit status 1 if a queue could not be emptied.
     """
@@ -174,7 +175,7 @@ class Migration:
     def __init__(
         self, session: Session, source: Target, source_api: Api, vhosts: tuple[str, ...]
     ) -> None:
-        """Raises CommandFailed if the source cannot be read or the target is no Hareline."""
+        """Raises CommandFailed if the source cannot be read or the target is not a Hareline."""
         self._out = session.out
         self._target_api = session.api
         self._target = session.target.with_password(session.target.password())
@@ -210,7 +211,10 @@ class Migration:
             verb = "copy" if each.is_stream else "move"
             self._out.line(f"would {verb} {_counted(each.messages)} of {each.label}")
         self._say_not_moved()
-        self._out.line(f"{_counted(total)} in {len(waiting):,} queues and streams")
+        places = (
+            "1 queue or stream" if len(waiting) == 1 else f"{len(waiting):,} queues and streams"
+        )
+        self._out.line(f"{_counted(total)} in {places}")
 
     def copy_definitions(self) -> None:
         """Import here what is exported there, and say what was left out."""
@@ -238,6 +242,7 @@ class Migration:
                 self._queues,
                 self._source,
                 self._target,
+                self._target_api,
                 lambda moved: display.show_count(moved, max(total, moved)),
             )
         whole = [each.queue for each in results if not each.problem]
@@ -285,8 +290,8 @@ class Migration:
         product = overview.get("product_name") if isinstance(overview, dict) else None
         if product != _HARELINE:
             raise CommandFailed(
-                f"{self._target.http} is {product or 'another broker'}, and no Hareline; --url or "
-                "--target names the broker to migrate to",
+                f"{self._target.http} is {product or 'another broker'}, which is not a Hareline; "
+                "--url or --target names the broker to migrate to",
                 ExitStatus.USAGE,
             )
 

@@ -22,13 +22,17 @@ _POLL_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class SourceQueue:
-    """A queue of the old broker. ``refusal``: why its messages are not moved, or empty."""
+    """A queue of the old broker. ``refusal``: why its messages are not moved, or empty.
+
+    ``size_bytes``: of the bodies; 0 where that is not known.
+    """
 
     vhost: str
     name: str
     messages: int
     is_stream: bool = False
     refusal: str = ""
+    size_bytes: int = 0
 
     @property
     def label(self) -> str:
@@ -53,7 +57,11 @@ def _queue(row: dict[str, Any]) -> SourceQueue:
     elif name.startswith("amq."):
         refusal = "names that begin with 'amq.' are a broker's own, so it cannot be declared here"
     messages = int(row.get("messages") or 0)
-    return SourceQueue(str(row["vhost"]), name, messages, kind == "stream", refusal)
+    size_bytes = row.get("message_bytes")
+    if size_bytes is None:  # LavinMQ has the two parts of it
+        size_bytes = (row.get("ready_bytes") or 0) + (row.get("unacked_bytes") or 0)
+    is_stream = kind == "stream"
+    return SourceQueue(str(row["vhost"]), name, messages, is_stream, refusal, int(size_bytes))
 
 
 def left_in(api: Api, moved: Sequence[SourceQueue], *, is_changed: bool) -> dict[SourceQueue, int]:

@@ -3,7 +3,8 @@
 A batch is published in a transaction here, and acknowledged to the old broker once the commit was
 answered, which is after the sync. A run that is broken off is continued by the next one: what was
 moved from a queue is no longer there, and how far a stream was copied is in a queue of its own,
-written in the transactions that copy it.
+written in the transactions that copy it. A queue whose messages do not come, or which has no room
+for them here, ends with a sentence, and the next one is begun.
 
 Invariant: a message leaves the old broker after it is durable here, with its properties, headers,
 body and routing key octet by octet, in its order. Only the batch of a queue that was under way may
@@ -22,8 +23,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from hareline.commands.amqp_client import errors_of_pika, failure_of, parameters_of, silence_pika
 from hareline.commands.failures import CommandFailed, ExitStatus
+from hareline.commands.http_client import Api
 from hareline.commands.migrate.exact_properties import exact_properties, taken_offset
 from hareline.commands.migrate.inventory import SourceQueue
+from hareline.commands.migrate.room import Room
 from hareline.commands.target import Target
 
 if TYPE_CHECKING:
@@ -32,7 +35,10 @@ if TYPE_CHECKING:
 BATCH_MESSAGES: Final = 500
 BATCH_BYTES: Final = 4 << 20
 IDLE_S: Final = 1.0  # without a message, after which the queue is asked whether it is empty
-PATIENCE_S: Final = 30  # without a message of a stream that has not come to its end
+PATIENCE_S: Final = 30  # without a message of a queue or stream that has not come to its end
+#: Unacknowledged messages that the old broker may have in memory for this client.
+PREFETCH_MESSAGES: Final = 2 * BATCH_MESSAGES
+PREFETCH_BYTES: Final = 16 << 20
 #: A fan-out exchange while a queue is moved, so that the routing keys are kept; and the queues
 #: that say how far streams were copied.
 PREFIX: Final = "hareline.migrate"
@@ -41,8 +47,12 @@ _NAME_MAX_OCTETS: Final = 255
 
 @dataclass(slots=True)
 class Batch:
-    """Messages that were published and not committed. ``last_tag``: to acknowledge them by."""
+    """Messages that were published and not committed. ``last_tag``: to acknowledge them by.
 
+    ``most``: messages of a full one.
+    """
+
+    most: int = BATCH_MESSAGES
     count: int = 0
     size_bytes: int = 0
     last_tag: int = 0
@@ -50,7 +60,7 @@ class Batch:
 
     @property
     def is_full(self) -> bool:
-        return self.count >= BATCH_MESSAGES or self.size_bytes >= BATCH_BYTES
+        return self.count >= self.most or self.size_bytes >= BATCH_BYTES
 
     def add(self, tag: int, size_bytes: int) -> None:
         """Count a message that was published."""
@@ -64,10 +74,14 @@ class Batch:
 
 
 class Mover:
-    """Moves queues of one virtual host, over a connection to each of the two brokers."""
+    """Moves queues of one virtual host, over a connection to each of the two brokers.
 
-    def __init__(self, source: Target, target: Target, vhost: str) -> None:
+    ``api``: that of the broker here.
+    """
+
+    def __init__(self, source: Target, target: Target, api: Api, vhost: str) -> None:
         """Raises CommandFailed if one of them cannot be connected to."""
+        self._api = api
         self._ends = {"source": source, "target": target}
         self._vhost = vhost
         self._source = _connection(source, vhost)
@@ -93,8 +107,10 @@ class Mover:
         try:
             reading, writing = self._source.channel(), self._target.channel()
             try:
-                work = _Work(queue.name, reading, writing, on_moved)
-                return work.copy_stream() if queue.is_stream else work.move_queue()
+                work = _Work(queue, reading, writing, on_moved)
+                if queue.is_stream:
+                    return work.copy_stream()
+                return work.move_queue(lambda: Room(self._api, self._vhost, queue.name))
             finally:
                 for channel in (reading, writing):
                     with suppress(Exception):
@@ -109,37 +125,46 @@ class _Work:
 
     def __init__(
         self,
-        queue: str,
+        queue: SourceQueue,
         reading: BlockingChannel,
         writing: BlockingChannel,
         on_moved: Callable[[int], None],
     ) -> None:
-        self._queue = queue
+        self._queue = queue.name
+        self._prefetch = prefetch_of(queue)
         self._reading = reading
         self._writing = writing
         self._on_moved = on_moved
         self._exchange = f"{PREFIX}.{uuid.uuid4().hex}"  # one that a killed run left is bound
-        self._batch = Batch()
+        self._batch = Batch(most=min(BATCH_MESSAGES, max(1, self._prefetch // 2)))
         self._moved = 0
         self._note_tag = 0  # of the note that counts, which this channel holds unacknowledged
 
-    def move_queue(self) -> int:
+    def move_queue(self, room_here: Callable[[], Room]) -> int:
         """Move until the queue is empty there."""
         if not self._depth():
             return 0
         self._bind()
+        idle = 0
         try:
+            room = room_here()
             for method, properties, body in self._reading.consume(
                 self._queue, inactivity_timeout=IDLE_S
             ):
                 if method is not None:
+                    idle = 0
                     self._publish(method, properties, body)
                 if self._batch.is_full or (method is None and self._batch.count):
+                    self._check_room(room)
                     self._commit()
                 elif method is None:
                     self._writing.connection.process_data_events(0)
-                    if not self._depth():
+                    depth = self._depth()
+                    if not depth:
                         return self._moved
+                    idle += 1
+                    if idle * IDLE_S >= PATIENCE_S:
+                        raise CommandFailed(_not_delivered(depth))
             raise CommandFailed("the old broker has ended the consumer: was the queue deleted?")
         finally:
             self._unbind()
@@ -195,7 +220,7 @@ class _Work:
                 method.reply_text
             )
         )
-        self._reading.basic_qos(prefetch_count=2 * BATCH_MESSAGES)
+        self._reading.basic_qos(prefetch_count=self._prefetch)
 
     def _unbind(self) -> None:
         with suppress(Exception):
@@ -206,6 +231,13 @@ class _Work:
             self._exchange, method.routing_key, body, properties, mandatory=True
         )
         self._batch.add(method.delivery_tag, len(body))
+
+    def _check_room(self, room: Room) -> None:
+        """Raise CommandFailed if the batch would run into a limit here; none of it is kept then."""
+        problem = room.problem_with(self._batch.count, self._batch.size_bytes)
+        if problem:
+            self._writing.tx_rollback()
+            raise CommandFailed(problem)
 
     def _commit(self) -> None:
         self._writing.tx_commit()
@@ -290,6 +322,21 @@ class _Work:
             self._writing.basic_ack(self._note_tag)
 
 
+def prefetch_of(queue: SourceQueue) -> int:
+    """Messages that may be under way, which have ``PREFETCH_BYTES`` if they are of average size."""
+    if not (queue.messages and queue.size_bytes):
+        return PREFETCH_MESSAGES
+    return max(1, min(PREFETCH_MESSAGES, PREFETCH_BYTES * queue.messages // queue.size_bytes))
+
+
+def _not_delivered(depth: int) -> str:
+    return (
+        f"no message for {PATIENCE_S} s, though {depth:,} are ready there: another consumer gets "
+        "them (a single active one, or one of higher priority), or the queue is paused; stop it "
+        "or resume the queue, and run the command again"
+    )
+
+
 def _offset_of(properties: Any) -> tuple[int, bytes]:
     try:
         return taken_offset(properties.octets)
@@ -326,11 +373,15 @@ class Result:
 
 
 def move_all(
-    queues: list[SourceQueue], source: Target, target: Target, on_moved: Callable[[int], None]
+    queues: list[SourceQueue],
+    source: Target,
+    target: Target,
+    target_api: Api,
+    on_moved: Callable[[int], None],
 ) -> list[Result]:
     """Move the messages of these queues. ``on_moved`` hears how many were moved in all."""
     results: list[Result] = []
-    with exact_properties(), _Movers(source, target) as movers:
+    with exact_properties(), _Movers(source, target, target_api) as movers:
         for queue in queues:
             result = Result(queue, 0)
             results.append(result)
@@ -354,8 +405,8 @@ def move_all(
 class _Movers:
     """The connections to one virtual host at a time."""
 
-    def __init__(self, source: Target, target: Target) -> None:
-        self._ends = source, target
+    def __init__(self, source: Target, target: Target, target_api: Api) -> None:
+        self._ends = source, target, target_api
         self._vhost = ""
         self._mover: Mover | None = None
 

@@ -143,7 +143,7 @@ def test_a_broker_is_not_migrated_to_itself_nor_to_another_kind(
     assert (result.exit_code, "is the source and the target" in result.stderr) == (2, True)
     api.will("GET", "/overview", {"product_name": "RabbitMQ"})
     result = run("migrate", old.url)
-    assert (result.exit_code, "is RabbitMQ, and no Hareline" in result.stderr) == (2, True)
+    assert (result.exit_code, "is RabbitMQ, which is not a Hareline" in result.stderr) == (2, True)
     assert not old.asked
 
 

@@ -48,6 +48,22 @@ def test_queues_come_by_name_with_why_not(api: ScriptedApi, old: Api) -> None:
     assert found[4].label == "stream 's' in vhost 'v'"
 
 
+@pytest.mark.parametrize(
+    ("row", "size_bytes"),
+    [
+        ({"message_bytes": 70}, 70),
+        ({"ready_bytes": 40, "unacked_bytes": 2}, 42),  # LavinMQ
+        ({"message_bytes": None}, 0),
+        ({}, 0),
+    ],
+)
+def test_how_large_a_queue_is(
+    api: ScriptedApi, old: Api, row: dict[str, Any], size_bytes: int
+) -> None:
+    api.will("GET", "/queues", page({**QUEUES[0], **row}))
+    assert [each.size_bytes for each in queues_of(old, ())] == [size_bytes]
+
+
 def test_only_chosen_virtual_hosts_are_asked_for(api: ScriptedApi, old: Api) -> None:
     api.will("GET", "/queues/my%2Fv", page(*QUEUES[:1]))
     assert [each.name for each in queues_of(old, ("my/v",))] == ["b"]

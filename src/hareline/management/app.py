@@ -27,7 +27,7 @@ from hareline.errors import AmqpError
 from hareline.management.api.administering import refusal_of
 from hareline.management.api.answers import amqp_refusal
 from hareline.management.api.openapi import description_of
-from hareline.management.bodies import BodiesInFlight
+from hareline.management.bodies import BODY_MAX_BYTES, BodiesInFlight
 from hareline.management.health import Health
 from hareline.management.pace import Pace
 from hareline.management.paths import RawPaths
@@ -41,6 +41,9 @@ def create_app(read_health: Callable[[], Health], routers: Sequence[APIRouter] =
     )
     app.state.pace = Pace()
     app.state.bodies = BodiesInFlight()
+    app.state.answers = BodiesInFlight(
+        "other answers with messages are too large and not sent yet; try again", BODY_MAX_BYTES
+    )
 
     @app.get("/api/health", responses={503: {"model": Health}})
     async def health(response: Response) -> Health:

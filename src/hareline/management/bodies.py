@@ -1,7 +1,8 @@
 """The body of a request: a JSON object, read in full and held against a model.
 
 Called by the routes that take one. Bodies that may be large are counted, those of all requests
-together (``BodiesInFlight``), so that no number of clients fills the memory with them.
+together (``BodiesInFlight``), so that no number of clients fills the memory with them. Answers with
+messages are counted in the same way, by a ``BodiesInFlight`` of their own, until they are sent.
 
 Invariant: a body that is refused names each field that is wrong, and what is wrong with it.
 """
@@ -25,17 +26,29 @@ BODY_MAX_BYTES: Final = 65_536
 
 #: Octets of large bodies beside the largest one that there may be.
 SPARE_BYTES: Final = 67_108_864
+#: Octets of the bodies of messages that one answer may have, but one message in any case.
+ANSWER_BYTES_MAX: Final = 67_108_864
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class BodiesInFlight:
-    """The octets of large bodies that are in memory; one for an application."""
+    """The octets of large bodies that are in memory; one for an application.
 
-    __slots__ = ("_largest", "held")
+    ``refusal``: the reason for a body that finds no room. Bodies of up to ``free_bytes`` are not
+    counted, and always find room.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_largest", "free_bytes", "held", "refusal")
+
+    def __init__(
+        self,
+        refusal: str = "other requests have bodies that are too large; try again",
+        free_bytes: int = 0,
+    ) -> None:
         self.held = 0
+        self.refusal = refusal
+        self.free_bytes = free_bytes
         self._largest = 0
 
     def hold(self, max_bytes: int) -> HeldBody:
@@ -66,14 +79,24 @@ class HeldBody:
         self.resize(0)
 
     def resize(self, size: int) -> None:
-        """So many octets are held now. Raises Refusal (503) if others leave no room for more."""
+        """So many octets are held now. Raises Refusal (503) if others leave no room for more.
+
+        One that is the only one has room, however large it is.
+        """
         bodies = self._bodies
+        if size <= bodies.free_bytes:
+            size = 0
         more = size - self._size
-        if more > 0 and bodies.held + more > self._limit:
-            reason = "other requests have bodies that are too large; try again"
-            raise Refusal(503, "busy", reason, headers={"Retry-After": "1"})
+        if more > 0 and bodies.held > self._size and bodies.held + more > self._limit:
+            raise Refusal(503, "busy", bodies.refusal, headers={"Retry-After": "1"})
         bodies.held += more
         self._size = size
+
+    def handed_over(self) -> HeldBody:
+        """What this one holds, held by another one, which outlives the context of this one."""
+        other = HeldBody(self._bodies, self._limit)
+        other._size, self._size = self._size, 0
+        return other
 
 
 def bodies_of(request: Request) -> BodiesInFlight:
@@ -81,6 +104,16 @@ def bodies_of(request: Request) -> BodiesInFlight:
     bodies = request.app.state.bodies
     assert isinstance(bodies, BodiesInFlight)
     return bodies
+
+
+def answer_under_way(request: Request, message_max: int) -> HeldBody:
+    """An answer with messages: a context, in which it and what it is made of are counted.
+
+    ``message_max``: octets of the largest message that there may be.
+    """
+    answers = request.app.state.answers
+    assert isinstance(answers, BodiesInFlight)
+    return answers.hold(2 * max(ANSWER_BYTES_MAX, message_max))  # bodies, and their JSON
 
 
 async def body_pieces(request: Request) -> AsyncGenerator[bytes, None]:

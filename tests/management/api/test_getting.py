@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import socket
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from hareline.management import bodies
 from hareline.management.api import message_json
 from hareline.settings import Storage
-from tests.support.api_broker import ApiBroker, api_broker, api_settings
+from tests.support.api_broker import PASSWORD, ApiBroker, api_broker, api_settings
+from tests.support.http_api import DEADLINE_S
+from tests.support.waiting import wait_for
 
 DEEP = b"[" * 300 + b"]" * 300
 DEEPER = b"[" * 100_000
@@ -104,3 +110,44 @@ def test_a_message_that_cannot_be_read_stays(tmp_path: Path, ackmode: str) -> No
 def holds(path: Path, body: bytes) -> bool:
     """Whether this is the file of a large body."""
     return path.is_file() and path.stat().st_size >= len(body) and body in path.read_bytes()
+
+
+def test_answers_that_are_not_read_leave_room_for_small_ones_only(
+    broker: ApiBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those without room are refused, and what they had taken is back in its place."""
+    monkeypatch.setattr(
+        bodies.BodiesInFlight, "hold", lambda self, _: bodies.HeldBody(self, 2_000_000)
+    )
+    megabyte = b"x" * 1_000_000
+    publish(broker, "unread", *[megabyte] * 16)
+    publish(broker, "unread-small", b"small")
+
+    def browse(queue: str) -> tuple[int, Any]:
+        answer = broker.ask("POST", f"/queues/%2F/{queue}/browse", json={"truncate": None})
+        return answer.status_code, answer.json()
+
+    assert len(browse("unread")[1]["messages"]) == 16  # one alone has room
+    login = b64encode(f"admin:{PASSWORD}".encode()).decode()
+    body = b'{"truncate": null}'
+    head = "POST /api/queues/%2F/unread/browse HTTP/1.1\r\nHost: x\r\n"
+    head += f"Authorization: Basic {login}\r\nContent-Length: {len(body)}\r\n\r\n"
+    address = urlsplit(broker.url)
+    with socket.create_connection((address.hostname, address.port or 0)) as client:
+        client.sendall(head.encode() + body)
+        status, refusal = wait_for(
+            lambda: found if (found := browse("unread"))[0] != 200 else None,
+            DEADLINE_S,
+            "a refusal",
+        )
+        assert (status, refusal["error"]) == (503, "busy")
+        assert "not sent yet" in refusal["reason"]
+        asked = {"count": 9, "ackmode": "ack_requeue_false"}
+        answer = broker.ask("POST", "/queues/%2F/unread/get", json=asked)
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+        assert counts(broker, "unread") == (16, 0)
+        assert browse("unread-small")[1]["messages"][0]["payload"] == "small"
+        assert get(broker, "unread-small")[0]["payload"] == "small"
+    wait_for(lambda: browse("unread")[0] == 200 or None, DEADLINE_S, "room")
+    assert len(get(broker, "unread", ackmode="ack_requeue_false")) == 9
+    assert counts(broker, "unread") == (7, 0)

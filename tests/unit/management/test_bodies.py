@@ -111,3 +111,30 @@ async def test_a_body_that_finds_no_room_is_refused_and_takes_none() -> None:
         with pytest.raises(Refusal), bodies.hold(SPARE_BYTES) as mine:
             await read_body(request_of(b"abc", b"def"), 100, mine)
     assert bodies.held == 0
+
+
+def test_small_ones_always_find_room_and_so_does_one_that_is_alone() -> None:
+    answers = BodiesInFlight("busy with others", free_bytes=10)
+    with answers.hold(SPARE_BYTES) as giant, answers.hold(SPARE_BYTES) as other:
+        giant.resize(9 * SPARE_BYTES)
+        giant.resize(10 * SPARE_BYTES)
+        other.resize(10)
+        with pytest.raises(Refusal, match="busy with others"):
+            other.resize(11)
+        assert answers.held == 10 * SPARE_BYTES
+        giant.resize(10)
+        other.resize(11)
+        assert answers.held == 11
+    assert answers.held == 0
+
+
+def test_what_is_handed_over_is_held_beyond_the_context() -> None:
+    answers = BodiesInFlight()
+    with answers.hold(SPARE_BYTES) as held:
+        held.resize(7)
+        later = held.handed_over()
+    assert answers.held == 7
+    with later:
+        later.resize(3)
+        assert answers.held == 3
+    assert answers.held == 0

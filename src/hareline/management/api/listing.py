@@ -15,6 +15,7 @@ Invariant: no step runs longer than a share (``management.pace``) at one go.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -22,10 +23,12 @@ from typing import Any, Final, Generic, TypeVar
 
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from hareline.management.api.answers import answer, encoded
 from hareline.management.api.name_filter import NameFilter
 from hareline.management.api.openapi import PAGE_SIZE, PAGE_SIZE_MAX
+from hareline.management.bodies import HeldBody
 from hareline.management.pace import Share, pace_of
 from hareline.management.refusals import Refusal
 
@@ -136,11 +139,11 @@ async def listing(
 class Pieces:
     """The items of a list as JSON, joined in pieces so that a long body is written in pieces.
 
-    ``count``: the items.
+    ``count``: the items; ``size``: their octets.
     """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self.size = 0
         self._items: list[bytes] = []
         self._items_size = 0
         self._pieces: list[bytes] = []
@@ -148,6 +151,7 @@ class Pieces:
     def add(self, item: bytes) -> None:
         """Append an item."""
         self.count += 1
+        self.size += len(item)
         self._items.append(item)
         self._items_size += len(item)
         if self._items_size >= PIECE_BYTES:
@@ -161,6 +165,7 @@ class Pieces:
         self.count += 1
         if self._items:
             self._join(b",")
+        self.size += sum(map(len, parts))
         self._pieces += parts
         self._pieces[-1] += b","
 
@@ -169,26 +174,50 @@ class Pieces:
         self._items = []
         self._items_size = 0
 
-    def answer(self, head: bytes, tail: bytes) -> Response:
-        """The list between ``head`` and ``tail``."""
+    def answer(self, head: bytes, tail: bytes, held: HeldBody | None = None) -> Response:
+        """The list between ``head`` and ``tail``. ``held``: counts it until it is sent."""
         if self._items or not self._pieces:
             self._join(tail)
         else:
             self._pieces[-1] = self._pieces[-1][:-1] + tail
         pieces = self._pieces
         pieces[0] = head + pieces[0]
+        size = sum(map(len, pieces))
+        if held is not None:
+            return _HeldAnswer(deque(pieces), size, held.handed_over())
         if len(pieces) == 1:
             return Response(pieces[0], media_type="application/json")
         return StreamingResponse(
-            _each(pieces),
-            media_type="application/json",
-            headers={"Content-Length": str(sum(map(len, pieces)))},
+            _each(pieces), media_type="application/json", headers={"Content-Length": str(size)}
         )
 
 
 async def _each(pieces: list[bytes]) -> AsyncIterator[bytes]:
     for piece in pieces:
         yield piece
+
+
+class _HeldAnswer(StreamingResponse):
+    """An answer that is counted until its client has read it, or is gone.
+
+    The server takes a piece when the socket has taken the one before, and the end of the answer
+    after the last one; so what is not counted any more is not in memory either.
+    """
+
+    def __init__(self, pieces: deque[bytes], size: int, held: HeldBody) -> None:
+        self._pieces = pieces
+        self._held = held
+        super().__init__(
+            self._sent(), media_type="application/json", headers={"Content-Length": str(size)}
+        )
+
+    async def _sent(self) -> AsyncIterator[bytes]:
+        while self._pieces:
+            yield self._pieces.popleft()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._held:
+            await super().__call__(scope, receive, send)
 
 
 class _Rows(Generic[T]):

@@ -10,7 +10,7 @@ Invariant: as of ``api.running``; and what is only looked at is not disturbed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -54,6 +54,7 @@ from hareline.management.api.selections import (
     selector_of,
 )
 from hareline.management.api.site import Site
+from hareline.management.bodies import HeldBody, answer_under_way
 from hareline.management.pace import pace_of
 from hareline.management.paths import exchange_name
 from hareline.management.refusals import Refusal
@@ -144,18 +145,22 @@ def router(site: Site) -> APIRouter:
             selector=selector_of(asked.selector),
             max_bytes=asked.max_bytes,
         )
-        try:
-            await run_to_end(entered, request, steps)
-        except InvalidPosition as error:
-            raise Refusal(400, "bad_request", f"position: {error}") from None
         shown = Shown(asked.encoding, asked.truncate)
         found = Pieces()
-        async with pace_of(request).share() as share:
-            for each in page.found:
-                steps = browsed_message(each.entry, each.message, shown)
-                found.add_parts((await share.take(steps)).parts)
-        rest = encoded({"position": page.position, "ready": queue.ready_count})
-        return found.answer(b'{"messages":[', b"]," + rest[1:])
+        message_max = site.context.limits.max_message_bytes
+        with answer_under_way(request, message_max) as held:
+            try:
+                await run_to_end(entered, request, counted_steps(steps, page, held))
+            except InvalidPosition as error:
+                raise Refusal(400, "bad_request", f"position: {error}") from None
+            async with pace_of(request).share() as share:
+                for each in page.found:
+                    made = browsed_message(each.entry, each.message, shown)
+                    found.add_parts((await share.take(made)).parts)
+                    held.resize(page.size + found.size)
+            held.resize(found.size)
+            rest = encoded({"position": page.position, "ready": queue.ready_count})
+            return found.answer(b'{"messages":[', b"]," + rest[1:], held)
 
     @router.post(f"{of_queue}/move", **operation_route(TransferBody))
     async def move(request: Request) -> Response:
@@ -208,6 +213,13 @@ def router(site: Site) -> APIRouter:
         return await run(entered, request, queue.name, "retry", "retried", steps, outcome)
 
     return router
+
+
+def counted_steps(steps: Iterator[None], page: BrowsedPage, held: HeldBody) -> Iterator[None]:
+    """The steps that fill a page, with what it has counted after each. Raises Refusal."""
+    for _ in steps:
+        held.resize(page.size)
+        yield
 
 
 async def _transfer(site: Site, request: Request, operation: str, verb: str) -> Response:

@@ -49,7 +49,14 @@ from hareline.management.api.long_bodies import Steps, cut_long_text, kept_body
 from hareline.management.api.message_json import Encoding, Shown, taken_message
 from hareline.management.api.openapi import body_route
 from hareline.management.api.site import Site
-from hareline.management.bodies import bodies_of, parse_body, read_long_body
+from hareline.management.bodies import (
+    ANSWER_BYTES_MAX,
+    HeldBody,
+    answer_under_way,
+    bodies_of,
+    parse_body,
+    read_long_body,
+)
 from hareline.management.pace import Share, pace_of
 from hareline.management.refusals import Refusal
 from hareline.message import (
@@ -68,7 +75,6 @@ from hareline.wire.encoder import header_frame
 from hareline.wire.properties import Properties, encode_properties, replace_headers
 
 GET_COUNT_MAX: Final = 10_000
-GET_BYTES_MAX: Final = 67_108_864
 WAIT_MS_MAX: Final = 30_000
 _POLL_S: Final = 0.02
 _ENDED_AT_ONCE: Final = 256  # messages that are acknowledged between two pauses
@@ -109,7 +115,7 @@ class GetBody(BaseModel):
     ackmode: AckMode = "ack_requeue_true"
     encoding: Encoding = "auto"
     truncate: int | None = Field(default=None, ge=0)
-    max_bytes: int = Field(default=GET_BYTES_MAX, ge=0, le=GET_BYTES_MAX)
+    max_bytes: int = Field(default=ANSWER_BYTES_MAX, ge=0, le=ANSWER_BYTES_MAX)
     wait_ms: int = Field(default=0, ge=0, le=WAIT_MS_MAX)
 
     @model_validator(mode="before")
@@ -174,17 +180,20 @@ def router(site: Site) -> APIRouter:
             entered.vhost.queue_arguments[name], "basic.get", queue=name, vhost=entered.vhost.name
         )
         await _wait_for_message(request, queue, asked.wait_ms / 1000)
-        async with pace_of(request).share() as share:
-            if queue.is_deleted:
-                raise not_found()
-            entered.renew()
-            site.context.clock.refresh()
-            shown = Pieces()
-            if isinstance(working_lane(queue.lane), ReadingLane):
-                await _read(queue, asked, shown, share)
-            else:
-                await _take(queue, asked, shown, share)
-        return shown.answer(b"[", b"]")
+        shown = Pieces()
+        message_max = site.context.limits.max_message_bytes
+        with answer_under_way(request, message_max) as held:
+            async with pace_of(request).share() as share:
+                if queue.is_deleted:
+                    raise not_found()
+                entered.renew()
+                site.context.clock.refresh()
+                if isinstance(working_lane(queue.lane), ReadingLane):
+                    await _read(queue, asked, shown, share, held)
+                else:
+                    await _take(queue, asked, shown, share, held)
+            held.resize(shown.size)
+            return shown.answer(b"[", b"]", held)
 
     return router
 
@@ -202,17 +211,21 @@ async def _wait_for_message(request: Request, queue: Queue, wait_s: float) -> No
             raise Refusal(499, "client_gone", "the client has gone")
 
 
-async def _take(queue: Queue, asked: GetBody, shown: Pieces, share: Share) -> None:
+async def _take(queue: Queue, asked: GetBody, shown: Pieces, share: Share, held: HeldBody) -> None:
     """Take messages and add them as JSON; they are acknowledged when all of it is there.
 
-    One that cannot be shown as a whole goes back to its place, whatever ``ackmode`` says.
+    One that cannot be shown as a whole goes back to its place, whatever ``ackmode`` says. So do all
+    where other answers leave no room (Refusal).
     """
+    size = 0
     how = Shown(asked.encoding, asked.truncate)
     taken: list[QueueEntry] = []
     hidden: list[QueueEntry] = []
     try:
         for entry in take(queue, asked.count, asked.max_bytes):
             taken.append(entry)
+            size += entry.message.size
+            held.resize(size)
             await share.pause()
         left = queue.ready_count + len(taken)
         for number, entry in enumerate(taken, 1):
@@ -221,6 +234,7 @@ async def _take(queue: Queue, asked: GetBody, shown: Pieces, share: Share) -> No
             if not found.is_whole:
                 hidden.append(entry)
             shown.add_parts(found.parts)
+            held.resize(size + shown.size)
     except BaseException:
         give_back(queue, taken)
         raise
@@ -238,10 +252,11 @@ async def _take(queue: Queue, asked: GetBody, shown: Pieces, share: Share) -> No
         raise
 
 
-async def _read(queue: Queue, asked: GetBody, shown: Pieces, share: Share) -> None:
+async def _read(queue: Queue, asked: GetBody, shown: Pieces, share: Share, held: HeldBody) -> None:
     """Add the first messages of a queue that is only read; ``ackmode`` changes nothing there."""
     page = BrowsedPage()
     for _ in browse(queue, page, count=asked.count, max_bytes=asked.max_bytes):
+        held.resize(page.size)
         await share.pause()
     how = Shown(asked.encoding, asked.truncate)
     left = queue.ready_count
@@ -249,6 +264,7 @@ async def _read(queue: Queue, asked: GetBody, shown: Pieces, share: Share) -> No
         if found.message is not None:
             steps = taken_message(found.entry, found.entry.delivery_count > 0, left - number, how)
             shown.add_parts((await share.take(steps)).parts)
+            held.resize(page.size + shown.size)
 
 
 # ------------------------------------------------------------------------------------- publish

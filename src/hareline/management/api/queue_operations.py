@@ -58,7 +58,7 @@ from hareline.management.api.selections import (
     operation_route,
 )
 from hareline.management.api.site import Site
-from hareline.management.bodies import parse_body
+from hareline.management.bodies import answer_under_way, parse_body
 from hareline.management.pace import Share, pace_of
 from hareline.management.refusals import Refusal
 from hareline.message import Table
@@ -396,15 +396,18 @@ async def _held_page(entered: Entered, queue: Queue, request: Request) -> Respon
     page, more = found[:count], found[count:]
     times = iter([due_ms for due_ms, _, _ in page])
     shown, how = Pieces(), Shown(truncate=_SHOWN_BYTES)
-    async with pace_of(request).share() as share:
-        for part in read_together(queue, [entry for _, _, entry in page]):
-            for entry, message in zip(part, messages_of(queue, part), strict=True):
-                row = {"due_ms": next(times), **browsed_json(entry, message, how)}
-                shown.add(encoded(row))
-                await share.pause()
-    position = f"{page[-1][0]}-{page[-1][1]}" if more else None
-    rest = encoded({"position": position, "held": queue.held_count})
-    return shown.answer(b'{"messages":[', b"]," + rest[1:])
+    message_max = entered.site.context.limits.max_message_bytes
+    with answer_under_way(request, message_max) as under_way:
+        async with pace_of(request).share() as share:
+            for part in read_together(queue, [entry for _, _, entry in page]):
+                for entry, message in zip(part, messages_of(queue, part), strict=True):
+                    row = {"due_ms": next(times), **browsed_json(entry, message, how)}
+                    shown.add(encoded(row))
+                    under_way.resize(shown.size)
+                    await share.pause()
+        position = f"{page[-1][0]}-{page[-1][1]}" if more else None
+        rest = encoded({"position": position, "held": queue.held_count})
+        return shown.answer(b'{"messages":[', b"]," + rest[1:], under_way)
 
 
 def _held_position(text: str | None) -> tuple[int, int] | None:

@@ -11,10 +11,12 @@ from typing import Any, cast
 import pytest
 from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
+from starlette.requests import ClientDisconnect
 
 from hareline.management.api import listing as listing_module
 from hareline.management.api.listing import Pieces, answer_with_list, listing, picked
 from hareline.management.api.openapi import PAGE_SIZE, PAGE_SIZE_MAX
+from hareline.management.bodies import BodiesInFlight
 from hareline.management.pace import Pace
 from hareline.management.refusals import Refusal
 
@@ -280,3 +282,48 @@ async def test_a_long_list_of_an_object_is_encoded_in_shares() -> None:
     pieces = [bytes(cast("bytes", piece)) async for piece in answer.body_iterator]
     assert len(pieces) > 1
     assert json.loads(b"".join(pieces)) == {"name": "q", "rows": rows}
+
+
+class Client:
+    """What a server does with an answer; ``fails_at``: the piece at which the client has gone."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        self.held: list[int] = []
+        self.octets = b""
+        self.answers = BodiesInFlight()
+        self._fails_at = fails_at
+
+    async def receive(self) -> Any:
+        await asyncio.Event().wait()
+
+    async def send(self, message: Any) -> None:
+        self.held.append(self.answers.held)
+        if len(self.held) == self._fails_at:
+            raise OSError("gone")
+        self.octets += message.get("body", b"")
+
+    async def read(self, items: list[bytes]) -> None:
+        with self.answers.hold(100) as held:
+            pieces = Pieces()
+            for item in items:
+                pieces.add_parts([item[:1], item[1:]])
+                held.resize(pieces.size)
+            answer = pieces.answer(b"[", b"]", held)
+        scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
+        await answer(scope, self.receive, self.send)
+
+
+async def test_an_answer_is_held_until_it_is_sent() -> None:
+    client = Client()
+    await client.read([b"12", b"34"])
+    assert client.octets == b"[12,34]"
+    assert client.held == [4] * 6  # the head, four pieces and the end
+    assert client.answers.held == 0
+
+
+async def test_an_answer_whose_client_is_gone_is_not_held() -> None:
+    client = Client(fails_at=3)
+    with pytest.raises(ClientDisconnect):
+        await client.read([b"12", b"34"])
+    assert client.held == [4] * 3
+    assert client.answers.held == 0

@@ -20,10 +20,11 @@ from hareline.broker.selectors.selector import Selector
 @dataclass(slots=True)
 class BrowsedPage:
     """``found``: in the order of delivery, or from the end on. ``position``: where the next page
-    begins; None: at this end there is no more."""
+    begins; None: at this end there is no more. ``size``: octets of the bodies found."""
 
     found: list[Found] = field(default_factory=list)
     position: str | None = None
+    size: int = 0
 
 
 def browse(
@@ -42,12 +43,12 @@ def browse(
     """
     after = None if position is None else rank_of(position, queue.order)
     selection = Selection(selector=selector, limit=count + 1)
-    size = 0
     for share in selected(queue, selection, after, is_backwards=is_backwards):
         for found in share:
-            size += found.entry.message.size
+            size = page.size + found.entry.message.size
             if page.found and (len(page.found) >= count or size > max_bytes):
                 page.position = position_of(queue.order.rank(page.found[-1].entry))
                 return
             page.found.append(found)
+            page.size = size
         yield

@@ -12,7 +12,7 @@ too, or in heaps of former owners; they do not match any more and are dropped wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count as counter
 from operator import attrgetter
@@ -62,6 +62,10 @@ class Heads:
     def runs(self) -> list[ParkedRun]:
         return [run for _, run in self._heap]
 
+    def all(self) -> list[Head]:
+        """Heads of runs, old ones too, and some runs more than once: a copy, for operators."""
+        return self._heap.copy()
+
 
 def _head(run: ParkedRun, owner: object | None) -> Ranked | None:
     """The head of a run; None if it is empty, or its group has another owner."""
@@ -79,15 +83,26 @@ class Parking:
     """All parked entries of one queue; ``count`` is their number.
 
     An entry's ``mask`` has one bit for each selector that is true. ``worth``: the function of the
-    queue's ordering by which a full queue gives entries up.
+    queue's ordering by which a full queue gives entries up. ``clearings``: how often all were
+    removed at once, to be parked in other runs.
     """
 
-    __slots__ = ("_by_worth", "_dead", "_heads", "_loose", "_numbers", "_worth", "count")
+    __slots__ = (
+        "_by_worth",
+        "_dead",
+        "_heads",
+        "_loose",
+        "_numbers",
+        "_worth",
+        "clearings",
+        "count",
+    )
 
     def __init__(self, worth: Callable[[QueueEntry], Any]) -> None:
         self._loose: dict[int, ParkedRun] = {}  # of no group, by mask
         self._heads: dict[object | None, dict[int, Heads]] = {}  # of groups, by owner and mask
         self.count = 0
+        self.clearings = 0
         self._dead = 0  # settled since the last sweep, also those that have surfaced
         self._worth = worth
         # heap by worth, with a number for entries that were parked twice; made for a full queue
@@ -221,8 +236,21 @@ class Parking:
             ranked += run.ranked()
         return ranked
 
+    def runs(self) -> Iterator[ParkedRun]:
+        """The runs that there are at the first of them, each once, in no order: for operators."""
+        loose = list(self._loose.values())
+        heaps = [heads.all() for by_mask in self._heads.values() for heads in by_mask.values()]
+        yield from loose
+        seen: set[ParkedRun] = set()
+        for heap in heaps:
+            for _, run in heap:
+                if run not in seen:
+                    seen.add(run)
+                    yield run
+
     def take_all(self) -> list[QueueEntry]:
         """Remove and return every parked entry, in no order."""
+        self.clearings += 1
         entries = self.entries()
         for run in self._all_runs():
             run.clear()

@@ -48,16 +48,45 @@ def walk(
         ranked.sort(key=_by_rank, reverse=is_backwards)
         blocks.append(ranked)
         yield []
-    yield from _merged(
-        queue, shares, merge(*blocks, key=_by_rank, reverse=is_backwards), is_backwards
-    )
+    parked = _each_once(merge(*blocks, key=_by_rank, reverse=is_backwards))
+    yield from _merged(queue, shares, parked, is_backwards)
 
 
 def parked_shares(queue: Queue) -> Iterator[list[tuple[Any, QueueEntry]]]:
-    """Shares of what the lane had parked at the first of them, with ranks, in no order."""
-    parked = working_lane(queue.lane).parking.ranked()
-    for start in range(0, len(parked), SORTED_AT_ONCE):
-        yield [each for each in parked[start : start + SORTED_AT_ONCE] if each[1].state == PARKED]
+    """Shares of what the lane has parked, with ranks, in no order; an entry may come twice.
+
+    The lane's runs are copied as it goes. Where a consumer has brought another selector meanwhile,
+    the entries are in other runs, so all are copied again, at once.
+    """
+    parking = working_lane(queue.lane).parking
+    clearings = parking.clearings
+    copied: list[tuple[Any, QueueEntry]] = []
+    left = SORTED_AT_ONCE
+    for run in parking.runs():
+        ranked = run.ranked()
+        copied += ranked
+        left -= 1 + len(ranked)
+        if left <= 0:
+            yield from _parked_in(copied)
+            copied, left = [], SORTED_AT_ONCE
+    yield from _parked_in(copied)
+    now = working_lane(queue.lane).parking
+    if now is not parking or now.clearings != clearings:
+        yield from _parked_in(now.ranked())
+
+
+def _parked_in(copied: list[tuple[Any, QueueEntry]]) -> Iterator[list[tuple[Any, QueueEntry]]]:
+    for start in range(0, max(1, len(copied)), SORTED_AT_ONCE):
+        yield [each for each in copied[start : start + SORTED_AT_ONCE] if each[1].state == PARKED]
+
+
+def _each_once(parked: Iterator[tuple[Any, QueueEntry]]) -> Iterator[tuple[Any, QueueEntry]]:
+    """Sorted entries without repetitions, which stand side by side."""
+    offset = -1
+    for each in parked:
+        if each[1].offset != offset:
+            offset = each[1].offset
+            yield each
 
 
 def _merged(

@@ -288,6 +288,23 @@ def test_heads_of_former_owners_do_not_pile_up(parking: Parking, park: Park) -> 
     assert len(parking._heads[BOB][ALL].runs()) == 0
 
 
+def test_every_run_is_listed_once_as_they_were_at_the_first(parking: Parking, park: Park) -> None:
+    group = owned(ANN)
+    for rank in (3, 2, 1):  # each is a new head
+        park(rank, ALL, group)
+    park(4, RED, group)
+    park(5, BLUE)
+    runs = parking.runs()
+    first = next(runs)
+    park(6, RED)
+    found = [first, *runs]
+    assert len(found) == len(set(found))
+    assert sorted(rank for run in found for rank, _ in run.ranked()) == [1, 2, 3, 4, 5]
+    assert parking.clearings == 0
+    parking.take_all()
+    assert (parking.clearings, list(parking.runs())) == (1, [])
+
+
 def test_heads_do_not_pile_up_while_one_group_is_taken(parking: Parking, park: Park) -> None:
     group = owned(ANN)
     for rank in range(1_000):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hareline.broker.queues.books import settle_in_place
+from hareline.broker.queues.dispatch.groups import ParkedRun, Ranked
 from hareline.broker.queues.operations import walking
-from hareline.broker.queues.operations.walking import read_together, standing, walk
+from hareline.broker.queues.operations.walking import parked_shares, read_together, standing, walk
 from hareline.broker.selectors.selector import compile_selector
 from tests.support.consumers import RecordingConsumer
 from tests.support.vhosts import declare
@@ -33,6 +34,67 @@ def test_parked_entries_are_shown_in_their_places(
         entry.offset for share in walk(queue, after, is_backwards=is_backwards) for entry in share
     ]
     assert behind == (expected[:9][::-1] if is_backwards else expected[10:])
+
+
+class Parked(Stand):
+    """Twenty messages, two of them taken, and three runs: for two consumers, for one, for none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue = declare(self.vhost, "q", arguments={"x-max-priority": 3})
+        for selector in ("n < 12", "n < 8", "n = 100"):  # the last one waits, so all are placed
+            self.add(selector)
+        self.publish(self.queue, 20)
+        assert self.queue.lane.parking.count == 18
+        self.parked = [entry.offset for entry in self.queue.lane.ready_entries()]
+
+    def add(self, selector: str) -> None:
+        consumer = RecordingConsumer(
+            self.queue, selector=compile_selector(selector), prefetch_count=1
+        )
+        self.queue.add_consumer(consumer)
+
+
+def test_parked_entries_are_copied_run_by_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walking, "SORTED_AT_ONCE", 2)
+    stand = Parked()
+    copied: list[ParkedRun] = []
+    ranked = ParkedRun.ranked
+
+    def noted(run: ParkedRun) -> list[Ranked]:
+        copied.append(run)
+        return ranked(run)
+
+    monkeypatch.setattr(ParkedRun, "ranked", noted)
+    shares = parked_shares(stand.queue)
+    found = [entry.offset for _, entry in next(shares)]
+    assert (len(found), len(copied)) == (2, 1)
+    found += [entry.offset for share in shares for _, entry in share]
+    assert sorted(found) == stand.parked
+    assert len(copied) == 3
+
+
+def test_small_runs_share_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walking, "SORTED_AT_ONCE", 100)
+    shares = list(parked_shares(Parked().queue))
+    assert [len(share) for share in shares] == [18]
+
+
+@pytest.mark.parametrize("is_backwards", [False, True])
+@pytest.mark.parametrize("taken", [1, 4, 8])
+def test_another_selector_amid_a_walk_hides_and_doubles_nothing(
+    monkeypatch: pytest.MonkeyPatch, taken: int, is_backwards: bool
+) -> None:
+    """All is parked again then, in other runs."""
+    monkeypatch.setattr(walking, "SORTED_AT_ONCE", 2)
+    stand = Parked()
+    shares = walk(stand.queue, is_backwards=is_backwards)
+    shown = [entry.offset for _ in range(taken) for entry in next(shares)]
+    stand.add("n = 200")
+    stand.turn.run()
+    assert stand.queue.lane.parking.count == 18
+    shown += [entry.offset for share in shares for entry in share]
+    assert shown == (stand.parked[::-1] if is_backwards else stand.parked)
 
 
 def test_a_parked_entry_can_be_settled_in_its_place() -> None:

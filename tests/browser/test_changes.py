@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.api_broker import ApiBroker
 from tests.support.web_browser import WebUi
 
@@ -29,3 +31,32 @@ def test_the_morning_of_a_day_with_many_changes(ui: WebUi, broker: ApiBroker) ->
     channel.queue_declare("made.late", durable=True)  # comes with the next answer, before the rest
     ui.page.locator("main li", has_text="made.late").wait_for()
     assert early.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "heading"), [("vhost.limits.set", "limited.here"), ("messages.deleted", "emptied")]
+)
+def test_changes_lead_to_what_they_are_of(
+    ui: WebUi, broker: ApiBroker, event: str, heading: str
+) -> None:
+    for method, path, body in (
+        ("PUT", "/vhosts/limited.here", None),
+        ("PUT", "/vhost-limits/limited.here/max-queues", {"value": 3}),
+        ("PUT", "/queues/%2F/emptied", {"durable": True}),
+        (
+            "POST",
+            "/exchanges/%2F/amq.default/publish",
+            {
+                "properties": {},
+                "routing_key": "emptied",
+                "payload": "m",
+                "payload_encoding": "string",
+            },
+        ),
+        ("POST", "/queues/%2F/emptied/delete", {"all": True}),
+    ):
+        answer = broker.ask(method, path, json=body)
+        assert answer.status_code < 300, (path, answer.text)
+    ui.go(f"changes?filter={event}")
+    ui.page.locator("main ul.changes li").first.get_by_role("link").first.click()
+    ui.page.get_by_role("heading", name=heading, level=1).wait_for()

@@ -176,3 +176,14 @@ def links_of(ui: WebUi, address: str) -> list[str]:
         "links => links.map(each => each.getAttribute('href')).filter(each => /^#.docs/.test(each))"
     )
     return found
+
+
+def test_a_channel_says_which_consumer_is_stuck_and_with_what(
+    open_ui: Open, broker: ApiBroker, scene: Scene
+) -> None:
+    ui = open_ui()
+    ui.go(f"channels/{segment(f'{broker.name_of(scene.connection)} (1)')}")
+    ui.page.locator(".tile", has_text="Unacknowledged").get_by_text("oldest").wait_for()
+    ui.page.locator("main tbody tr", has_text="worker").get_by_text("prefetch full").wait_for()
+    held = ui.page.get_by_role("list", name="Unacknowledged messages")
+    held.locator("summary", has_text="held 0").wait_for()

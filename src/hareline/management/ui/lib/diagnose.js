@@ -40,7 +40,7 @@ export function oldestUnackedMs(object) {
 const heldBy = (of) => (of ? `, with ${of.consumer_tag ? `consumer ${of.consumer_tag}` : "a basic.get or a consumer that is gone"}${of.user ? ` of ${of.user}` : ""}` : "");
 
 const ALARMS = { memory: "The memory alarm is on: all publishers wait until consumers have made room.", disk: "The disk alarm is on: all publishers wait until there is room on the disk." };
-const HINTS = { queue: "Consume from the queue, or raise its limit.", behind: "It is one of many that publish more than the broker takes; they take turns.", output: "Its client has to read faster.", client: "The client has asked for a pause itself." };
+const HINTS = { queue: "Consume from the queue, or raise its limit." };
 
 /**
  * Why a connection or a channel waits: [{tone, text, queue: {vhost, name} or null, sinceMs}].

@@ -7,7 +7,8 @@ import { count, moment, text } from "../lib/format.js";
 import { Badge, Card, Empty, Field, PageHead, Waiting, attempt } from "../parts/basics.js";
 
 const TONES = { created: "ok", set: "info", deleted: "danger", purged: "danger", cleared: "warn", paused: "warn", resumed: "ok", started: "info", imported: "info", changed: "info" };
-const LINKS = { queue: (each) => ["queues", each.vhost, each.name], exchange: (each) => ["exchanges", each.vhost, each.name], vhost: (each) => ["vhosts", each.name], user: (each) => ["users", each.name] };
+const queueOf = (each) => ["queues", each.vhost, each.name];
+const LINKS = { queue: queueOf, messages: queueOf, exchange: (each) => ["exchanges", each.vhost, each.name], vhost: (each) => ["vhosts", each.vhost ?? each.name], user: (each) => ["users", each.name] };
 
 const VIA = { amqp: "over AMQP", http: "over HTTP", broker: "by the broker itself", settings: "by the settings" };
 
@@ -26,7 +27,7 @@ function Entry({ of }) {
   const isBinding = what === "binding";
   const rest = Object.entries(details).filter(([key, value]) => value !== "" && value !== null && !(isBinding && ["source", "destination", "destination_type", "routing_key"].includes(key)) && text(value) !== "{}");
   return html`<li><time class="mono" datetime=${new Date(of.at_ms).toISOString()}>${moment(of.at_ms).slice(11)}</time><span><${Badge} tone=${TONES[word] ?? "plain"}>${of.event}<//></span>
-    <span>${name !== undefined && !isBinding && (link && word !== "deleted" ? html`<a href=${href(link)}>${shown(name) || "(default)"}</a>` : html`<b>${shown(name)}</b>`)}
+    <span>${name !== undefined && !isBinding && (link && (word !== "deleted" || what === "messages") ? html`<a href=${href(link)}>${shown(name) || "(default)"}</a>` : html`<b>${shown(name)}</b>`)}
       ${isBinding && details.source !== undefined && html`<b>${exchangeName(details.source)}</b> → <b>${shown(details.destination)}</b> ${details.routing_key && html`<code>${shown(details.routing_key)}</code>`}`}
       ${vhost !== undefined && html` <span class="muted">in ${shown(vhost)}</span>`}
       <${Actor} of=${of.by} />

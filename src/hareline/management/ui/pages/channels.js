@@ -8,6 +8,7 @@ import { Badge, Card, ChannelLink, ConnectionLink, Facts, Notice, PageHead, Queu
 import { HistoryChart } from "../parts/chart.js";
 import { ClientTable, ServerTable } from "../parts/table.js";
 import { UnackedMessages } from "../parts/unacked.js";
+import { Slow } from "./consumers.js";
 
 export const CHANNEL_COLUMNS = [
   { key: "name", label: "Channel", view: (each) => html`<${ChannelLink} name=${each.name} />` },
@@ -37,13 +38,14 @@ export function ChannelPage({ name }) {
   const channel = poll.data;
   if (!channel) return html`<${PageHead} kind="Channel" title=${shown(name)} /><${Waiting} poll=${poll} what="channel" />`;
   const consumers = channel.consumer_details ?? [];
+  const oldest = consumers.reduce((most, each) => Math.max(most, oldestUnackedMs(each)), 0);
   return html`<${PageHead} kind=${html`Channel of <${ConnectionLink} name=${channel.connection_details?.name ?? ""} />`} title=${shown(name)} badges=${html`<${Badge} tone=${tone(channel.state)}>${channel.state}<//>${channel.confirm && html`<${Badge}>confirms<//>`}${channel.transactional && html`<${Badge}>transactions<//>`}`} />
     ${isBlocked(channel) && html`<${Notice} tone="warn" title="It waits.">${whyBlocked(channel).map((each) => html`<div key=${each.text}>${each.text}${each.queue && html` <${QueueLink} vhost=${each.queue.vhost ?? channel.vhost} name=${each.queue.name} />`}</div>`)}<//>`}
-    <div class="tiles"><${Tile} label="Unacknowledged" value=${count(channel.messages_unacknowledged)} note=${oldestUnackedMs(channel) ? `oldest ${duration(oldestUnackedMs(channel))}` : undefined} /><${Tile} label="Unconfirmed" value=${count(channel.messages_unconfirmed)} /><${Tile} label="Uncommitted" value=${count(channel.messages_uncommitted)} /><${Tile} label="Prefetch" value=${channel.prefetch_count ? count(channel.prefetch_count) : "–"} note=${channel.global_prefetch_count ? `${count(channel.global_prefetch_count)} for the channel` : undefined} /><${Tile} label="Consumers" value=${count(channel.consumer_count)} /></div>
+    <div class="tiles"><${Tile} label="Unacknowledged" value=${count(channel.messages_unacknowledged)} note=${oldest ? `oldest ${duration(oldest)}` : undefined} /><${Tile} label="Unconfirmed" value=${count(channel.messages_unconfirmed)} /><${Tile} label="Uncommitted" value=${count(channel.messages_uncommitted)} /><${Tile} label="Prefetch" value=${channel.prefetch_count ? count(channel.prefetch_count) : "–"} note=${channel.global_prefetch_count ? `${count(channel.global_prefetch_count)} for the channel` : undefined} /><${Tile} label="Consumers" value=${count(channel.consumer_count)} /></div>
     <div class="grid"><${Card}><${HistoryChart} title="Messages per second" of=${of} format=${rate} lines=${[{ label: "published", pick: (values) => values.publish }, { label: "delivered", pick: (values) => values.deliver }, { label: "acknowledged", pick: (values) => values.ack }]} /><//>
       <${Card}><${HistoryChart} title="Waiting" of=${of} format=${count} lines=${[{ label: "unacknowledged", pick: (values) => values.unacked }, { label: "unconfirmed", pick: (values) => values.unconfirmed }]} /><//></div>
     <${Card} title="Consumers"><${ClientTable} rows=${consumers} what="consumer" keyOf=${(each) => each.consumer_tag} emptyText="It consumes from no queue" columns=${[
-      { key: "consumer_tag", label: "Consumer", view: (each) => shown(each.consumer_tag) }, { key: "queue.name", label: "Queue", view: (each) => html`<${QueueLink} vhost=${each.queue.vhost} name=${each.queue.name} />` },
+      { key: "consumer_tag", label: "Consumer", view: (each) => html`${shown(each.consumer_tag)}<${Slow} of=${each} />` }, { key: "queue.name", label: "Queue", view: (each) => html`<${QueueLink} vhost=${each.queue.vhost} name=${each.queue.name} />` },
       { key: "prefetch_count", label: "Prefetch", end: true }, { key: "ack_required", label: "Acks", view: (each) => (each.ack_required ? "manual" : "automatic") }]} /><//>
     ${channel.messages_unacknowledged > 0 && html`<${UnackedMessages} base=${path`/channels/${name}/unacknowledged`} intro="They were delivered on this channel, and are not acknowledged yet." />`}
     <${Card} title="Facts"><${Facts} items=${[["User", shown(channel.user)], ["Virtual host", shown(channel.vhost)], ["Number", channel.number], ["Idle since", channel.idle_since && ago(channel.idle_since)]]} /><//>`;

@@ -1,6 +1,6 @@
 // Lists. ServerTable asks the server for one page, sorted and filtered there, so that it stays fast
 // with any number of objects; ClientTable is for lists that are always short.
-import { html, useEffect, useMemo, useRef, useState, useValue, useId } from "../lib/view.js";
+import { html, useEffect, useMemo, useRef, useState, useValue } from "../lib/view.js";
 import { usePoll } from "../lib/poll.js";
 import { route, setParams } from "../lib/router.js";
 import { at, count, plural } from "../lib/format.js";

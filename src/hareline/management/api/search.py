@@ -1,8 +1,8 @@
 """``GET /api/hareline/search``: names that contain a text, in everything that the user may see.
 
 For the search of the web UI. Consumers are found by their tags, bindings by their routing keys,
-once for each exchange. A name that begins with the text
-comes before one that contains it; what is fewest, such as virtual hosts, comes first.
+once for each exchange. A name that begins with the text comes before one that contains it; what is
+fewest, such as virtual hosts, comes first.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -296,6 +299,24 @@ def test_status_health_and_doctor(broker: BrokerProcess, hareline: CommandLine) 
     assert {row[1] for row in here.rows} >= {"python", "settings", "passwords", "api", "amqp"}
 
 
+def test_top_on_a_terminal_sorts_and_ends(broker: BrokerProcess, hareline: CommandLine) -> None:
+    hareline.ok("queue", "declare", "top.a")
+    hareline.ok("publish", "-q", "top.a", "1", "--count", "3")
+    flags = ["--interval", "0.2", "--name", "^top"]
+    with TerminalProcess("top", *flags, environ=line_of(broker).environ) as session:
+        session.wait_for_text("top.a")
+        session.wait_for_text("queues by in")
+        session.press("r")
+        session.wait_for_text("queues by ready")
+        session.press("p")
+        session.wait_for_text("(paused)")
+        session.press("p\t")
+        session.wait_for_text("connections by ")
+        session.press("q")
+        assert session.wait() == 0
+    assert hareline.ok("top", "--json", "--name", "^top").json["queues"][0]["name"] == "top.a"
+
+
 # ----------------------------------------------------------------------------------------- errors
 
 COMMANDS = [
@@ -324,3 +345,110 @@ def test_a_broker_that_is_down_is_a_sentence_and_status_3(words: tuple[str, ...]
     assert done.out == b""
     assert "127.0.0.1:1" in done.err
     assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_wrong_password_is_a_sentence_and_status_5(
+    broker: BrokerProcess, words: tuple[str, ...]
+) -> None:
+    done = line_of(broker, HARELINE_PASSWORD="wrong")(*words)
+    assert done.status == 5, done
+    assert (done.out, len(done.err.splitlines())) == (b"", 1)
+    assert "guest" in done.err
+    assert "wrong user or password" in done.err or "login refused" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("queue", "declare", "shut"), "configure access to queue 'shut'"),
+        (("queue", "delete", "open.right"), "configure access to queue 'open.right'"),
+        (("queue", "pause", "open.right"), "configure access to queue 'open.right'"),
+        (("queue", "purge", "shut.right"), "read access to queue 'shut.right'"),
+        (("queue", "move", "open.right", "--to-queue", "shut.right", "--all"), "write access to"),
+        (("publish", "-q", "shut.right", "1"), "write access to exchange"),
+        (("get", "shut.right"), "read access to queue 'shut.right'"),
+        (("user", "list"), "Not administrator user"),
+        (("policy", "set", "p", "^a", "max-length=1"), "Not policymaker user"),
+        (("definitions", "export"), "Not administrator user"),
+        (("vhost", "add", "v"), "Not administrator user"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
+)
+def test_a_missing_right_is_a_sentence_and_status_5(
+    broker: BrokerProcess, hareline: CommandLine, words: tuple[str, ...], said: str
+) -> None:
+    for queue in ("open.right", "shut.right"):
+        hareline.ok("queue", "declare", queue)
+    done = line_of(broker, HARELINE_USER="reader", HARELINE_PASSWORD="reader")(*words)
+    assert done.status == 5, done
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("queues", "show", "none"),
+        ("streams", "show", "none"),
+        ("exchanges", "show", "none"),
+        ("queue", "delete", "none"),
+        ("queue", "purge", "none"),
+        ("queue", "browse", "none"),
+        ("queue", "move", "none", "--to-queue", "x", "--all"),
+        ("queue", "pause", "none"),
+        ("queue", "export", "none", "-"),
+        ("get", "none"),
+        ("tail", "none"),
+        ("policy", "clear", "none"),
+        ("user", "permissions", "none"),
+        ("user", "delete", "none"),
+        ("vhost", "delete", "none"),
+        ("queues", "list", "--vhost", "none"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_not_there_is_named_and_status_4(
+    hareline: CommandLine, words: tuple[str, ...]
+) -> None:
+    done = hareline(*words)
+    assert done.status == 4, done
+    assert "none" in done.err
+    assert (done.out, len(done.err.splitlines())) == (b"", 1)
+
+
+# ------------------------------------------------------------------------------------- completion
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_loads_the_script_and_completes_by_tab(
+    broker: BrokerProcess, hareline: CommandLine, tmp_path: Path, shell: str
+) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    hareline.ok("queue", "declare", "complete.me")
+    command = tmp_path / "hareline"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m hareline "$@"\n')
+    command.chmod(0o755)
+    environ = {
+        **line_of(broker).environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PS1": "$ ",
+        "HOME": str(tmp_path),
+    }
+    flags = {"bash": ["--norc", "--noprofile", "-i"], "zsh": ["-f", "-i"], "fish": ["--no-config"]}
+    load = {
+        "bash": "source <(hareline completion bash)",
+        "zsh": "autoload -Uz compinit && compinit -D && source <(hareline completion zsh)",
+        "fish": "hareline completion fish | source",
+    }
+    with TerminalProcess(*flags[shell], program=[program], environ=environ, columns=120) as session:
+        session.press(f"{load[shell]}; echo load''ed\r")
+        session.wait_for_text("loaded")
+        session.press("hareline queues sh\t")
+        session.wait_for_text("hareline queues show")
+        session.press("complete.m\t")
+        session.wait_for_text("complete.me")
+        session.press("\x15exit\r")  # without the line that stands there
+        session.wait()

@@ -15,11 +15,12 @@ from typing import Any, Self
 
 
 class Keys:
-    """``next(seconds)`` waits so long for a key."""
+    """``next(seconds)`` waits at most that time for a key."""
 
     def __init__(self) -> None:
         self._fd = sys.stdin.fileno()
         self._mode: list[Any] = []
+        self._typed = b""  # read, and not given out yet
 
     def __enter__(self) -> Self:
         self._mode = termios.tcgetattr(self._fd)
@@ -36,11 +37,15 @@ class Keys:
 
     def next(self, seconds: float) -> str | None:
         """The next key, or None; the end of the input is `q`."""
-        ready, _, _ = select.select([self._fd], [], [], seconds)
-        if not ready:
+        if not self._typed:
+            ready, _, _ = select.select([self._fd], [], [], seconds)
+            if not ready:
+                return None
+            self._typed = os.read(self._fd, 32)
+            if not self._typed:
+                return "q"
+        key, self._typed = self._typed[:1], self._typed[1:]
+        if key == b"\x1b":  # arrows and the like come as a sequence, which has no key of ours
+            self._typed = b""
             return None
-        octets = os.read(self._fd, 32)
-        if not octets:
-            return "q"
-        # Arrows and the like come as a sequence, of which nothing is a key here.
-        return None if octets[:1] == b"\x1b" else octets[:1].decode("latin-1")
+        return key.decode("latin-1")

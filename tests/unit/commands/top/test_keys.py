@@ -32,6 +32,13 @@ def test_keys_come_one_by_one_without_a_line_end(terminal: int) -> None:
         assert keys.next(5) is None
 
 
+def test_keys_that_are_pressed_fast_are_all_there(terminal: int) -> None:
+    with Keys() as keys:
+        os.write(terminal, b"p\tr\x1b[A")
+        assert [keys.next(5) for _ in range(4)] == ["p", "\t", "r", None]
+        assert keys.next(0) is None  # nothing of the arrow is left
+
+
 def test_the_mode_is_put_back_also_after_an_error(terminal: int) -> None:
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)

@@ -122,6 +122,10 @@ def test_answers_that_are_not_read_leave_room_for_small_ones_only(
     megabyte = b"x" * 1_000_000
     publish(broker, "unread", *[megabyte] * 16)
     publish(broker, "unread-small", b"small")
+    publish(broker, "unread-held", megabyte)
+    broker.connect().channel().basic_consume("unread-held", lambda *_: None)
+    held = "/queues/%2F/unread-held/unacknowledged"
+    broker.wait_for(held, lambda page: page["messages"], "the delivery")
 
     def browse(queue: str) -> tuple[int, Any]:
         answer = broker.ask("POST", f"/queues/%2F/{queue}/browse", json={"truncate": None})
@@ -145,6 +149,8 @@ def test_answers_that_are_not_read_leave_room_for_small_ones_only(
         asked = {"count": 9, "ackmode": "ack_requeue_false"}
         answer = broker.ask("POST", "/queues/%2F/unread/get", json=asked)
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+        assert broker.refused(f"{held}?truncate=1000000")[0] == 503
+        assert len(broker.get(f"{held}?truncate=9")["messages"]) == 1
         assert counts(broker, "unread") == (16, 0)
         assert browse("unread-small")[1]["messages"][0]["payload"] == "small"
         assert get(broker, "unread-small")[0]["payload"] == "small"

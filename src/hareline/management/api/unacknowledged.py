@@ -45,6 +45,7 @@ from hareline.management.api.messages import COUNT_MAX, PAGE_BYTES_MAX, MessageI
 from hareline.management.api.openapi import one_route
 from hareline.management.api.running import run_to_end
 from hareline.management.api.site import Site
+from hareline.management.bodies import answer_under_way
 from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
@@ -292,17 +293,20 @@ async def _answer(
         raise bad_request(f"encoding: must be one of {', '.join(_ENCODINGS)}")
     shown = Shown(cast("Encoding", encoding), truncate)
     page = _Page()
-    await run_to_end(entered, request, _fill(page, places, wanted, count, after, shown))
     found = Pieces()
-    async with pace_of(request).share() as share:
-        for each in page.found:
-            [message] = messages_of(each.queue, [each.entry])
-            steps = browsed_message(each.entry, message, shown, _delivery_json(entered.site, each))
-            found.add_parts((await share.take(steps)).parts)
-    position = _position_of(page.found[-1].place) if page.has_more else None
-    hidden = 0 if queues is None else queues.hidden
-    rest = encoded({"position": position, "hidden": hidden})
-    return found.answer(b'{"messages":[', b"]," + rest[1:])
+    with answer_under_way(request, entered.site.context.limits.max_message_bytes) as held:
+        await run_to_end(entered, request, _fill(page, places, wanted, count, after, shown))
+        async with pace_of(request).share() as share:
+            for each in page.found:
+                [message] = messages_of(each.queue, [each.entry])
+                beside = _delivery_json(entered.site, each)
+                steps = browsed_message(each.entry, message, shown, beside)
+                found.add_parts((await share.take(steps)).parts)
+                held.resize(found.size)
+        position = _position_of(page.found[-1].place) if page.has_more else None
+        hidden = 0 if queues is None else queues.hidden
+        rest = encoded({"position": position, "hidden": hidden})
+        return found.answer(b'{"messages":[', b"]," + rest[1:], held)
 
 
 def _delivery_json(site: Site, delivery: _Delivery) -> dict[str, Any]:

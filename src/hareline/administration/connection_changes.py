@@ -40,7 +40,11 @@ class ConnectionChanges(Job):
         while due:
             connection, change = due.popleft()
             if connection in context.connections:
-                change(connection)
+                try:
+                    change(connection)
+                except BaseException:  # this run is lost, but the next change goes on
+                    self._is_under_way = False
+                    raise
                 if context.clock.running_s() >= until_s:
                     break
         return not due

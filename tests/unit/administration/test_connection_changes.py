@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hareline.administration.connection_changes import ConnectionChanges
 from hareline.amqp.ports import LiveConnection
 from hareline.amqp.shares import SHARE_S
@@ -61,3 +63,21 @@ def test_the_end_of_the_broker_finishes_what_is_due() -> None:
     stand.add("a")
     stand.broker.context.shares.finish()
     assert stand.done == [("a", number) for number in range(4)]
+
+
+def test_a_bug_in_one_leaves_the_others_to_the_next_change() -> None:
+    stand = Stand()
+    stand.add("a")
+    first = len(stand.done)
+    stand.changes.add([stand.peers[0].connection], fail)
+    with pytest.raises(ZeroDivisionError):
+        stand.broker.run_turns()
+    assert stand.done == [("a", number) for number in range(4)]
+    stand.add("b")
+    stand.broker.run_turns()
+    assert first < 4
+    assert stand.done[4:] == [("b", number) for number in range(4)]
+
+
+def fail(connection: LiveConnection) -> None:
+    raise ZeroDivisionError

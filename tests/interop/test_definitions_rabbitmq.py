@@ -148,11 +148,18 @@ def test_what_rabbitmq_exports_works_here(
 def test_what_is_exported_here_works_in_rabbitmq(rabbitmq: ManagedRabbitMQ, api: HttpApi) -> None:
     definitions = json.loads(FIXTURE.read_text(encoding="utf-8"))
     api.call("POST", "/api/definitions", definitions)
-    api.call("PUT", "/api/vhosts/shop", {"description": "from here"})
+    vhost = {"description": "from here", "protected_from_deletion": True}
+    api.call("PUT", "/api/vhosts/shop", vhost)
+    path = "/api/queues/shop/orders"
+    api.call("PATCH", path, {"arguments": {"x-max-length": 50}})
+    api.call("POST", f"{path}/pause")
     exported = api.get("/api/definitions")
+    api.call("POST", f"{path}/resume")
     rabbitmq.api.call("DELETE", "/api/vhosts/shop")
     status, answer = rabbitmq.api.call("POST", "/api/definitions", exported)
     assert status in (200, 204), answer
+    settings = [each.pop("x-hareline", {}) for each in exported["queues"]]  # which only we have
+    assert {"changes": {"x-max-length": 50}, "paused": True} in settings
     theirs = rabbitmq.api.get("/api/definitions")
     for name in ("queues", "exchanges", "bindings", "policies", "permissions"):
         ours = {json.dumps(item, sort_keys=True) for item in exported[name]}

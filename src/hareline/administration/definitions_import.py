@@ -275,9 +275,10 @@ class Import:
             arguments=_arguments(item),
         )
         if is_new:
+            # first, so that it holds also where a change cannot be made
+            vhost.live_arguments.set_paused(queue, paused=settings.get("paused", False))
             if "changes" in settings:
                 vhost.live_arguments.change(queue, settings["changes"])
-            vhost.live_arguments.set_paused(queue, paused=settings.get("paused", False))
         elif settings and settings != queue_settings(vhost, queue):
             raise bad_request("it is there, and what operators have changed of it stays as it is")
 

@@ -173,6 +173,14 @@ def test_changes_that_no_operator_could_make_are_named(
     assert reason in left_out.reason
 
 
+def test_a_queue_is_paused_also_where_its_changes_cannot_be_made(broker: Administered) -> None:
+    settings = {"changes": {"x-max-priority": 5}, "paused": True}
+    item = {"name": "new", "vhost": "/", "x-hareline": settings}
+    (left_out,) = run(broker, {"queues": [item]}).left_out
+    assert "x-max-priority" in left_out.reason
+    assert is_paused(broker.vhost.queues["new"])
+
+
 def test_what_belongs_to_one_virtual_host_comes_into_another(broker: Administered) -> None:
     one = {
         name: [{key: value for key, value in item.items() if key != "vhost"} for item in items]

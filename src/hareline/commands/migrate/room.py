@@ -35,7 +35,7 @@ class Room:
         self._limits = _limits(effective) if _key(self._policy) not in _HARMLESS else {}
 
     def problem_with(self, count: int, size_bytes: int) -> str:
-        """Why messages with so many octets cannot be put into the queue; empty if they can."""
+        """Why a batch of this size cannot be put into the queue; empty if it can."""
         if not self._limits:
             return ""
         row = self._api.get(self._path, {"columns": ",".join(_USED.values())})

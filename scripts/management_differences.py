@@ -84,7 +84,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
             "PUT /api/user-limits/manager/*: reason 'Validation failed*",
             "POST */publish *: reason 'payload: not valid base64', RabbitMQ *",
             "POST */publish *: reason 'properties: delivery_mode: not a whole number', RabbitMQ *",
-            "POST */actions *: reason \"action: 'what' is none of *",
+            "POST */actions *: reason \"action: 'what' is not one of *",
             "GET /api/health/checks/certificate-expiration/1/eons: reason *",
         ),
     ),

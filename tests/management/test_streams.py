@@ -628,7 +628,7 @@ async def test_segments_that_are_read_are_not_freed_and_go_afterwards(
         os.kill(pid, signal.SIGCONT)
     rows, error = (await answer).messages()
     assert [row[0] for row in rows] == list(range(len(rows)))
-    assert len(rows) > 3000  # what was pinned
+    assert len(rows) > 400 * (len(pinned) - 1)  # what was pinned then; one may have been begun
     assert error is not None
     assert (error.error, error.offset) == ("truncated", len(rows))
     await until(lambda: store.segment_count <= 2)  # type: ignore[attr-defined]

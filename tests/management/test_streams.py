@@ -617,7 +617,8 @@ async def test_segments_that_are_read_are_not_freed_and_go_afterwards(
     os.kill(pid, signal.SIGSTOP)
     try:
         answer = asyncio.create_task(read(broker, 0, 5000))
-        await until(lambda: bool(store._liveness.pinned))  # type: ignore[attr-defined]
+        # looked up in shares, as far ahead as the reader may be
+        await until(lambda: len(store._liveness.pinned) >= count - 1)  # type: ignore[attr-defined]
         stream.purge()
         await is_durable(broker)
         await is_durable(broker)
@@ -628,7 +629,7 @@ async def test_segments_that_are_read_are_not_freed_and_go_afterwards(
         os.kill(pid, signal.SIGCONT)
     rows, error = (await answer).messages()
     assert [row[0] for row in rows] == list(range(len(rows)))
-    assert len(rows) > 400 * (len(pinned) - 1)  # what was pinned then; one may have been begun
+    assert len(rows) > 3000  # what was pinned
     assert error is not None
     assert (error.error, error.offset) == ("truncated", len(rows))
     await until(lambda: store.segment_count <= 2)  # type: ignore[attr-defined]

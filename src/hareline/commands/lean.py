@@ -9,6 +9,7 @@ converted is a usage error that names the parameter, as with Typer's own convers
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
@@ -16,6 +17,8 @@ from typing import Any, Final, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+#: Columns of names in a help text; the explanation of a longer one begins on a line of its own.
+_NAMES_MAX: Final = 26
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _WORDS: Final = {int: "a whole number", float: "a number"}
 
@@ -36,6 +39,10 @@ class LeanCommand(TyperCommand):
             convert = _converter(parameter)
             if convert is not None:
                 parameter._runtime_param = _Plain(convert)  # type: ignore[attr-defined]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write_dl = partial(formatter.write_dl, col_max=_NAMES_MAX)
+        super().format_help(ctx, formatter)
 
     def get_help_option(self, ctx: Any) -> Any:
         return unset_as_false(super().get_help_option(ctx))

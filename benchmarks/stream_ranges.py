@@ -81,12 +81,15 @@ class Publisher:
         self._client.close()
 
     def run(self, seconds: float, rate: float | None) -> tuple[float, list[float]]:
-        """Confirmed messages a second, and the time of each in seconds, ascending."""
+        """Confirmed messages a second, and the time of each in seconds, ascending.
+
+        It lasts until a first message is confirmed, be it longer than `seconds`.
+        """
         sock, sent = self._client.sock, self._sent
         times: list[float] = []
         start = time.monotonic()
         count = 0
-        while (now := time.monotonic()) < start + seconds:
+        while (now := time.monotonic()) < start + seconds or not times:
             due = int((now - start) * rate) - count if rate else IN_FLIGHT_MAX
             due = min(due, IN_FLIGHT_MAX - len(sent))
             if due > 0:
@@ -104,7 +107,9 @@ class Publisher:
         sock = self._client.sock
         if not select.select([sock], [], [], timeout_s)[0]:
             return
-        self._buffer += sock.recv(65_536)
+        octets = sock.recv(65_536)
+        assert octets, "the broker closed the connection"
+        self._buffer += octets
         now = time.monotonic()
         while len(self._buffer) >= 21:  # each frame that comes is a basic.ack
             _, _, _, method, tag, multiple = struct.unpack_from(">BHIIQB", self._buffer)
@@ -123,7 +128,7 @@ def read_ranges(port: int, count: int, commands_from: Connection) -> None:
     give_way()
     connection = http.client.HTTPConnection("127.0.0.1", port)
     while True:
-        while not is_on or commands_from.poll():
+        while not is_on or (rows and commands_from.poll()):
             word = commands_from.recv()
             if word == "end":
                 return

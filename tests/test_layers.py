@@ -96,6 +96,10 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "reporting": ("logs", "events"),
     "recovery": ("reporting", "events", "storage.recovery.reports"),
+    "vhost_factory": (
+        *("amqp.context", "assemble", "broker", "events", "net.timers", "settings"),
+        "storage.interface",
+    ),
     "server": EVERYTHING,
     "daemon": (
         *("server", "recovery", "reporting", "settings", "events", "errors", "compiled"),

@@ -27,10 +27,8 @@ from hareline.administration.definitions_import import Import, report_import
 from hareline.amqp.context import Context
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
-from hareline.broker.audit.recorder import AuditRecorder
 from hareline.broker.event_exchange import EventExchange
 from hareline.broker.queues.paging.window import set_spooling
-from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.errors import StoreError
 from hareline.logs import set_level
@@ -47,12 +45,13 @@ from hareline.reporting import report, report_administered
 from hareline.settings import Settings, changed_options, restart_options
 from hareline.settings import VirtualHost as VhostSettings
 from hareline.storage.administration import AdministrationStore, MemoryAdministration
-from hareline.storage.interface import DefinitionStore, MessageStore
+from hareline.storage.interface import MessageStore
 from hareline.storage.memory import MemoryDefinitions, MemoryStore
 from hareline.storage.opening import DiskStorage, StorageCallbacks
 from hareline.storage.recovery.reports import RecoveryListener
 from hareline.storage.recovery.restore import VhostRecovery
 from hareline.turn import Turn
+from hareline.vhost_factory import VhostFactory, set_up
 
 if TYPE_CHECKING:
     from hareline.http_side import HttpSide
@@ -95,10 +94,12 @@ class Broker:
         self._show_progress = show_progress
         self._storage: DiskStorage | None = None
         self._store: MessageStore = MemoryStore()
-        self._definitions: DefinitionStore = MemoryDefinitions()
         # virtual hosts that are on disk and not served, and how many queues each has
         self._unserved: dict[str, int] = {}
         self._administration: Administration | None = None
+        self._vhost_factory = VhostFactory(
+            self.context, timers, report, self._store, MemoryDefinitions(), settings.events.vhost
+        )
         self._listeners = Listeners(self.context)
         self._memory_watch = MemoryWatch(
             self.context.alarms,
@@ -190,7 +191,7 @@ class Broker:
         with collection_off():
             await in_shares(storage.recover())
             store = self._store = storage.store
-            self._definitions = storage.definitions
+            self._vhost_factory.keep_in(store, storage.definitions)
             context.products.keep_in(storage.definitions.host_store)
             context.large_bodies = storage.bodies
             context.turn.write_pending = storage.write_pending
@@ -254,7 +255,7 @@ class Broker:
             self.context,
             store,
             assemble.origins(self.settings, self._started_with),
-            self._make_own_vhost,
+            self._vhost_factory.add_own,
         )
         administration.on_event.append(report_administered)
         if self.context.events is not None:
@@ -266,7 +267,7 @@ class Broker:
     ) -> VhostRecovery:
         """Make a virtual host of the settings, with what the disk has of it."""
         self.context.clock.refresh()
-        vhost = self._make_vhost(settings)
+        vhost = self._vhost_factory.make(settings)
         recovery = VhostRecovery(
             vhost,
             storage.definitions,
@@ -278,7 +279,7 @@ class Broker:
         )
         recovery.restore_exchanges()
         # before queues, which it concerns, and bindings, which may be to the exchange it makes
-        self._set_up(vhost, settings)
+        set_up(vhost, settings)
         recovery.restore_queues()
         recovery.restore_bindings()
         await in_shares(recovery.restore_messages())
@@ -425,62 +426,13 @@ class Broker:
             existing = self.context.vhosts.get(vhost.name)
             if existing is None and self.administration.vhosts.is_removed(vhost.name):
                 continue  # the default one, deleted at run time
-            if existing is None:
-                if vhost.name in self._unserved:  # what is on disk is only read at the start
-                    waiting.append(f"vhosts: {vhost.name}")
-                    continue
-                existing = self._make_vhost(vhost)
-                existing.open_audit()
-                self.context.listen_to(existing)
-            self._set_up(existing, vhost)
+            if existing is not None:
+                set_up(existing, vhost)
+            elif vhost.name in self._unserved:  # what is on disk is only read at the start
+                waiting.append(f"vhosts: {vhost.name}")
+            else:
+                self._vhost_factory.add(vhost)
         return waiting
-
-    def _make_vhost(self, settings: VhostSettings) -> VirtualHost:
-        vhost = self.context.vhosts[settings.name] = VirtualHost(
-            settings.name,
-            self.context.turn,
-            clock=self.context.clock,
-            timers=self._timers,
-            report=report,
-            store=self._store,
-            definitions=self._definitions,
-            audit=self._audit_of(settings),
-            counts=self.context.counts,
-        )
-        vhost.firehose.node = self.context.identity.node
-        if self.context.events is not None and self._started_with.events.vhost == vhost.name:
-            vhost.open_events(self.context.events)
-        return vhost
-
-    def _make_own_vhost(self, name: str) -> VirtualHost:
-        """Have a virtual host served that is made at run time."""
-        settings = VhostSettings(name=name)
-        vhost = self._make_vhost(settings)
-        self._set_up(vhost, settings)
-        self.context.listen_to(vhost)
-        return vhost
-
-    def _audit_of(self, settings: VhostSettings) -> AuditRecorder | None:
-        """What records the audit of a virtual host; None: it has none."""
-        if not settings.audit_share:
-            return None
-        alarms, store = self.context.alarms, self._store
-        return AuditRecorder(
-            self.context.turn,
-            self.context.clock,
-            self._timers,
-            share=settings.audit_share,
-            refusal=lambda: alarms.reason if alarms.is_on else store.refusal,
-            stream_arguments=assemble.audit_arguments(settings),
-        )
-
-    def _set_up(self, vhost: VirtualHost, settings: VhostSettings) -> None:
-        vhost.set_default_dead_letter_exchange(settings.default_dead_letter_exchange or None)
-        vhost.default_prefetch = settings.default_prefetch
-        vhost.prefetch_profile = settings.prefetch_profile
-        vhost.prefetch_max = settings.prefetch_max
-        vhost.producers.max_count = settings.max_producers
-        vhost.producers.max_age_ms = settings.producer_max_age_s * 1000
 
 
 def _report_trouble(problem: str) -> None:

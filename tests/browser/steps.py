@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.support.api_broker import segment
 from tests.support.web_browser import WebUi
@@ -49,3 +50,23 @@ def setting(ui: WebUi, name: str) -> Locator:
 def section(ui: WebUi, title: str) -> Locator:
     """The card of this title."""
     return ui.page.locator("section", has=ui.page.get_by_role("heading", name=title, exact=True))
+
+
+def fill_argument(form: Locator, described: dict[str, Any]) -> None:
+    """Give an argument the value of its example, by whatever input the form has for it."""
+    title, example, kind = described["title"], described["example"], described["input"]
+    value = form.get_by_label(title, exact=True)
+    if kind in ("duration_ms", "bytes"):
+        form.get_by_label(f"Unit of {title}", exact=True).select_option("1")
+        value.fill(str(example))
+    elif kind == "flag":
+        value.select_option("true" if example else "false")
+    elif kind == "choice":
+        value.select_option(str(example))
+    elif kind == "list":
+        for each in example:
+            value.locator("label", has_text=each).get_by_role("checkbox").check()
+    elif kind == "json":
+        value.fill(json.dumps(example))
+    else:
+        value.fill(str(example))

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tests.browser.steps import confirm, dialog, open_queue, section, setting, toast
+import pytest
+
+from tests.browser.steps import (
+    confirm,
+    dialog,
+    fill_argument,
+    open_queue,
+    section,
+    setting,
+    toast,
+)
 from tests.support.api_broker import OTHER, ApiBroker
 from tests.support.browser_scene import Scene
 from tests.support.web_browser import WebUi
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator
+    from playwright.sync_api import Locator, Route
 
 
 def row(ui: WebUi, text: str) -> Locator:
@@ -47,6 +57,56 @@ def test_a_policy_is_set_decides_is_changed_and_deleted(ui: WebUi, broker: ApiBr
     confirm(ui, "Delete")
     toast(ui, "Deleted.")
     assert [each["name"] for each in broker.get("/policies/%2F")] == [Scene.policy]
+
+
+@pytest.mark.parametrize("kind", ["policies", "operator-policies"])
+def test_every_key_of_a_policy_can_be_set(ui: WebUi, broker: ApiBroker, kind: str) -> None:
+    """That the broker takes each of these values, tests/management/api says."""
+    sent: dict[str, Any] = {}
+
+    def answer(route: Route) -> None:
+        body = route.request.post_data_json
+        assert body is not None
+        sent.update(body)
+        route.fulfill(status=400, json={"error": "bad_request", "reason": "only looked at"})
+
+    ui.page.route(f"**/api/{kind}/%2F/all.keys", answer)
+    ui.go("policies")
+    title = "Policies" if kind == "policies" else "Operator policies"
+    section(ui, title).get_by_role("button", name="Add", exact=True).click()
+    form = dialog(ui)
+    form.get_by_label("Name", exact=True).fill("all.keys")
+    form.get_by_label("Pattern").fill("^all")
+    form.evaluate("form => form.querySelectorAll('details').forEach(each => each.open = true)")
+    keys = [
+        each
+        for each in broker.get("/hareline/queue-arguments")["policy_keys"]
+        if kind == "policies" or each["is_operator"]
+    ]
+    for each in keys:
+        fill_argument(form, each)
+    form.get_by_role("button", name="Add", exact=True).click()
+    form.get_by_role("alert").get_by_text("only looked at").wait_for()
+    assert sent["definition"] == {each["name"]: each["example"] for each in keys}
+    assert len(keys) > 3
+    ui.page.unroute_all()
+
+
+def test_a_policy_says_for_which_names_its_pattern_is_too_slow(
+    ui: WebUi, broker: ApiBroker
+) -> None:
+    names = ("abcd" * 60 + "!", "abcde")
+    policy = {"pattern": "^(abcd|abcdabcd)+e$", "definition": {"max-length": 1}}
+    assert broker.ask("PUT", "/policies/%2F/slow", json=policy).status_code == 201
+    for name in names:
+        broker.ask("PUT", f"/queues/%2F/{name}", json={"durable": True})
+    ui.go("policies")
+    told = row(ui, "too slow for 1").inner_text()
+    assert names[0][:40] in told
+    assert ui.violations() == []
+    for name in names:
+        broker.ask("DELETE", f"/queues/%2F/{name}")
+    broker.ask("DELETE", "/policies/%2F/slow")
 
 
 def test_an_operator_policy_is_set_changed_and_deleted(ui: WebUi, broker: ApiBroker) -> None:

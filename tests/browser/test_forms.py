@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +10,7 @@ from tests.browser.steps import (
     confirm,
     dialog,
     field,
+    fill_argument,
     open_exchange,
     open_queue,
     section,
@@ -22,7 +22,7 @@ from tests.support.browser_scene import Scene
 from tests.support.web_browser import WebUi
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Route
+    from playwright.sync_api import Route
 
 
 def declare(broker: ApiBroker, name: str, arguments: dict[str, Any] | None = None) -> None:
@@ -66,26 +66,6 @@ def test_a_refused_declaration_says_why(ui: WebUi) -> None:
     alert = dialog(ui).get_by_role("alert")
     alert.wait_for()
     assert "amq." in alert.inner_text()
-
-
-def fill_argument(form: Locator, described: dict[str, Any]) -> None:
-    """Give an argument the value of its example, by whatever input the form has for it."""
-    title, example, kind = described["title"], described["example"], described["input"]
-    value = form.get_by_label(title, exact=True)
-    if kind in ("duration_ms", "bytes"):
-        form.get_by_label(f"Unit of {title}", exact=True).select_option("1")
-        value.fill(str(example))
-    elif kind == "flag":
-        value.select_option("true" if example else "false")
-    elif kind == "choice":
-        value.select_option(str(example))
-    elif kind == "list":
-        for each in example:
-            value.locator("label", has_text=each).get_by_role("checkbox").check()
-    elif kind == "json":
-        value.fill(json.dumps(example))
-    else:
-        value.fill(str(example))
 
 
 def test_every_argument_of_every_type_of_queue_can_be_set(ui: WebUi, broker: ApiBroker) -> None:

@@ -79,6 +79,10 @@ class Output:
         else:
             self.line(sentence)
 
+    def warn(self, sentence: str) -> None:
+        """Say on standard error what is wrong though the command has done its work."""
+        sys.stderr.write(f"{visible(sentence)}\n")
+
     def table(self, columns: Sequence[Column], rows: Iterable[Any]) -> None:
         """Print rows as a table, or with tabs, or all of them as JSON."""
         if self.is_json:

@@ -40,11 +40,20 @@ def _kind(operator: bool) -> str:
 def list_policies(session: Session, operator: _Operator = False) -> None:
     """List policies.
 
-    Columns: vhost, name, pattern, apply-to, priority, definition.
+    Columns: vhost, name, pattern, apply-to, priority, definition. A policy whose pattern takes too
+    long for some names, and so is not applied to them, is named on standard error.
     """
     parts = [_kind(operator)] if session.vhost is None else [_kind(operator), session.vhost]
     what = f"vhost '{session.vhost}'"
-    session.out.table(_COLUMNS, session.api.get(path_of(*parts), what=what))
+    policies = session.api.get(path_of(*parts), what=what)
+    session.out.table(_COLUMNS, policies)
+    for policy in policies:
+        if policy.get("slow_count"):
+            session.out.warn(
+                f"policy '{policy['name']}' in vhost '{policy['vhost']}': its pattern takes too "
+                f"long for {policy['slow_count']} names, such as '{policy['slow_names'][0]}', and "
+                "it is not applied to these; make the pattern simpler"
+            )
 
 
 @client_command(app, "set")

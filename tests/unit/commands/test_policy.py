@@ -25,6 +25,17 @@ def test_policies_are_listed(run: Run, api: ScriptedApi) -> None:
     assert run("policy", "list", "--operator", "--vhost", "v").exit_code == 0
 
 
+def test_a_policy_that_is_not_applied_to_some_names_is_named(run: Run, api: ScriptedApi) -> None:
+    api.will("GET", "/policies", [ROW | {"slow_names": ["aab\x1b", "aac"], "slow_count": 3}])
+    result = run("policy", "list")
+    assert result.exit_code == 0
+    assert result.stdout == '/\tp\t^a\tall\t1\t{"max-length": 5}\n'
+    assert result.stderr == (
+        "policy 'p' in vhost '/': its pattern takes too long for 3 names, such as 'aab\\x1b', and "
+        "it is not applied to these; make the pattern simpler\n"
+    )
+
+
 @pytest.mark.parametrize(
     "definition", [("max-length=5", "overflow=reject"), ('{"max-length":5,"overflow":"reject"}',)]
 )

@@ -51,6 +51,12 @@ function PolicyForm({ of, isOperator, vhost, onDone }) {
     <${Pairs} label="Other keys" pairs=${pairs} onChange=${setPairs} nameHint="key" /><//>`;
 }
 
+/** For which names a pattern takes so long that the policy is not applied to them. */
+function TooSlow({ of }) {
+  const more = of.slow_count - of.slow_names.length;
+  return html`<span class="sub"><${Badge} tone="warn">too slow for ${String(of.slow_count)}<//> not applied to ${of.slow_names.map(shown).join(", ")}${more > 0 && ` and ${more} more`}: make the pattern simpler</span>`;
+}
+
 function List({ title, kind, isOperator, vhost, intro }) {
   const poll = usePoll(vhost ? path`/${kind}/${vhost}` : `/${kind}`, { every: 15_000 });
   const [editing, setEditing] = useState(null);
@@ -61,7 +67,7 @@ function List({ title, kind, isOperator, vhost, intro }) {
   return html`<${Card} title=${title} actions=${mayChange && html`<button type="button" class="small primary" onClick=${() => setEditing({})}>Add</button>`}><p class="muted">${intro}</p>
     ${!poll.data ? html`<${Waiting} poll=${poll} what="policies" />` : html`<${ClientTable} rows=${rowsOf(poll.data)} what="policy" whats="policies" caption=${title} keyOf=${(each) => `${each.vhost} ${each.name}`} initial=${{ sort: "priority", reverse: true }} columns=${[
       { key: "name", label: "Policy", view: (each) => html`${mayChange ? html`<button type="button" class="link" onClick=${() => setEditing(each)}>${shown(each.name)}</button>` : shown(each.name)}${!vhost && html`<span class="sub">${shown(each.vhost)}</span>`}` },
-      { key: "pattern", label: "Pattern", view: (each) => html`<code>${shown(each.pattern)}</code>` }, { key: "apply-to", label: "Applies to", view: (each) => each["apply-to"] }, { key: "priority", label: "Priority", end: true },
+      { key: "pattern", label: "Pattern", view: (each) => html`<code>${shown(each.pattern)}</code>${each.slow_count > 0 && html`<${TooSlow} of=${each} />`}` }, { key: "apply-to", label: "Applies to", view: (each) => each["apply-to"] }, { key: "priority", label: "Priority", end: true },
       { key: "definition", label: "Sets", sort: false, view: (each) => Object.entries(each.definition).map(([name, value]) => html`<div key=${name}><code>${name}</code> = <code>${shown(text(value))}</code></div>`) },
       ...(mayChange ? [{ key: "do", label: "Change", sort: false, view: (each) => html`<button type="button" class="small danger" onClick=${() => onDelete(each)}>Delete</button>` }] : [])]} />`}
     ${editing && html`<${Dialog} wide title=${editing.name === undefined ? "Add a policy" : `Policy ${shown(editing.name)}`} onClose=${() => setEditing(null)}><${PolicyForm} of=${editing.name === undefined ? null : editing} isOperator=${isOperator} vhost=${vhost} onDone=${() => { setEditing(null); poll.reload(); }} /><//>`}<//>`;

@@ -131,21 +131,10 @@ function Origin({ of, vhost }) {
   return html`<span class="muted" title=${meaning}>${isPolicy ? html`<a href=${href(["policies"], { vhost })}>${word} ${shown(of.origin_name)}</a>` : word}</span>`;
 }
 
-/** What is in force with its origins; from a broker that does not tell them, as far as it is plain. */
-function useEffective(vhost, queue) {
-  const poll = usePoll(path`/hareline/queues/${vhost}/${queue.name}/effective-arguments`, { every: 15_000 });
-  const plain = usePoll(poll.error?.status === 404 ? path`/queues/${vhost}/${queue.name}/arguments` : null, { every: 15_000 });
-  if (poll.error?.status !== 404) return poll;
-  const { effective = {}, changes = {}, arguments: given = {} } = plain.data ?? {};
-  const originOf = (name) => (name in changes ? "operator_change" : name in given ? "queue_argument" : "policy");
-  const rows = Object.entries(effective).map(([name, value]) => ({ name, value, origin: originOf(name), origin_name: queue.policy ?? queue.operator_policy }));
-  return { ...plain, data: plain.data && { arguments: rows } };
-}
-
 /** What is in force and where it comes from, the most telling first. */
 function Settings({ vhost, queue, onChanged }) {
   const descriptions = useDescriptions();
-  const poll = useEffective(vhost, queue);
+  const poll = usePoll(path`/hareline/queues/${vhost}/${queue.name}/effective-arguments`, { every: 15_000 });
   const [hasDefaults, setDefaults] = useState(false);
   const answer = poll.data;
   const describe = (name) => descriptions?.arguments.find((each) => each.name === name);

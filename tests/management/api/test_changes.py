@@ -202,6 +202,8 @@ def test_changes_are_shown_to_whom_the_objects_are(broker: ApiBroker) -> None:
     assert seen("admin") == of_all | of_administrators
     found = broker.get("/hareline/changes?filter=parameter.set")["items"]
     assert {each["details"]["component"] for each in found} == {"shovel", "global"}
+    of_policymaker = broker.get("/hareline/changes?filter=parameter.set", "policymaker")["items"]
+    assert {each["details"]["component"] for each in of_policymaker} == {"shovel", "global"}
     assert not any("value" in each["details"] for each in found)
 
 

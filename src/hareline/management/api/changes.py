@@ -133,6 +133,8 @@ def _is_seen(who: Caller, change: Change) -> bool:
         return False
     if tag == "administrator":
         return True
+    if change.details.get("component") == "global":  # as GET /api/global-parameters shows them
+        return True
     vhost_name = change.details.get("vhost")
     return who.is_monitor if vhost_name is None else who.sees(str(vhost_name))
 

@@ -61,7 +61,9 @@ class Side:
     """One of the brokers, with the traffic on it."""
 
     def __init__(self, http_url: str, amqp_url: str) -> None:
-        self._http = httpx.Client(base_url=http_url, timeout=DEADLINE_S)
+        # RabbitMQ ends a connection that it has answered on as it likes, also under a request
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self._http = httpx.Client(base_url=http_url, timeout=DEADLINE_S, limits=limits)
         self._amqp_url = amqp_url
         self._connection: Any = None
         self._channels: list[Any] = []
@@ -163,6 +165,7 @@ class Side:
         channels = self.get(f"/api/vhosts/{VHOST}/channels")
         totals = self.get("/api/overview")
         exchange = self.get(f"/api/exchanges/{VHOST}/t")
+        quorum = self.get(f"/api/queues/{VHOST}/quorum")  # RabbitMQ samples it by itself, later
         return (
             work.get("messages") == 7
             and work.get("message_stats", {}).get("ack") == 3
@@ -178,6 +181,7 @@ class Side:
             and totals["object_totals"]["consumers"] == 1
             and totals["queue_totals"].get("messages") == 9
             and bool(self.get(f"/api/consumers/{VHOST}"))
+            and "messages" in quorum
         )
 
     def stop_traffic(self) -> None:

@@ -21,12 +21,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from hareline.cli_progress import complain
 from hareline.commands.amqp_client import errors_of_pika, failure_of, parameters_of, silence_pika
 from hareline.commands.failures import CommandFailed, ExitStatus
 from hareline.commands.http_client import Api
 from hareline.commands.migrate.exact_properties import exact_properties, taken_offset
 from hareline.commands.migrate.inventory import SourceQueue
-from hareline.commands.migrate.room import Room
+from hareline.commands.migrate.room import Room, shortage
 from hareline.commands.target import Target
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Mover:
         try:
             reading, writing = self._source.channel(), self._target.channel()
             try:
-                work = _Work(queue, reading, writing, on_moved)
+                work = _Work(queue, reading, writing, on_moved, self._wait_for_resources)
                 if queue.is_stream:
                     return work.copy_stream()
                 return work.move_queue(lambda: Room(self._api, self._vhost, queue.name))
@@ -119,6 +120,18 @@ class Mover:
             end = self._ends["target" if self._target.is_closed else "source"]
             raise failure_of(error, end, self._vhost) from None
 
+    def _wait_for_resources(self) -> None:
+        """Wait while the broker here is short of memory or disk, and say so once.
+
+        A connection that is closed meanwhile would not take back what it has published.
+        """
+        problem = shortage(self._api)
+        if not problem:
+            return
+        complain(f"waiting: {self._ends['target'].http}: {problem}", style="yellow")
+        while shortage(self._api):
+            self._source.sleep(IDLE_S)
+
 
 class _Work:
     """One queue, a channel to read it there, and one to write it here."""
@@ -129,7 +142,9 @@ class _Work:
         reading: BlockingChannel,
         writing: BlockingChannel,
         on_moved: Callable[[int], None],
+        wait_for_resources: Callable[[], None],
     ) -> None:
+        self._wait_for_resources = wait_for_resources
         self._queue = queue.name
         self._prefetch = prefetch_of(queue)
         self._reading = reading
@@ -240,6 +255,7 @@ class _Work:
             raise CommandFailed(problem)
 
     def _commit(self) -> None:
+        self._wait_for_resources()
         self._writing.tx_commit()
         batch = self._batch
         if batch.returned:

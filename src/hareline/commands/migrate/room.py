@@ -1,7 +1,8 @@
-"""Whether a queue here has room for a batch, so that none of its limits costs a message.
+"""Whether the broker here, and a queue of it, have room for a batch.
 
-``moving`` asks before each commit. A limit drops or refuses messages after they were acknowledged
-to the old broker, or stops the connection that moves them, and a commit says nothing of the first.
+``moving`` asks before each commit. A limit of a queue drops or refuses messages after they were
+acknowledged to the old broker, or stops the connection that moves them, and a commit says nothing
+of the first. A broker short of memory or disk reads nothing, so a commit would wait in silence.
 Invariant: a queue without such a limit is asked about once, and costs nothing after that.
 """
 
@@ -10,13 +11,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hareline.commands.http_client import Api, path_of
+from hareline.commands.http_client import Api, Refused, path_of
 
 #: What the limits of a queue do, by the names of both brokers, where they cost no message.
 _HARMLESS: Final = frozenset({"NONE", "FLOW_TO_DISK"})
 #: Limit -> the field that says how much of it is used. What consumers have may come back.
 _USED: Final = {"x-max-length": "messages", "x-max-length-bytes": "message_bytes"}
 _UNITS: Final = {"x-max-length": "messages", "x-max-length-bytes": "octets"}
+
+
+def shortage(api: Api) -> str:
+    """What the broker here is short of, so that it takes no message; empty if of nothing.
+
+    Raises CommandFailed.
+    """
+    try:
+        api.get(path_of("health", "checks", "local-alarms"))
+    except Refused as refused:
+        if refused.code != 503:
+            raise
+        alarms = refused.answer.get("alarms", []) if isinstance(refused.answer, dict) else []
+        resources = [str(each.get("resource")) for each in alarms]
+        return f"short of {' and '.join(resources)}" if resources else str(refused)
+    return ""
 
 
 class Room:

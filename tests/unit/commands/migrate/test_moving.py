@@ -5,6 +5,7 @@ Both brokers are Harelines in threads. test_migrate.py moves from a real RabbitM
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import Any
@@ -16,6 +17,7 @@ from hareline.commands.migrate import moving
 from hareline.commands.migrate.inventory import SourceQueue
 from hareline.commands.migrate.moving import Result, move_all, prefetch_of
 from hareline.commands.target import Flags, Target, read_target
+from hareline.server import Broker
 from tests.support.api_broker import PASSWORD, ApiBroker, api_broker
 
 BODY = b"x" * 1000
@@ -128,6 +130,32 @@ def test_a_queue_is_filled_up_to_its_limit(ends: Ends) -> None:
     (result,) = ends.move(queue("exact", 4))
     assert (result.moved, result.problem) == (4, "")
     assert ends.depth(ends.new, "exact") == 4
+
+
+def test_a_broker_that_is_short_of_memory_is_waited_for_and_named(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def on_said(problem: str, *, style: str) -> None:
+        said.append(problem)
+        threading.Timer(0.3, set_alarm, (False,)).start()
+
+    def set_alarm(is_on: bool) -> None:
+        def change(broker: Broker) -> None:
+            alarms = broker.context.alarms
+            (alarms.set if is_on else alarms.clear)("memory")
+
+        ends.new.thread.ask(change)
+
+    monkeypatch.setattr(moving, "complain", on_said)
+    ends.fill("first", 3)
+    set_alarm(True)
+    (result,) = ends.move(queue("first", 3))
+    assert (result.moved, result.problem) == (3, "")
+    assert (ends.depth(ends.old, "first"), ends.depth(ends.new, "first")) == (0, 3)
+    (sentence,) = said
+    assert sentence == f"waiting: {target_of(ends.new).http}: short of memory"
 
 
 def test_large_messages_come_few_at_a_time(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,8 +61,6 @@ SMALL_LOG: dict[str, int] = {
     "LOOKED_AT": 3,
 }
 
-CONNECT = QueueBooks._connect
-
 
 def make_small(patch: pytest.MonkeyPatch) -> None:
     """Everything that has a size is reached all the time."""
@@ -224,9 +222,19 @@ def test_flow_to_disk_keeps_order_and_books(chosen: Ordering, counts: bool) -> N
 # ------------------------------------------------------ the other models, over the same disk
 
 
+CONNECT = QueueBooks._connect
+
+
 def connect_shared(books: QueueBooks, wires: Wires) -> None:
     """As a queue with browsers is wired: its entries are not the ordering's alone."""
     CONNECT(books, wires._replace(has_entries_to_itself=False))
+
+
+class SharedQueue(Queue):
+    """A queue that is wired so."""
+
+    def _connect(self, wires: Wires) -> None:
+        connect_shared(self, wires)
 
 
 class PagedSelectiveModel(SelectiveModel):
@@ -237,8 +245,9 @@ class PagedSelectiveModel(SelectiveModel):
 
     def make_queue(self) -> Queue:
         make_small(self.patch)
-        self.patch.setattr(QueueBooks, "_connect", connect_shared)
-        self.paged = PagedQueue(self.order, is_durable=self.is_kept, keeps_all=True)
+        self.paged = PagedQueue(
+            self.order, is_durable=self.is_kept, keeps_all=True, make_queue=SharedQueue
+        )
         self.turn = self.paged.turn
         if not self.is_kept:
             set_spooling(self.paged.environment, [], True)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
@@ -571,3 +572,4 @@ def _to_origin(message: Standing) -> tuple[str, ...]:
 
 TestOperatedLives = OperatedLives.TestCase
 TestOperatedLives.settings = settings(max_examples=examples(0.3), stateful_step_count=50)
+TestOperatedLives = pytest.mark.pure("replaces methods of a compiled class")(TestOperatedLives)

@@ -199,7 +199,14 @@ class PagingStore(MessageStore):
 class PagedQueue:
     """A queue with this order over a content store; durable, or one the store keeps nothing of."""
 
-    def __init__(self, order: EntryOrder, *, is_durable: bool, keeps_all: bool = False) -> None:
+    def __init__(
+        self,
+        order: EntryOrder,
+        *,
+        is_durable: bool,
+        keeps_all: bool = False,
+        make_queue: type[Queue] = Queue,
+    ) -> None:
         self.turn = ManualTurn()
         self.store = PagingStore(keeps_all=keeps_all)
         self.content_store = self.store.memory
@@ -215,7 +222,7 @@ class PagedQueue:
             store=self.store,
         )
         self.turn.write_pending = self.store.write_pending
-        self.queue = Queue("q", order, self.turn, environment=self.environment)
+        self.queue = make_queue("q", order, self.turn, environment=self.environment)
         self.paging = Paging(self.queue, order, self.environment, self.content_store)
         self.queue.install(paging=self.paging)
         self.ledger: PagedLedger | None = None

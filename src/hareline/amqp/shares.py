@@ -3,7 +3,8 @@
 ``Shares`` is run by the turn, before the store is handed what has gathered. A job that has to wait
 for the store does not stand in the turn's way meanwhile.
 
-Invariant: a job is run until it is done, whatever becomes of the connection that it is for.
+Invariant: a job is run until it is done, whatever becomes of the connection that it is for. Jobs
+that a turn has no time for come first in the next one.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Shares(Dispatching):
         clock, jobs = self._clock, self._jobs
         clock.refresh()
         count = len(jobs)
+        end_s = clock.running_s() + SHARE_S
         try:
             for _ in range(count):
                 job, on_done = jobs.popleft()
@@ -79,6 +81,8 @@ class Shares(Dispatching):
                     on_done()
                 else:
                     self._put_off(job, on_done)
+                if clock.running_s() >= end_s:  # each of thousands takes a step at least
+                    break
         finally:  # a bug in one job is no reason to forget the others
             self._mark()
         return False

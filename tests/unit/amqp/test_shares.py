@@ -94,8 +94,12 @@ def test_more_jobs_than_a_turn_has_time_for_all_come_to_their_end(
     jobs = [Steps(clock, 3) for _ in range(100)]
     for job in jobs:
         shares.add(job)
-    assert run_turns(turn) == 3
-    assert not any(job.left for job in jobs)
+    turn.step()
+    assert [len(job.shares) for job in jobs] == [1] * 8 + [0] * 92, "all that there is time for"
+    turn.step()
+    assert [len(job.shares) for job in jobs] == [1] * 16 + [0] * 84
+    run_turns(turn)
+    assert [job.shares for job in jobs] == [[1] * 3] * 100
 
 
 def test_a_job_that_fails_takes_no_other_along(

@@ -7,7 +7,9 @@ in a unit test, which calls ``finish`` by hand), so there is no asyncio here.
 
 *Work* bounds how much one turn reads, not octets: a publish of 60 octets may be routed to
 a thousand queues. One unit is an entry added to a queue, or the time that takes; connections count
-it in ``work``, stop at ``WORK_PER_SHARE`` each, and wait in line for the next turn.
+it in ``work``, stop at ``WORK_PER_SHARE`` each, and wait in line for the next turn. Thousands of
+them cannot make a turn long either: when it has read ``WORK_PER_TURN``, floods wait in line, and
+anything else has ``WORK_WHEN_FULL``.
 
 Invariant: exactly one later ``finish`` runs everything that is marked, and continues what waits in
 line.
@@ -23,6 +25,11 @@ from typing import Final
 WORK_PER_S: Final = 2_000_000
 WORK_PER_TURN: Final = 32_768  # about 16 ms: with the rest of a turn, connections wait 30 ms
 WORK_PER_SHARE: Final = 4_096
+# What a connection may still do at once when a turn has read all that it should: some 30 us, which
+# answers a small question. Whoever has more to do waits in line with the rest of it.
+WORK_WHEN_FULL: Final = 64
+# Of all that wait in line, once: with more of them each has a smaller share.
+WORK_PER_ROUND: Final = 4 * WORK_PER_TURN
 # Dispatches stop here, and the other marked queues have the next turn. Each queue has a share of
 # its own (``lane.ENTRIES_PER_TURN``), but a client can mark thousands of queues.
 DISPATCH_S: Final = 0.02
@@ -66,8 +73,9 @@ class Turn:
 
     ``is_behind``: dispatch or the store did not keep up, so publishers should pause;
     ``is_store_behind``: it was the store, and they must wait until it has caught up.
-    ``work``: units of work that were read in this turn. ``watch`` is told how many seconds each
-    turn took, if it is there.
+    ``work``: units of work that were read in this turn, or done while connections write.
+    ``line_share``: of those that wait in line, the units that each may do in a turn. ``watch`` is
+    told how many seconds each turn took, if it is there.
 
     ``behind_count``: turns that were behind at their end; ``store_behind_count``: those where it
     was the store; ``left_count``: queues whose dispatch a turn has left to the next one.
@@ -83,6 +91,7 @@ class Turn:
         "is_behind",
         "is_store_behind",
         "left_count",
+        "line_share",
         "now",
         "on_finished",
         "store_behind_count",
@@ -100,6 +109,7 @@ class Turn:
         self.now = now
         self._queues: list[Dispatching] = []
         self._line: deque[Receiving] = deque()
+        self.line_share = WORK_PER_SHARE
         self.work = 0
         self._connections: list[Draining] = []
         self._is_armed = False
@@ -152,6 +162,7 @@ class Turn:
             # for what connections do next it must be asked again.
             self._is_armed = False
             self.is_store_behind = self.write_pending()
+            self.work = 0  # what waited behind a commit is handled as its connection writes
             connections, self._connections = iter(self._connections), []
             for connection in connections:
                 connection.finish_turn()
@@ -177,7 +188,10 @@ class Turn:
 
     def _serve_line(self) -> None:
         """Continue the connections that waited longest, at least one, while the turn has room."""
-        for _ in range(len(self._line)):
+        count = len(self._line)
+        share = WORK_PER_ROUND // count if count else WORK_PER_SHARE
+        self.line_share = min(WORK_PER_SHARE, max(WORK_WHEN_FULL, share))
+        for _ in range(count):
             self._line.popleft().go_on()
             if self.work >= WORK_PER_TURN:
                 break

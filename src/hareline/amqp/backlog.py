@@ -90,8 +90,11 @@ class Backlogs:
         backlog = self.by_channel.get(number)
         if backlog is not None:
             backlog.is_waiting = False
-            if not self._output.is_marked:
-                self._output.mark()
+            self._mark()
+
+    def _mark(self) -> None:
+        if not self._output.is_marked:
+            self._output.mark()
 
     def keep(self, number: int, kind: int, payload: bytes) -> bool:
         """Keep this frame if its channel has a backlog; False if it is to be handled now."""
@@ -110,6 +113,10 @@ class Backlogs:
         """
         gate = self._gate
         if gate.reasons & (ALARM | SHARE):
+            return False
+        if gate.is_turn_full:  # others have had theirs in this turn
+            if any(not each.is_waiting for each in self.by_channel.values()):
+                self._mark()
             return False
         until_s = self._clock.running_s() + BACKLOG_SHARE_S
         gate.begin_share()

@@ -36,7 +36,7 @@ from hareline.amqp.flow_control import ConnectionFlow
 from hareline.amqp.handshake import Handshake, WrongHeader, note_product
 from hareline.amqp.happenings import ending
 from hareline.amqp.heartbeat import Heartbeat, check_heartbeat_frame
-from hareline.amqp.input_gate import ALARM, BACKLOG, OUTPUT, SHARE, InputGate
+from hareline.amqp.input_gate import ALARM, BACKLOG, LITTLE_BYTES, OUTPUT, SHARE, InputGate
 from hareline.amqp.output import Output
 from hareline.amqp.ports import ConnectionPort, InnerState, LiveConnection, Transport
 from hareline.clock import Timer
@@ -49,7 +49,7 @@ from hareline.errors import (
     StoreError,
     UnexpectedFrame,
 )
-from hareline.turn import WORK_PER_TURN, Draining, Receiving
+from hareline.turn import Draining, Receiving
 from hareline.wire.constants import (
     BASIC_PUBLISH,
     FRAME_HEARTBEAT,
@@ -160,7 +160,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         gate = self._gate
         if self.state == "running":
             self.channels.forget_stale_routes()
-            if self._turn.work > WORK_PER_TURN and self._flow.has_published:
+            if gate.is_turn_full and (len(data) > LITTLE_BYTES or self._flow.has_published):
                 gate.wait_for_turn()
         gate.take_share(data)
 

@@ -38,7 +38,14 @@ from typing import Final
 
 from hareline.amqp.alarms import Alarms
 from hareline.amqp.ports import Transport
-from hareline.turn import WORK_PER_S, WORK_PER_SHARE, Receiving, Turn
+from hareline.turn import (
+    WORK_PER_S,
+    WORK_PER_SHARE,
+    WORK_PER_TURN,
+    WORK_WHEN_FULL,
+    Receiving,
+    Turn,
+)
 from hareline.wire.decoder import Decoder, PublishLane, SettleLane
 
 OUTPUT: Final = 1
@@ -46,6 +53,8 @@ SHARE: Final = 2
 ALARM: Final = 4
 BACKLOG: Final = 8
 QUEUE: Final = 16
+#: What a connection brings in one read if it only asks something now and then.
+LITTLE_BYTES: Final = 4_096
 _STOPS_DECODER: Final = OUTPUT | SHARE | ALARM | BACKLOG
 
 
@@ -87,12 +96,19 @@ class InputGate:
         """Handle what was held back and ``data`` after it, up to a share of the turn."""
         turn = self._turn
         start_work, start_s = turn.work, turn.now()
-        self.share_end = start_work + WORK_PER_SHARE
         if data:
+            share = WORK_PER_SHARE if start_work <= WORK_PER_TURN else WORK_WHEN_FULL
+            self.share_end = start_work + share
             self._decoder.feed(data)
         else:
+            self.share_end = start_work + turn.line_share
             self._decoder.resume()
         turn.work = max(turn.work, start_work + int((turn.now() - start_s) * WORK_PER_S))
+
+    @property
+    def is_turn_full(self) -> bool:
+        """True if this turn has done all the work that it should."""
+        return self._turn.work > WORK_PER_TURN
 
     def begin_share(self) -> None:
         """What is handled from now on is a share of its own."""

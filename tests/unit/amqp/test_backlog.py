@@ -10,7 +10,8 @@ import pytest
 from hareline.amqp.backlog import BACKLOG_MAX_BYTES, FRAME_COST_BYTES
 from hareline.amqp.methods import dispatch
 from hareline.amqp.output import OUTPUT_TURN_MAX_BYTES
-from hareline.turn import WORK_PER_TURN, Receiving, Turn
+from hareline.broker.queues.queue import Queue
+from hareline.turn import WORK_PER_S, WORK_PER_TURN, Receiving, Turn
 from hareline.wire.methods import Frame, commands, encode_method
 from hareline.wire.properties import Properties
 from tests.support.stores import FakeStore
@@ -405,6 +406,35 @@ def test_a_socket_that_is_full_stops_what_was_kept_and_goes_on_when_it_has_drain
 
 
 # ------------------------------------------------------------- and other reasons to hold the input
+
+
+def test_what_waits_behind_hundreds_of_commits_is_handled_in_shares_of_a_turn(
+    broker: SteppedBroker, peer: Peer, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    broker.turn.now = lambda: now[0]
+    deliver_due = Queue.deliver_due
+
+    def slowly(queue: Queue) -> None:
+        now[0] += 0.0001
+        deliver_due(queue)
+
+    monkeypatch.setattr(Queue, "deliver_due", slowly)
+    peers = [broker.connect() for _ in range(100)]
+    for each in peers:
+        each.call(1, TX.Select)
+        commit(each, DECLARE * 20)
+    broker.run_turns()
+    store.sync_all()
+    handled_s = []
+    while broker.scheduled:
+        before_s = now[0]
+        broker.scheduled.pop(0)()
+        handled_s.append(now[0] - before_s)
+    assert max(handled_s) * WORK_PER_S <= 2 * WORK_PER_TURN
+    assert len(handled_s) >= 5
+    assert {len(each.receive()) for each in peers} == {21}
+
 
 LARGE = publish_octets(1, "d", b"x" * 100_000, PERSISTENT)
 

@@ -15,7 +15,7 @@ from hareline.amqp.input_gate import ALARM, BACKLOG, OUTPUT, SHARE
 from hareline.amqp.input_gate import QUEUE as QUEUE_FULL
 from hareline.broker.queues.queue import Queue
 from hareline.message import Message
-from hareline.turn import WORK_PER_SHARE, WORK_PER_TURN
+from hareline.turn import WORK_PER_ROUND, WORK_PER_S, WORK_PER_SHARE, WORK_PER_TURN
 from hareline.wire.methods import commands, encode_method
 
 from .peer import Peer, SteppedBroker, publish_octets, split_frames
@@ -208,6 +208,67 @@ def test_time_counts_as_work_where_entries_are_few(
         turns += 1
     assert turns >= 9, "each took more than a share"
     assert [one.name for one in peer.receive()] == ["queue.purge-ok"] * 10
+
+
+ASKING_S = 0.00005  # what a question takes in the tests below: more than a turn that is full allows
+ASKING_WORK = int(ASKING_S * WORK_PER_S)
+
+
+@pytest.fixture
+def asked_s(broker: SteppedBroker, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The turn's clock, which goes on with each passive declare alone."""
+    now = [0.0]
+    broker.turn.now = lambda: now[0]
+    deliver_due = Queue.deliver_due
+
+    def slowly(queue: Queue) -> None:
+        now[0] += ASKING_S
+        deliver_due(queue)
+
+    monkeypatch.setattr(Queue, "deliver_due", slowly)
+    return now
+
+
+def asking(broker: SteppedBroker, clients: int, questions: int) -> list[Peer]:
+    """So many clients that all ask this at once, for which each needs more than a share."""
+    broker.connect().declare("q")
+    broker.run_turns()
+    peers = [broker.connect() for _ in range(clients)]
+    assert questions * ASKING_WORK > WORK_PER_SHARE
+    for peer in peers:
+        peer.send_octets(encode_method(1, QUEUE.Declare, queue="q", passive=True) * questions)
+    return peers
+
+
+def test_hundreds_that_ask_much_at_once_do_not_make_a_turn_long(
+    broker: SteppedBroker, asked_s: list[float]
+) -> None:
+    asked_s[0] = 0.0
+    peers = asking(broker, clients=400, questions=50)
+    one_each = len(peers) * 2 * ASKING_WORK
+    assert asked_s[0] * WORK_PER_S <= WORK_PER_TURN + WORK_PER_SHARE + one_each
+    bystander = broker.connect()
+    bystander.send(1, QUEUE.Declare, queue="q", passive=True)
+    one_turn(broker)
+    assert b"q" in bystander.transport.written, "answered in this very turn"
+    while broker.scheduled:
+        before_s = asked_s[0]
+        one_turn(broker)
+        assert (asked_s[0] - before_s) * WORK_PER_S <= WORK_PER_TURN + WORK_PER_SHARE
+    assert {len(peer.receive()) for peer in peers} == {50}
+
+
+def test_a_round_of_hundreds_in_line_is_short(broker: SteppedBroker, asked_s: list[float]) -> None:
+    peers = asking(broker, clients=400, questions=50)
+    one_turn(broker)
+    last = peers[-1]
+    last.transport.written = b""
+    before_s = asked_s[0]
+    while not last.transport.written:
+        one_turn(broker)
+    round_work = (asked_s[0] - before_s) * WORK_PER_S
+    assert round_work <= WORK_PER_ROUND + len(peers) * 2 * ASKING_WORK
+    broker.run_turns()
 
 
 # ------------------------------------------------------------------------------------- reasons

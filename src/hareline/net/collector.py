@@ -9,7 +9,12 @@ What is new is looked at each time: requests over HTTP leave cycles. What is old
 objects for each queue and connection, which are freed by reference counts too when these end. So
 all of it is looked at only now and then while no messages move, or once in an hour.
 
-Invariant: full collections take at most ``FULL_SHARE`` of the time.
+A client can make a hundred thousand queues and bindings in some seconds, and everybody waits while
+the collector looks at them. So it looks at much that is new before the interval is over, a part at
+a time, and freezes what would take it too long: reference counts still free that, but cycles which
+are in it stay.
+
+Invariant: no collection looks at more than ``OBJECTS_MAX`` objects.
 """
 
 from __future__ import annotations
@@ -26,9 +31,14 @@ INTERVAL_S: Final = 10.0
 SHALLOW_ENTRIES_MAX: Final = 50_000
 #: What has survived so many collections of what is new is looked at once more, and then is old.
 YOUNG_TURNS: Final = 6
+#: How often there is a look at how much is new. So much of it is looked at then, in some 20 ms.
+LOOK_S: Final = 0.5
+YOUNG_OBJECTS_MAX: Final = 100_000
+#: More is frozen, new or old; to look at this many takes some 100 ms.
+OBJECTS_MAX: Final = 500_000
+OBJECTS_PER_S: Final = 5_000_000
 #: Less than this in an interval is heartbeats, of some ten thousand connections.
 IDLE_OCTETS_MAX: Final = 100_000
-FULL_SHARE: Final = 0.005
 #: All is looked at after so long, if no messages move; if they do.
 FULL_IDLE_S: Final = 300.0
 FULL_AFTER_S: Final = 3_600.0
@@ -59,13 +69,16 @@ class IdleCollector:
         self._timer: asyncio.TimerHandle | None = None
         self._turns = 0
         self._octets = 0
-        self._full_s = 0.0  # when the last full collection was, and how long it took
-        self._full_took_s = 0.0
+        self._looked_s = 0.0  # of the interval that are over
+        self._young = 0  # objects that the next look at all that is new has
+        self._old = 0  # objects that the next full collection has, about
+        self._full_s = 0.0  # when the last full collection was
 
     def start(self) -> None:
         """Collect, freeze what is there, and collect from a timer from now on."""
-        self._collect_all()
+        gc.collect()
         gc.freeze()
+        self._full_s = monotonic()
         gc.disable()
         self._arm()
 
@@ -77,28 +90,55 @@ class IdleCollector:
         gc.freeze()
 
     def _arm(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(INTERVAL_S, self._collect)
+        self._timer = asyncio.get_running_loop().call_later(min(LOOK_S, INTERVAL_S), self._look)
+
+    def _look(self) -> None:
+        self._looked_s += LOOK_S
+        if self._looked_s >= INTERVAL_S:
+            self._looked_s = 0.0
+            self._collect()
+        elif self._young + gc.get_count()[0] > YOUNG_OBJECTS_MAX and self._is_shallow:
+            self._collect_new(1)
+        self._arm()
+
+    @property
+    def _is_shallow(self) -> bool:
+        return self._count_entries() <= SHALLOW_ENTRIES_MAX
 
     def _collect(self) -> None:
         octets = self._count_octets()
         is_idle = abs(octets - self._octets) <= IDLE_OCTETS_MAX
         self._octets = octets
-        if self._count_entries() <= SHALLOW_ENTRIES_MAX:
-            self._turns += 1
-            if self._is_full_due(is_idle):
-                self._collect_all()
-            else:
-                gc.collect(0 if self._turns % YOUNG_TURNS else 1)
-        self._arm()
+        if not self._is_shallow:
+            return
+        self._turns += 1
+        self._collect_new(0 if self._turns % YOUNG_TURNS else 1)
+        if monotonic() - self._full_s >= (FULL_IDLE_S if is_idle else FULL_AFTER_S):
+            self._collect_all()
 
-    def _is_full_due(self, is_idle: bool) -> bool:
-        since_s = monotonic() - self._full_s
-        if since_s * FULL_SHARE < self._full_took_s:
-            return False
-        return since_s >= (FULL_IDLE_S if is_idle else FULL_AFTER_S)
+    def _collect_new(self, generation: int) -> None:
+        """Look at what is new: since the last look (0), or all that is not old yet (1)."""
+        young = self._young + gc.get_count()[0]
+        self._young = 0
+        if young > OBJECTS_MAX:
+            self._freeze()
+        elif generation or young > YOUNG_OBJECTS_MAX:
+            gc.collect(1)
+            self._old += young
+        else:
+            gc.collect(0)
+            self._young = young
 
     def _collect_all(self) -> None:
-        started_s = monotonic()
+        """Look at everything, unless that is too much: then it is not looked at any more."""
+        self._full_s = started_s = monotonic()
+        if self._old + self._young > OBJECTS_MAX:
+            self._freeze()
+            return
         gc.collect()
-        self._full_s = monotonic()
-        self._full_took_s = self._full_s - started_s
+        self._young = 0
+        self._old = int((monotonic() - started_s) * OBJECTS_PER_S)
+
+    def _freeze(self) -> None:
+        gc.freeze()
+        self._old = self._young = 0

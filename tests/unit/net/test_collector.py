@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -13,9 +13,12 @@ from hareline.net import collector as collector_module
 from hareline.net.collector import (
     FULL_AFTER_S,
     FULL_IDLE_S,
-    FULL_SHARE,
     IDLE_OCTETS_MAX,
+    LOOK_S,
+    OBJECTS_MAX,
+    OBJECTS_PER_S,
     SHALLOW_ENTRIES_MAX,
+    YOUNG_OBJECTS_MAX,
     YOUNG_TURNS,
     IdleCollector,
     collection_off,
@@ -121,12 +124,88 @@ async def test_all_is_looked_at_once_an_hour_while_they_do(
     assert [at for at, each in enumerate(found) if each == FULL] == [turns - 1]
 
 
-async def test_full_collections_that_take_long_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
-    took_s = 2.5
-    turns = int(took_s / FULL_SHARE / 10)
-    assert turns * 10 > FULL_IDLE_S
-    found = await looks(monkeypatch, turns + 2, octets_at_each_look=0, took_s=took_s)
-    assert [at for at, each in enumerate(found) if each == FULL] == [turns - 1]
+async def test_what_a_full_collection_takes_long_for_is_frozen_the_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = int(FULL_IDLE_S / 10)
+    found = await looks(
+        monkeypatch, 3 * turns, octets_at_each_look=0, took_s=OBJECTS_MAX / OBJECTS_PER_S + 0.01
+    )
+    assert [at for at, each in enumerate(found) if each == FULL] == [turns - 1, 3 * turns - 1]
+
+
+class Objects:
+    """A collector of a heap of so many objects, which are counted and not made."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.new = self.young = self.old = self.frozen = 0
+        self.now_s = 0.0
+        self.looked_at: list[int] = []
+        monkeypatch.setattr(gc, "get_count", lambda: (self.new, 0, 0))
+        monkeypatch.setattr(gc, "collect", self.collect)
+        monkeypatch.setattr(gc, "freeze", self.freeze)
+        monkeypatch.setattr(collector_module, "INTERVAL_S", 5 * LOOK_S)
+        monkeypatch.setattr(collector_module, "monotonic", lambda: self.now_s)
+        self.entries = 0
+        self.collector = IdleCollector(lambda: self.entries, lambda: 0)
+
+    def collect(self, generation: int = FULL) -> int:
+        seen = self.new
+        self.young, self.new = self.young + self.new, 0
+        if generation >= 1:
+            seen, self.old, self.young = self.young, self.old + self.young, 0
+        if generation == FULL:
+            seen = self.old
+            self.now_s += seen / OBJECTS_PER_S
+        self.looked_at.append(seen)
+        return 0
+
+    def freeze(self) -> None:
+        self.frozen += self.new + self.young + self.old
+        self.new = self.young = self.old = 0
+
+    def look(self, count: int = 1, *, new: int = 0) -> None:
+        """So many looks, and so many new objects before each."""
+        for _ in range(count):
+            self.new += new
+            self.now_s += LOOK_S
+            self.collector._look()
+
+
+@pytest.fixture
+async def objects(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Objects]:
+    objects = Objects(monkeypatch)
+    objects.collector.start()
+    objects.looked_at.clear()
+    objects.frozen = 0
+    yield objects
+    objects.collector.stop()
+
+
+async def test_much_that_is_new_is_looked_at_before_the_interval_is_over(objects: Objects) -> None:
+    objects.look(3, new=YOUNG_OBJECTS_MAX // 2 - 1)
+    assert objects.looked_at == [3 * (YOUNG_OBJECTS_MAX // 2 - 1)]
+    objects.look(1000, new=YOUNG_OBJECTS_MAX // 2)
+    assert max(objects.looked_at) <= OBJECTS_MAX
+    assert not objects.new + objects.young > YOUNG_OBJECTS_MAX
+
+
+async def test_what_is_too_much_at_one_go_is_frozen(objects: Objects) -> None:
+    objects.entries = SHALLOW_ENTRIES_MAX + 1
+    objects.look(10, new=OBJECTS_MAX)
+    assert objects.looked_at == [], "queues are deep"
+    objects.entries = 0
+    objects.look()
+    assert objects.looked_at == []
+    assert objects.frozen == 10 * OBJECTS_MAX
+    objects.look(4, new=10)
+    assert objects.looked_at == [40]
+
+
+async def test_no_collection_of_all_looks_at_more_than_the_bound(objects: Objects) -> None:
+    objects.look(int(3 * FULL_IDLE_S / LOOK_S), new=2_000)
+    assert max(objects.looked_at) <= OBJECTS_MAX
+    assert objects.frozen > OBJECTS_MAX
 
 
 async def test_an_old_cycle_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +220,6 @@ async def test_an_old_cycle_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(collector_module, "INTERVAL_S", 0.001)
     monkeypatch.setattr(collector_module, "FULL_IDLE_S", 0.0)
-    monkeypatch.setattr(collector_module, "FULL_SHARE", 1e9)  # however long the first one took
     collector = IdleCollector(lambda: 0, lambda: 0)
     collector.start()
     request = Request()

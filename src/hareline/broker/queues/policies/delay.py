@@ -30,6 +30,10 @@ DELAY_HEADER: Final = "x-delay"
 # limit, since the delay is written back as a negative number.
 DELAY_MAX_MS: Final = (1 << 63) - 1
 SENT_PER_STEP: Final = 256  # 5 to 10 ms, as each is read, gets other properties, and is routed
+# A message may go to thousands of queues, so a step also ends after this time. The first of a step
+# are sent one by one, and no more than the second number between two looks at the clock.
+STEP_S: Final = 0.008
+SENT_PER_LOOK: Final = 16
 SENT_BYTES_PER_STEP: Final = RECENT_BYTES  # what is read from the disk at once, if it is there
 PAUSE_MS: Final = 50  # while the store does not keep up, or a recovery goes on
 
@@ -93,19 +97,17 @@ class Delay(Hold):
         else:
             super()._on_deadline()
 
-    def _on_ready(self, queue: QueuePort, entries: list[QueueEntry]) -> None:
-        ledger = queue.ledger
-        send = self._send
-        assert send is not None, queue  # a stopped hold has no timer
+    def _on_ready(self, queue: QueuePort, entries: list[QueueEntry]) -> int:
+        running_s = self._clock.running_s
+        end_s = running_s() + STEP_S
         unreadable: list[str] = []
-        for entry in queue.take_due(entries):
-            try:
-                send(entry.message)
-            except (MalformedFrame, StoreError) as error:  # the store keeps what it has of it
-                unreadable.append(error.explanation)
-                continue
-            if ledger is not None:
-                ledger.settle(entry)
+        done, look = 0, 1
+        while done < len(entries):
+            self._send_on(queue, entries[done : done + look], unreadable)
+            done = min(len(entries), done + look)
+            look = min(SENT_PER_LOOK, 2 * look)
+            if running_s() >= end_s:
+                break
         if unreadable:
             self._environment.report(
                 events.MESSAGES_UNREADABLE,
@@ -114,6 +116,21 @@ class Delay(Hold):
                 count=len(unreadable),
                 reason=unreadable[0],
             )
+        return done
+
+    def _send_on(self, queue: QueuePort, entries: list[QueueEntry], unreadable: list[str]) -> None:
+        """Send these, and note why those of them cannot be read that stay with the store."""
+        ledger = queue.ledger
+        send = self._send
+        assert send is not None, queue  # a stopped hold has no timer
+        for entry in queue.take_due(entries):
+            try:
+                send(entry.message)
+            except (MalformedFrame, StoreError) as error:  # the store keeps what it has of it
+                unreadable.append(error.explanation)
+                continue
+            if ledger is not None:
+                ledger.settle(entry)
 
     def stop(self) -> None:
         super().stop()

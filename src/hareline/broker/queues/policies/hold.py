@@ -119,8 +119,8 @@ class Hold(HoldPort):
     def make_due(self, entries: list[QueueEntry]) -> None:
         """Do now what is to be done with these held entries when their time has come."""
         held = [entry for entry in entries if entry.state == HELD]
-        if held and self._queue is not None:
-            self._on_ready(self._queue, held)
+        while held and self._queue is not None:
+            held = held[self._on_ready(self._queue, held) :]
 
     def stop(self) -> None:
         """The queue is deleted: let go of it, so that it is freed at once."""
@@ -134,29 +134,36 @@ class Hold(HoldPort):
             return
         heap, now_ms = self._heap, self._clock.now_ms
         room_bytes = self.bytes_per_step
+        due: list[tuple[int, int, QueueEntry]] = []
         ready: list[QueueEntry] = []
         expired: list[QueueEntry] = []
         for _ in range(self.per_step):
             if not heap or heap[0][0] > now_ms or room_bytes <= 0:
                 break
-            entry = heappop(heap)[2]
+            item = heappop(heap)
+            entry = item[2]
             if entry.state == HELD:
                 # ready and expired at once: a dispatch would still deliver it
-                is_expired = 0 < entry.expires_at_ms <= now_ms
-                (expired if is_expired else ready).append(entry)
+                if 0 < entry.expires_at_ms <= now_ms:
+                    expired.append(entry)
+                else:
+                    due.append(item)
+                    ready.append(entry)
                 room_bytes -= entry.message.size
         if expired:
             queue.drop(expired, "expired")
         if ready:
-            self._on_ready(queue, ready)
+            for item in due[self._on_ready(queue, ready) :]:
+                heappush(heap, item)
         if len(heap) > 2 * queue.held_count + LEFT_ALLOWED:
             self._forget_left()
         if heap and heap[0][0] < self._deadline.at_ms:
             self._deadline.set(heap[0][0])
 
-    def _on_ready(self, queue: QueuePort, entries: list[QueueEntry]) -> None:
-        """Make ready the entries whose time has come, in this order."""
+    def _on_ready(self, queue: QueuePort, entries: list[QueueEntry]) -> int:
+        """Make ready the entries whose time has come, in this order; returns how many were."""
         queue.make_held_ready(entries)
+        return len(entries)
 
     def _forget_left(self) -> None:
         self._heap[:] = [item for item in self._heap if item[2].state == HELD]

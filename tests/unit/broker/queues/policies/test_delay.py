@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,9 @@ from hareline.broker.queues.policies.delay import (
     DELAY_MAX_MS,
     PAUSE_MS,
     SENT_BYTES_PER_STEP,
+    SENT_PER_LOOK,
     SENT_PER_STEP,
+    STEP_S,
     Delay,
     delay_ms_of,
 )
@@ -231,6 +234,40 @@ def test_so_many_go_at_once_and_the_rest_in_the_next_turns(place: DelayPlace) ->
         rings.append(len(place.onward.sent))
     assert rings == [SENT_PER_STEP, 2 * SENT_PER_STEP, 3 * SENT_PER_STEP]
     assert place.onward.sent == [b"%d" % number for number in range(3 * SENT_PER_STEP)]
+
+
+@pytest.mark.parametrize(
+    ("cost_s", "at_most"), [(2 * STEP_S, 1), (STEP_S / 20, 20 + SENT_PER_LOOK)]
+)
+def test_few_go_at_once_where_each_takes_long(
+    place: DelayPlace, cost_s: float, at_most: int
+) -> None:
+    """A message may go to thousands of queues."""
+
+    def work() -> None:
+        place.clock.monotonic_s += cost_s
+
+    place.onward.before_sending = work
+    for number in range(100):
+        place.accept(b"%d" % number, headers={"x-delay": 5})
+    place.clock.advance(5)
+    sent = [0]
+    while place.queue.held_count:
+        place.delay._on_deadline()
+        sent.append(len(place.onward.sent))
+    assert max(after - before for before, after in pairwise(sent)) <= at_most
+    assert place.onward.sent == [b"%d" % number for number in range(100)]
+
+
+def test_operators_make_all_due_however_long_that_takes(place: DelayPlace) -> None:
+    def work() -> None:
+        place.clock.monotonic_s += STEP_S
+
+    place.onward.before_sending = work
+    for number in range(10):
+        place.accept(b"%d" % number, headers={"x-delay": 5_000})
+    place.delay.make_due(place.delay.entries())
+    assert len(place.onward.sent) == 10
 
 
 def test_large_messages_go_fewer_at_once(place: DelayPlace) -> None:

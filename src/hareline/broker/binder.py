@@ -18,6 +18,7 @@ from hareline.broker.event_exchange import EventExchange
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.filtered import FilteredDestination, filtered
 from hareline.broker.queues.queue import Queue
+from hareline.broker.unbinding import Released, Unbinding
 from hareline.errors import PreconditionFailed, StoreError
 from hareline.storage.interface import DefinitionStore
 
@@ -33,7 +34,7 @@ class Binder:
     ``events`` and ``recorder`` are told of what is bound and unbound; None: not wanted.
     ``on_changed`` is called at every change of what matches, ``on_no_local`` when a binding refuses
     the messages of some publishers. ``is_there`` is True for an exchange or queue that is not
-    deleted.
+    deleted. ``unbinding`` takes bindings of deleted ones out of the exchanges.
     """
 
     __slots__ = (
@@ -42,6 +43,7 @@ class Binder:
         "_is_there",
         "_on_changed",
         "_on_no_local",
+        "_unbinding",
         "_vhost_name",
         "events",
         "recorder",
@@ -55,12 +57,14 @@ class Binder:
         on_changed: Callable[[], None],
         on_no_local: Callable[[], None],
         is_there: Callable[[BoundTo], bool],
+        unbinding: Unbinding,
     ) -> None:
         self._vhost_name = vhost_name
         self._definitions = definitions
         self._on_changed = on_changed
         self._on_no_local = on_no_local
         self._is_there = is_there
+        self._unbinding = unbinding
         self._filtered: dict[Binding, FilteredDestination] = {}
         self.table = BindingTable()
         self.events: EventExchange | None = None
@@ -138,9 +142,10 @@ class Binder:
 
     def forget_source(self, name: str) -> None:
         """Drop the bindings of an exchange that is gone, also from the definitions."""
-        for binding in self.table.from_source(name):
-            self.table.remove(binding)
-            self._filtered.pop(binding, None)
+        filtered = self._filtered
+        for binding in self.table.take_from_source(name):
+            if filtered:
+                filtered.pop(binding, None)
             self._tell_removed(binding)
 
     def forget_destination(
@@ -148,13 +153,16 @@ class Binder:
     ) -> list[Exchange]:
         """Drop the bindings to an end that is gone; returns the exchanges that lost one."""
         sources: dict[str, Exchange] = {}
-        for binding in self.table.to_destination(kind, destination.name):
-            self.table.remove(binding)
+        released: list[Released] = []
+        for binding in self.table.take_to_destination(kind, destination.name):
             source = exchanges.get(binding.source)
             if source is not None:
-                self._release(source, destination, binding)
+                # only now: an equal binding of a new queue may come before all are released
+                bound = self._filtered.pop(binding, destination) if self._filtered else destination
+                released.append(Released(source, bound, binding))
                 sources[binding.source] = source
             self._tell_removed(binding)
+        self._unbinding.release(released)
         return list(sources.values())
 
     def _with_key(self, exchange: Exchange, like: Binding) -> list[Binding]:

@@ -26,7 +26,10 @@ def arguments_key(arguments: Mapping[str, object]) -> ArgumentsKey:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """``source`` is an exchange's name, ``destination`` a queue's or an exchange's."""
+    """``source`` is an exchange's name, ``destination`` a queue's or an exchange's.
+
+    ``hashed``: its hash, worked out once; a binding is looked up in four tables before it is gone.
+    """
 
     source: str
     kind: DestinationKind
@@ -34,6 +37,14 @@ class Binding:
     routing_key: str
     key: ArgumentsKey
     arguments: Mapping[str, object] = field(compare=False)
+    hashed: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        place = (self.source, self.kind, self.destination, self.routing_key, self.key)
+        object.__setattr__(self, "hashed", hash(place))
+
+    def __hash__(self) -> int:
+        return self.hashed
 
     @classmethod
     def of(
@@ -79,6 +90,29 @@ class BindingTable:
         if not of_destination:
             del self._by_destination[end]
         return stored
+
+    def take_from_source(self, source: str) -> list[Binding]:
+        """Remove all bindings of an exchange; returns them in the order in which they came."""
+        taken = list(self._by_source.pop(source, ()))
+        by_destination = self._by_destination
+        for binding in taken:
+            end = (binding.kind, binding.destination)
+            of_destination = by_destination[end]
+            del of_destination[binding]
+            if not of_destination:
+                del by_destination[end]
+        return taken
+
+    def take_to_destination(self, kind: DestinationKind, destination: str) -> list[Binding]:
+        """Remove all bindings to a queue or an exchange; returns them likewise."""
+        taken = list(self._by_destination.pop((kind, destination), ()))
+        by_source = self._by_source
+        for binding in taken:
+            of_source = by_source[binding.source]
+            del of_source[binding]
+            if not of_source:
+                del by_source[binding.source]
+        return taken
 
     def from_source(self, source: str) -> list[Binding]:
         return list(self._by_source.get(source, ()))

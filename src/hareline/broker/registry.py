@@ -36,6 +36,7 @@ from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.queue import Queue
 from hareline.broker.routing import Routing
 from hareline.broker.stream_readers import StreamReaders
+from hareline.broker.unbinding import Unbinding
 from hareline.clock import Clock, Timers
 from hareline.errors import AccessRefused, NotFound, ResourceLocked, StoreError
 from hareline.events import Report
@@ -99,6 +100,7 @@ class Registry:
             self.routing.mark_changed,
             self.routing.mark_publishers,
             self._exists,
+            Unbinding(clock, timers),
         )
         self.exchanges[""] = DefaultExchange(self.routing.queue_by_name)
         for name, type_name, is_internal in PREDECLARED:

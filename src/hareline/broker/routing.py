@@ -83,12 +83,18 @@ class Routing:
                         if not destination.takes(message):
                             continue
                         destination = destination.destination
-                    is_matched = True
                     if isinstance(destination, Queue):
-                        found[destination] = None
-                    elif isinstance(destination, Exchange) and destination.name not in visited:
-                        visited.add(destination.name)
-                        pending.append(destination)
+                        if not destination.is_deleted:  # else it is still to be unbound
+                            is_matched = True
+                            found[destination] = None
+                    elif isinstance(destination, Exchange):
+                        name = destination.name
+                        if self._exchanges.get(name) is not destination:  # likewise
+                            continue
+                        is_matched = True
+                        if name not in visited:
+                            visited.add(name)
+                            pending.append(destination)
             if not is_matched and current.alternate_exchange is not None:
                 alternate = self._exchanges.get(current.alternate_exchange)
                 if alternate is None:

@@ -11,10 +11,12 @@ from hareline.broker.bindings import Binding
 from hareline.broker.exchanges.topic import TopicExchange
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
+from hareline.broker.unbinding import Unbinding
 from hareline.errors import StoreError
 from hareline.storage.memory import MemoryDefinitions
 from tests.support.messages import make_message
 from tests.support.stores import FakeDefinitions
+from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
 
 OLD, NEW = {"x-filter-jms-selector": "n = 1"}, {"x-filter-jms-selector": "n = 2"}
@@ -26,8 +28,14 @@ class Place:
     def __init__(self, definitions: MemoryDefinitions | None = None) -> None:
         self.definitions = definitions or FakeDefinitions()
         self.changes = 0
+        timers = ManualTimers()
         self.binder = Binder(
-            "/", self.definitions, self._on_changed, self._on_changed, lambda _: True
+            "/",
+            self.definitions,
+            self._on_changed,
+            self._on_changed,
+            lambda _: True,
+            Unbinding(timers.clock, timers),
         )
         self.exchange = TopicExchange("x")
         self.queue = Queue("q", FifoOrder(), ManualTurn())

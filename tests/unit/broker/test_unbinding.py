@@ -1,0 +1,160 @@
+"""Bindings of what is gone leave their exchanges in shares, and lead nowhere meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from hareline.broker.bindings import Binding
+from hareline.broker.exchanges.exchange import Destination, Exchange
+from hareline.broker.exchanges.registry import create_exchange
+from hareline.broker.queues.orders.fifo import FifoOrder
+from hareline.broker.queues.queue import Queue
+from hareline.broker.unbinding import AT_ONCE, PER_LOOK, SHARE_S, Released, Unbinding
+from hareline.broker.vhost import VirtualHost
+from hareline.clock import ManualClock
+from tests.support.messages import make_message
+from tests.support.timers import ManualTimers
+from tests.support.turns import ManualTurn
+from tests.support.vhosts import ME, declare, make_vhost
+
+MANY = AT_ONCE + 20 * PER_LOOK
+
+
+class Calls(ManualTimers):
+    """Calls that a test makes one by one."""
+
+    def step(self) -> None:
+        timer = self.pending[0]
+        timer.is_pending = False
+        timer.callback()
+
+
+class SlowClock(ManualClock):
+    """Each look takes a quarter of a share."""
+
+    def running_s(self) -> float:
+        self.monotonic_s += SHARE_S / 4
+        return self.monotonic_s
+
+
+def released(source: Exchange, bound: Destination, count: int) -> list[Released]:
+    found = []
+    for number in range(count):
+        binding = Binding.of(source.name, "queue", bound.name, f"a.{number}.*", {})
+        source.bind(bound, binding.routing_key, {})
+        found.append(Released(source, bound, binding))
+    return found
+
+
+def matched(exchange: Exchange, count: int) -> int:
+    return sum(bool(list(exchange.match(f"a.{n}.b", make_message()))) for n in range(count))
+
+
+def test_the_first_are_taken_out_at_once_and_the_rest_in_shares() -> None:
+    clock = SlowClock()
+    timers = Calls(clock)
+    unbinding = Unbinding(clock, timers)
+    exchange = create_exchange("topic", "e")
+    queue = Queue("q", FifoOrder(), ManualTurn())
+    unbinding.release(released(exchange, queue, MANY))
+    left = [len(unbinding)]
+    assert left == [MANY - AT_ONCE]
+    while len(unbinding):
+        assert len(timers.pending) == 1
+        timers.step()
+        left.append(len(unbinding))
+        assert 0 < left[-2] - left[-1] <= 4 * PER_LOOK, "a share"
+    assert matched(exchange, MANY) == 0
+    assert not timers.pending
+
+
+def test_what_comes_meanwhile_waits_for_its_turn() -> None:
+    clock = SlowClock()
+    timers = Calls(clock)
+    unbinding = Unbinding(clock, timers)
+    exchange = create_exchange("topic", "e")
+    for name in ("q", "r"):
+        queue = Queue(name, FifoOrder(), ManualTurn())
+        unbinding.release(released(exchange, queue, MANY))
+    assert len(timers.pending) == 1
+    while len(unbinding):
+        timers.step()
+    assert matched(exchange, MANY) == 0
+
+
+def test_a_consistent_hash_gives_all_of_them_up_at_once() -> None:
+    clock = SlowClock()
+    unbinding = Unbinding(clock, ManualTimers(clock))
+    exchange = create_exchange("x-consistent-hash", "h")
+    queue = Queue("q", FifoOrder(), ManualTurn())
+    exchange.bind(queue, str(AT_ONCE + 1), {})
+    one = Binding.of("h", "queue", "q", "1", {})
+    unbinding.release([Released(exchange, queue, one)] * (AT_ONCE + 1))
+    assert len(unbinding) == 0
+
+
+@pytest.fixture
+def timers() -> ManualTimers:
+    return ManualTimers(ManualClock())
+
+
+@pytest.fixture
+def vhost(timers: ManualTimers) -> VirtualHost:
+    return make_vhost(ManualTurn(), timers=timers)
+
+
+def bind_many(vhost: VirtualHost, queue: Queue, arguments: Mapping[str, object]) -> None:
+    for number in range(MANY):
+        vhost.bind("amq.topic", "queue", queue, f"a.{number}.*", arguments)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x-filter-jms-selector": "TRUE"}])
+def test_a_deleted_queue_gets_nothing_and_a_new_one_of_its_name_does(
+    vhost: VirtualHost, timers: ManualTimers, arguments: Mapping[str, object]
+) -> None:
+    queue = declare(vhost, "q")
+    bind_many(vhost, queue, arguments)
+    vhost.delete_queue("q", ME)
+    assert len(vhost.bindings) == 0
+    exchange = vhost.exchange("amq.topic")
+    key = f"a.{MANY - 1}.b"
+    assert list(exchange.match(key, make_message())), "it is still to be unbound"
+    assert vhost.routing.route(exchange, [key], make_message())[0] == ()
+    again = declare(vhost, "q")
+    vhost.bind("amq.topic", "queue", again, f"a.{MANY - 1}.*", arguments)
+    assert vhost.routing.route(exchange, [key], make_message())[0] == (again,)
+    timers.advance(0)
+    assert vhost.routing.route(exchange, [key], make_message())[0] == (again,)
+    assert len(list(exchange.match(key, make_message()))) == 1
+    vhost.delete_queue("q", ME)
+    assert not list(exchange.match(key, make_message()))
+
+
+def test_a_message_that_finds_nothing_but_a_deleted_exchange_takes_the_alternate(
+    vhost: VirtualHost,
+) -> None:
+    queue = declare(vhost, "q")
+    for name, alternate in (("rest", None), ("e", "rest")):
+        arguments: dict[str, object] = (
+            {} if alternate is None else {"alternate-exchange": alternate}
+        )
+        vhost.declare_exchange(
+            name,
+            "topic" if alternate else "fanout",
+            is_durable=False,
+            is_auto_delete=False,
+            is_internal=False,
+            arguments=arguments,
+        )
+    vhost.bind("rest", "queue", queue, "", {})
+    target = vhost.declare_exchange(
+        "x", "fanout", is_durable=False, is_auto_delete=False, is_internal=False, arguments={}
+    )
+    for number in range(MANY):
+        vhost.bind("e", "exchange", target, f"a.{number}.*", {})
+    vhost.delete_exchange("x", if_unused=False)
+    source, key = vhost.exchange("e"), f"a.{MANY - 1}.b"
+    assert list(source.match(key, make_message())) == [target]
+    assert vhost.routing.route(source, [key], make_message())[0] == (queue,)

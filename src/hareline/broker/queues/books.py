@@ -369,8 +369,9 @@ class QueueBooks(QueuePort):
         return dropped
 
     def _take_all(self) -> list[QueueEntry]:
-        """Settle all ready and held entries, and return them in order."""
-        entries = self.lane.take(self.ready_count)
+        """Settle all ready and held entries, and return them: in order, unless they are sorted."""
+        entries = self.order.take_unsorted()
+        entries += self.lane.take(self.ready_count)
         if self.hold is not None:
             entries += self.hold.take_all()
         self._settle_taken(entries)

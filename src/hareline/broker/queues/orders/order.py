@@ -91,6 +91,11 @@ class EntryOrder(metaclass=ABCMeta):
     def take(self, count: int) -> list[QueueEntry]:
         """Remove and return the next ``count`` entries, fewer when there are fewer."""
 
+    def take_unsorted(self) -> list[QueueEntry]:
+        """Remove and return all entries in any order, where ``take`` would work to sort them; none
+        elsewhere. For a purge."""
+        return []
+
     @abstractmethod
     def restore(self, entries: Iterable[QueueEntry]) -> None:
         """Put in entries that were taken or held, each at its own place."""

@@ -139,6 +139,23 @@ class SortedOrder(EntryOrder):
             self._limit_arrivals()
         return taken
 
+    def take_unsorted(self) -> list[QueueEntry]:
+        taken: list[QueueEntry] = []
+        for pile in self._piles.values():
+            if isinstance(pile, deque):
+                taken += pile
+            elif isinstance(pile, FifoOrder):
+                taken += pile.take(len(pile))
+            else:
+                taken.append(pile)
+        self._piles.clear()
+        self._places.clear()
+        self._count = 0
+        self._arrivals = None
+        self._late_arrivals = []
+        self._standing.clear()
+        return taken
+
     def restore(self, entries: Iterable[QueueEntry]) -> None:
         by_place: dict[Place, list[QueueEntry]] = {}
         for entry in entries:

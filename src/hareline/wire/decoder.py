@@ -372,13 +372,14 @@ class Decoder:
         while end - position >= FRAME_OVERHEAD:
             kind, number, size = _FRAME_HEAD.unpack_from(data, position)
             if size > self.frame_max:
-                raise self._too_large(kind, size)
+                raise _CallFailed(number, position, self._too_large(kind, size))
             frame_end = position + _FRAME_HEAD_SIZE + size
             if frame_end >= end:
                 self._needed = size + FRAME_OVERHEAD
                 return position
             if data[frame_end] != FRAME_END:
-                raise self._bad_end(data, position, kind, size, frame_end)
+                error = self._bad_end(data, position, kind, size, frame_end)
+                raise _CallFailed(number, position, error)
             payload = data[position + _FRAME_HEAD_SIZE : frame_end]
             position = frame_end + 1
             try:

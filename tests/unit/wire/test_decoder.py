@@ -689,6 +689,20 @@ def test_an_oversize_frame_is_refused_as_soon_as_its_head_is_read() -> None:
     assert [error.reply_code for _, error in recorder.errors] == [501]
 
 
+@pytest.mark.parametrize("chunk", [1, 3, 8, 100])
+@pytest.mark.parametrize(
+    "octets", [FRAME_HEAD.pack(BODY, 50, 1 << 24) + bytes(20), frame(BODY, 50, b"")[:-1] + b"\0"]
+)
+def test_an_error_has_the_channel_of_its_frame_however_the_stream_is_cut(
+    octets: bytes, chunk: int
+) -> None:
+    recorder = Recorder()
+    stream = ack(7, 1) + octets
+    for start in range(0, len(stream), chunk):
+        recorder.decoder.feed(stream[start : start + chunk])
+    assert [number for number, _ in recorder.errors] == [50]
+
+
 def test_a_payload_of_exactly_frame_max_is_tolerated_as_rabbitmq_does() -> None:
     recorder = Recorder()
     recorder.decoder.feed(frame(METHOD, 1, b"\0" * FRAME_MAX))

@@ -39,6 +39,9 @@ STATS_GROUPS: Final = (
 SHARE_S: Final = 0.002
 OBJECTS_PER_LOOK: Final = 64
 
+#: A wall clock that differs by more than this from what it was, beside the monotonic one, was set.
+STEP_MS: Final = 1000
+
 
 class Source(ABC):
     """One kind of objects. ``names``: of their numbers, in the order of ``values``."""
@@ -97,7 +100,9 @@ class Sums:
 class Sampler:
     """Rates and histories of everything that the sources name.
 
-    ``sources`` has those of objects by their kinds, ``sums`` the sums over these.
+    ``sources`` has those of objects by their kinds, ``sums`` the sums over these. Rows have the
+    times of the monotonic clock, because the wall clock may be set back; what is returned has those
+    of the wall clock as it is set now.
     """
 
     def __init__(
@@ -119,14 +124,17 @@ class Sampler:
             self._columns[kind] = {name: at for at, name in enumerate(names)}
         self.sums = Sums()
         self._ticks_ms: deque[int] = deque(maxlen=2)  # of the newest tick, and the one before
-        self._now_ms = 0
+        self._now_ms = 0  # on the monotonic clock, as all times in here
+        self._wall_ms = 0  # to be added to what is returned
 
     # ------------------------------------------------------------------------ sampling
 
     def sample(self) -> Iterator[None]:
         """Take one sample of everything; yields after each share of its work."""
         self._clock.refresh()
-        self._now_ms = self._clock.now_ms
+        self._now_ms = now_ms = round(self._clock.monotonic_s * 1000)
+        if abs(self._clock.now_ms - now_ms - self._wall_ms) > STEP_MS:
+            self._wall_ms = self._clock.now_ms - now_ms
         for source in self._sources:
             yield from self._visit_all(source)
         self._finish()
@@ -233,12 +241,13 @@ class Sampler:
     def changed_ms(self, kind: str, key: Key) -> int | None:
         """When the object was last seen to change; None where nothing is known."""
         series = self._series.get(kind, {}).get(key)
-        return None if series is None else series.changed_ms
+        return None if series is None else series.changed_ms + self._wall_ms
 
     def reached_ms(self, kind: str, key: Key, name: str, value: int) -> int | None:
         """When a counter was first seen to be ``value`` or more; None where that is not known."""
         found = self._find(kind, key, name)
-        return None if found is None else found[0].reached_ms(found[1], value)
+        reached_ms = None if found is None else found[0].reached_ms(found[1], value)
+        return None if reached_ms is None else reached_ms + self._wall_ms
 
     def details(
         self, kind: str, key: Key, name: str, window: Window | None = None
@@ -263,13 +272,14 @@ class Sampler:
     def _samples(self, found: tuple[Series, int] | None, window: Window) -> dict[str, object]:
         """Samples at whole steps of time, the newest first; 0 before anything was counted."""
         step_ms = window.increment_s * 1000
-        last_ms = (self._ticks_ms[-1] if self._ticks_ms else 0) // step_ms * step_ms
+        wall_ms = self._wall_ms
+        last_ms = (self._ticks_ms[-1] + wall_ms if self._ticks_ms else 0) // step_ms * step_ms
         times = range(last_ms, last_ms - window.age_s * 1000 - 1, -step_ms)
         if found is None:
             numbers = [0] * len(times)
         else:
             series, column = found
-            numbers = [series.value_at(time_ms, column) or 0 for time_ms in times]
+            numbers = [series.value_at(time_ms - wall_ms, column) or 0 for time_ms in times]
         span_ms = times[0] - times[-1]
         rate = (numbers[0] - numbers[-1]) * 1000 / span_ms if span_ms else 0.0
         return {

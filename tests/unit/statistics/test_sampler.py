@@ -235,6 +235,30 @@ def test_samples_of_a_window_come_newest_first(stand: Stand) -> None:
     assert stand.sampler.details("thing", ("a",), "count") == {"rate": 2.0}
 
 
+@pytest.mark.parametrize("hours", [-24, 24])
+def test_a_clock_that_is_set_changes_no_rate_and_keeps_no_more_rows(
+    stand: Stand, hours: int
+) -> None:
+    untouched = Stand()
+    things = [each.add("a") for each in (stand, untouched)]
+    for tick in range(800):
+        if tick == 400:
+            stand.clock.now_ms += hours * 3_600_000
+        for each, thing in zip((stand, untouched), things, strict=True):
+            thing.count += 10
+            each.tick()
+            assert not tick or each.sampler.rate("thing", ("a",), "count") == 2.0
+    kept, expected = (each.sampler._series["thing"][("a",)] for each in (stand, untouched))
+    assert kept._levels == expected._levels
+    assert stand.sampler.changed_ms("thing", ("a",)) == stand.clock.now_ms
+    assert stand.sampler.reached_ms("thing", ("a",), "count", 8000) == stand.clock.now_ms
+    details = stand.sampler.details("thing", ("a",), "count", Window(60, 5))
+    assert details["avg_rate"] == 2.0
+    samples = details["samples"]
+    assert isinstance(samples, list)
+    assert stand.clock.now_ms - 5000 < samples[0]["timestamp"] <= stand.clock.now_ms
+
+
 def test_samples_from_before_the_object_are_0(stand: Stand) -> None:
     stand.clock.advance(-stand.clock.now_ms % 5_000)
     stand.add("a", count=3)

@@ -46,10 +46,13 @@ REPLY_TEXT_MAX_OCTETS = 255
 
 
 def within_short_string(text: str) -> str:
-    """The text, cut to a short string with ``...`` at its end if it is longer, as in RabbitMQ."""
+    """The text, cut to a short string with ``...`` at its end if it is longer, as in RabbitMQ.
+
+    Octets of a client that are not UTF-8 become question marks: its library could not read them.
+    """
     octets = text.encode("utf-8", "replace")
     if len(octets) <= REPLY_TEXT_MAX_OCTETS:
-        return text
+        return octets.decode()
     return octets[: REPLY_TEXT_MAX_OCTETS - 3].decode("utf-8", "ignore") + "..."
 
 

@@ -35,6 +35,8 @@ def test_a_reply_text_has_the_name_of_the_code_and_the_explanation() -> None:
         ("x" * 256, "x" * 252 + "..."),
         ("ä" * 128, "ä" * 126 + "..."),  # 252 octets, and no half of a character
         ("x" + "ä" * 128, "x" + "ä" * 125 + "..."),
+        ("queue '\udcff'", "queue '?'"),  # an octet of a client that is not UTF-8
+        ("\ud800" * 300, "?" * 252 + "..."),
     ],
 )
 def test_a_long_text_is_cut_to_a_short_string(text: str, cut: str) -> None:

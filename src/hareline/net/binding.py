@@ -17,6 +17,8 @@ from typing import Any, Final, NamedTuple
 from hareline.errors import ListenError
 
 PRIVILEGED_PORTS: Final = range(1, 1024)
+#: A peer that sends nothing for a minute is probed, and given up two minutes after it was heard of.
+KEEPALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 
 
 class Address(NamedTuple):
@@ -95,12 +97,21 @@ def _bound(family: int, kind: int, protocol: int, target: tuple[Any, ...]) -> so
         created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:  # IPv4 gets a socket of its own, if asked for
             created.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        _probe_peers(created)
         created.setblocking(False)
         created.bind(target)
     except BaseException:
         created.close()
         raise
     return created
+
+
+def _probe_peers(listening: socket.socket) -> None:
+    """Have the system probe the silent peers of accepted sockets, which inherit the options."""
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if hasattr(socket, name):  # not all systems have all of them
+            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _problem(address: Address, error: OSError) -> tuple[str, str]:

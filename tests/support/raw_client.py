@@ -83,14 +83,15 @@ class RawClient:
     def send(self, method: Frame, channel: int = 1) -> None:
         self.send_octets(frame.marshal(method, channel))
 
-    def send_until_nobody_reads(self, octets: bytes) -> int:
+    def send_until_nobody_reads(self, octets: bytes, most_bytes: int = NOBODY_READS_BYTES) -> int:
         """Send this again and again until the socket takes no more; returns how often it went out.
 
-        The one that the socket took a part of is not counted; ``send_the_rest`` completes it.
+        The one that the socket took a part of is not counted; ``send_the_rest`` completes it. Fails
+        if the broker has read ``most_bytes`` by then.
         """
         self.socket.settimeout(NOBODY_READS_S)
         count = 0
-        while count * len(octets) < NOBODY_READS_BYTES:
+        while count * len(octets) < most_bytes:
             unsent = memoryview(octets)
             try:
                 while unsent:
@@ -102,7 +103,7 @@ class RawClient:
                 self.socket.settimeout(TIMEOUT_S)
             self.socket.settimeout(NOBODY_READS_S)
             count += 1
-        raise AssertionError(f"the broker has read {NOBODY_READS_BYTES} octets")
+        raise AssertionError(f"the broker has read {most_bytes} octets")
 
     def send_the_rest(self) -> None:
         self.send_octets(self._unsent)

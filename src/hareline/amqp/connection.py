@@ -60,7 +60,6 @@ from hareline.wire.decoder import Decoder, frame_text
 from hareline.wire.methods import commands, decode_method
 
 CLOSE_OK_TIMEOUT_S: Final = 10.0
-
 _CLOSE: Final = commands.Connection.Close.index
 _WANTS_ROOM: Final = OUTPUT | BACKLOG
 _CLOSE_OK: Final = commands.Connection.CloseOk.index
@@ -171,9 +170,10 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
             self._stop_holding(SHARE)
 
     def on_bug(self, error: Exception) -> None:
-        """An exception of ours, which must not take other connections along."""
+        """Close for an exception of ours, which must not take others along; drop for the second."""
         self.context.report(events.BROKER_FAILED, where=self.transport.peer, exc_info=error)
-        self.close(InternalError("internal error", class_id=0, method_id=0))
+        if self.close(InternalError("internal error", class_id=0, method_id=0)):
+            self.transport.abort()
 
     def _receive_header(self, data: bytes) -> None:
         handshake = self._handshake

@@ -37,14 +37,28 @@ def used_bytes() -> int:
 
 
 def available_bytes(membership_file: Path = _MEMBERSHIP, cgroup_root: Path = _CGROUP_ROOT) -> int:
-    """What this process may use at most: the machine's memory, or a lower limit of its cgroups.
+    """What this process may use at most: the machine's memory, or a lower limit of it.
 
     The process's own cgroup or any above it may have a limit, in version 2 (memory.max) or 1
-    (memory.limit_in_bytes); inside a container the own one appears as the root.
+    (memory.limit_in_bytes); inside a container the own one appears as the root. The limit of the
+    process itself (``ulimit -v``) counts without what it has reserved and does not use.
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = [_limit_in(file) for file in _limit_files(membership_file, cgroup_root)]
+    limits.append(_address_space_limit())
     return min([total, *(limit for limit in limits if limit is not None)])
+
+
+def _address_space_limit() -> int | None:
+    """What RLIMIT_AS leaves to be resident; None without a limit, or where /proc is not there."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    try:
+        size, resident = map(int, _STATM.read_text().split()[:2])
+    except OSError:
+        return None
+    return max(0, limit - (size - resident) * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _limit_files(membership_file: Path, cgroup_root: Path) -> Iterator[Path]:

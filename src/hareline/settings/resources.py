@@ -26,8 +26,8 @@ class Memory(Section):
     watermark: Watermark = option(
         0.6,
         "Above it, connections that publish are blocked. Up to 1 it is a share of the memory this "
-        "process may use (the cgroup's limit, if there is one); otherwise an amount, as a number "
-        'of bytes or with a unit: "4GiB".',
+        "process may use (the limit of the cgroup or of `ulimit -v`, if there is one); otherwise "
+        'an amount, as a number of bytes or with a unit: "4GiB".',
         reload="live",
     )
     check_interval_s: float = option(

@@ -452,6 +452,18 @@ def test_a_long_reply_text_is_cut_to_255_octets(peer: Peer) -> None:
     assert text.endswith("é...")
 
 
+def test_a_connection_whose_every_read_fails_is_dropped_at_the_second(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    """Where there is no memory, each read fails; the client may never see the close, nor stop."""
+    peer.connection.on_bug(MemoryError())
+    assert peer.transport.state == "open"
+    assert [one.method.reply_code for one in peer.receive()] == [541]
+    peer.connection.on_bug(MemoryError())
+    assert peer.transport.state == "dropped"
+    assert len(broker.reported(events.BROKER_FAILED)) == 2
+
+
 def test_a_bug_of_ours_before_the_header_just_closes_the_socket(broker: SteppedBroker) -> None:
     peer = broker.accept()
     assert not peer.connection.close(InternalError("internal error", class_id=0, method_id=0))

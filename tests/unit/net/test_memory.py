@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -184,3 +185,20 @@ def test_the_peak_of_use_stands_in_where_there_is_no_proc(
     now = used_bytes()
     monkeypatch.setattr(memory, "_STATM", tmp_path / "missing")
     assert used_bytes() >= now * 0.9
+
+
+def test_a_limit_of_the_address_space_counts_less_what_is_only_reserved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statm = tmp_path / "statm"
+    statm.write_text("300 100 50 1 0 200 0\n")
+    page = os.sysconf("SC_PAGE_SIZE")
+    monkeypatch.setattr(memory, "_STATM", statm)
+    limits: dict[int, int] = {resource.RLIMIT_AS: 1000 * page}
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limits[which], 0))
+    missing = tmp_path / "missing"
+    assert available_bytes(missing, missing) == 800 * page
+    limits[resource.RLIMIT_AS] = 100 * page
+    assert available_bytes(missing, missing) == 0, "all of it is reserved by now"
+    limits[resource.RLIMIT_AS] = resource.RLIM_INFINITY
+    assert available_bytes(missing, missing) == page * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,68 @@
+"""A process that may have no more memory: publishers wait before anything is refused or lost.
+
+``test_memory_alarm`` has the alarm itself. Here the limit is that of the system, and no option says
+what it is.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+from pamqp.base import Frame
+
+from tests.support.broker_process import TRACEBACK, BrokerProcess
+from tests.support.raw_client import RawClient
+
+MIB = 1 << 20
+#: An idle broker has reserved some half of it, and a tenth is resident.
+ROOM_KIB = 640 * 1024
+BODY = bytes(100_000)
+SETTINGS = '[storage]\nkind = "memory"\n[memory]\ncheck_interval_s = 0.05\n'
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
+
+
+@pytest.fixture
+def tight(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A daemon with a limit to its address space."""
+    daemon = BrokerProcess(tmp_path, SETTINGS)
+    daemon.launcher = ("sh", "-c", f'ulimit -v {ROOM_KIB}; exec "$@"', "sh")
+    daemon.start()
+    try:
+        yield daemon
+        daemon.stop()
+    finally:
+        daemon.kill()
+
+
+def connect(daemon: BrokerProcess) -> RawClient:
+    return RawClient((daemon.host, daemon.port)).open()
+
+
+@needs_proc
+def test_publishers_wait_before_there_is_no_memory_and_all_messages_come(
+    tight: BrokerProcess,
+) -> None:
+    assert tight.process is not None
+    limit, _ = resource.prlimit(tight.process.pid, resource.RLIMIT_AS)
+    assert limit == ROOM_KIB * 1024
+    with connect(tight) as publisher, connect(tight) as consumer:
+        publisher.declare("q")
+        octets = publisher.publish_octets("q", BODY)
+        count = publisher.send_until_nobody_reads(octets, most_bytes=limit)
+        assert isinstance(publisher.expect(Frame), commands.Connection.Blocked)
+        taken = consumer.ready_count("q")
+        assert 0 < taken <= count
+        consumer.consume("q")
+        consumer.skip_bodies(taken)
+        publisher.expect(commands.Connection.Unblocked)
+        publisher.send_the_rest()
+        consumer.skip_bodies(count + 1 - taken)
+    log = tight.log_path.read_text("utf-8")
+    assert "MEM-1001" in log
+    assert "MEM-1002" in log
+    assert not TRACEBACK.search(log)

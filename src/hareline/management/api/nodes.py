@@ -96,7 +96,7 @@ def describe(site: Site, rates: Rates) -> dict[str, Any]:
         "partitions": [],
         "cluster_links": [],
         "os_pid": str(os.getpid()),
-        "uptime": max(0, int(time.time() * 1000) - node.started_ms),
+        "uptime": int((time.monotonic() - node.started_s) * 1000),
         "processors": os.cpu_count() or 1,
         "run_queue": 0,
         "mem_limit": memory.watermark_bytes,

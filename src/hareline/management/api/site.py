@@ -59,7 +59,7 @@ class NodeFacts:
     disk: Callable[[], ResourceFacts]
     numbers: Callable[[], ProcessFacts]
     descriptors: Callable[[], tuple[int, int]]
-    started_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    started_s: float = field(default_factory=time.monotonic)
 
 
 @dataclass(slots=True)

@@ -26,9 +26,13 @@ SOURCES := $(shell find src -name '*.py')
 
 SOAK_SECONDS ?= 3600
 CRASH_ROUNDS ?= 200
+FAULT_ROUNDS ?= 200
+# Where the disk, the network, the clock or the memory fails.
+FAULT_TESTS := tests/faults tests/crash/test_io_errors.py tests/crash/test_full_disk.py \
+	tests/crash/test_tmpfs.py tests/server/test_memory_alarm.py tests/server/test_heartbeats.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-management bench-spark lint format reference screenshots fuzz soak crash rabbitmqadmin2 clean
+.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-management bench-spark lint format reference screenshots fuzz faults soak crash rabbitmqadmin2 clean
 
 help:                 ## Print this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -101,6 +105,9 @@ screenshots: install  ## Take the pictures of docs/web-ui.md again; needs Chromi
 
 fuzz: install         ## Run the property tests with many thousands of examples each
 	$(PYTEST) -m hypothesis --hypothesis-profile=fuzz --timeout=0 $(ARGS)
+
+faults: install       ## Have disk, network, clock and memory fail, and all together FAULT_ROUNDS times (200)
+	FAULT_ROUNDS=$(FAULT_ROUNDS) $(PYTEST) --timeout=0 $(FAULT_TESTS) $(ARGS)
 
 soak: install         ## Load one broker for SOAK_SECONDS (an hour) and watch its memory
 	SOAK_SECONDS=$(SOAK_SECONDS) $(PYTEST) -m soak --timeout=0 -s $(ARGS)

@@ -81,6 +81,10 @@ def limits(settings: Settings) -> Limits:
         max_message_bytes=given.max_message_bytes,
         large_message_bytes=given.large_message_bytes,
         max_connections=given.max_connections,
+        max_connections_per_user=given.max_connections_per_user,
+        max_connections_per_address=given.max_connections_per_address,
+        max_channels=given.max_channels,
+        max_channels_per_user=given.max_channels_per_user,
         max_consumers_per_channel=given.max_consumers_per_channel,
         max_selectors_per_queue=given.max_selectors_per_queue,
     )

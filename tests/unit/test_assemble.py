@@ -77,6 +77,10 @@ def test_every_limit_comes_from_its_option() -> None:
         "max_message_bytes": 5005,
         "large_message_bytes": 70_006,
         "max_connections": 5007,
+        "max_connections_per_user": 5010,
+        "max_connections_per_address": 5011,
+        "max_channels": 5012,
+        "max_channels_per_user": 5013,
         "max_consumers_per_channel": 5008,
         "max_selectors_per_queue": 5009,
     }

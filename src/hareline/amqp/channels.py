@@ -15,7 +15,8 @@ from hareline.amqp.channel import Channel
 from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.happenings import on_channel
 from hareline.amqp.methods import dispatch
-from hareline.amqp.ports import ConnectionPort, is_of
+from hareline.amqp.open_limits import check_channel, count_channel
+from hareline.amqp.ports import ConnectionPort
 from hareline.errors import ChannelError, CommandInvalid, NotAllowed
 from hareline.wire.constants import BASIC_PUBLISH, FRAME_METHOD
 from hareline.wire.methods import commands, decode_method
@@ -59,7 +60,7 @@ class Channels:
             raise ChannelError("expected 'channel.open'")
 
     def _open(self, connection: ConnectionPort, number: int) -> None:
-        self._check_user_limit()
+        check_channel(self._parts.context, self._client.user)
         count = len(self.by_number)
         if count >= self.channel_max:  # RabbitMQ too counts them, whatever the number
             raise NotAllowed(
@@ -69,27 +70,12 @@ class Channels:
                 method_id=0,
             )
         channel = self.by_number[number] = Channel(connection, self._parts, number)
+        count_channel(self._parts.context, 1, self._client)
         channel.vhost.counts.broker.churn.channel_created += 1
         channel.open_lanes()
         channel.reply(commands.Channel.OpenOk)
         if self._parts.context.events is not None:
             on_channel("channel.created", self._parts, number)
-
-    def _check_user_limit(self) -> None:
-        """Raises NotAllowed if the user has as many channels open as it may have."""
-        user = self._client.user
-        limit = None if user is None else user.max_channels
-        if user is None or limit is None:
-            return
-        connections = self._parts.context.connections
-        count = sum(each.channel_count for each in connections if is_of(each, user.name))
-        if count >= limit:
-            raise NotAllowed(
-                f"number of channels opened for user '{user.name}' has reached the maximum "
-                f"allowed user limit of ({limit})",
-                class_id=0,
-                method_id=0,
-            )
 
     def forget(self, number: int) -> None:
         """Both sides have closed this channel: its number is free again."""
@@ -107,6 +93,7 @@ class Channels:
 
     def _end(self, channel: Channel) -> None:
         channel.detach()
+        count_channel(self._parts.context, -1, self._client)
         if self._parts.context.events is not None:
             on_channel("channel.closed", self._parts, channel.number)
 

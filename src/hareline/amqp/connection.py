@@ -33,7 +33,7 @@ from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.context import Context
 from hareline.amqp.ending import Ending
 from hareline.amqp.flow_control import ConnectionFlow
-from hareline.amqp.handshake import Handshake, WrongHeader, note_product
+from hareline.amqp.handshake import Handshake, WrongHeader, on_end
 from hareline.amqp.happenings import ending
 from hareline.amqp.heartbeat import Heartbeat, check_heartbeat_frame
 from hareline.amqp.input_gate import ALARM, BACKLOG, LITTLE_BYTES, OUTPUT, SHARE, InputGate
@@ -494,7 +494,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
             self._is_close_due = False
             if self.state == "running":
                 self.client.vhost.delete_queues_of(self.client)
-                note_product(self.context, self.client, self.transport)
+                on_end(self.context, self.client, self.transport)
 
     def __repr__(self) -> str:
         return f"<Connection {self.transport.peer}, {self.state}>"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hareline.amqp.alarms import Alarms
+from hareline.amqp.open_counts import OpenCounts
 from hareline.amqp.ports import LiveConnection
 from hareline.amqp.product import ProductNames
 from hareline.amqp.shares import Shares
@@ -43,7 +44,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """0 means "no limit" for the last three; all before them are always in force."""
+    """0 means "no limit" for all that begin with ``max_`` but ``max_message_bytes``."""
 
     frame_max_bytes: int = 131_072
     channel_max: int = 2047
@@ -53,6 +54,10 @@ class Limits:
     max_message_bytes: int = 134_217_728
     large_message_bytes: int = 1_048_576
     max_connections: int = 0
+    max_connections_per_user: int = 0
+    max_connections_per_address: int = 0
+    max_channels: int = 0
+    max_channels_per_user: int = 0
     max_consumers_per_channel: int = 0
     max_selectors_per_queue: int = 16_384
 
@@ -96,6 +101,7 @@ class Context:
         self.vhosts: dict[str, VirtualHost] = {}
         self.vhost_connection_limits: dict[str, int] = {}
         self.connections: dict[LiveConnection, None] = {}  # in the order in which they came
+        self.open_counts = OpenCounts()
         self.counts = BrokerCounts()
         self.alarms = Alarms(self.connections, clock)
         if self.events is not None:

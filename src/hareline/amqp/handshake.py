@@ -32,8 +32,9 @@ from hareline.amqp.context import Context
 from hareline.amqp.dialect import QPID
 from hareline.amqp.ending import Ending
 from hareline.amqp.happenings import on_connection_open, on_login
+from hareline.amqp.open_limits import check_connection, count_connection
 from hareline.amqp.output import Output
-from hareline.amqp.ports import Transport, is_of
+from hareline.amqp.ports import Transport
 from hareline.amqp.product import QPID_PROPERTIES, is_qpid
 from hareline.auth.permissions import AccessChecker
 from hareline.auth.scram import ScramExchange, ScramRefused
@@ -285,7 +286,7 @@ class Handshake:
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
         access = AccessChecker(user, vhost.name)
-        self._check_limits(vhost.name, user)
+        check_connection(self._context, vhost.name, user, self._transport.host)
         self._client.vhost = vhost
         self._client.access = access
         self._client.is_open = True
@@ -293,6 +294,7 @@ class Handshake:
         self._output.send(0, commands.Connection.OpenOk)
         self._report_open(vhost.name, user.name)
         note_product(self._context, self._client, self._transport)
+        count_connection(self._context, 1, self._client, self._transport.host)
         return "open"
 
     def _report_open(self, vhost_name: str, user_name: str) -> None:
@@ -315,33 +317,11 @@ class Handshake:
             heartbeat_s=self.heartbeat_s,
         )
 
-    def _check_user_limit(self, user: User) -> None:
-        if user.max_connections is None:
-            return
-        count = sum(
-            other.is_running and is_of(other, user.name) for other in self._context.connections
-        )
-        if count >= user.max_connections:
-            raise NotAllowed(
-                f"connection refused for user '{user.name}': user connection limit "
-                f"({user.max_connections}) is reached"
-            )
 
-    def _check_limits(self, vhost_name: str, user: User) -> None:
-        context = self._context
-        refused = f"access to vhost '{vhost_name}' refused for user '{user.name}'"
-        vhost_limit = context.vhost_connection_limits.get(vhost_name)
-        if vhost_limit is not None:
-            count = sum(
-                other.is_running and other.client.vhost.name == vhost_name
-                for other in context.connections
-            )
-            if count >= vhost_limit:
-                raise NotAllowed(f"{refused}: connection limit ({vhost_limit}) is reached")
-        self._check_user_limit(user)
-        limit = context.limits.max_connections
-        if limit and sum(other.is_running for other in context.connections) >= limit:
-            raise NotAllowed(f"connection refused: node connection limit ({limit}) is reached")
+def on_end(context: Context, client: Client, transport: Transport) -> None:
+    """A connection that was open is going."""
+    count_connection(context, -1, client, transport.host)
+    note_product(context, client, transport)
 
 
 def note_product(context: Context, client: Client, transport: Transport) -> None:

@@ -6,11 +6,11 @@ The CLI and the server use them; every layer below is handed plain values.
 from __future__ import annotations
 
 from hareline.settings.access import Auth, Permission, User
+from hareline.settings.limits import Limits
 from hareline.settings.network import (
     Events,
     FurtherListener,
     Identity,
-    Limits,
     Listener,
     Management,
     Metrics,

@@ -1,9 +1,8 @@
-"""Options of the ports, of what the broker says it is, and of what one peer may ask of it."""
+"""Options of the ports, and of what the broker says it is."""
 
 from __future__ import annotations
 
 import socket
-from typing import Final
 
 from pydantic import field_validator
 
@@ -11,14 +10,10 @@ from hareline.settings.section import Section, option
 from hareline.settings.values import (
     BindAddress,
     EmptyOrShortString,
-    Octets,
     Port,
     QpidProduct,
     ShortString,
 )
-
-FRAME_MIN_BYTES: Final = 4096
-MESSAGE_MAX_BYTES: Final = 536_870_912
 
 
 class Listener(Section):
@@ -128,66 +123,3 @@ class Identity(Section):
     @classmethod
     def _with_the_host_name(cls, value: str) -> str:
         return value.replace("{hostname}", socket.gethostname().partition(".")[0])
-
-
-class Limits(Section):
-    """What one peer may ask of the broker."""
-
-    frame_max_bytes: Octets = option(
-        131_072,
-        "Largest frame that is offered to a client, header and end octet included.",
-        reload="live",
-        ge=FRAME_MIN_BYTES,
-        le=134_217_728,
-    )
-    channel_max: int = option(
-        2047, "Channels a connection may open.", reload="live", ge=1, le=65535
-    )
-    heartbeat_s: int = option(
-        60,
-        "Heartbeat interval that is offered to a client; the client decides. 0 offers none.",
-        reload="live",
-        ge=0,
-        le=65535,
-    )
-    handshake_timeout_s: float = option(
-        10.0,
-        "A connection that is not open after this time is dropped.",
-        reload="live",
-        gt=0,
-        le=3600,
-    )
-    max_message_bytes: Octets = option(
-        134_217_728,
-        "Largest message body; a larger one closes its channel.",
-        reload="live",
-        ge=1,
-        le=MESSAGE_MAX_BYTES,
-    )
-    large_message_bytes: Octets = option(
-        1_048_576,
-        "A larger body is never held in memory as a whole: it is written to a file of its own as "
-        "it comes, and read from there as it is delivered.",
-        ge=65_536,
-        le=MESSAGE_MAX_BYTES,
-    )
-    max_connections: int = option(
-        0, "Open connections of the whole broker; 0 means no limit.", reload="live", ge=0
-    )
-    max_consumers_per_channel: int = option(
-        0, "Consumers on one channel; 0 means no limit.", reload="live", ge=0
-    )
-    max_selectors_per_queue: int = option(
-        16_384,
-        "Different selectors that the consumers of one queue may have, each of which may be tested "
-        "against each message; a long one, or one that searches texts with LIKE, counts as "
-        "several. One more is refused with 406. 0 means no limit.",
-        reload="live",
-        ge=0,
-    )
-    write_buffer_high_bytes: Octets = option(
-        262_144,
-        "Octets that may wait for a client's socket before deliveries to it are suspended.",
-        reload="live",
-        ge=FRAME_MIN_BYTES,
-    )

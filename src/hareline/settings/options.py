@@ -1,10 +1,10 @@
 """All options of the broker as one ``Settings``, and what changed between two of them.
 
 Each option is declared once, with type, bounds, default, description and reload, in the module of
-its table: ``network``, ``resources``, ``access``, ``vhosts``, or here. ``settings.sources`` builds
-a ``Settings`` from file, environment and flags; ``settings.reference`` writes the sample file, the
-help texts and docs/configuration.md from the same declarations. Values are handed down to the
-layers below, which never import this.
+its table: ``network``, ``limits``, ``resources``, ``access``, ``vhosts``, or here.
+``settings.sources`` builds a ``Settings`` from file, environment and flags; ``settings.reference``
+writes the sample file, the help texts and docs/configuration.md from the same declarations. Values
+are handed down to the layers below, which never import this.
 
 Invariant: a ``Settings`` that exists is usable as it stands (names unique, patterns compile, hashes
 have the right length), and never changes; a reload builds another one and compares.
@@ -25,11 +25,11 @@ from pydantic_core import ErrorDetails
 from hareline.choices import LogLevel
 from hareline.settings.access import Auth, Permission, User
 from hareline.settings.consistency import Tables, mismatches
+from hareline.settings.limits import Limits
 from hareline.settings.network import (
     Events,
     FurtherListener,
     Identity,
-    Limits,
     Listener,
     Management,
     Metrics,

@@ -157,6 +157,19 @@ class GoneCounts:
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
 
 
+class ReachedLimits:
+    """How often each limit has refused something, or made it wait; docs/limits.md names them."""
+
+    __slots__ = ("by_limit",)
+
+    def __init__(self) -> None:
+        self.by_limit: dict[str, int] = {}
+
+    def count(self, limit: str) -> None:
+        """This limit was reached once more."""
+        self.by_limit[limit] = self.by_limit.get(limit, 0) + 1
+
+
 @dataclass(slots=True)
 class BrokerCounts:
     """Kept by the context: churn, logins, and what is to be added to the sums over live objects.
@@ -169,6 +182,7 @@ class BrokerCounts:
     consumers_closed: int = 0
     auth_attempts: int = 0
     auth_attempts_failed: int = 0
+    limits_reached: ReachedLimits = field(default_factory=ReachedLimits)
     gone: GoneCounts = field(default_factory=GoneCounts)
     ended: EndedObjects | None = None
 

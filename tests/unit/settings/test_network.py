@@ -1,4 +1,4 @@
-"""Options of ports, names and limits."""
+"""Options of ports and names."""
 
 from __future__ import annotations
 
@@ -18,13 +18,6 @@ def test_the_home_directory_and_the_host_name_are_filled_in(
     monkeypatch.setattr(socket, "gethostname", lambda: "hare.example.com")
     assert Settings().data_dir == Path("/home/ann/.local/state/hareline")
     assert Identity().cluster_name == "hareline@hare"
-
-
-def test_limits_hold_at_their_edges() -> None:
-    limits = {"frame_max_bytes": 4096, "channel_max": 65535, "max_message_bytes": 536_870_912}
-    settings = Settings.model_validate({"limits": limits, "listener": {"port": 65535}})
-    assert settings.limits.frame_max_bytes == 4096
-    assert settings.limits.channel_max == 65535
 
 
 def test_further_listeners_are_on_loopback_and_name_no_product_unless_told() -> None:

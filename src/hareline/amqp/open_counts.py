@@ -1,0 +1,77 @@
+"""How many connections and channels are open, and whose: numbers that the limits are held against.
+
+``amqp.open_limits`` notes what comes and goes, and compares. Each number is kept as it changes:
+a broker with ten thousand connections must not look at all of them for each that comes.
+
+Invariant: a name that has nothing open has no entry, so that names which come once cost nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+from typing import Final
+
+# Who has an IPv6 address has a network of at least this length, and so 2**64 addresses.
+_IPV6_PREFIX: Final = 64
+
+
+class OpenCounts:
+    """``connections`` and ``channels``: of the whole broker; the others by names.
+
+    ``by_address``: connections, by ``network_of`` of the client's address.
+    """
+
+    __slots__ = (
+        "by_address",
+        "by_user",
+        "by_vhost",
+        "channels",
+        "channels_by_user",
+        "connections",
+    )
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.channels = 0
+        self.by_vhost: dict[str, int] = {}
+        self.by_user: dict[str, int] = {}
+        self.by_address: dict[str, int] = {}
+        self.channels_by_user: dict[str, int] = {}
+
+    def count_connection(self, by: int, vhost_name: str, user_name: str, host: str) -> None:
+        """A connection is open (1), or no longer is (-1)."""
+        self.connections += by
+        add_to(self.by_vhost, vhost_name, by)
+        add_to(self.by_user, user_name, by)
+        add_to(self.by_address, network_of(host), by)
+
+    def count_channel(self, by: int, user_name: str) -> None:
+        """A channel is open (1), or no longer is (-1)."""
+        self.channels += by
+        add_to(self.channels_by_user, user_name, by)
+
+
+def add_to(counts: dict[str, int], name: str, by: int) -> None:
+    """Add to a number; one that becomes 0 is forgotten."""
+    count = counts.get(name, 0) + by
+    if count:
+        counts[name] = count
+    else:
+        counts.pop(name, None)
+
+
+@lru_cache(maxsize=4096)
+def network_of(host: str) -> str:
+    """What counts as one client's address: an IPv4 address, or the /64 network of an IPv6 one."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:  # the client was gone before it could be asked for
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        if address.is_loopback:
+            return host
+        return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))
+    return host

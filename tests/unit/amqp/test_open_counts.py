@@ -1,0 +1,48 @@
+"""What counts as one address, and that nothing is kept of names that have nothing open."""
+
+from __future__ import annotations
+
+import pytest
+
+from hareline.amqp.open_counts import OpenCounts, network_of
+
+
+def test_what_is_open_is_counted_by_each_of_its_names() -> None:
+    counts = OpenCounts()
+    counts.count_connection(1, "/", "ann", "192.0.2.1")
+    counts.count_connection(1, "shop", "ann", "192.0.2.2")
+    counts.count_channel(1, "ann")
+    counts.count_channel(1, "bob")
+    assert (counts.connections, counts.channels) == (2, 2)
+    assert counts.by_vhost == {"/": 1, "shop": 1}
+    assert counts.by_user == {"ann": 2}
+    assert counts.by_address == {"192.0.2.1": 1, "192.0.2.2": 1}
+    assert counts.channels_by_user == {"ann": 1, "bob": 1}
+
+
+def test_names_with_nothing_open_are_forgotten() -> None:
+    counts = OpenCounts()
+    for by in (1, -1):
+        counts.count_connection(by, "/", "ann", "192.0.2.1")
+        counts.count_channel(by, "ann")
+    assert (counts.connections, counts.channels) == (0, 0)
+    assert not counts.by_vhost
+    assert not counts.by_user
+    assert not counts.by_address
+    assert not counts.channels_by_user
+
+
+@pytest.mark.parametrize(
+    ("host", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("::1", "::1"),
+        ("2001:db8:0:1:2:3:4:5", "2001:db8:0:1::/64"),
+        ("2001:db8:0:1:ffff::", "2001:db8:0:1::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_an_ipv6_network_counts_as_one_address(host: str, network: str) -> None:
+    assert network_of(host) == network

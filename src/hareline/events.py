@@ -72,6 +72,7 @@ CONNECTION_CLOSED_OVER_HTTP: Final = Event(
     "user '{user}' closes the connection over HTTP: {reason}",
     ("peer", "user", "reason"),
 )
+AUTHENTICATION_TIMED_OUT: Final = Event("CON-1016", "login timed out", ("peer",))
 
 CHANNEL_ERROR: Final = Event(
     "CHN-1003", "channel error: {reply_text}", ("peer", "channel", "reply_code", "reply_text")

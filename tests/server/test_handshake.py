@@ -8,6 +8,7 @@ import time
 import pytest
 from pamqp import commands, common, frame
 
+from hareline.net.accepting import HANDSHAKES_MAX
 from hareline.settings import Auth, Limits, Settings
 from tests.support.broker_thread import BrokerThread
 from tests.support.raw_client import ALL_CAPABILITIES, PROTOCOL_HEADER, RawClient
@@ -199,3 +200,36 @@ def test_a_limit_on_connections_counts_open_ones(start_broker: StartBroker) -> N
         broker.client().open()
     first.close()
     broker.client().open()
+
+
+def test_a_wave_of_clients_is_let_in_at_the_rate_of_connections(start_broker: StartBroker) -> None:
+    broker = start_broker(Settings(limits=Limits(connection_rate=20)))
+    clients = [broker.client() for _ in range(25)]
+    for raw in clients:
+        raw.open()
+    reached = broker.ask(lambda inside: inside.context.counts.limits_reached.by_limit)
+    assert reached["connection_rate"] >= 1
+    for raw in clients:
+        raw.close()
+
+
+def test_an_address_cannot_hold_sockets_in_the_handshake_without_end(
+    start_broker: StartBroker,
+) -> None:
+    limits = Limits(max_connections_per_address=2, handshake_timeout_s=3600)
+    broker = start_broker(Settings(limits=limits))
+    first = broker.client().open()
+    half_open = [broker.client() for _ in range(1 + HANDSHAKES_MAX)]
+    broker.wait_until(
+        lambda inside: len(inside.context.connections) == 2 + HANDSHAKES_MAX, "all to be accepted"
+    )
+    refused = broker.client()
+    assert refused.read_until_closed() == b""
+    half_open[0].open()
+    text = r"address '127.0.0.1': address connection limit \(2\) is reached"
+    with pytest.raises(AssertionError, match=text):
+        half_open[1].open()
+    first.close()
+    half_open[2].open()
+    for raw in half_open:
+        raw.drop()

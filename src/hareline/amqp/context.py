@@ -44,18 +44,21 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """0 means "no limit" for all that begin with ``max_`` but ``max_message_bytes``."""
+    """0 means "no limit" for rates, and all that begin with ``max_`` but ``max_message_bytes``."""
 
     frame_max_bytes: int = 131_072
     channel_max: int = 2047
     heartbeat_s: int = 60
     handshake_timeout_s: float = 10.0
+    authentication_timeout_s: float = 10.0
     authentication_failure_delay_s: float = 3.0
     max_message_bytes: int = 134_217_728
     large_message_bytes: int = 1_048_576
     max_connections: int = 0
     max_connections_per_user: int = 0
     max_connections_per_address: int = 0
+    connection_rate: int = 0
+    connection_rate_per_address: int = 0
     max_channels: int = 0
     max_channels_per_user: int = 0
     max_consumers_per_channel: int = 0

@@ -104,7 +104,9 @@ class Handshake:
         self.frame_max = 0
         self.channel_max = 0
         self.heartbeat_s = 0
-        timeout_s = context.limits.handshake_timeout_s
+        limits = context.limits
+        self._after_login_s = limits.handshake_timeout_s - limits.authentication_timeout_s
+        timeout_s = min(limits.handshake_timeout_s, limits.authentication_timeout_s)
         self._deadline = transport.call_later(timeout_s, self._on_timeout)
 
     def on_header(self, data: bytes) -> bytes | None:
@@ -125,7 +127,15 @@ class Handshake:
         return None
 
     def _on_timeout(self) -> None:
-        self._ending.report(events.HANDSHAKE_TIMED_OUT)
+        is_logged_in = self._client.user is not None
+        if self._after_login_s <= 0:
+            self._ending.report(events.HANDSHAKE_TIMED_OUT)
+        elif not is_logged_in:
+            self._ending.report(events.AUTHENTICATION_TIMED_OUT)
+        else:  # it had time until here to log in, and has the rest to open a virtual host
+            self._deadline = self._transport.call_later(self._after_login_s, self._on_timeout)
+            self._after_login_s = 0
+            return
         self._transport.abort()
 
     def stop(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hareline.amqp.context import Context
+from hareline.net.accepting import Accepting
 from hareline.net.binding import Address, listen_error
 from hareline.net.pacing import Pacing
 from hareline.net.shell import ConnectionShell
@@ -31,7 +32,7 @@ class Endpoint(NamedTuple):
 
 
 class Listeners:
-    """The ports of one broker; all connections share one pacing.
+    """The ports of one broker; all connections share one pacing and the rates of accepting.
 
     ``write_high_bytes``: octets waiting for a socket above which it counts as full. It is set by
     ``start`` and may be changed; a change holds for connections accepted afterwards.
@@ -41,6 +42,7 @@ class Listeners:
         self._context = context
         self.write_high_bytes = 0
         self._pacing = Pacing(context.turn)
+        self._accepting = Accepting(context)
         self._servers: list[asyncio.Server] = []
 
     async def start(
@@ -60,7 +62,11 @@ class Listeners:
             try:
                 server = await asyncio.get_running_loop().create_server(
                     lambda: ConnectionShell(
-                        self._context, self._pacing, self.write_high_bytes, endpoint.product
+                        self._context,
+                        self._pacing,
+                        self._accepting,
+                        self.write_high_bytes,
+                        endpoint.product,
                     ),
                     sock=each,
                     backlog=endpoint.backlog,

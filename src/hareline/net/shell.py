@@ -19,6 +19,7 @@ from typing import Final, cast
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
 from hareline.amqp.ports import SocketFacts, Transport
+from hareline.net.accepting import Accepting
 from hareline.net.pacing import Paced, Pacing
 
 # Replies, returns and confirms are not subject to credit. A client that asks for more of them than
@@ -36,12 +37,14 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
     """``write_high_bytes``: octets that fill the transport. ``product``: see ``Transport``."""
 
     __slots__ = (
+        "_accepting",
         "_buffer",
         "_connection",
         "_context",
         "_is_alarmed",
         "_is_behind",
         "_is_choked",
+        "_is_early",
         "_is_reading",
         "_linger",
         "_local",
@@ -58,10 +61,16 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
     )
 
     def __init__(
-        self, context: Context, pacing: Pacing, write_high_bytes: int, product: str
+        self,
+        context: Context,
+        pacing: Pacing,
+        accepting: Accepting,
+        write_high_bytes: int,
+        product: str,
     ) -> None:
         self._context = context
         self._pacing = pacing
+        self._accepting = accepting
         self._write_high_bytes = write_high_bytes
         self._product = product
         self._connection: Connection | None = None  # from connection_made to connection_lost
@@ -75,6 +84,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         self._is_alarmed = False
         self._is_behind = False
         self._is_choked = False
+        self._is_early = False  # it waits for its token of a connection rate
         self.received_bytes = 0
         self.sent_bytes = 0
         self._reads = 0
@@ -86,8 +96,21 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         self._transport = transport = cast("asyncio.Transport", transport)
         self._peer = (transport.get_extra_info("peername") or ("", 0))[:2]
         self._local = self._pacing.shared_address(transport.get_extra_info("sockname"))
+        wait_s = self._accepting.admit(self._peer[0], self.peer)
+        if wait_s is None:
+            transport.abort()
+            return
         transport.set_write_buffer_limits(high=self._write_high_bytes)
         self._connection = Connection(self._context, self)
+        if wait_s:
+            self._is_early = True
+            self._update_reading()
+            self._loop.call_later(wait_s, self._begin)
+
+    def _begin(self) -> None:
+        """The connection rate has come to this socket: read what the client has sent."""
+        self._is_early = False
+        self._update_reading()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         pacing, connection = self._pacing, self._connection
@@ -134,6 +157,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         # the connection refers to us, and must be freed without the garbage collector
         connection, self._connection = self._connection, None
         if connection is not None:
+            self._accepting.on_gone(self._peer[0])
             connection.on_transport_lost(getattr(exc, "strerror", None) or str(exc or ""))
 
     # --------------------------------------------------- from the protocol side
@@ -206,7 +230,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         if transport is None or transport.is_closing() or self._linger is not None:
             return
         self._linger = self._loop.call_later(LINGER_S, self.abort)
-        self._is_alarmed = self._is_behind = self._is_choked = False
+        self._is_alarmed = self._is_behind = self._is_choked = self._is_early = False
         self._update_reading()
         try:
             transport.write_eof()
@@ -241,7 +265,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
 
     def _update_reading(self) -> None:
         transport = self._transport
-        should_read = not (self._is_alarmed or self._is_behind or self._is_choked)
+        should_read = not (self._is_alarmed or self._is_behind or self._is_choked or self._is_early)
         if transport is None or transport.is_closing() or should_read == self._is_reading:
             return
         self._is_reading = should_read

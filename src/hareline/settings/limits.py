@@ -42,6 +42,14 @@ class Limits(Section):
         gt=0,
         le=3600,
     )
+    authentication_timeout_s: float = option(
+        10.0,
+        "A connection that has not logged in after this time is dropped; without effect above "
+        "handshake_timeout_s.",
+        reload="live",
+        gt=0,
+        le=3600,
+    )
     max_message_bytes: Octets = option(
         134_217_728,
         "Largest message body; a larger one closes its channel.",
@@ -71,6 +79,16 @@ class Limits(Section):
         "limit.",
         reload="live",
         ge=0,
+    )
+    connection_rate: int = option(
+        0,
+        "New connections that may begin in a second, and that many at once; further ones wait, and "
+        "are dropped if they would wait for half of handshake_timeout_s. 0 means no limit.",
+        reload="live",
+        ge=0,
+    )
+    connection_rate_per_address: int = option(
+        0, "As connection_rate, for each address. 0 means no limit.", reload="live", ge=0
     )
     max_channels: int = option(
         0, "Open channels of the whole broker; 0 means no limit.", reload="live", ge=0

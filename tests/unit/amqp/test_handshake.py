@@ -482,6 +482,40 @@ def test_a_handshake_that_takes_too_long_is_dropped(broker: SteppedBroker, stage
     assert broker.reported(events.HANDSHAKE_TIMED_OUT) == [{"peer": "127.0.0.1:40000"}]
 
 
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_a_login_that_takes_too_long_is_dropped(is_sent: bool) -> None:
+    broker = SteppedBroker(Limits(authentication_timeout_s=2, handshake_timeout_s=5))
+    peer = broker.accept()
+    if is_sent:
+        peer.send_octets(PROTOCOL_HEADER)
+    broker.advance(1.9)
+    assert peer.transport.state == "open"
+    broker.advance(0.2)
+    assert peer.transport.state == "dropped"
+    assert broker.reported(events.AUTHENTICATION_TIMED_OUT) == [{"peer": "127.0.0.1:40000"}]
+    assert broker.reported(events.HANDSHAKE_TIMED_OUT) == []
+
+
+def test_who_has_logged_in_has_the_rest_of_the_handshake_left() -> None:
+    broker = SteppedBroker(Limits(authentication_timeout_s=2, handshake_timeout_s=5))
+    peer = broker.accept()
+    broker.advance(1.9)
+    peer.start("guest", "guest")
+    broker.advance(3)
+    assert peer.transport.state == "open"
+    broker.advance(0.2)
+    assert peer.transport.state == "dropped"
+    assert broker.reported(events.HANDSHAKE_TIMED_OUT) == [{"peer": "127.0.0.1:40000"}]
+
+
+def test_more_time_for_the_login_than_for_the_handshake_is_no_time() -> None:
+    broker = SteppedBroker(Limits(authentication_timeout_s=50, handshake_timeout_s=5))
+    peer = broker.accept()
+    broker.advance(5)
+    assert peer.transport.state == "dropped"
+    assert len(broker.reported(events.HANDSHAKE_TIMED_OUT)) == 1
+
+
 def test_an_open_connection_has_no_handshake_timeout(broker: SteppedBroker, peer: Peer) -> None:
     broker.advance(3600)
     assert peer.transport.state == "open"

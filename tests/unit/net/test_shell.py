@@ -13,7 +13,9 @@ from pamqp import body, commands, frame, header, heartbeat
 
 from hareline import events
 from hareline.amqp.connection import Connection
+from hareline.amqp.context import Limits
 from hareline.net import shell as shell_module
+from hareline.net.accepting import HANDSHAKES_MAX, Accepting
 from hareline.net.pacing import Pacing
 from hareline.net.shell import LARGE_FRAME_BYTES, LITTLE_BYTES, UNREAD_OUTPUT_MAX, ConnectionShell
 from hareline.wire.constants import PROTOCOL_HEADER
@@ -71,8 +73,14 @@ class Stand:
     def __init__(self) -> None:
         self.broker = SteppedBroker()
         self.pacing = Pacing(self.broker.turn)
-        self.shell = ConnectionShell(self.broker.context, self.pacing, HIGH_BYTES, "a product")
+        self.accepting = Accepting(self.broker.context)
+        self.shell = self.make_shell()
         self.transport = FakeTransport()
+
+    def make_shell(self) -> ConnectionShell:
+        return ConnectionShell(
+            self.broker.context, self.pacing, self.accepting, HIGH_BYTES, "a product"
+        )
 
     def connect(self) -> None:
         self.shell.connection_made(self.transport)
@@ -160,6 +168,34 @@ async def test_the_peer_is_named_as_the_system_knows_it(
     shell = stand.shell
     assert (shell.peer, shell.host, shell.is_loopback) == (peer, host, is_loopback)
     assert shell.product == "a product"
+    shell.connection_lost(None)
+
+
+async def test_a_socket_that_is_refused_is_dropped_and_never_a_connection(stand: Stand) -> None:
+    context = stand.broker.context
+    context.limits = Limits(max_connections_per_address=1)
+    for _ in range(HANDSHAKES_MAX):
+        stand.accepting.admit("127.0.0.1", "")
+    refused, transport = stand.make_shell(), FakeTransport()
+    refused.connection_made(transport)
+    assert transport.calls == ["abort"]
+    assert len(context.connections) == 1
+    refused.connection_lost(None)
+    stand.accepting.on_gone("127.0.0.1")
+    late, transport = stand.make_shell(), FakeTransport()
+    late.connection_made(transport)
+    assert transport.calls == []
+    late.connection_lost(None)
+
+
+async def test_a_socket_above_the_rate_is_read_when_its_time_has_come(stand: Stand) -> None:
+    stand.broker.context.limits = Limits(connection_rate=1000)
+    for _ in range(1010):
+        stand.accepting.admit("192.0.2.9", "")
+    shell, transport = stand.make_shell(), FakeTransport()
+    shell.connection_made(transport)
+    assert transport.calls == ["pause"]
+    await until(lambda: transport.calls == ["pause", "resume"], "its token to come")
     shell.connection_lost(None)
 
 
@@ -325,7 +361,7 @@ async def test_the_connection_is_freed_without_the_collector() -> None:
 
 
 async def test_a_connection_is_named_by_both_ends(stand: Stand) -> None:
-    other = ConnectionShell(stand.broker.context, stand.pacing, HIGH_BYTES, "")
+    other = stand.make_shell()
     transport = FakeTransport(("2001:db8::1", 5), ("::1", 5672, 0, 0))
     other.connection_made(transport)
     assert other.connection_name == "[2001:db8::1]:5 -> [::1]:5672"

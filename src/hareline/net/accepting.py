@@ -1,0 +1,126 @@
+"""Whether a socket that was accepted may begin: at once, a little later, or not at all.
+
+``net.shell`` asks for each socket before anything is read from it. A wave of clients is spread over
+time by the rates of ``[limits]``: each waits for its token with its socket unread, so that logins
+and handshakes do not come all at once. Who would wait too long is dropped, and so is an address
+that holds far more sockets than it may have connections: a client in its handshake has no
+connection yet that ``amqp.open_limits`` could refuse.
+
+Invariant: what is remembered of addresses is bounded, however many come.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hareline import events
+from hareline.amqp.context import Context
+from hareline.amqp.open_counts import add_to, network_of
+from hareline.amqp.token_bucket import TokenBucket
+
+#: Sockets of one address that may be in the handshake when it has all the connections it may have.
+HANDSHAKES_MAX: Final = 16
+ADDRESSES_MAX: Final = 4_096  # whose rate is known
+_REPORTED_EVERY_S: Final = 1.0  # a flood must not become one of log lines
+
+
+class Accepting:
+    """The sockets of all AMQP ports of a broker."""
+
+    __slots__ = ("_by_address", "_context", "_next_report_s", "_of_all", "_sockets", "_unreported")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._sockets: dict[str, int] = {}  # by network
+        self._of_all: TokenBucket | None = None
+        self._by_address: dict[str, TokenBucket] = {}
+        self._next_report_s = 0.0
+        self._unreported = 0
+
+    def admit(self, host: str, peer: str) -> float | None:
+        """After how many seconds a new socket may be read; None: it is to be dropped.
+
+        ``peer``: host and port, for the log. What is let in must be given to ``on_gone`` at its
+        end.
+        """
+        context = self._context
+        limits, now_s = context.limits, context.clock.running_s()
+        network = network_of(host)
+        limit = limits.max_connections_per_address
+        if limit and self._sockets.get(network, 0) >= limit + HANDSHAKES_MAX:
+            self._refuse("max_connections_per_address", network, peer, now_s)
+            return None
+        longest_s, patience_s = 0.0, limits.handshake_timeout_s / 2
+        taken: list[TokenBucket] = []
+        for name, bucket in (
+            # the address first: who floods uses up nothing of the others
+            ("connection_rate_per_address", self._bucket_of(network, now_s)),
+            ("connection_rate", self._bucket_of_all(now_s)),
+        ):
+            if bucket is None:
+                continue
+            wait_s = bucket.take(1, now_s)
+            taken.append(bucket)
+            if wait_s > patience_s:
+                for each in taken:
+                    each.give_back(1)
+                self._refuse(name, network, peer, now_s)
+                return None
+            if wait_s:
+                context.counts.limits_reached.count(name)
+            longest_s = max(longest_s, wait_s)
+        add_to(self._sockets, network, 1)
+        return longest_s
+
+    def on_gone(self, host: str) -> None:
+        """A socket that was let in is closed."""
+        add_to(self._sockets, network_of(host), -1)
+
+    def _bucket_of_all(self, now_s: float) -> TokenBucket | None:
+        rate = self._context.limits.connection_rate
+        if not rate:
+            self._of_all = None
+        elif self._of_all is None:
+            self._of_all = TokenBucket(rate, now_s)
+        elif self._of_all.rate != rate:
+            self._of_all.set_rate(rate, now_s)
+        return self._of_all
+
+    def _bucket_of(self, network: str, now_s: float) -> TokenBucket | None:
+        rate = self._context.limits.connection_rate_per_address
+        if not rate:
+            self._by_address.clear()
+            return None
+        bucket = self._by_address.get(network)
+        if bucket is None:
+            self._make_room(now_s)
+            bucket = self._by_address[network] = TokenBucket(rate, now_s)
+        elif bucket.rate != rate:
+            bucket.set_rate(rate, now_s)
+        return bucket
+
+    def _make_room(self, now_s: float) -> None:
+        """Forget addresses that have not come for a while, or all if those are too many too."""
+        if len(self._by_address) < ADDRESSES_MAX:
+            return
+        self._by_address = {
+            network: bucket
+            for network, bucket in self._by_address.items()
+            if not bucket.is_full(now_s)
+        }
+        if len(self._by_address) > ADDRESSES_MAX // 2:
+            self._by_address.clear()
+
+    def _refuse(self, limit: str, network: str, peer: str, now_s: float) -> None:
+        """Count and report that a socket is dropped."""
+        self._context.counts.limits_reached.count(limit)
+        if now_s < self._next_report_s:
+            self._unreported += 1
+            return
+        reason = f"limits.{limit} is reached for address '{network}'"
+        if limit == "connection_rate":
+            reason = "limits.connection_rate is reached"
+        if self._unreported:
+            reason += f"; {self._unreported} more were refused since the last such message"
+        self._next_report_s, self._unreported = now_s + _REPORTED_EVERY_S, 0
+        self._context.report(events.CONNECTION_REFUSED, peer=peer, reason=reason)

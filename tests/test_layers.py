@@ -88,6 +88,7 @@ OURS: dict[str, tuple[str, ...]] = {
             "administration.origins",
             "amqp.context",
             "auth",
+            "broker.capacity",
             "net.binding",
             "net.listener",
             "settings",

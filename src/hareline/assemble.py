@@ -19,6 +19,7 @@ from hareline.auth.permissions import Permissions
 from hareline.auth.scram import MECHANISM as SCRAM
 from hareline.auth.scram import PasswordKeys, ScramKeys, salt_of
 from hareline.auth.users import User
+from hareline.broker.capacity import BrokerCapacity
 from hareline.net.binding import Address
 from hareline.net.listener import Endpoint
 from hareline.settings import Settings, VirtualHost
@@ -88,9 +89,19 @@ def limits(settings: Settings) -> Limits:
         connection_rate_per_address=given.connection_rate_per_address,
         max_channels=given.max_channels,
         max_channels_per_user=given.max_channels_per_user,
+        max_vhosts=given.max_vhosts,
         max_consumers_per_channel=given.max_consumers_per_channel,
         max_selectors_per_queue=given.max_selectors_per_queue,
     )
+
+
+def set_capacity(capacity: BrokerCapacity, settings: Settings) -> None:
+    """Bound what may be declared in all virtual hosts together."""
+    given = settings.limits
+    capacity.max_queues = given.max_queues
+    capacity.max_exchanges = given.max_exchanges
+    capacity.max_bindings = given.max_bindings
+    capacity.max_arguments_bytes = given.max_arguments_bytes
 
 
 def storage_options(settings: Settings) -> StorageOptions:
@@ -150,7 +161,11 @@ def origins(settings: Settings, started_with: Settings) -> Origins:
         users={user.name: user for user in users(settings, started_with)},
         vhosts={
             vhost.name: VhostOrigin(
-                vhost.max_connections or None, vhost.max_queues or None, vhost.tracing
+                vhost.max_connections or None,
+                vhost.max_queues or None,
+                vhost.tracing,
+                vhost.max_exchanges or None,
+                vhost.max_bindings or None,
             )
             for vhost in settings.vhosts
         },

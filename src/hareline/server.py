@@ -90,6 +90,7 @@ class Broker:
             report=report,
             events=events_exchange,
         )
+        assemble.set_capacity(self.context.capacity, settings)
         self._key_maker = KeyMaker(self.context.users)
         self._show_progress = show_progress
         self._storage: DiskStorage | None = None
@@ -405,6 +406,7 @@ class Broker:
         self.administration.reload(assemble.origins(settings, self._started_with))
         self._key_maker.start()
         context.limits = assemble.limits(settings)
+        assemble.set_capacity(context.capacity, settings)
         self._listeners.write_high_bytes = settings.limits.write_buffer_high_bytes
         self._memory_watch.watermark_bytes = settings.memory.watermark_bytes(available_bytes())
         self._memory_watch.interval_s = settings.memory.check_interval_s

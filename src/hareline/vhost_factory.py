@@ -54,6 +54,7 @@ class VhostFactory:
             definitions=self._definitions,
             audit=self._audit_of(settings),
             counts=context.counts,
+            whole=context.capacity,
         )
         vhost.firehose.node = context.identity.node
         if context.events is not None and self._events_vhost == vhost.name:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from hareline.broker.audit.recorder import AuditRecorder
 from hareline.broker.bindings import DestinationKind
+from hareline.broker.capacity import BrokerCapacity
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
@@ -34,6 +35,7 @@ def make_vhost(
     definitions: DefinitionStore | None = None,
     report: Report = forget_report,
     audit: AuditRecorder | None = None,
+    whole: BrokerCapacity | None = None,
 ) -> VirtualHost:
     """``timers`` moves its clock; None: a clock that stands still."""
     timers = timers or ManualTimers()
@@ -46,6 +48,7 @@ def make_vhost(
         store=store or MemoryStore(),
         definitions=definitions or MemoryDefinitions(),
         audit=audit,
+        whole=whole,
     )
 
 

@@ -12,6 +12,7 @@ from hareline.amqp.context import Limits
 from hareline.auth.passwords import verify_password
 from hareline.auth.permissions import Permissions
 from hareline.auth.scram import PasswordKeys, ScramKeys
+from hareline.broker.capacity import BrokerCapacity
 from hareline.settings import Auth, Settings, VirtualHost
 from hareline.storage.journal.damage import Decision
 from tests.support.settings import SCRAM_KEYS, hash_of
@@ -82,6 +83,7 @@ def test_every_limit_comes_from_its_option() -> None:
         "connection_rate_per_address": 5016,
         "max_connections_per_user": 5010,
         "max_connections_per_address": 5011,
+        "max_vhosts": 5017,
         "max_channels": 5012,
         "max_channels_per_user": 5013,
         "max_consumers_per_channel": 5008,
@@ -93,6 +95,18 @@ def test_every_limit_comes_from_its_option() -> None:
 
 def test_defaults_of_the_protocol_side_are_those_of_the_settings() -> None:
     assert assemble.limits(Settings()) == Limits()
+
+
+def test_what_may_be_declared_comes_from_its_options() -> None:
+    values = {
+        "max_queues": 1,
+        "max_exchanges": 2,
+        "max_bindings": 3,
+        "max_arguments_bytes": 4,
+    }
+    capacity = BrokerCapacity()
+    assemble.set_capacity(capacity, settings(limits=values))
+    assert {name: getattr(capacity, name) for name in values} == values
 
 
 def test_the_store_is_given_the_options_of_the_journal(tmp_path: Path) -> None:

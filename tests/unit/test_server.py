@@ -204,7 +204,7 @@ async def test_a_reload_takes_over_what_it_can_and_names_the_rest(
     broker.reload(
         settings(
             listener={"port": 0, "backlog": 5},
-            limits={"heartbeat_s": 7},
+            limits={"heartbeat_s": 7, "max_bindings": 9},
             vhosts=[
                 {"name": "/", "max_queues": 3, "max_producers": 5, "producer_max_age_s": 60},
                 {"name": "new", "max_connections": 4},
@@ -214,13 +214,22 @@ async def test_a_reload_takes_over_what_it_can_and_names_the_rest(
     context = broker.context
     assert context.limits.heartbeat_s == 7
     assert context.vhosts["/"].max_queues == 3
+    assert context.capacity.max_bindings == context.vhosts["new"].capacity.whole.max_bindings == 9
     producers = context.vhosts["/"].producers
     assert (producers.max_count, producers.max_age_ms) == (5, 60_000)
     assert context.vhost_connection_limits["new"] == 4
     changed, waiting = reported[-2:]
     assert changed == (
         events.CONFIGURATION_RELOADED,
-        {"changed": ["listener.backlog", "limits.heartbeat_s", "vhosts", "users"]},
+        {
+            "changed": [
+                "listener.backlog",
+                "limits.heartbeat_s",
+                "limits.max_bindings",
+                "vhosts",
+                "users",
+            ]
+        },
     )
     assert waiting == (events.CONFIGURATION_NEEDS_RESTART, {"options": "listener.backlog"})
     await broker.stop(0)

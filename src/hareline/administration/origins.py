@@ -24,6 +24,19 @@ class VhostOrigin:
     max_connections: int | None = None
     max_queues: int | None = None
     is_traced: bool = False
+    max_exchanges: int | None = None
+    max_bindings: int | None = None
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The limits that the settings set, by their names at run time."""
+        given = {
+            "max-connections": self.max_connections,
+            "max-queues": self.max_queues,
+            "max-exchanges": self.max_exchanges,
+            "max-bindings": self.max_bindings,
+        }
+        return {limit: value for limit, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from hareline.amqp.tracing import set_tracing
 from hareline.broker.vhost import VirtualHost
 from hareline.storage.administration import RemovedDefault, VhostRecord
 
-VHOST_LIMITS: Final = ("max-connections", "max-queues")
+#: RabbitMQ has the first two.
+VHOST_LIMITS: Final = ("max-connections", "max-queues", "max-exchanges", "max-bindings")
 QUEUE_TYPES: Final = ("classic", "quorum", "stream")
 
 _NOTHING: Final = VhostOrigin()
@@ -79,17 +80,17 @@ class Vhosts:
         vhost = self._context.vhosts[name]
         record = self.record(name)
         limits = self._context.vhost_connection_limits
-        origin = self.origins.vhosts.get(name, _NOTHING)
-        connections = origin.max_connections
-        if connections is None:
-            connections = in_force(record.limits.get("max-connections"))
+        fixed = self.origins.vhosts.get(name, _NOTHING).limits
+        connections, queues, exchanges, bindings = (
+            fixed.get(limit, in_force(record.limits.get(limit))) for limit in VHOST_LIMITS
+        )
         if connections is None:
             limits.pop(name, None)
         else:
             limits[name] = connections
-        vhost.max_queues = origin.max_queues
-        if vhost.max_queues is None:
-            vhost.max_queues = in_force(record.limits.get("max-queues"))
+        vhost.capacity.max_queues = queues
+        vhost.capacity.max_exchanges = exchanges
+        vhost.capacity.max_bindings = bindings
         vhost.default_queue_type = record.default_queue_type
         set_tracing(self._context, vhost, self.is_traced(name))
 
@@ -132,6 +133,10 @@ class Vhosts:
                 f"Unsupported default queue type '{default_queue_type}' (known: {known})"
             )
         is_new = name not in self._context.vhosts
+        limit = self._context.limits.max_vhosts
+        if is_new and limit and len(self._context.vhosts) >= limit:
+            self._context.counts.limits_reached.count("max_vhosts")
+            raise bad_request(f"cannot create vhost '{name}': vhost limit of {limit} is reached")
         if is_new and name not in self._records and self._changes.store.has_definitions(name):
             raise AdministrationError(
                 "conflict",
@@ -226,15 +231,7 @@ class Vhosts:
 
     def limits(self, name: str) -> Mapping[str, int]:
         """The limits of a virtual host, by RabbitMQ's names; a negative one means no limit."""
-        origin = self.origins.vhosts.get(name, _NOTHING)
-        fixed = {
-            limit: value
-            for limit, value in zip(
-                VHOST_LIMITS, (origin.max_connections, origin.max_queues), strict=True
-            )
-            if value is not None
-        }
-        return {**self.record(name).limits, **fixed}
+        return {**self.record(name).limits, **self.origins.vhosts.get(name, _NOTHING).limits}
 
     def set_limit(self, name: str, limit: str, value: object, *, by: str = INTERNAL) -> None:
         """Set one limit of a virtual host. Raises AdministrationError."""
@@ -261,8 +258,7 @@ class Vhosts:
         self._changes.tell("vhost.limits.cleared", by, name="limits", vhost=name)
 
     def _check_not_fixed(self, name: str, limit: str, value: int | None) -> None:
-        origin = self.origins.vhosts.get(name, _NOTHING)
-        fixed = {"max-connections": origin.max_connections, "max-queues": origin.max_queues}
+        fixed = self.origins.vhosts.get(name, _NOTHING).limits
         if fixed.get(limit) not in (None, value):
             raise self.origins.limit_is_fixed(name, limit)
 

@@ -15,6 +15,7 @@ from hareline.amqp.product import ProductNames
 from hareline.amqp.shares import Shares
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
+from hareline.broker.capacity import BrokerCapacity
 from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.event_exchange import EventExchange
 from hareline.broker.vhost import VirtualHost
@@ -61,6 +62,7 @@ class Limits:
     connection_rate_per_address: int = 0
     max_channels: int = 0
     max_channels_per_user: int = 0
+    max_vhosts: int = 0
     max_consumers_per_channel: int = 0
     max_selectors_per_queue: int = 16_384
 
@@ -106,6 +108,7 @@ class Context:
         self.connections: dict[LiveConnection, None] = {}  # in the order in which they came
         self.open_counts = OpenCounts()
         self.counts = BrokerCounts()
+        self.capacity = BrokerCapacity(self.counts.limits_reached)
         self.alarms = Alarms(self.connections, clock)
         if self.events is not None:
             self.alarms.on_changed.append(self.events.on_alarm)

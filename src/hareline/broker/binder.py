@@ -34,10 +34,12 @@ class Binder:
     ``events`` and ``recorder`` are told of what is bound and unbound; None: not wanted.
     ``on_changed`` is called at every change of what matches, ``on_no_local`` when a binding refuses
     the messages of some publishers. ``is_there`` is True for an exchange or queue that is not
-    deleted. ``unbinding`` takes bindings of deleted ones out of the exchanges.
+    deleted. ``unbinding`` takes bindings of deleted ones out of the exchanges. ``check_new`` raises
+    what forbids a binding more.
     """
 
     __slots__ = (
+        "_check_new",
         "_definitions",
         "_filtered",
         "_is_there",
@@ -58,6 +60,7 @@ class Binder:
         on_no_local: Callable[[], None],
         is_there: Callable[[BoundTo], bool],
         unbinding: Unbinding,
+        check_new: Callable[[Binding], None],
     ) -> None:
         self._vhost_name = vhost_name
         self._definitions = definitions
@@ -65,6 +68,7 @@ class Binder:
         self._on_no_local = on_no_local
         self._is_there = is_there
         self._unbinding = unbinding
+        self._check_new = check_new
         self._filtered: dict[Binding, FilteredDestination] = {}
         self.table = BindingTable()
         self.events: EventExchange | None = None
@@ -83,10 +87,13 @@ class Binder:
 
         ``is_by_key``: bindings of the same ends and key make room for this one (Broker-J, topic
         exchanges); otherwise another set of arguments is a binding of its own. Raises
-        PreconditionFailed for arguments that the exchange refuses, and StoreError.
+        PreconditionFailed for arguments that the exchange refuses, and StoreError; and what
+        ``check_new`` raises.
         """
         others = self._with_key(exchange, binding) if is_by_key else []
         replaced = [other for other in others if other != binding]
+        if not replaced and binding not in self.table:
+            self._check_new(binding)
         is_new = self.add(exchange, destination, binding)
         for other in replaced:
             self._remove(exchange, destination, other)

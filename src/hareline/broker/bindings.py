@@ -63,6 +63,7 @@ class BindingTable:
     """Each binding once, by its source and by its destination."""
 
     def __init__(self) -> None:
+        self._count = 0
         self._by_source: dict[str, dict[Binding, Binding]] = {}
         self._by_destination: dict[tuple[DestinationKind, str], dict[Binding, Binding]] = {}
 
@@ -72,6 +73,7 @@ class BindingTable:
         if binding in of_source:
             return False
         of_source[binding] = binding
+        self._count += 1
         end = (binding.kind, binding.destination)
         self._by_destination.setdefault(end, {})[binding] = binding
         return True
@@ -82,6 +84,7 @@ class BindingTable:
         stored = of_source.pop(binding, None) if of_source else None
         if of_source is None or stored is None:
             return None
+        self._count -= 1
         if not of_source:
             del self._by_source[binding.source]
         end = (binding.kind, binding.destination)
@@ -127,5 +130,8 @@ class BindingTable:
         """How many bindings this exchange is the source of."""
         return len(self._by_source.get(source, ()))
 
+    def __contains__(self, binding: Binding) -> bool:
+        return binding in self._by_source.get(binding.source, ())
+
     def __len__(self) -> int:
-        return sum(len(bindings) for bindings in self._by_source.values())
+        return self._count

@@ -95,7 +95,7 @@ class QueueDeclaration:
 class Declarations:
     """Declares and restores the exchanges and queues of one virtual host.
 
-    ``max_queues``: None means no limit. ``queue_defaults`` concern queues declared from now on.
+    ``queue_defaults`` concern queues declared from now on.
     """
 
     def __init__(
@@ -110,7 +110,6 @@ class Declarations:
         self._environment = environment
         self._definitions = definitions
         self._vhost_name = registry.vhost_name
-        self.max_queues: int | None = None
         self.queue_defaults = QueueDefaults()
 
     # ----------------------------------------------------------- exchanges
@@ -137,6 +136,7 @@ class Declarations:
             raise AccessRefused(
                 f"exchange name '{name}' contains reserved prefix '{RESERVED_PREFIX}*'"
             )
+        self._registry.capacity.check_exchange(name, arguments)
         _check_alternate_exchange(asked, vhost_name)
         self._check_archive_of_exchange(asked)
         exchange = create_exchange(
@@ -388,11 +388,7 @@ class Declarations:
             is_auto_delete=asked.is_auto_delete,
             is_server_named=asked.is_server_named,
         )
-        if self.max_queues is not None and len(self._registry.queues) >= self.max_queues:
-            raise PreconditionFailed(
-                f"cannot declare queue '{name}': queue limit in vhost '{vhost_name}' "
-                f"({self.max_queues}) is reached"
-            )
+        self._registry.capacity.check_queue(name, asked.arguments)
         self._check_alternate(name, parsed)
         if parsed.archive_to is not None:
             self._registry.archives.check(parsed.archive_to, f"queue '{name}'")

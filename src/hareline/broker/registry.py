@@ -21,7 +21,8 @@ from typing import Final
 from hareline import events
 from hareline.broker.archives import Archives
 from hareline.broker.binder import Binder
-from hareline.broker.bindings import DestinationKind
+from hareline.broker.bindings import Binding, DestinationKind
+from hareline.broker.capacity import BrokerCapacity, VhostCapacity
 from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.delayed_queues import delay_queue_name
 from hareline.broker.event_exchange import EventExchange
@@ -62,7 +63,8 @@ class Registry:
     ``queue_ids`` are those of the queues in ``definitions``, ``queue_arguments`` what each queue
     goes by (``broker.live_arguments``). ``archives`` says which streams others archive to,
     ``readers`` how far readers of streams have come. ``counts``: what is gone of the virtual host.
-    ``events`` and ``recorder``: told of what comes and goes; None: not wanted.
+    ``events`` and ``recorder``: told of what comes and goes; None: not wanted. ``capacity``: how
+    much there may be.
     """
 
     def __init__(
@@ -73,7 +75,9 @@ class Registry:
         clock: Clock,
         timers: Timers,
         counts: VhostCounts,
+        whole: BrokerCapacity,
     ) -> None:
+        """``whole``: what holds for all virtual hosts together."""
         self.counts = counts
         self.vhost_name = vhost_name
         self._is_cut = False
@@ -101,6 +105,10 @@ class Registry:
             self.routing.mark_publishers,
             self._exists,
             Unbinding(clock, timers),
+            self._check_new_binding,
+        )
+        self.capacity = VhostCapacity(
+            vhost_name, whole, self.queues, self.exchanges, self.binder.table
         )
         self.exchanges[""] = DefaultExchange(self.routing.queue_by_name)
         for name, type_name, is_internal in PREDECLARED:
@@ -148,6 +156,9 @@ class Registry:
         if isinstance(destination, Exchange):
             return exchange.is_durable and destination.is_durable
         return exchange.is_durable and destination.name in self.queue_ids
+
+    def _check_new_binding(self, binding: Binding) -> None:
+        self.capacity.check_binding(binding)
 
     def _exists(self, end: Queue | Exchange) -> bool:
         if isinstance(end, Queue):
@@ -255,6 +266,7 @@ class Registry:
     def cut_from_definitions(self) -> None:
         """The virtual host is deleted: the definitions have nothing of it, and hear of nothing."""
         self._is_cut = True
+        self.capacity.close()
         self.queue_ids.clear()
         self.exchanges.clear()  # so that none ends by itself with its last binding
         self.routing.mark_changed()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 
 from hareline.broker.audit.recorder import AUDIT_STREAM, AuditRecorder
 from hareline.broker.bindings import Binding, DestinationKind
+from hareline.broker.capacity import BrokerCapacity
 from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.declarations import Declarations, ExchangeDeclaration, QueueDeclaration
 from hareline.broker.enqueueing import Enqueueing
@@ -62,6 +63,7 @@ class VirtualHost:
     ``counts``: what is gone of it.
     ``live_arguments``: what its queues go by, and which of them are paused.
     ``firehose``: what traces messages while it is on (``amqp.tracing``).
+    ``capacity``: how much may be declared here.
     """
 
     def __init__(
@@ -77,15 +79,20 @@ class VirtualHost:
         max_queues: int | None = None,
         audit: AuditRecorder | None = None,
         counts: BrokerCounts | None = None,
+        whole: BrokerCapacity | None = None,
     ) -> None:
         """``audit``: what is told of messages; its stream is opened by ``open_audit``.
 
-        ``counts``: the broker's; None: its own.
+        ``counts``, ``whole``: the broker's; None: its own.
         """
         self.name = name
         self.counts = VhostCounts(counts)
         self._definitions = definitions
-        registry = self._registry = Registry(name, definitions, report, clock, timers, self.counts)
+        whole = BrokerCapacity(self.counts.broker.limits_reached) if whole is None else whole
+        registry = self._registry = Registry(
+            name, definitions, report, clock, timers, self.counts, whole
+        )
+        self.capacity = registry.capacity
         self.exchanges = registry.exchanges
         self.queues = registry.queues
         self.queue_arguments = registry.queue_arguments
@@ -120,16 +127,16 @@ class VirtualHost:
             registry, definitions, lambda: self._declarations.queue_defaults, report
         )
         registry.on_queue_removed = self.live_arguments.on_queue_removed
-        self.max_queues = max_queues
+        self.capacity.max_queues = max_queues
 
     @property
     def max_queues(self) -> int | None:
         """How many queues there may be; None: no limit."""
-        return self._declarations.max_queues
+        return self.capacity.max_queues
 
     @max_queues.setter
     def max_queues(self, count: int | None) -> None:
-        self._declarations.max_queues = count
+        self.capacity.max_queues = count
 
     def set_default_dead_letter_exchange(self, name: str | None) -> None:
         """Set where dead letters go of queues that name no place for them; made if missing.

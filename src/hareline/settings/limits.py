@@ -100,6 +100,33 @@ class Limits(Section):
         reload="live",
         ge=0,
     )
+    max_vhosts: int = option(
+        0,
+        "Virtual hosts, those of the settings included, that may be made at run time; 0 means no "
+        "limit.",
+        reload="live",
+        ge=0,
+    )
+    max_queues: int = option(
+        0, "Queues of all virtual hosts together; 0 means no limit.", reload="live", ge=0
+    )
+    max_exchanges: int = option(
+        0,
+        "Exchanges of all virtual hosts together, with the seven that each begins with; 0 means no "
+        "limit.",
+        reload="live",
+        ge=0,
+    )
+    max_bindings: int = option(
+        0, "Bindings in all virtual hosts together; 0 means no limit.", reload="live", ge=0
+    )
+    max_arguments_bytes: Octets = option(
+        65_536,
+        "Octets of the arguments of one queue, exchange, binding or consumer; more are refused "
+        "with 406. 0 means no limit but that of a frame.",
+        reload="live",
+        ge=0,
+    )
     max_consumers_per_channel: int = option(
         0, "Consumers on one channel; 0 means no limit.", reload="live", ge=0
     )

@@ -23,6 +23,15 @@ class VirtualHost(Section):
     max_queues: int = option(
         0, "Queues of this virtual host; 0 means no limit.", reload="live", ge=0
     )
+    max_exchanges: int = option(
+        0,
+        "Exchanges of this virtual host, with the seven that each begins with; 0 means no limit.",
+        reload="live",
+        ge=0,
+    )
+    max_bindings: int = option(
+        0, "Bindings in this virtual host; 0 means no limit.", reload="live", ge=0
+    )
     default_dead_letter_exchange: str = option(
         "",
         "Exchange that takes the dead letters of queues that name none themselves, with the "

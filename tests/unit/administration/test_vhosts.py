@@ -8,6 +8,7 @@ import pytest
 
 from hareline.administration import AdministrationError
 from hareline.administration.origins import Origins, VhostOrigin
+from hareline.amqp.context import Limits
 from hareline.storage.administration import ParameterRecord, PermissionRecord
 from hareline.wire.methods import commands
 from tests.support.administered import Administered
@@ -159,6 +160,47 @@ def test_limits_bound_queues_and_connections(broker: Administered) -> None:
         assert error.reason.startswith("Validation failed\n\n")
 
 
+def test_limits_bound_exchanges_and_bindings(restarted: Restart) -> None:
+    served(restarted())
+    broker = restarted()
+    vhosts = broker.administration.vhosts
+    vhosts.set_limits("shop", {"max-exchanges": 8, "max-bindings": 1})
+    peer = broker.connect(vhost="shop")
+    peer.declare_exchange("x")
+    peer.declare("q")
+    peer.bind("q", "x", "k")
+    assert peer.refused(1, commands.Queue.Bind, queue="q", exchange="x", routing_key="l") == (
+        406,
+        "PRECONDITION_FAILED - cannot bind queue 'q' to exchange 'x': binding limit in vhost "
+        "'shop' (1) is reached",
+    )
+    peer.open(1)
+    assert peer.refused(1, commands.Exchange.Declare, exchange="y", exchange_type="direct") == (
+        406,
+        "PRECONDITION_FAILED - cannot declare exchange 'y': exchange limit in vhost 'shop' (8) is "
+        "reached",
+    )
+    vhosts.set_limit("shop", "max-bindings", -1)
+    vhosts.clear_limit("shop", "max-exchanges")
+    peer.open(1)
+    peer.bind("q", "x", "l")
+    peer.declare_exchange("y")
+    broker = restarted()
+    assert broker.administration.vhosts.limits("shop") == {"max-bindings": -1}
+    assert broker.context.vhosts["shop"].capacity.max_bindings is None
+
+
+def test_only_so_many_virtual_hosts_can_be_made(broker: Administered) -> None:
+    broker.context.limits = Limits(max_vhosts=2)
+    vhosts = broker.administration.vhosts
+    vhosts.put("shop")
+    error = refused(lambda: vhosts.put("other"))
+    assert error.reason == "cannot create vhost 'other': vhost limit of 2 is reached"
+    vhosts.put("shop", description="it is there")
+    vhosts.delete("shop")
+    vhosts.put("other")
+
+
 def test_a_default_queue_type_is_that_of_durable_queues(broker: Administered) -> None:
     served(broker)
     vhosts = broker.administration.vhosts
@@ -195,6 +237,7 @@ def test_what_the_settings_name_is_changed_there_alone(restarted: Restart) -> No
     origins = Origins(where="file", vhosts={"/": VhostOrigin(max_connections=5)})
     vhosts = restarted(origins).administration.vhosts
     assert refused(lambda: vhosts.delete("/")).kind == "conflict"
+    assert vhosts.limits("/") == {"max-connections": 5}
     error = refused(lambda: vhosts.set_limit("/", "max-connections", 6))
     assert "[[vhosts]] max_connections" in error.reason
     assert refused(lambda: vhosts.clear_limit("/", "max-connections")).kind == "conflict"

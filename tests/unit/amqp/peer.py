@@ -238,6 +238,7 @@ class SteppedBroker:
             max_queues=max_queues or None,
             audit=audit,
             counts=self.context.counts,
+            whole=self.context.capacity,
         )
         self.context.vhosts[name] = vhost
         if max_connections:

@@ -36,6 +36,7 @@ class Place:
             self._on_changed,
             lambda _: True,
             Unbinding(timers.clock, timers),
+            lambda _: None,
         )
         self.exchange = TopicExchange("x")
         self.queue = Queue("q", FifoOrder(), ManualTurn())

@@ -52,6 +52,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     channel.access.require("read", "queue", queue_name)
     queue = channel.vhost.queue(queue_name, channel.client)
     arguments: Mapping[str, object] = method.arguments or {}
+    channel.vhost.capacity.check_arguments(f"consumer '{tag}'", arguments)
     queue_arguments = channel.vhost.queue_arguments[queue_name]
     options = read_consumer_arguments(
         arguments,

@@ -17,7 +17,7 @@ from hareline.management.api.site import Site
 
 
 class VhostLimits(BaseModel):
-    """The limits of a virtual host: ``max-connections``, ``max-queues``."""
+    """The limits of a virtual host: ``max-connections``, ``max-queues`` and further ones."""
 
     vhost: str
     value: dict[str, int]

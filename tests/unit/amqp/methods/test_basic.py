@@ -122,6 +122,21 @@ def test_a_channel_may_have_a_limit_of_consumers() -> None:
     )
 
 
+def test_the_arguments_of_a_consumer_have_only_so_many_octets() -> None:
+    broker = SteppedBroker()
+    broker.context.capacity.max_arguments_bytes = 107
+    peer = broker.connect()
+    peer.declare("q")
+    peer.subscribe("q", "fits", arguments={"a": "x" * 100})
+    assert peer.refused(
+        1, BASIC.Consume, queue="q", consumer_tag="big", arguments={"a": "x" * 101}
+    ) == (
+        406,
+        "PRECONDITION_FAILED - the arguments of consumer 'big' in vhost '/' have more than 107 "
+        "octets (max_arguments_bytes)",
+    )
+
+
 def test_the_consumers_of_a_queue_have_only_so_many_different_selectors() -> None:
     broker = SteppedBroker(Limits(max_selectors_per_queue=2))
     peer = broker.connect(channels=[1, 2])

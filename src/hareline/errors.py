@@ -18,6 +18,7 @@ The tree::
         |   +-- PreconditionFailed    406
         |   |   +-- InvalidSelector   406, or 409 in the qpid dialect
         |   +-- NotKept               506: a message that must survive cannot be kept
+        |   +-- MemoryShort           506: nothing new may be declared until there is memory
         +-- ConnectionException       scope "connection": the connection closes
             +-- NoRoute               312: in a transaction of the qpid dialect
             +-- ConnectionForced      320
@@ -146,6 +147,16 @@ class NotKept(ChannelException):
     """A message that must survive cannot be stored; names the reason.
 
     506 with the scope of a channel: consumers and transient messages of the connection go on.
+    """
+
+    reply_code = 506
+    reply_name = "RESOURCE_ERROR"
+
+
+class MemoryShort(ChannelException):
+    """Something new would take memory that the broker is short of.
+
+    506 with the scope of a channel: consumers of the connection go on, and free memory.
     """
 
     reply_code = 506

@@ -116,6 +116,16 @@ MEMORY_ALARM_CLEARED: Final = Event(
     "memory below the watermark, publishers unblocked",
     ("used_bytes", "watermark_bytes"),
 )
+MEMORY_CRITICAL: Final = Event(
+    "MEM-1003",
+    "memory far above the watermark, new clients, consumers and declarations refused",
+    ("used_bytes", "critical_bytes"),
+)
+MEMORY_NOT_CRITICAL: Final = Event(
+    "MEM-1004",
+    "memory no longer far above the watermark, nothing is refused any more",
+    ("used_bytes", "critical_bytes"),
+)
 
 DISK_ALARM_SET: Final = Event(
     "DSK-1001",

@@ -102,13 +102,16 @@ class Broker:
             self.context, timers, report, self._store, MemoryDefinitions(), settings.events.vhost
         )
         self._listeners = Listeners(self.context)
+        total_bytes = available_bytes()
         self._memory_watch = MemoryWatch(
             self.context.alarms,
             report,
-            settings.memory.watermark_bytes(available_bytes()),
+            settings.memory.watermark_bytes(total_bytes),
             settings.memory.check_interval_s,
             spool_share=settings.memory.spool_share,
             on_pressure=self._on_memory_pressure,
+            total_bytes=total_bytes,
+            on_critical=self.context.capacity.on_critical,
         )
         self._disk_watch: DiskWatch | None = None
         self._management: HttpSide | None = None

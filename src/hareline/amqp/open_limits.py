@@ -12,11 +12,12 @@ from hareline.amqp.client import Client
 from hareline.amqp.context import Context
 from hareline.amqp.open_counts import network_of
 from hareline.auth.users import User
-from hareline.errors import NotAllowed
+from hareline.broker.capacity import LOW_ON_MEMORY
+from hareline.errors import NotAllowed, ResourceError
 
 
 def check_connection(context: Context, vhost_name: str, user: User, host: str) -> None:
-    """Raise NotAllowed if a limit on connections is reached.
+    """Raise NotAllowed if a limit on connections is reached, ResourceError if memory is short.
 
     ``host``: the client's address.
     """
@@ -45,10 +46,13 @@ def check_connection(context: Context, vhost_name: str, user: User, host: str) -
     if limit and open_now.connections >= limit:
         refused.count("max_connections")
         raise NotAllowed(f"connection refused: node connection limit ({limit}) is reached")
+    if context.capacity.is_critical:
+        refused.count("memory")
+        raise ResourceError(f"connection refused: {LOW_ON_MEMORY}")
 
 
 def check_channel(context: Context, user: User | None) -> None:
-    """Raise NotAllowed if a limit on channels is reached.
+    """Raise NotAllowed if a limit on channels is reached, ResourceError if memory is short.
 
     How many one connection may have is for its own ``Channels``.
     """
@@ -71,6 +75,9 @@ def check_channel(context: Context, user: User | None) -> None:
             class_id=0,
             method_id=0,
         )
+    if context.capacity.is_critical:
+        refused.count("memory")
+        raise ResourceError(f"channel refused: {LOW_ON_MEMORY}", class_id=0, method_id=0)
 
 
 def _of_user(own: int | None, for_all: int) -> int | None:

@@ -2,7 +2,8 @@
 
 ``broker.declarations`` and ``broker.binder`` ask before they make anything new; what exists already
 is never asked for again, nor is what the recovery restores. The limits are those of the virtual
-host and those of the whole broker.
+host, those of the whole broker, and its memory: what clients declare takes memory as messages do,
+and blocking publishers does not stop it.
 
 Invariant: a check changes nothing but the count of limits that were reached.
 """
@@ -13,20 +14,26 @@ from collections.abc import Mapping, Sized
 from typing import Final
 
 from hareline.broker.bindings import Binding
-from hareline.errors import PreconditionFailed
+from hareline.errors import MemoryShort, PreconditionFailed
 from hareline.statistics.counts import ReachedLimits
 
+LOW_ON_MEMORY: Final = "the broker is low on memory, far above its watermark; try again later"
 _HEAD_OCTETS: Final = 5  # of a text, table or array in a table: its type, and four of length
 _NUMBER_OCTETS: Final = 9
 
 
 class BrokerCapacity:
-    """The limits of a whole broker, where 0 means no limit; ``reached`` counts refusals."""
+    """The limits of a whole broker, where 0 means no limit, and its memory.
+
+    ``is_critical``: so far above its watermark that nothing may come that takes memory for long.
+    ``reached`` counts refusals.
+    """
 
     __slots__ = (
         "_bindings",
         "_exchanges",
         "_queues",
+        "is_critical",
         "max_arguments_bytes",
         "max_bindings",
         "max_exchanges",
@@ -40,6 +47,7 @@ class BrokerCapacity:
         self.max_exchanges = 0
         self.max_bindings = 0
         self.max_arguments_bytes = 0
+        self.is_critical = False
         self._queues: list[Sized] = []
         self._exchanges: list[Sized] = []
         self._bindings: list[Sized] = []
@@ -58,6 +66,10 @@ class BrokerCapacity:
     def binding_count(self) -> int:
         """Bindings in all virtual hosts."""
         return sum(map(len, self._bindings))
+
+    def on_critical(self, is_critical: bool) -> None:
+        """Memory is far above the watermark, or no longer is."""
+        self.is_critical = is_critical
 
     def add(self, queues: Sized, exchanges: Sized, bindings: Sized) -> None:
         """Count these tables of a virtual host as well."""
@@ -120,7 +132,7 @@ class VhostCapacity:
         self.whole.remove(self._queues, self._exchanges, self._bindings)
 
     def check_queue(self, name: str, arguments: Mapping[str, object]) -> None:
-        """Raise PreconditionFailed unless this new queue may be declared."""
+        """Raise PreconditionFailed or MemoryShort unless this new queue may be declared."""
         whole = self.whole
         what = f"queue '{name}'"
         if self.max_queues is not None and len(self._queues) >= self.max_queues:
@@ -135,9 +147,10 @@ class VhostCapacity:
                 f"cannot declare {what}: queue limit in cluster ({whole.max_queues}) is reached"
             )
         self.check_arguments(what, arguments)
+        self._check_memory(f"declare {what}")
 
     def check_exchange(self, name: str, arguments: Mapping[str, object]) -> None:
-        """Raise PreconditionFailed unless this new exchange may be declared."""
+        """Raise PreconditionFailed or MemoryShort unless this new exchange may be declared."""
         whole = self.whole
         what = f"exchange '{name}'"
         if self.max_exchanges is not None and len(self._exchanges) >= self.max_exchanges:
@@ -153,9 +166,10 @@ class VhostCapacity:
                 f"{whole.max_exchanges} is reached"
             )
         self.check_arguments(what, arguments)
+        self._check_memory(f"declare {what}")
 
     def check_binding(self, binding: Binding) -> None:
-        """Raise PreconditionFailed unless this new binding may be made."""
+        """Raise PreconditionFailed or MemoryShort unless this new binding may be made."""
         whole = self.whole
         what = f"{binding.kind} '{binding.destination}' to exchange '{binding.source}'"
         if self.max_bindings is not None and len(self._bindings) >= self.max_bindings:
@@ -171,6 +185,7 @@ class VhostCapacity:
                 f"{whole.max_bindings} is reached"
             )
         self.check_arguments(f"a binding of {what}", binding.arguments)
+        self._check_memory(f"bind {what}")
 
     def check_arguments(self, what: str, arguments: Mapping[str, object]) -> None:
         """Raise PreconditionFailed if the arguments of ``what`` have too many octets."""
@@ -181,6 +196,15 @@ class VhostCapacity:
                 f"the arguments of {what} in vhost '{self._vhost_name}' have more than {limit} "
                 "octets (max_arguments_bytes)"
             )
+
+    def check_consumer(self, queue_name: str) -> None:
+        """Raise MemoryShort unless a consumer more may come."""
+        self._check_memory(f"consume from queue '{queue_name}'")
+
+    def _check_memory(self, act: str) -> None:
+        if self.whole.is_critical:
+            self.whole.reached.count("memory")
+            raise MemoryShort(f"cannot {act} in vhost '{self._vhost_name}': {LOW_ON_MEMORY}")
 
 
 def is_within(arguments: Mapping[str, object], limit_octets: int) -> bool:

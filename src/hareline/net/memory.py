@@ -98,6 +98,10 @@ class MemoryWatch:
     ``on_pressure`` is a lesser alarm, upon which contents leave memory: it is called with True when
     memory use passes ``spool_share`` of the watermark, and with False when it falls below 95 % of
     that. A share of 1 turns it off. The three values may be changed while the watch runs.
+
+    ``on_critical`` is called likewise where memory use passes half of what is between the watermark
+    and ``total_bytes``, all that this process may use: publishers are blocked by then, so something
+    else takes it.
     """
 
     def __init__(
@@ -109,6 +113,8 @@ class MemoryWatch:
         *,
         spool_share: float = 1.0,
         on_pressure: Callable[[bool], None] | None = None,
+        total_bytes: int = 0,
+        on_critical: Callable[[bool], None] | None = None,
     ) -> None:
         self._alarms = alarms
         self._report = report
@@ -116,6 +122,9 @@ class MemoryWatch:
         self.interval_s = interval_s
         self.spool_share = spool_share
         self._on_pressure = on_pressure
+        self._total_bytes = total_bytes
+        self._on_critical = on_critical
+        self._is_critical = False
         self._is_pressed = False
         self._is_alarmed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -149,6 +158,8 @@ class MemoryWatch:
             if is_pressed != self._is_pressed:
                 self._is_pressed = is_pressed
                 self._on_pressure(is_pressed)
+        if self._on_critical is not None:
+            self._check_critical(used, self._on_critical)
         if used > self.watermark_bytes and not self._is_alarmed:
             self._is_alarmed = True
             self._report(
@@ -161,3 +172,19 @@ class MemoryWatch:
                 events.MEMORY_ALARM_CLEARED, used_bytes=used, watermark_bytes=self.watermark_bytes
             )
             self._alarms.clear("memory")
+
+    @property
+    def critical_bytes(self) -> int:
+        """Memory use above which nothing new may be declared, and no client may come."""
+        watermark = self.watermark_bytes
+        return watermark + max(0, self._total_bytes - watermark) // 2
+
+    def _check_critical(self, used: int, on_critical: Callable[[bool], None]) -> None:
+        mark = self.critical_bytes
+        is_critical = used > (mark * CLEAR_SHARE if self._is_critical else mark)
+        if is_critical == self._is_critical:
+            return
+        self._is_critical = is_critical
+        event = events.MEMORY_CRITICAL if is_critical else events.MEMORY_NOT_CRITICAL
+        self._report(event, used_bytes=used, critical_bytes=mark)
+        on_critical(is_critical)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hareline.amqp.context import Limits
+from hareline.broker.capacity import LOW_ON_MEMORY
 from hareline.wire.methods import commands
 from tests.unit.amqp.peer import Peer, SteppedBroker
 
@@ -165,3 +166,39 @@ def test_channels_of_a_user(broker: SteppedBroker, is_own: bool) -> None:
     broker.connect("ann", channels=(1, 2))
     assert reached(broker) == {"user.max-channels": 1}
     assert broker.context.open_counts.channels == 4
+
+
+def low(act: str) -> tuple[int, str]:
+    return 506, f"RESOURCE_ERROR - {act}: {LOW_ON_MEMORY}"
+
+
+def test_no_client_comes_while_memory_is_far_above_the_watermark(broker: SteppedBroker) -> None:
+    peer = broker.connect("ann")
+    peer.declare("q")
+    broker.context.capacity.on_critical(True)
+    assert at_open(broker).refused(0, OPEN, virtual_host="/") == low("connection refused")
+    peer.send(2, commands.Channel.Open)
+    refusal = peer.refusal()
+    assert (refusal.code, refusal.text) == low("channel refused")
+    assert refusal.scope == "connection"
+    assert reached(broker) == {"memory": 2}
+    broker.context.capacity.on_critical(False)
+    broker.connect("ann")
+
+
+def test_what_is_new_is_refused_then_and_the_connection_goes_on(broker: SteppedBroker) -> None:
+    peer = broker.connect("ann", channels=(1, 2))
+    peer.declare("q")
+    peer.subscribe("q", "c", number=2)
+    broker.context.alarms.set("memory")
+    peer.declare("at the alarm")  # as in RabbitMQ: consumers may need a queue of their own
+    broker.context.capacity.on_critical(True)
+    refused = peer.refused(1, commands.Queue.Declare, queue="new")
+    assert refused == low("cannot declare queue 'new' in vhost '/'")
+    peer.call(2, commands.Queue.Declare, queue="q")
+    refused = peer.refused(2, commands.Basic.Consume, queue="q", consumer_tag="d")
+    assert refused == low("cannot consume from queue 'q' in vhost '/'")
+    assert peer.connection.is_running
+    broker.context.capacity.on_critical(False)
+    peer.open(1)
+    peer.declare("new")

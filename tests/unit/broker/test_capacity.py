@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from hareline.broker.capacity import BrokerCapacity, is_within
+from hareline.broker.capacity import LOW_ON_MEMORY, BrokerCapacity, is_within
 from hareline.broker.vhost import VirtualHost
-from hareline.errors import AmqpError, PreconditionFailed
+from hareline.errors import AmqpError, MemoryShort, PreconditionFailed
 from hareline.wire.table import Table, encode_table
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import ME, bind, declare, declare_exchange, make_vhost, unbind
@@ -183,3 +183,43 @@ def test_a_table_of_any_depth_and_width_is_measured_no_further_than_the_limit() 
         deep = {"d": deep}
     assert not is_within(deep, 1000)
     assert not is_within({"wide": [None] * 1_000_000}, 1000)
+
+
+def test_nothing_new_is_declared_while_memory_is_far_above_the_watermark(
+    whole: BrokerCapacity, vhost: VirtualHost
+) -> None:
+    queue, _ = declare(vhost, "q"), declare_exchange(vhost, "x")
+    bind(vhost, "x", queue, "k")
+    whole.on_critical(True)
+    low = f"in vhost '/': {LOW_ON_MEMORY}"
+    assert (
+        refusal(lambda: declare(vhost, "new"), MemoryShort) == f"cannot declare queue 'new' {low}"
+    )
+    assert (
+        refusal(lambda: declare_exchange(vhost, "new"), MemoryShort)
+        == f"cannot declare exchange 'new' {low}"
+    )
+    assert (
+        refusal(lambda: bind(vhost, "x", queue, "new"), MemoryShort)
+        == f"cannot bind queue 'q' to exchange 'x' {low}"
+    )
+    assert "new" not in vhost.queues
+    assert "new" not in vhost.exchanges
+    declare(vhost, "q")  # what is there costs nothing
+    declare_exchange(vhost, "x")
+    bind(vhost, "x", queue, "k")
+    unbind(vhost, "x", queue, "k")
+    vhost.delete_queue("q", ME)
+    assert whole.reached.by_limit == {"memory": 3}
+    whole.on_critical(False)
+    declare(vhost, "new")
+
+
+def test_both_queues_of_an_automatic_dead_letter_queue_or_none(
+    whole: BrokerCapacity, vhost: VirtualHost
+) -> None:
+    whole.max_queues = 1
+    refusal(lambda: declare(vhost, "q", arguments={"x-dlq-auto": True}))
+    assert not vhost.queues
+    whole.max_queues = 2
+    declare(vhost, "q", arguments={"x-dlq-auto": True})

@@ -75,6 +75,24 @@ def test_pressure_comes_before_the_alarm_and_goes_after_it() -> None:
     assert pressed == [True, False]
 
 
+def test_clients_are_kept_out_half_way_between_the_watermark_and_all_memory() -> None:
+    alarms, log, critical = Alarms([]), Log(), list[bool]()
+    watch = MemoryWatch(alarms, log, 1000, 1.0, total_bytes=3000, on_critical=critical.append)
+    assert watch.critical_bytes == 2000
+    states: list[bool] = []
+    for used in (1001, 2000, 2001, 1950, 1901, 1899, 2000):
+        watch.check(used)
+        states.append(bool(critical and critical[-1]))
+    assert states == [False, False, True, True, True, False, False]
+    assert log.codes == [
+        events.MEMORY_ALARM_SET.code,
+        events.MEMORY_CRITICAL.code,
+        events.MEMORY_NOT_CRITICAL.code,
+    ]
+    watch.watermark_bytes = 4000  # more than there is
+    assert watch.critical_bytes == 4000
+
+
 def test_a_share_of_all_is_no_pressure_ever() -> None:
     pressed: list[bool] = []
     watch = MemoryWatch(Alarms([]), Log(), 1000, 1.0, on_pressure=pressed.append)

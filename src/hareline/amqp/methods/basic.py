@@ -68,6 +68,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
         vhost=channel.vhost.name,
         now_ms=channel.vhost.environment.clock.now_ms,
     )
+    channel.vhost.capacity.check_consumer(queue_name)
     limit = channel.parts.context.limits.max_consumers_per_channel
     if limit and len(channel.consumers.by_tag) >= limit:
         raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")

@@ -72,6 +72,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/unit/broker/queues/test_combinations.py",
         "abstract; puts all parts together",
     ),
+    "auth.certificates": ("tests/unit/auth/test_peer.py", "a record; a peer carries it"),
     "__main__": ("tests/server/test_command.py", "runs it"),
     "broker.exchanges.exchange": (
         "tests/unit/broker/exchanges/test_registry.py",

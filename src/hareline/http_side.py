@@ -79,7 +79,7 @@ class HttpSide:
         self._bound: list[tuple[str, int]] = [(each.host, each.port) for each in addresses]
         context = parts.context
         authenticator = Authenticator(
-            context.users,
+            context.logins,
             lambda: context.limits.authentication_failure_delay_s,
             parts.report,
             LoginLimits(lambda: parts.settings().management.login_failures_max, time.monotonic),

@@ -14,7 +14,7 @@ from sys import intern
 
 from hareline.amqp.dialect import QPID, RABBITMQ, Dialect, dialect_of
 from hareline.auth.permissions import AccessChecker
-from hareline.auth.users import User, UserRegistry
+from hareline.auth.users import INTERNAL, User, UserRegistry
 from hareline.broker.vhost import VirtualHost
 from hareline.message import Publisher
 from hareline.wire.table import Table
@@ -71,9 +71,12 @@ class Client:
     def renew(self, users: UserRegistry) -> bool:
         """Take over what the user may do now; False if there is no such user any more.
 
-        Raises NotAllowed if it may not use the virtual host any more.
+        A user of another backend keeps its rights. Raises NotAllowed if it may not use the virtual
+        host any more.
         """
         assert self.user is not None
+        if self.user.backend != INTERNAL:
+            return True
         user = users.lookup(self.user.name)
         if user is None:
             return False

@@ -99,15 +99,14 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         self._decoder = decoder = Decoder(self)
         self._gate = gate = InputGate(decoder, transport, turn, context.alarms, self)
         self.output = output = Output(transport, turn, gate, self)
-        self._flow = ConnectionFlow(
+        self._flow = flow = ConnectionFlow(
             client, gate, output, context.alarms, context.report, transport, self
         )
         self._backlogs = Backlogs(gate, output, context.clock, self)
-        self.channels = Channels(
-            ConnectionParts(context, transport, client, gate, output, self._flow, self._backlogs)
-        )
+        parts = ConnectionParts(context, transport, client, gate, output, flow, self._backlogs)
+        self.channels = Channels(parts)
         self._ending = ending = Ending(context.report, transport)
-        self._handshake: Handshake | None = Handshake(context, transport, client, output, ending)
+        self._handshake: Handshake | None = Handshake(parts, ending, self)
         self._is_close_due = False  # the client's connection.close waits for the backlogs
         self._has_defined = False
         context.connections[self] = None

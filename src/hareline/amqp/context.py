@@ -13,6 +13,7 @@ from hareline.amqp.open_counts import OpenCounts
 from hareline.amqp.ports import LiveConnection
 from hareline.amqp.product import ProductNames
 from hareline.amqp.shares import Shares
+from hareline.auth.backends import AuthChain, InternalBackend
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
 from hareline.broker.capacity import BrokerCapacity
@@ -70,6 +71,8 @@ class Limits:
 class Context:
     """``limits``, ``users`` and ``mechanisms`` may be replaced while running (reload).
 
+    ``logins`` decides who may log in, over AMQP and HTTP.
+
     ``vhost_connection_limits``: of the virtual hosts that have one.
 
     ``large_bodies`` takes bodies above ``large_message_bytes``; None keeps them in memory.
@@ -95,6 +98,7 @@ class Context:
         self.turn = turn
         self.shares = Shares(turn, clock)
         self.users = users
+        self.logins = AuthChain([InternalBackend(users)], users)
         self.mechanisms = mechanisms
         self.identity = identity
         self.products = ProductNames(identity.product, identity.qpid_product, clock, report)

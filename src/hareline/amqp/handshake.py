@@ -4,8 +4,10 @@
 state           expects    then
 ==============  =========  ==================================================================
 WAIT_HEADER     header     the right 8 octets: send start -> WAIT_START_OK
-WAIT_START_OK   start-ok   credentials checked; send tune -> WAIT_TUNE_OK. With a mechanism of
+WAIT_START_OK   start-ok   credentials are given to the backends -> WAIT_LOGIN. With a mechanism of
                            several steps: send secure -> WAIT_SECURE_OK
+WAIT_LOGIN      nothing    what the client sends is held until the backends have decided: send tune
+                           -> WAIT_TUNE_OK, or refuse -> REFUSED
 WAIT_SECURE_OK  secure-ok  the next step: send secure, or after the last one tune -> WAIT_TUNE_OK
 WAIT_TUNE_OK    tune-ok    limits negotiated -> WAIT_OPEN
 WAIT_OPEN       open       virtual host entered; send open-ok -> the handshake is over
@@ -16,8 +18,9 @@ Anything not in the table is a 504 and ends the connection; before tune-ok a fra
 type ends it without a close frame. Texts are RabbitMQ's.
 
 Called by ``amqp.connection``, which acts on the ``Outcome`` of each method, and drops the
-``Handshake`` when it is over: an idle connection has none. Invariant: what the client has proved
-and been granted is written to ``Client`` here and nowhere else.
+``Handshake`` when it is over: an idle connection has none. Backends (``auth.backends``) may decide
+at once, or when the connection is gone. Invariant: what the client has proved and been granted is
+written to ``Client`` here and nowhere else.
 """
 
 from __future__ import annotations
@@ -28,14 +31,16 @@ from typing import Any, Final, Literal
 
 from hareline import events
 from hareline.amqp.client import Client
+from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.context import Context
 from hareline.amqp.dialect import QPID
 from hareline.amqp.ending import Ending
 from hareline.amqp.happenings import on_connection_open, on_login
+from hareline.amqp.input_gate import LOGIN
 from hareline.amqp.open_limits import check_connection, count_connection
-from hareline.amqp.output import Output
-from hareline.amqp.ports import Transport
+from hareline.amqp.ports import ConnectionPort, Transport
 from hareline.amqp.product import QPID_PROPERTIES, is_qpid
+from hareline.auth.backends import Answer, Credentials, Refusal
 from hareline.auth.permissions import AccessChecker
 from hareline.auth.scram import ScramExchange, ScramRefused
 from hareline.auth.users import User
@@ -56,6 +61,7 @@ Outcome = Literal["", "tuned", "open"]
 WAIT_HEADER: Final = "header"
 WAIT_START_OK: Final = "starting"  # the names are RabbitMQ's; they appear in reply texts
 WAIT_SECURE_OK: Final = "securing"
+WAIT_LOGIN: Final = "authenticating"
 WAIT_TUNE_OK: Final = "tuning"
 WAIT_OPEN: Final = "opening"
 REFUSED: Final = "refused"
@@ -84,21 +90,18 @@ class Handshake:
     those of tune-ok, once it has come.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        transport: Transport,
-        client: Client,
-        output: Output,
-        ending: Ending,
-    ) -> None:
-        self._context = context
-        self._transport = transport
-        self._client = client
-        self._output = output
+    def __init__(self, parts: ConnectionParts, ending: Ending, connection: ConnectionPort) -> None:
+        self._context = context = parts.context
+        self._transport = transport = parts.transport
+        self._client = parts.client
+        self._output = parts.output
+        self._gate = parts.gate
         self._ending = ending
+        self._connection: ConnectionPort | None = connection  # until ``stop``
         self._header = b""
         self._mechanism = ""
+        self._name = ""
+        self._answer: Answer | None = None
         self._exchange: ScramExchange | None = None
         self.state = WAIT_HEADER
         self.frame_max = 0
@@ -141,6 +144,7 @@ class Handshake:
     def stop(self) -> None:
         """Stop the timer: the connection runs, or has come to its end."""
         self._deadline.cancel()
+        self._connection = None
 
     def _start(self) -> None:
         """Send connection.start."""
@@ -197,9 +201,36 @@ class Handshake:
         if context.mechanisms.has_steps(method.mechanism):
             self._exchange = ScramExchange(context.users)
             return self._take_step(self._exchange, response)
-        name, password = context.mechanisms.decode(method.mechanism, response)
-        user = context.users.authenticate(name, password, self._transport.is_loopback)
-        return self._refuse(name) if user is None else self._log_in(user)
+        return self._ask(context.mechanisms.decode(method.mechanism, response))
+
+    def _ask(self, credentials: Credentials) -> Outcome:
+        """Have the backends decide; until they have, the connection's input is held."""
+        self._name = credentials.name
+        self.state = WAIT_LOGIN
+        self._context.logins.begin(credentials, self._transport.auth_peer, self._on_answer)
+        if self._answer is not None:
+            return self._conclude(self._answer)
+        self._gate.hold(LOGIN)
+        return ""
+
+    def _on_answer(self, answer: Answer) -> None:
+        """The backends have decided, at once or later; maybe the connection is gone."""
+        self._answer = answer
+        gate, connection = self._gate, self._connection
+        if connection is None or not gate.reasons & LOGIN:
+            return
+        self._context.clock.refresh()
+        gate.wait_for_turn()
+        gate.end(LOGIN)
+        try:
+            self._conclude(answer)
+        except AmqpError as error:
+            connection.on_error(0, error)
+
+    def _conclude(self, answer: Answer) -> Outcome:
+        if isinstance(answer, Refusal):
+            return self._refuse(self._name, answer.reason)
+        return self._log_in(answer)
 
     def _secure_ok(self, method: commands.Connection.SecureOk) -> Outcome:
         assert self._exchange is not None

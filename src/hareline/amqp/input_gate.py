@@ -15,6 +15,8 @@ BACKLOG          ``amqp.backlog``, when too much waits     as OUTPUT, when the b
                  behind a commit                           shrunk
 QUEUE            ``amqp.flow_control``, at a publish to a  ``amqp.flow_control``, when there is
                  full queue with overflow flow-control     room in all such queues
+LOGIN            ``amqp.handshake``, while the backends    ``amqp.handshake``, when they have;
+                 decide who may log in                     then SHARE
 -- in ``net``, beside this gate --
 store or queues  ``net.listener`` (``Pacing``): the turn   ``Pacing``, one connection after the
 behind           or its store is behind, and this          other, when the turn has finished
@@ -53,9 +55,10 @@ SHARE: Final = 2
 ALARM: Final = 4
 BACKLOG: Final = 8
 QUEUE: Final = 16
+LOGIN: Final = 32
 #: What a connection brings in one read if it only asks something now and then.
 LITTLE_BYTES: Final = 4_096
-_STOPS_DECODER: Final = OUTPUT | SHARE | ALARM | BACKLOG
+_STOPS_DECODER: Final = OUTPUT | SHARE | ALARM | BACKLOG | LOGIN
 
 
 class InputGate:

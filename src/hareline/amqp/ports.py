@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hareline.amqp.client import Client
+from hareline.auth.peer import Peer
 from hareline.clock import Timer
 from hareline.compiled import mypyc_attr, trait
 from hareline.statistics.counts import ConnectionCounts
@@ -88,6 +89,11 @@ class Transport(metaclass=ABCMeta):
     @property
     @abstractmethod
     def is_loopback(self) -> bool: ...
+
+    @property
+    def auth_peer(self) -> Peer:
+        """Where a login on this connection comes from."""
+        return Peer(self.host, self.is_loopback)
 
     @property
     def is_reading(self) -> bool:

@@ -21,11 +21,9 @@ from types import MappingProxyType
 from typing import Final
 
 from hareline.auth import scram
+from hareline.auth.backends import Credentials
 from hareline.errors import CommandInvalid, MalformedFrame
 from hareline.wire.table import decode_table_body
-
-Credentials = tuple[str, str]
-"""User name and password; octets that are not UTF-8 are surrogates, as in ``passwords``."""
 
 
 def decode_plain(response: bytes) -> Credentials:
@@ -33,7 +31,7 @@ def decode_plain(response: bytes) -> Credentials:
     parts = response.split(b"\0")
     if len(parts) != 3:
         raise MalformedFrame("response <<...>> invalid")
-    return _text(parts[1]), _text(parts[2])
+    return Credentials(_text(parts[1]), _text(parts[2]))
 
 
 def decode_amqplain(response: bytes) -> Credentials:
@@ -48,7 +46,7 @@ def decode_amqplain(response: bytes) -> Credentials:
     login, password = table["LOGIN"], table["PASSWORD"]
     if not isinstance(login, str) or not isinstance(password, str):
         raise MalformedFrame("AMQPLAIN auth info uses unsupported type for LOGIN or PASSWORD field")
-    return login, password
+    return Credentials(login, password)
 
 
 MECHANISMS: Final[Mapping[str, Callable[[bytes], Credentials]]] = MappingProxyType(

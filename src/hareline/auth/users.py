@@ -29,6 +29,8 @@ from hareline.auth.scram import (
 )
 
 DEFAULT_LOOPBACK_USERS: Final = ("guest",)
+#: Name of the backend that knows the users of the ``UserRegistry``.
+INTERNAL: Final = "internal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,10 @@ class User:
     ``password_hash``: see ``auth.passwords``; empty: no password is accepted.
     ``permissions``: virtual host name -> patterns. ``scram``: the keys that SCRAM is checked with;
     None: a login by SCRAM is never accepted. ``topic_permissions``: by virtual host and exchange.
-    ``max_connections``, ``max_channels``: how many the user may have open; None: no limit. Raises
-    ValueError naming the user if the name is empty or the hash does not fit the ``hashing``
-    algorithm.
+    ``max_connections``, ``max_channels``: how many the user may have open; None: no limit.
+    ``expires_ms``: until when the login holds, in epoch milliseconds; None: it does not end.
+    ``backend``: who let the user in. Raises ValueError naming the user if the name is empty or the
+    hash does not fit the ``hashing`` algorithm.
     """
 
     name: str
@@ -52,6 +55,8 @@ class User:
     topic_permissions: Mapping[tuple[str, str], TopicPermissions] = field(default_factory=dict)
     max_connections: int | None = None
     max_channels: int | None = None
+    expires_ms: int | None = None
+    backend: str = INTERNAL
 
     def __post_init__(self) -> None:
         if not self.name:

@@ -1,12 +1,11 @@
 """Logins over HTTP: basic authentication with the broker's users, and what their tags allow.
 
-Called by the routes that change something. The rules are those of a login over AMQP: a user
-limited to this machine is refused from elsewhere, an unknown user takes as long as a
-wrong password, and each failure is answered after ``auth.failure_delay_s``. After too many failures
-from an address (``management.login_limits``) its logins are refused for a while, right or wrong.
+Called by all routes that need a login. The same backends decide as over AMQP (``auth.backends``),
+and each failure is answered after ``auth.failure_delay_s``. After too many failures from an address
+(``management.login_limits``) its logins are refused for a while, right or wrong.
 
-A password is compared at each request, so that a change of it holds for the next one. That costs
-one hash, some 2 us; remembering who was right would cost as much.
+Invariant: the backends are asked at each request, so that a change of a password holds for the
+next one.
 """
 
 from __future__ import annotations
@@ -14,14 +13,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import ipaddress
 from collections.abc import Callable
 from typing import Final
 
 from fastapi import Request
 
 from hareline import events
-from hareline.auth.users import User, UserRegistry
+from hareline.auth import backends
+from hareline.auth.backends import Answer, AuthChain, Credentials
+from hareline.auth.peer import Peer, is_loopback
+from hareline.auth.users import User
 from hareline.events import Report
 from hareline.management.login_limits import LoginLimits
 from hareline.management.refusals import Refusal
@@ -35,13 +36,13 @@ class Authenticator:
 
     def __init__(
         self,
-        users: UserRegistry,
+        logins: AuthChain,
         failure_delay_s: Callable[[], float],
         report: Report,
         limits: LoginLimits | None = None,
     ) -> None:
         """``limits`` None: any number of logins may fail."""
-        self._users = users
+        self._logins = logins
         self._limits = limits
         self._failure_delay_s = failure_delay_s
         self._report = report
@@ -56,9 +57,10 @@ class Authenticator:
     async def user(self, request: Request) -> User:
         """The user of a request. Raises Refusal: 401 without a valid login, 429 after too many."""
         try:
-            name, password = _credentials(request.headers.get("Authorization"))
+            credentials = _credentials(request.headers.get("Authorization"))
         except ValueError as problem:
             raise _unauthorized(request, str(problem)) from None
+        name = credentials.name
         host, port = request.client or ("", 0)
         limits = self._limits
         wait_s = 0 if limits is None else limits.wait_s(host, name)
@@ -66,23 +68,36 @@ class Authenticator:
             reason = f"too many logins have failed; try again in {wait_s} s"
             headers = {"Retry-After": str(wait_s)}
             raise Refusal(429, "too_many_requests", reason, headers=headers)
-        user = self._users.authenticate(name, password, _is_loopback(host))
-        if user is None:
+        is_tls = request.scope.get("scheme") == "https"
+        answer = await self._answer(credentials, Peer(host, is_loopback(host), is_tls))
+        if isinstance(answer, backends.Refusal):
             if limits is not None:
                 limits.on_failure(host, name)
+            reason = f"HTTP login of user '{name}' failed"
             self._report(
                 events.CONNECTION_REFUSED,
                 peer=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
-                reason=f"HTTP login of user '{name}' failed",
+                reason=f"{reason}: {answer.reason}" if answer.reason else reason,
             )
             await asyncio.sleep(self._failure_delay_s())
             raise _unauthorized(request, "wrong user or password")
         if limits is not None:
             limits.on_success(host, name)
-        return user
+        return answer
+
+    async def _answer(self, credentials: Credentials, peer: Peer) -> Answer:
+        """What the backends decide; a request that was given up meanwhile does not mind."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def done(answer: Answer) -> None:
+            if not future.done():
+                future.set_result(answer)
+
+        self._logins.begin(credentials, peer, done)
+        return await future
 
 
-def _credentials(header: str | None) -> tuple[str, str]:
+def _credentials(header: str | None) -> Credentials:
     """User and password of an Authorization header (RFC 7617). Raises ValueError."""
     if header is None:
         raise ValueError("log in with a user of the broker, by HTTP basic authentication")
@@ -96,19 +111,10 @@ def _credentials(header: str | None) -> tuple[str, str]:
     name, colon, password = decoded.partition(":")
     if not colon:
         raise ValueError("Authorization: no colon between user and password")
-    return name, password
+    return Credentials(name, password)
 
 
 def _unauthorized(request: Request, reason: str) -> Refusal:
     """401. A script of a page gets no challenge: its browser would ask the user by itself."""
     is_script = request.headers.get("Sec-Fetch-Dest") == "empty"
     return Refusal(401, "not_authorized", reason, headers={} if is_script else _CHALLENGE)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:  # the peer was gone before it could be asked for
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback

@@ -12,13 +12,13 @@ is written, and the connection is referred to no more.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Callable
 from typing import Final, cast
 
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
 from hareline.amqp.ports import SocketFacts, Transport
+from hareline.auth.peer import is_loopback
 from hareline.net.accepting import Accepting
 from hareline.net.pacing import Paced, Pacing
 
@@ -195,12 +195,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
 
     @property
     def is_loopback(self) -> bool:
-        try:
-            address = ipaddress.ip_address(self._peer[0].partition("%")[0])
-        except ValueError:  # the peer was gone before it could be asked for
-            return False
-        mapped = getattr(address, "ipv4_mapped", None)
-        return (mapped or address).is_loopback
+        return is_loopback(self._peer[0])
 
     @property
     def is_reading(self) -> bool:

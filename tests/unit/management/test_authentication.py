@@ -11,10 +11,13 @@ import pytest
 from fastapi import Request
 
 from hareline import events
+from hareline.auth import backends
+from hareline.auth.backends import AuthChain, InternalBackend
 from hareline.auth.passwords import hash_password
 from hareline.auth.users import User, UserRegistry
 from hareline.management.authentication import Authenticator
 from hareline.management.refusals import Refusal
+from tests.support.slow_backend import SlowBackend
 
 LOOPBACK, ELSEWHERE = ("127.0.0.1", 4), ("192.0.2.7", 4)
 
@@ -35,14 +38,16 @@ class Stand:
         self.delay_s = 0.0
         password_hash = hash_password("pässword:1")
         administrator = frozenset({"administrator"})
+        users = UserRegistry(
+            [
+                User("ann", password_hash, tags=administrator),
+                User("guest", password_hash, tags=administrator),
+                User("bob", password_hash, tags=frozenset({"monitoring"})),
+            ]
+        )
+        self.logins = AuthChain([InternalBackend(users)], users)
         self.authenticator = Authenticator(
-            UserRegistry(
-                [
-                    User("ann", password_hash, tags=administrator),
-                    User("guest", password_hash, tags=administrator),
-                    User("bob", password_hash, tags=frozenset({"monitoring"})),
-                ]
-            ),
+            self.logins,
             lambda: self.delay_s,
             self._report,
         )
@@ -101,6 +106,45 @@ async def test_a_loopback_user_may_come_from_this_machine(host: str) -> None:
     header = basic("guest:pässword:1")
     user = await Stand().authenticator.administrator(request(header, (host, 4)))
     assert user.name == "guest"
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_request_waits_for_a_backend_that_takes_its_time(scheme: str) -> None:
+    stand, backend = Stand(), SlowBackend()
+    stand.logins.backends = (backend,)
+    asked = request(basic("eve:token"), ELSEWHERE)
+    asked.scope["scheme"] = scheme
+    waiting = asyncio.ensure_future(stand.authenticator.user(asked))
+    await asyncio.sleep(0)  # as far as the backend
+    ((credentials, peer),) = backend.asked
+    assert (credentials.name, credentials.password) == ("eve", "token")
+    assert (peer.host, peer.is_loopback, peer.is_tls) == ("192.0.2.7", False, scheme == "https")
+    eve = User("eve", "", backend="slow")
+    backend.answer(eve)
+    assert await waiting is eve
+
+
+async def test_a_request_that_is_given_up_meanwhile_does_not_mind_the_answer() -> None:
+    stand, backend = Stand(), SlowBackend()
+    stand.logins.backends = (backend,)
+    waiting = asyncio.ensure_future(stand.authenticator.user(request(basic("eve:token"))))
+    await asyncio.sleep(0)  # as far as the backend
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    backend.answer(backends.Refusal())
+    assert stand.reports == []
+
+
+async def test_the_reason_of_a_backend_is_in_the_log_alone() -> None:
+    stand, backend = Stand(), SlowBackend()
+    stand.logins.backends = (backend,)
+    waiting = asyncio.ensure_future(stand.refusal(request(basic("eve:token"))))
+    await asyncio.sleep(0)  # as far as the backend
+    backend.answer(backends.Refusal("token expired"))
+    assert (await waiting).reason == "wrong user or password"
+    ((_, fields),) = stand.reports
+    assert fields["reason"] == "HTTP login of user 'eve' failed: slow: token expired"
 
 
 async def test_a_failure_costs_the_delay_that_is_in_force_then() -> None:

@@ -1,0 +1,36 @@
+"""Where a login comes from, as far as it matters to who may log in.
+
+``amqp.handshake`` gets a ``Peer`` from the transport of its connection, ``management`` makes one
+for each request.
+
+Invariant: a ``Peer`` says what the broker has seen, and nothing that the client claims.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NamedTuple
+
+from hareline.auth.certificates import PeerCertificate
+
+
+class Peer(NamedTuple):
+    """``host``: the address, empty if the client was gone at once.
+
+    ``certificate``: what the client has shown in the TLS handshake, verified.
+    """
+
+    host: str
+    is_loopback: bool
+    is_tls: bool = False
+    certificate: PeerCertificate | None = None
+
+
+def is_loopback(host: str) -> bool:
+    """True if this is an address of this machine only; False for what is not an address."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:  # the peer was gone before it could be asked for
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

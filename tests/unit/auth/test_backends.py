@@ -1,0 +1,109 @@
+"""Backends are asked in order, the first that accepts decides, and each login gets one answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from hareline.auth.backends import Answer, AuthChain, Credentials, InternalBackend, Refusal
+from hareline.auth.passwords import hash_password
+from hareline.auth.peer import Peer
+from hareline.auth.users import User, UserRegistry
+from tests.support.slow_backend import SlowBackend
+
+HERE, ELSEWHERE = Peer("127.0.0.1", is_loopback=True), Peer("192.0.2.7", is_loopback=False)
+ANN = User("ann", hash_password("secret"))
+GUEST = User("guest", hash_password("guest"))
+
+
+class Stand:
+    """A chain of the internal users and two backends that answer when told to."""
+
+    def __init__(self) -> None:
+        users = UserRegistry([ANN, GUEST])
+        self.first, self.last = SlowBackend("ldap"), SlowBackend("http")
+        self.chain = AuthChain([self.first, InternalBackend(users), self.last], users)
+        self.answers: list[Answer] = []
+
+    def log_in(self, name: str, password: str | None, peer: Peer = ELSEWHERE) -> None:
+        self.chain.begin(Credentials(name, password), peer, self.answers.append)
+
+
+def test_the_first_backend_that_accepts_decides() -> None:
+    stand = Stand()
+    stand.log_in("ann", "anything")
+    assert stand.answers == []
+    assert stand.first.asked == [(Credentials("ann", "anything"), ELSEWHERE)]
+    ann = User("ann", "", backend="ldap")
+    stand.first.answer(ann)
+    assert stand.answers == [ann]
+    assert stand.last.asked == []
+
+
+def test_the_next_backend_is_asked_after_a_refusal() -> None:
+    stand = Stand()
+    stand.log_in("ann", "secret")
+    stand.first.answer(Refusal())
+    assert stand.answers == [ANN]
+    assert stand.last.asked == []
+
+
+def test_a_login_that_all_refuse_has_the_reasons_of_those_that_gave_one() -> None:
+    stand = Stand()
+    stand.log_in("ann", "wrong")
+    stand.first.answer(Refusal("no answer from the server"))
+    assert stand.answers == []
+    stand.last.answer(Refusal("deny"))
+    assert stand.answers == [Refusal("ldap: no answer from the server; http: deny")]
+
+
+def test_logins_that_wait_do_not_meet() -> None:
+    stand = Stand()
+    stand.log_in("ann", "secret")
+    stand.log_in("bob", "b")
+    stand.first.answer(Refusal())
+    stand.first.answer(Refusal())
+    bob = User("bob", "", backend="http")
+    stand.last.answer(bob)
+    assert stand.answers == [ANN, bob]
+
+
+def test_without_backends_nobody_logs_in() -> None:
+    stand = Stand()
+    stand.chain.backends = ()
+    stand.log_in("ann", "secret")
+    assert stand.answers == [Refusal()]
+
+
+@pytest.mark.parametrize("backend", ["ldap", "internal"])
+def test_a_loopback_user_comes_from_this_machine_whoever_knows_it(backend: str) -> None:
+    stand = Stand()
+    guest = User("guest", "", backend=backend)
+    stand.log_in("guest", "guest", ELSEWHERE)
+    stand.first.answer(guest)
+    assert stand.answers == [Refusal("user 'guest' may only connect from this machine")]
+    stand.log_in("guest", "guest", HERE)
+    stand.first.answer(guest)
+    assert stand.answers[1:] == [guest]
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "peer", "answer"),
+    [
+        ("ann", "secret", ELSEWHERE, ANN),
+        ("ann", "wrong", ELSEWHERE, Refusal()),
+        ("ann", "", ELSEWHERE, Refusal()),
+        ("nobody", "secret", ELSEWHERE, Refusal()),
+        ("guest", "guest", HERE, GUEST),
+        ("guest", "guest", ELSEWHERE, Refusal()),
+        ("ann", None, ELSEWHERE, ANN),  # the mechanism has proved the name
+        ("nobody", None, ELSEWHERE, Refusal()),
+    ],
+)
+def test_the_internal_backend_knows_the_users_of_the_registry(
+    name: str, password: str | None, peer: Peer, answer: Answer
+) -> None:
+    backend = InternalBackend(UserRegistry([ANN, GUEST]))
+    answers: list[Answer] = []
+    backend.begin(Credentials(name, password), peer, answers.append)
+    assert answers == [answer]
+    assert backend.name == "internal"

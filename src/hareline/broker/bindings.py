@@ -97,6 +97,7 @@ class BindingTable:
     def take_from_source(self, source: str) -> list[Binding]:
         """Remove all bindings of an exchange; returns them in the order in which they came."""
         taken = list(self._by_source.pop(source, ()))
+        self._count -= len(taken)
         by_destination = self._by_destination
         for binding in taken:
             end = (binding.kind, binding.destination)
@@ -109,6 +110,7 @@ class BindingTable:
     def take_to_destination(self, kind: DestinationKind, destination: str) -> list[Binding]:
         """Remove all bindings to a queue or an exchange; returns them likewise."""
         taken = list(self._by_destination.pop((kind, destination), ()))
+        self._count -= len(taken)
         by_source = self._by_source
         for binding in taken:
             of_source = by_source[binding.source]

@@ -23,7 +23,7 @@ PREFETCH: Final = "consumers.md"
 SETTINGS: Final = "configuration.md"
 JMS: Final = "jms.md"
 EXCHANGES: Final = "exchanges.md"
-SECURITY: Final = "security.md"
+USERS: Final = "users.md"
 
 _CLIENT: Final = "the client's own doing; the broker has no part in it"
 _ADVICE: Final = "advice, no behaviour"
@@ -231,7 +231,7 @@ FEATURES: Final = (
     Feature("S9", "Delivery delay, replies without a queue, and how often a message was delivered",
             "exchange type `x-delayed-message`, `amq.rabbitmq.reply-to`, header "
             "`x-delivery-count`", EXCHANGES),
-    Feature("S10", "SCRAM-SHA-256 is offered, where it works", "`auth.mechanisms`", SECURITY),
+    Feature("S10", "SCRAM-SHA-256 is offered, where it works", "`auth.mechanisms`", USERS),
     Feature("S11", "An instant of expiry holds after a requeue, and as a dead letter",
             "property `expiration`", TIME),
 )

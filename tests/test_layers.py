@@ -132,6 +132,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "logs": ("structlog",),
     "settings": ("pydantic", "pydantic_core", "annotated_types"),
     "wire": ("pamqp",),
+    "auth.argon2id": ("argon2",),
     "broker.queues.declare.arguments": ("pydantic",),
     "administration": ("regex",),
     "management": (

@@ -14,10 +14,13 @@ from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context, Identity, Limits
 from hareline.amqp.ports import Transport
+from hareline.auth.backends import AuthChain
+from hareline.auth.internal import InternalBackend
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS
 from hareline.auth.users import User, UserRegistry
+from hareline.auth.work import Workers
 from hareline.broker.audit.recorder import AuditRecorder
 from hareline.broker.queues.dispatch.consumer import Consumer
 from hareline.broker.queues.entry import QueueEntry
@@ -47,6 +50,13 @@ USUAL_PROPERTIES = encode_properties(
 class NullTimer(Timer):
     def cancel(self) -> None:
         """There is nothing to cancel: it never runs."""
+
+
+class NoWork(Workers):
+    """For logins whose hash is quick."""
+
+    def submit(self, origin: str, work: Callable[[], Any], done: Callable[[Any], None]) -> bool:
+        raise AssertionError("a login of a benchmark has a slow hash")
 
 
 class NullTransport(Transport):
@@ -138,11 +148,13 @@ class Stand:
         self.scheduled: list[Callable[[], None]] = []
         self.turn = Turn(self.scheduled.append)
         guest = User("guest", hash_password("guest"), permissions={"/": ALL_PERMISSIONS})
+        users = UserRegistry([guest])
         clock = Clock()
         self.context = Context(
             clock=clock,
             turn=self.turn,
-            users=UserRegistry([guest]),
+            users=users,
+            logins=AuthChain([InternalBackend(users, NoWork())], users),
             mechanisms=MechanismRegistry(),
             identity=Identity("RabbitMQ", "4.2.0", "bench", "CPython", "Hareline"),
             limits=Limits(),

@@ -139,7 +139,8 @@ def users(settings: Settings, started_with: Settings) -> list[User]:
             name=user.name,
             password_hash=user.password_hash
             or (hash_password(user.password.get_secret_value()) if user.password else ""),
-            hashing=user.hashing if user.password_hash else "sha256",
+            # of a password that stands in the settings nothing is kept, so a quick hash does
+            hashing=user.algorithm if user.password_hash else "sha256",
             tags=frozenset(user.tags),
             permissions={
                 permission.vhost: Permissions(

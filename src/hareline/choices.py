@@ -8,5 +8,5 @@ from __future__ import annotations
 
 from typing import Literal
 
-HashingAlgorithm = Literal["sha256", "sha512", "md5"]
+HashingAlgorithm = Literal["argon2id", "sha256", "sha512", "md5"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]

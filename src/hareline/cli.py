@@ -208,9 +208,11 @@ def hash_password(
     algorithm: Annotated[
         HashingAlgorithm,
         typer.Option(
-            metavar="DIGEST", help="sha256, sha512 or md5; goes into the user's option `hashing`."
+            metavar="NAME",
+            help="argon2id; or sha256, sha512 or md5, as RabbitMQ has them, for the user's option "
+            "`hashing`.",
         ),
-    ] = "sha256",
+    ] = "argon2id",
     scram: Annotated[
         bool, typer.Option("--scram", help="Print the value of the user's option `scram`.")
     ] = False,

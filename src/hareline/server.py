@@ -25,6 +25,8 @@ from hareline.administration import Administration, AdministrationError
 from hareline.administration.definitions_files import definition_files, read_definitions
 from hareline.administration.definitions_import import Import, report_import
 from hareline.amqp.context import Context
+from hareline.auth.backends import AuthChain
+from hareline.auth.internal import InternalBackend
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
 from hareline.broker.event_exchange import EventExchange
@@ -38,6 +40,7 @@ from hareline.net.collector import collection_off
 from hareline.net.disk import DiskWatch, disk_space
 from hareline.net.key_maker import KeyMaker
 from hareline.net.listener import Listeners
+from hareline.net.login_workers import LoginWorkers
 from hareline.net.memory import MemoryWatch, available_bytes
 from hareline.net.timers import LoopTimers
 from hareline.recovery import RecoveryLog, ShowProgress, in_shares
@@ -80,10 +83,14 @@ class Broker:
         events_exchange = None
         if settings.events.vhost:
             events_exchange = EventExchange(turn, clock, timers, report, node=identity.node)
+        users = UserRegistry(assemble.users(settings, settings), settings.auth.loopback_users)
+        self._login_workers = LoginWorkers(report)
+        self._internal_users = InternalBackend(users, self._login_workers)
         self.context = Context(
             clock=clock,
             turn=turn,
-            users=UserRegistry(assemble.users(settings, settings), settings.auth.loopback_users),
+            users=users,
+            logins=AuthChain([self._internal_users], users),
             mechanisms=MechanismRegistry(settings.auth.mechanisms),
             identity=identity,
             limits=assemble.limits(settings),
@@ -385,6 +392,7 @@ class Broker:
 
     def _stop_watches(self) -> None:
         self._key_maker.stop()
+        self._login_workers.stop()
         self._memory_watch.stop()
         if self._disk_watch is not None:
             self._disk_watch.stop()

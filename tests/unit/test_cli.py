@@ -123,7 +123,7 @@ def test_a_long_problem_stays_on_one_line(tmp_path: Path) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("algorithm", ["sha256", "sha512", "md5"])
+@pytest.mark.parametrize("algorithm", ["argon2id", "sha256", "sha512", "md5"])
 def test_hash_password_reads_a_line_and_prints_what_verifies(algorithm: str) -> None:
     result = _run("hash-password", "--algorithm", algorithm, text="pässword \nnext line\n")
     assert result.exit_code == 0
@@ -164,7 +164,7 @@ def test_on_a_terminal_the_password_is_asked_for_twice_until_both_agree(
     monkeypatch.setattr("hareline.cli._is_terminal", lambda _stream: True)
     result = _run("hash-password")
     assert result.exit_code == 0
-    assert verify_password("secret", result.stdout.strip())
+    assert verify_password("secret", result.stdout.strip(), "argon2id")
     assert result.stderr.splitlines() == [
         "hareline: the two passwords differ; try again",
         "hareline: the password must not be empty; try again",

@@ -18,17 +18,12 @@ from hareline.administration.checks import check_limit, check_name, in_force
 from hareline.administration.connection_changes import ConnectionChanges
 from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.origins import Origins
+from hareline.administration.secrets import Secret, algorithm_of, secret_of
 from hareline.amqp.context import Context
 from hareline.amqp.ports import LiveConnection, is_of
-from hareline.auth.passwords import (
-    ALGORITHMS,
-    DEFAULT_ALGORITHM,
-    hash_password,
-    parse_hash,
-    verify_password,
-)
+from hareline.auth.passwords import DEFAULT_ALGORITHM, check_hash, verify_password
 from hareline.auth.permissions import Permissions, TopicPermissions
-from hareline.auth.scram import ScramKeys, new_keys
+from hareline.auth.scram import ScramKeys
 from hareline.auth.users import User
 from hareline.storage.administration import (
     PermissionRecord,
@@ -40,7 +35,6 @@ from hareline.storage.administration import (
 
 USER_LIMITS: Final = ("max-connections", "max-channels")
 _DELETED_AT_ONCE: Final = 20
-_PREFIX: Final = "rabbit_password_hashing_"  # before the name of an algorithm in RabbitMQ's JSON
 
 
 class Users:
@@ -145,24 +139,26 @@ class Users:
         password_hash: str | None = None,
         hashing: str | None = None,
         tags: Iterable[str] = (),
+        secret: Secret | None = None,
         by: str = INTERNAL,
     ) -> bool:
         """Make or change a user; True if it was made. Neither password: it cannot log in by one.
 
-        ``hashing``: an algorithm by RabbitMQ's name or ours. Raises AdministrationError.
+        ``hashing``: an algorithm by RabbitMQ's name or ours. ``secret``: of ``password``; without
+        it a quick hash is made, which the next login replaces. Raises AdministrationError.
         """
         check_name("user", name)
-        algorithm = algorithm_of(hashing)
+        algorithm = algorithm_of(hashing, password_hash or "")
         if password is not None and password_hash is not None:
             raise bad_request("both_password_and_password_hash_are_provided")
         if password == "":
             raise bad_request(f"user '{name}': the password is empty, so it would let anybody in")
         stored, scram = password_hash or "", ""
         if password is not None:
-            stored, algorithm, scram = hash_password(password), DEFAULT_ALGORITHM, _scram(password)
+            stored, algorithm, scram = secret or secret_of(password, DEFAULT_ALGORITHM)
         elif stored:
             try:
-                parse_hash(stored, algorithm)
+                check_hash(stored, algorithm)
             except ValueError as problem:
                 raise bad_request(f"user '{name}': {problem}") from None
         before = self._records.get(name)
@@ -446,29 +442,6 @@ class Users:
         if found is None or vhost not in self._context.vhosts:
             raise bad_request("vhost_or_user_not_found")
         return found
-
-
-def algorithm_of(hashing: str | None) -> str:
-    """Our name of a hashing algorithm. Raises AdministrationError for an unknown one."""
-    if hashing is None:
-        return DEFAULT_ALGORITHM
-    name = hashing.removeprefix(_PREFIX)
-    if name not in ALGORITHMS:
-        known = ", ".join(_PREFIX + each for each in ALGORITHMS)
-        raise bad_request(f"hashing_algorithm '{hashing}' is not known; known are: {known}")
-    return name
-
-
-def algorithm_name(hashing: str) -> str:
-    """RabbitMQ's name of one of our hashing algorithms."""
-    return _PREFIX + hashing
-
-
-def _scram(password: str) -> str:
-    try:
-        return str(new_keys(password))
-    except ValueError:  # SASLprep prohibits it: it is good for the other mechanisms
-        return ""
 
 
 def _derived(user: User) -> ScramKeys:

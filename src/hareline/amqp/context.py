@@ -13,7 +13,7 @@ from hareline.amqp.open_counts import OpenCounts
 from hareline.amqp.ports import LiveConnection
 from hareline.amqp.product import ProductNames
 from hareline.amqp.shares import Shares
-from hareline.auth.backends import AuthChain, InternalBackend
+from hareline.auth.backends import AuthChain
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
 from hareline.broker.capacity import BrokerCapacity
@@ -87,6 +87,7 @@ class Context:
         clock: Clock,
         turn: Turn,
         users: UserRegistry,
+        logins: AuthChain,
         mechanisms: MechanismRegistry,
         identity: Identity,
         limits: Limits,
@@ -98,7 +99,7 @@ class Context:
         self.turn = turn
         self.shares = Shares(turn, clock)
         self.users = users
-        self.logins = AuthChain([InternalBackend(users)], users)
+        self.logins = logins
         self.mechanisms = mechanisms
         self.identity = identity
         self.products = ProductNames(identity.product, identity.qpid_product, clock, report)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from hareline.auth.peer import Peer
-from hareline.auth.users import INTERNAL, User, UserRegistry
+from hareline.auth.users import User, UserRegistry
 
 
 class Credentials(NamedTuple):
@@ -26,6 +26,9 @@ class Credentials(NamedTuple):
 
     name: str
     password: str | None
+
+    def __repr__(self) -> str:
+        return f"<Credentials of {self.name!r}>"
 
 
 class Refusal(NamedTuple):
@@ -49,25 +52,6 @@ class AuthBackend(metaclass=ABCMeta):
     @abstractmethod
     def begin(self, credentials: Credentials, peer: Peer, done: Done) -> None:
         """Call ``done`` once with the user or the refusal, now or later, on the loop's thread."""
-
-
-class InternalBackend(AuthBackend):
-    """The users of the settings, and those made at run time."""
-
-    def __init__(self, users: UserRegistry) -> None:
-        self._users = users
-
-    @property
-    def name(self) -> str:
-        return INTERNAL
-
-    def begin(self, credentials: Credentials, peer: Peer, done: Done) -> None:
-        name, password = credentials
-        if password is None:
-            user = self._users.lookup(name)
-        else:
-            user = self._users.authenticate(name, password, peer.is_loopback)
-        done(user or Refusal())
 
 
 class AuthChain:

@@ -1,8 +1,8 @@
-"""Password hashes in RabbitMQ's format, so that a definitions file of either broker works in both.
+"""Password hashes: argon2id for new passwords, and RabbitMQ's, so that its users can be moved.
 
-A stored hash is ``base64(salt + H(salt + password octets))`` with a salt of 4 random octets
-(``rabbit_password``); ``User.hashing`` names H. Called by ``auth.users`` at each login and by code
-that creates users.
+RabbitMQ's stored hash is ``base64(salt + H(salt + password octets))`` with a salt of 4 random
+octets (``rabbit_password``); ``User.hashing`` names H, or argon2id (``auth.argon2id``). Called by
+``auth.password_check`` at a login, and by code that creates users.
 """
 
 from __future__ import annotations
@@ -17,8 +17,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
+from hareline.auth import argon2id
+
 SALT_OCTETS: Final = 4
+#: What a stored hash was made by where nothing says so, as in RabbitMQ.
 DEFAULT_ALGORITHM: Final = "sha256"
+#: What new passwords are hashed by.
+NEW_ALGORITHM: Final = argon2id.NAME
 
 # md5 is what RabbitMQ used before 3.6: accepted so that old definitions load, never the default
 ALGORITHMS: Final = MappingProxyType[str, Callable[[bytes], Any]](
@@ -28,10 +33,14 @@ ALGORITHMS: Final = MappingProxyType[str, Callable[[bytes], Any]](
         "md5": partial(hashlib.md5, usedforsecurity=False),
     }
 )
+#: The salted digests above, and what takes a thread.
+KNOWN_ALGORITHMS: Final = (*ALGORITHMS, argon2id.NAME)
 
 
 def hash_password(password: str, algorithm: str = DEFAULT_ALGORITHM) -> str:
-    """A hash to store. Raises ValueError for an algorithm that is not in ``ALGORITHMS``."""
+    """A hash to store. Raises ValueError for one that is not in ``KNOWN_ALGORITHMS``."""
+    if algorithm == argon2id.NAME:
+        return argon2id.new_hash(_octets(password))
     salt = secrets.token_bytes(SALT_OCTETS)
     return base64.b64encode(salt + _digest(salt, password, algorithm)).decode("ascii")
 
@@ -40,14 +49,24 @@ def verify_password(password: str, stored: str, algorithm: str = DEFAULT_ALGORIT
     """True if ``stored`` was made from this password; compares in constant time.
 
     A password from the wire may contain surrogates for octets that were not UTF-8; they are
-    hashed as those octets. Raises ValueError like ``parse_hash``.
+    hashed as those octets. Raises ValueError like ``check_hash``.
     """
+    if algorithm == argon2id.NAME:
+        return argon2id.verify(_octets(password), stored)
     salt, expected = parse_hash(stored, algorithm)
     return hmac.compare_digest(_digest(salt, password, algorithm), expected)
 
 
+def check_hash(stored: str, algorithm: str = DEFAULT_ALGORITHM) -> None:
+    """Raise ValueError, which says what is wrong, unless an algorithm has such hashes."""
+    if algorithm == argon2id.NAME:
+        argon2id.parse(stored)
+    else:
+        parse_hash(stored, algorithm)
+
+
 def parse_hash(stored: str, algorithm: str = DEFAULT_ALGORITHM) -> tuple[bytes, bytes]:
-    """Salt and digest of a stored hash.
+    """Salt and digest of a stored hash of a salted digest.
 
     Raises ValueError saying what is wrong: an unknown algorithm, not base64, the wrong length.
     """
@@ -64,15 +83,19 @@ def parse_hash(stored: str, algorithm: str = DEFAULT_ALGORITHM) -> tuple[bytes, 
 
 
 def _digest(salt: bytes, password: str, algorithm: str) -> bytes:
-    octets = password.encode("utf-8", "surrogateescape")
-    digest: bytes = _hash_function(algorithm)(salt + octets).digest()
+    digest: bytes = _hash_function(algorithm)(salt + _octets(password)).digest()
     return digest
+
+
+def _octets(password: str) -> bytes:
+    return password.encode("utf-8", "surrogateescape")
 
 
 def _hash_function(algorithm: str) -> Callable[[bytes], Any]:
     function = ALGORITHMS.get(algorithm)
     if function is None:
         raise ValueError(
-            f"unknown password hashing algorithm '{algorithm}' (known: {', '.join(ALGORITHMS)})"
+            f"unknown password hashing algorithm '{algorithm}' (known: "
+            f"{', '.join(KNOWN_ALGORITHMS)})"
         )
     return function

@@ -25,6 +25,11 @@ class Peer(NamedTuple):
     is_tls: bool = False
     certificate: PeerCertificate | None = None
 
+    @property
+    def network(self) -> str:
+        """What counts as one origin of logins: an IPv4 address, or the /64 of an IPv6 address."""
+        return network_of(self.host)
+
 
 def is_loopback(host: str) -> bool:
     """True if this is an address of this machine only; False for what is not an address."""
@@ -34,3 +39,16 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback
+
+
+def network_of(host: str) -> str:
+    """What counts as one address: an IPv4 address, or the /64 of an IPv6 address."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)

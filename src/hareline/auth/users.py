@@ -1,9 +1,10 @@
 """The users, and the check of a login: is the password right, and may it be used from there?
 
 ``server`` fills a ``UserRegistry`` from the settings and replaces its content on reload;
-``amqp.handshake`` and ``management`` ask it. A refusal never tells the peer the reason, and takes
-as long for an unknown user as for a wrong password. For SCRAM (``auth.scram``) it is the key ring:
-``auth.scram`` proves a password by the user's keys, and ``admit`` checks where it comes from.
+``auth.backends`` asks it. A refusal never tells the peer the reason, and takes as long for an
+unknown user as for a wrong password (``auth.password_check``). For SCRAM (``auth.scram``) it is the
+key ring: ``auth.scram`` proves a password by the user's keys, and ``admit`` checks where it comes
+from.
 """
 
 from __future__ import annotations
@@ -14,12 +15,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from hareline.auth.passwords import (
-    DEFAULT_ALGORITHM,
-    hash_password,
-    parse_hash,
-    verify_password,
-)
+from hareline.auth import argon2id
+from hareline.auth.password_check import PasswordCheck, StoredHash
+from hareline.auth.passwords import DEFAULT_ALGORITHM, check_hash, hash_password
 from hareline.auth.permissions import Permissions, TopicPermissions
 from hareline.auth.scram import (
     PasswordKeys,
@@ -63,7 +61,7 @@ class User:
             raise ValueError("a user needs a name")
         if self.password_hash:
             try:
-                parse_hash(self.password_hash, self.hashing)
+                check_hash(self.password_hash, self.hashing)
             except ValueError as problem:
                 raise ValueError(f"user '{self.name}': {problem}") from None
         object.__setattr__(self, "permissions", MappingProxyType(dict(self.permissions)))
@@ -79,11 +77,12 @@ class UserRegistry:
     """
 
     __slots__ = (
-        "_decoy_hash",
+        "_decoys",
         "_is_scram_for_all",
         "_is_stale",
         "_key_shapes",
         "_loopback_users",
+        "_quick_decoy",
         "_underived",
         "_users",
     )
@@ -99,8 +98,9 @@ class UserRegistry:
         self._is_scram_for_all = False
         self._key_shapes: tuple[tuple[int, int], ...] = ()
         self._underived: list[PasswordKeys] = []
-        # a login of an unknown user is compared with this, so that it takes as long
-        self._decoy_hash = hash_password(secrets.token_hex())
+        # logins of unknown users are compared with these, so that they take as long
+        self._quick_decoy = StoredHash(hash_password(secrets.token_hex()), DEFAULT_ALGORITHM)
+        self._decoys = (self._quick_decoy,)
         self.replace(users, loopback_users)
 
     @property
@@ -110,7 +110,7 @@ class UserRegistry:
         Clients choose the strongest mechanism that is offered and try no other, so it is offered
         only then.
         """
-        self._renew_scram()
+        self._renew()
         return self._is_scram_for_all
 
     def authenticate(self, name: str, password: str, is_loopback: bool) -> User | None:
@@ -119,13 +119,17 @@ class UserRegistry:
         A blank password is refused even where its hash is stored, as RabbitMQ's internal backend
         does.
         """
+        return self.admit(name, is_loopback) if self.check_of(name, password).is_right() else None
+
+    def check_of(self, name: str, password: str) -> PasswordCheck:
+        """What it takes to find out whether a user has this password."""
+        self._renew()
         user = self._users.get(name)
         if user is None or not user.password_hash:
-            verify_password(password, self._decoy_hash)
-            return None
-        if not verify_password(password, user.password_hash, user.hashing) or not password:
-            return None
-        return self.admit(name, is_loopback)
+            return PasswordCheck(name, password, None, self._decoys)
+        own = StoredHash(user.password_hash, user.hashing)
+        is_slowest = own.is_slow or not any(each.is_slow for each in self._decoys)
+        return PasswordCheck(name, password, own, () if is_slowest else self._decoys)
 
     def admit(self, name: str, is_loopback: bool) -> User | None:
         """A user whose password was proven, or None: gone meanwhile, or not from this machine."""
@@ -135,7 +139,7 @@ class UserRegistry:
 
     def scram_salt(self, name: str) -> tuple[bytes, int]:
         """Salt and iterations for a client that computes a proof (``auth.scram.KeyRing``)."""
-        self._renew_scram()
+        self._renew()
         made_up = made_up_keys(name, self._key_shapes)  # for every name, because it takes time
         user = self._users.get(name)
         keys = made_up if user is None or user.scram is None else user.scram
@@ -147,7 +151,7 @@ class UserRegistry:
         While keys of users are still to be derived, each call takes as long as deriving one, so
         that its time does not reveal which names exist.
         """
-        self._renew_scram()
+        self._renew()
         made_up = made_up_keys(name, self._key_shapes)
         user = self._users.get(name)
         keys = None if user is None else user.scram
@@ -161,7 +165,7 @@ class UserRegistry:
 
     def next_underived(self) -> PasswordKeys | None:
         """Keys that are still to be derived; None when all are derived."""
-        self._renew_scram()
+        self._renew()
         underived = self._underived
         while underived and underived[-1].is_derived:
             underived.pop()
@@ -214,7 +218,7 @@ class UserRegistry:
         self._is_stale = True
         return removed
 
-    def _renew_scram(self) -> None:
+    def _renew(self) -> None:
         """Work out what depends on the keys of all users, if any has changed."""
         if not self._is_stale:
             return
@@ -226,6 +230,13 @@ class UserRegistry:
         self._underived = [
             each for each in keys if isinstance(each, PasswordKeys) and not each.is_derived
         ]
+        slow = [each.password_hash for each in users if each.hashing == argon2id.NAME]
+        slowest = max(slow, key=lambda each: argon2id.parse(each).cost, default="")
+        self._decoys = (
+            (StoredHash(argon2id.made_up_hash(slowest), argon2id.NAME),)
+            if slowest
+            else (self._quick_decoy,)
+        )
 
     def __contains__(self, name: object) -> bool:
         return name in self._users

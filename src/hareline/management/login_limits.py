@@ -9,11 +9,12 @@ Invariant: at most ``PLACES_MAX`` places are remembered, whatever addresses and 
 
 from __future__ import annotations
 
-import ipaddress
 import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
+
+from hareline.auth.peer import network_of
 
 #: Failures count for this long.
 WINDOW_S: Final = 60.0
@@ -81,16 +82,3 @@ class LoginLimits:
 
     def __len__(self) -> int:
         return len(self._failures)
-
-
-def network_of(host: str) -> str:
-    """What counts as one address: an IPv4 address, or the /64 of an IPv6 address."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return str(address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple, Self, get_args
 
@@ -16,6 +17,16 @@ from hareline.settings.section import Section, option
 from hareline.settings.values import Mechanisms, PermissionPattern, ScramKeys, ShortString
 
 PASSWORD_SALT_OCTETS: Final = 4
+ARGON2ID: Final = "argon2id"
+#: As ``auth.argon2id`` reads it: memory, passes, lanes; salt and digest in base64 without padding.
+_ARGON2ID_HASH: Final = re.compile(
+    r"\$argon2id\$v=19\$m=(\d{1,9}),t=(\d{1,9}),p=(\d{1,9})"
+    r"\$[A-Za-z0-9+/]{11,86}\$[A-Za-z0-9+/]{22,86}",
+    re.ASCII,
+)
+ARGON2ID_MEMORY_MAX_KIB: Final = 131_072
+ARGON2ID_PASSES: Final = range(1, 17)
+ARGON2ID_LANES: Final = range(1, 17)
 
 
 class Auth(Section):
@@ -66,12 +77,14 @@ class User(Section):
     password: SecretStr | None = option(None, "The password itself.", reload="live")
     password_hash: str | None = option(
         None,
-        "Salt and digest in base64, as `hareline hash-password` prints.",
+        "What `hareline hash-password` prints: a hash by argon2id, or salt and digest in base64.",
         reload="live",
         repr=False,
     )
     hashing: HashingAlgorithm = option(
-        "sha256", "Digest that `password_hash` was made with.", reload="live"
+        "sha256",
+        "Digest that `password_hash` was made with; a hash by argon2id says so itself.",
+        reload="live",
     )
     scram: ScramKeys = option(
         None,
@@ -88,6 +101,11 @@ class User(Section):
     permissions: tuple[Permission, ...] = option(
         (), "Rights, one table per virtual host.", reload="live"
     )
+
+    @property
+    def algorithm(self) -> HashingAlgorithm:
+        """What ``password_hash`` was made by."""
+        return _algorithm_of(self.password_hash or "", self.hashing)
 
     @property
     def is_scram_safe(self) -> bool:
@@ -133,11 +151,21 @@ def credential_problems(user: object) -> Iterator[InitErrorDetails]:
         yield problem((), "Exactly one of password and password_hash should be given")
     hashing = value_in(User, user, "hashing")
     if isinstance(given.password_hash, str) and hashing in get_args(HashingAlgorithm):
-        yield from _hash_problems(given.password_hash, hashing)
+        yield from _hash_problems(given.password_hash, _algorithm_of(given.password_hash, hashing))
+
+
+def _algorithm_of(text: str, hashing: HashingAlgorithm) -> HashingAlgorithm:
+    return ARGON2ID if text.startswith(f"${ARGON2ID}$") else hashing
 
 
 def _hash_problems(text: str, hashing: HashingAlgorithm) -> Iterator[InitErrorDetails]:
-    """The layout is RabbitMQ's: base64 of a 4-octet salt and the digest of salt and password."""
+    """The layout is RabbitMQ's: base64 of a 4-octet salt and the digest of salt and password.
+
+    That of argon2id is the usual one.
+    """
+    if hashing == ARGON2ID:
+        yield from _argon2id_problems(text)
+        return
     try:
         length = len(base64.b64decode(text, validate=True))
     except ValueError:  # also raised for characters that are not ASCII
@@ -147,6 +175,21 @@ def _hash_problems(text: str, hashing: HashingAlgorithm) -> Iterator[InitErrorDe
     if length != expected:
         message = "Input should hold {expected} octets for {hashing}, not {length}"
         values = {"expected": expected, "hashing": hashing, "length": length}
+        yield problem(("password_hash",), message, **values)
+
+
+def _argon2id_problems(text: str) -> Iterator[InitErrorDetails]:
+    match = _ARGON2ID_HASH.fullmatch(text)
+    if match is None:
+        form = "$argon2id$v=19$m=...,t=...,p=...$salt$digest"
+        yield problem(("password_hash",), "Input should read {form}", form=form)
+        return
+    memory_kib, passes, lanes = (int(each) for each in match.groups())
+    if passes not in ARGON2ID_PASSES or lanes not in ARGON2ID_LANES:
+        yield problem(("password_hash",), "Input should have t and p from 1 to 16")
+    elif not 8 * lanes <= memory_kib <= ARGON2ID_MEMORY_MAX_KIB:
+        message = "Input should have m from {least} to {most}"
+        values = {"least": 8 * lanes, "most": ARGON2ID_MEMORY_MAX_KIB}
         yield problem(("password_hash",), message, **values)
 
 

@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context, Identity, Limits
 from hareline.amqp.ports import SocketFacts, Transport
+from hareline.auth.backends import AuthChain
+from hareline.auth.internal import InternalBackend
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS, Permissions
@@ -30,6 +32,7 @@ from hareline.turn import Turn
 from hareline.wire.constants import PROTOCOL_HEADER
 from hareline.wire.methods import Frame, commands, decode_method, encode_method, method_name
 from hareline.wire.properties import Properties, decode_properties, encode_properties
+from tests.support.login_work import AtOnce
 
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 TURNS_MAX: Final = 10_000  # more in a row without anything new is a loop
@@ -199,6 +202,7 @@ class SteppedBroker:
             clock=self.clock,
             turn=self.turn,
             users=self.users,
+            logins=AuthChain([InternalBackend(self.users, AtOnce())], self.users),
             mechanisms=registry,
             identity=Identity("RabbitMQ", "4.2.0", "hareline@test", "CPython 3", "Hareline 1"),
             limits=limits or Limits(),

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hareline.auth.passwords import ALGORITHMS, hash_password, parse_hash, verify_password
+from hareline.auth.passwords import (
+    ALGORITHMS,
+    check_hash,
+    hash_password,
+    parse_hash,
+    verify_password,
+)
 from tests.support.examples import examples
 
 SALT = bytes.fromhex("908dc60a")
@@ -66,8 +72,21 @@ def test_a_bad_stored_hash_is_named(stored: str, text: str) -> None:
 
 
 def test_an_unknown_algorithm_is_named() -> None:
-    text = "unknown password hashing algorithm 'crc32' \\(known: sha256, sha512, md5\\)"
+    text = "unknown password hashing algorithm 'crc32' \\(known: sha256, sha512, md5, argon2id\\)"
     with pytest.raises(ValueError, match=text):
         hash_password("secret", "crc32")
     with pytest.raises(ValueError, match=text):
         verify_password("secret", hash_password("secret"), "crc32")
+
+
+def test_argon2id_is_one_of_the_algorithms() -> None:
+    stored = hash_password("pässword", "argon2id")
+    check_hash(stored, "argon2id")
+    assert verify_password("pässword", stored, "argon2id")
+    assert not verify_password("password", stored, "argon2id")
+
+
+@pytest.mark.parametrize(("stored", "algorithm"), [("!", "sha256"), ("!", "argon2id")])
+def test_a_hash_that_the_algorithm_does_not_have_is_refused(stored: str, algorithm: str) -> None:
+    with pytest.raises(ValueError, match="hash"):
+        check_hash(stored, algorithm)

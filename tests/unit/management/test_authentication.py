@@ -12,11 +12,13 @@ from fastapi import Request
 
 from hareline import events
 from hareline.auth import backends
-from hareline.auth.backends import AuthChain, InternalBackend
+from hareline.auth.backends import AuthChain
+from hareline.auth.internal import InternalBackend
 from hareline.auth.passwords import hash_password
 from hareline.auth.users import User, UserRegistry
 from hareline.management.authentication import Authenticator
 from hareline.management.refusals import Refusal
+from tests.support.login_work import AtOnce
 from tests.support.slow_backend import SlowBackend
 
 LOOPBACK, ELSEWHERE = ("127.0.0.1", 4), ("192.0.2.7", 4)
@@ -45,7 +47,7 @@ class Stand:
                 User("bob", password_hash, tags=frozenset({"monitoring"})),
             ]
         )
-        self.logins = AuthChain([InternalBackend(users)], users)
+        self.logins = AuthChain([InternalBackend(users, AtOnce())], users)
         self.authenticator = Authenticator(
             self.logins,
             lambda: self.delay_s,

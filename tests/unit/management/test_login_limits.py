@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.management.login_limits import (
-    NAMES_FACTOR,
-    PLACES_MAX,
-    WINDOW_S,
-    LoginLimits,
-    network_of,
-)
+from hareline.auth.peer import network_of
+from hareline.management.login_limits import NAMES_FACTOR, PLACES_MAX, WINDOW_S, LoginLimits
 
 
 class Stand:

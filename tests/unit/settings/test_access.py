@@ -6,6 +6,7 @@ import hashlib
 
 import pytest
 
+from hareline.auth.passwords import check_hash
 from hareline.settings import Settings, User
 from tests.support.settings import (
     GOOD_USER,
@@ -58,3 +59,30 @@ def test_a_password_needs_no_scram_keys() -> None:
     assert problems_of(users=[{**GOOD_USER, "scram": SCRAM_KEYS}]) == [
         ("users.0", "scram should not be given beside password, which it is made of")
     ]
+
+
+ARGON2ID = "$argon2id$v=19$m=4096,t=3,p=1$c29tZXNhbHQ$qLml5cbqFAO6YxVHhrSBHP0UWdxrIxkNcM8aMX3blzU"
+
+
+@pytest.mark.parametrize("given", [{}, {"hashing": "argon2id"}, {"hashing": "sha512"}])
+def test_a_hash_by_argon2id_says_so_itself(given: dict[str, str]) -> None:
+    user = {"name": "ann", "password_hash": ARGON2ID, **given}
+    assert Settings.model_validate({"users": [user]}).users[0].algorithm == "argon2id"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("m=4096", "m=131073"), ("m=4096", "m=7"), ("t=3", "t=17"), ("p=1", "p=0"), ("lzU", "l!")],
+)
+def test_a_hash_by_argon2id_that_logins_would_not_take_is_refused(old: str, new: str) -> None:
+    wrong = ARGON2ID.replace(old, new)
+    ((place, _),) = problems_of(users=[{"name": "ann", "password_hash": wrong}])
+    assert place == "users.0.password_hash"
+    with pytest.raises(ValueError, match="argon2id"):  # as the login would
+        check_hash(wrong, "argon2id")
+
+
+def test_another_hash_is_none_by_argon2id() -> None:
+    user = {"name": "ann", "password_hash": hash_of(32), "hashing": "argon2id"}
+    ((place, text),) = problems_of(users=[user])
+    assert (place, "$argon2id$" in text) == ("users.0.password_hash", True)

@@ -5,6 +5,7 @@ Invariant: no answer contains a password; hashes are shown to administrators alo
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +13,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from hareline.administration.users import algorithm_name
-from hareline.auth.passwords import hash_password
+from hareline.administration.secrets import algorithm_name, secret_of
+from hareline.auth.passwords import NEW_ALGORITHM, hash_password
 from hareline.auth.users import User
 from hareline.management.api.access import caller, caller_with_body
 from hareline.management.api.administering import (
@@ -104,12 +105,16 @@ def router(site: Site) -> APIRouter:
         """Make a user, or change its password and tags. Without a password it has none."""
         who, octets = await caller_with_body(site, request, "administrator")
         body = body_of(UserBody, octets)
+        secret = None
+        if body.password:
+            secret = await asyncio.to_thread(secret_of, body.password)
         is_new = administration_of(site).users.put(
             name_of(request, "user"),
             password=body.password,
             password_hash=body.password_hash,
             hashing=body.hashing_algorithm,
             tags=_tags(body),
+            secret=secret,
             by=who.user.name,
         )
         return put_answer(is_new)
@@ -125,7 +130,8 @@ def router(site: Site) -> APIRouter:
     async def hashed(request: Request) -> Response:
         """The hash of a password, as ``password_hash`` of a user takes it."""
         await caller(site, request, "administrator")
-        return answer({"ok": hash_password(name_of(request, "password"))})
+        password = name_of(request, "password")
+        return answer({"ok": await asyncio.to_thread(hash_password, password, NEW_ALGORITHM)})
 
     return router
 

@@ -1,0 +1,95 @@
+"""Threads that compute password hashes, and the line of logins that wait for them.
+
+One argon2id hash takes some 20 ms and 19 MiB, so both what runs and what waits is bounded: a wave
+of logins takes ``THREADS`` times that memory, and the event loop goes on meanwhile, because the
+computing lets go of the interpreter lock. Origins (addresses) are served in turn, so a wave from
+one address does not make a login from another one wait for all of it.
+
+``server`` starts none before the first slow hash, and stops them. Invariant: the line is only
+touched on the thread of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
+
+from hareline import events
+from hareline.auth.work import Workers
+from hareline.events import Report
+
+T = TypeVar("T")
+
+#: Hashes that are computed at once.
+THREADS: Final = max(1, min(4, (os.cpu_count() or 1) - 1))
+#: Logins that may wait, in all and of one origin; the deadline of the handshake is theirs too.
+WAITING_MAX: Final = 2_000
+WAITING_OF_ORIGIN_MAX: Final = 500
+
+
+class _Task(NamedTuple):
+    work: Callable[[], Any]
+    done: Callable[[Any], None]
+
+
+class LoginWorkers(Workers):
+    """Needs a running event loop when something is submitted."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._waiting: OrderedDict[str, deque[_Task]] = OrderedDict()  # the next origin first
+        self._waiting_count = 0
+        self._running_count = 0
+        self._threads: ThreadPoolExecutor | None = None
+        self._is_stopped = False
+
+    def submit(self, origin: str, work: Callable[[], T], done: Callable[[T | None], None]) -> bool:
+        line = self._waiting.get(origin)
+        is_full = self._waiting_count >= WAITING_MAX or (
+            line is not None and len(line) >= WAITING_OF_ORIGIN_MAX
+        )
+        if is_full or self._is_stopped:
+            return False
+        if line is None:
+            line = self._waiting[origin] = deque()
+        line.append(_Task(work, done))
+        self._waiting_count += 1
+        self._start_waiting()
+        return True
+
+    def stop(self) -> None:
+        """Compute no more; what waits is never answered."""
+        self._is_stopped = True
+        self._waiting.clear()
+        self._waiting_count = 0
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _start_waiting(self) -> None:
+        """Start what waits, one of each origin after the other, while there are threads."""
+        while self._waiting_count and self._running_count < THREADS:
+            origin, line = self._waiting.popitem(last=False)
+            task = line.popleft()
+            if line:
+                self._waiting[origin] = line
+            self._waiting_count -= 1
+            self._running_count += 1
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(THREADS, "login")
+            future = asyncio.get_running_loop().run_in_executor(self._threads, task.work)
+            future.add_done_callback(partial(self._finish, task))
+
+    def _finish(self, task: _Task, future: asyncio.Future[Any]) -> None:
+        self._running_count -= 1
+        if self._is_stopped or future.cancelled():
+            return
+        self._start_waiting()
+        error = future.exception()
+        if error is not None:
+            self._report(events.BROKER_FAILED, where="a password hash", exc_info=error)
+        task.done(None if error is not None else future.result())

@@ -1,0 +1,39 @@
+"""Workers that compute at once, or when the test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from hareline.auth.work import Workers
+
+T = TypeVar("T")
+
+
+class AtOnce(Workers):
+    """Computes before ``submit`` returns."""
+
+    def submit(self, origin: str, work: Callable[[], T], done: Callable[[T | None], None]) -> bool:
+        done(work())
+        return True
+
+
+class ByHand(Workers):
+    """Computes when the test says so. ``origins``: of what waits."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self.origins: list[str] = []
+        self._waiting: list[Callable[[], None]] = []
+
+    def submit(self, origin: str, work: Callable[[], T], done: Callable[[T | None], None]) -> bool:
+        if self.is_full:
+            return False
+        self.origins.append(origin)
+        self._waiting.append(lambda: done(work()))
+        return True
+
+    def run(self) -> None:
+        """Compute what has waited longest."""
+        self.origins.pop(0)
+        self._waiting.pop(0)()

@@ -1,0 +1,107 @@
+"""What is computed beside the loop: bounded, in turn, and answered on the loop's own thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from hareline import events
+from hareline.net import login_workers
+from hareline.net.login_workers import LoginWorkers
+
+
+class Stand:
+    """Workers with one thread, which waits for ``gate`` in each task."""
+
+    def __init__(self) -> None:
+        self.reports: list[tuple[events.Event, dict[str, object]]] = []
+        self.workers = LoginWorkers(self._report)
+        self.gate = threading.Event()
+        self.done: list[tuple[bool, object]] = []
+        self.has_changed = asyncio.Event()
+
+    def _report(self, event: events.Event, **fields: object) -> None:
+        self.reports.append((event, fields))
+
+    def submit(self, origin: str, result: object = None) -> bool:
+        def work() -> object:
+            self.gate.wait()
+            if isinstance(result, Exception):
+                raise result
+            return origin if result is None else result
+
+        return self.workers.submit(origin, work, self._on_done)
+
+    def _on_done(self, result: object) -> None:
+        self.done.append((threading.current_thread() is threading.main_thread(), result))
+        self.has_changed.set()
+
+    async def until(self, count: int) -> list[object]:
+        """What was done, once as much is."""
+        while len(self.done) < count:
+            self.has_changed.clear()
+            await self.has_changed.wait()
+        assert all(on_loop for on_loop, _ in self.done)
+        return [result for _, result in self.done]
+
+
+@pytest_asyncio.fixture
+async def stand(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stand]:
+    monkeypatch.setattr(login_workers, "THREADS", 1)
+    stand = Stand()
+    yield stand
+    stand.gate.set()
+    stand.workers.stop()
+
+
+async def test_what_a_thread_returns_is_answered_on_the_loop(stand: Stand) -> None:
+    stand.gate.set()
+    assert stand.submit("a", 7)
+    assert stand.done == []  # not before submit has returned
+    assert await stand.until(1) == [7]
+
+
+async def test_origins_are_served_in_turn(stand: Stand) -> None:
+    for _ in range(3):
+        assert stand.submit("a")
+    assert stand.submit("b")
+    assert stand.submit("c")
+    stand.gate.set()
+    assert await stand.until(5) == ["a", "a", "b", "c", "a"]
+
+
+async def test_no_origin_may_wait_without_bound(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login_workers, "WAITING_MAX", 5)
+    monkeypatch.setattr(login_workers, "WAITING_OF_ORIGIN_MAX", 3)
+    assert [stand.submit("a") for _ in range(5)] == [True] * 4 + [False]  # one of them runs
+    assert [stand.submit("b") for _ in range(3)] == [True, True, False]
+    stand.gate.set()
+    assert await stand.until(6) == ["a", "a", "b", "a", "b", "a"]
+    assert stand.submit("a")
+
+
+async def test_work_that_raises_is_reported_and_answered(stand: Stand) -> None:
+    stand.gate.set()
+    problem = MemoryError("no memory for the hash")
+    assert stand.submit("a", problem)
+    assert stand.submit("a", 1)
+    assert await stand.until(2) == [None, 1]
+    assert stand.reports == [
+        (events.BROKER_FAILED, {"where": "a password hash", "exc_info": problem})
+    ]
+
+
+async def test_nothing_is_answered_after_the_stop(stand: Stand) -> None:
+    assert stand.submit("a")
+    assert stand.submit("a")
+    stand.workers.stop()
+    stand.gate.set()
+    assert not stand.submit("a")
+    await asyncio.to_thread(lambda: None)
+    assert stand.done == []

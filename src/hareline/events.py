@@ -232,6 +232,12 @@ OPTION_OVERRIDDEN: Final = Event(
     "CFG-1004", "{option} is set by {origin}, not by {file}", ("option", "origin", "file")
 )
 
+LOGINS_LOCKED: Final = Event(
+    "USR-1001",
+    "too many logins as '{user}' from {network} have failed: refused for {wait_s} s",
+    ("user", "network", "wait_s"),
+)
+
 ALL: Final[tuple[Event, ...]] = tuple(
     value for value in list(globals().values()) if isinstance(value, Event)
 )

@@ -26,7 +26,6 @@ from hareline.management.change_file import ChangeKeeper
 from hareline.management.change_log import ChangeLog
 from hareline.management.health import Health
 from hareline.management.listener import ManagementListener
-from hareline.management.login_limits import LoginLimits
 from hareline.management.reader_process import ReaderProcess
 from hareline.management.readers import ReaderService
 from hareline.management.replay import ReplayService
@@ -82,7 +81,6 @@ class HttpSide:
             context.logins,
             lambda: context.limits.authentication_failure_delay_s,
             parts.report,
-            LoginLimits(lambda: parts.settings().management.login_failures_max, time.monotonic),
         )
         self.site = Site(context, authenticator, parts.settings, self._node())
         self.site.sampler = parts.statistics.sampler

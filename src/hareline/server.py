@@ -27,6 +27,7 @@ from hareline.administration.definitions_import import Import, report_import
 from hareline.amqp.context import Context
 from hareline.auth.backends import AuthChain
 from hareline.auth.internal import InternalBackend
+from hareline.auth.login_limits import LoginLimits
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
 from hareline.broker.event_exchange import EventExchange
@@ -90,7 +91,7 @@ class Broker:
             clock=clock,
             turn=turn,
             users=users,
-            logins=AuthChain([self._internal_users], users),
+            logins=AuthChain([self._internal_users], users, self._login_limits()),
             mechanisms=MechanismRegistry(settings.auth.mechanisms),
             identity=identity,
             limits=assemble.limits(settings),
@@ -129,6 +130,11 @@ class Broker:
         self.urls: list[str] = []
         self.management_url = ""
         self.metrics_url = ""  # where that has a port of its own
+
+    def _login_limits(self) -> LoginLimits:
+        return LoginLimits(
+            lambda: self.settings.auth.login_failures_max, time.monotonic, _on_logins_locked
+        )
 
     async def start(self) -> None:
         """Returns when clients can connect.
@@ -446,6 +452,10 @@ class Broker:
             else:
                 self._vhost_factory.add(vhost)
         return waiting
+
+
+def _on_logins_locked(network: str, user: str, wait_s: int) -> None:
+    report(events.LOGINS_LOCKED, user=user or "any user", network=network, wait_s=wait_s)
 
 
 def _report_trouble(problem: str) -> None:

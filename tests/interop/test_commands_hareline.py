@@ -26,10 +26,10 @@ DEADLINE_S = 60.0
 CONFIG = """
 [auth]
 failure_delay_s = 0
+login_failures_max = 0
 
 [management]
 sample_interval_s = 0.2
-login_failures_max = 0
 
 [[users]]
 name = "guest"

@@ -242,18 +242,21 @@ class Handshake:
         A user that may not log in from there is refused before the last challenge, which would say
         that the password was right.
         """
-        users = self._context.users
+        users, logins, peer = self._context.users, self._context.logins, self._transport.auth_peer
         try:
             challenge = exchange.step(response)
         except ScramRefused as refused:
-            is_keyless = exchange.name and not users.has_keys(exchange.name)
-            return self._refuse(exchange.name, "no SCRAM keys" if is_keyless else refused.value)
+            self._name = name = exchange.name
+            is_keyless = name and not users.has_keys(name)
+            why = Refusal("no SCRAM keys" if is_keyless else refused.value)
+            return self._conclude(logins.settle(name, why, peer))
         if exchange.has_proof:
-            user = users.admit(exchange.name, self._transport.is_loopback)
-            if user is None:
-                return self._refuse(exchange.name)
-            if challenge is None:
-                return self._log_in(user)
+            self._name = name = exchange.name
+            answer: Answer = users.admit(name, peer.is_loopback) or Refusal()
+            if challenge is not None:
+                answer = logins.settle(name, answer, peer)
+            if challenge is None or isinstance(answer, Refusal):
+                return self._conclude(answer)
         self._output.send(0, commands.Connection.Secure, challenge=challenge)
         self.state = WAIT_SECURE_OK
         return ""

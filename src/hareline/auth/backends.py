@@ -5,6 +5,9 @@ backend may answer at once, or later: when a thread has computed a hash, or anot
 answered. As in RabbitMQ, the first backend that accepts a login decides; a refused login was
 refused by all of them.
 
+After too many failures from an address (``auth.login_limits``) its logins are refused for a while,
+right or wrong, and no backend is asked.
+
 Invariant: each login gets exactly one answer, on the thread of the event loop.
 """
 
@@ -14,6 +17,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from hareline.auth.login_limits import LoginLimits
 from hareline.auth.peer import Peer
 from hareline.auth.users import User, UserRegistry
 
@@ -32,9 +36,15 @@ class Credentials(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """``reason``: for the log, never for the client; empty: unknown user, or wrong password."""
+    """``reason``: for the log, never for the client; empty: unknown user, or wrong password.
+
+    ``is_guess``: the credentials may have been guessed, so it counts towards a lockout; not so if a
+    server did not answer. ``wait_s``: for how long logins are not looked at; 0: this one was.
+    """
 
     reason: str = ""
+    is_guess: bool = True
+    wait_s: int = 0
 
 
 Answer = User | Refusal
@@ -57,14 +67,52 @@ class AuthBackend(metaclass=ABCMeta):
 class AuthChain:
     """``backends`` in the order in which they are asked; a reload may replace them."""
 
-    def __init__(self, backends: Iterable[AuthBackend], users: UserRegistry) -> None:
-        """``users`` says which names may log in only from this machine, whoever knows them."""
+    def __init__(
+        self,
+        backends: Iterable[AuthBackend],
+        users: UserRegistry,
+        limits: LoginLimits | None = None,
+    ) -> None:
+        """``users`` says which names may log in only from this machine, whoever knows them.
+
+        ``limits`` None: any number of logins may fail.
+        """
         self.backends: tuple[AuthBackend, ...] = tuple(backends)
         self._users: Final = users
+        self._limits: Final = limits
 
     def begin(self, credentials: Credentials, peer: Peer, done: Done) -> None:
         """Call ``done`` once with the user or the refusal, now or later, on the loop's thread."""
-        _Login(self.backends, credentials, peer, lambda answer: done(self._placed(answer, peer)))
+        name = credentials.name
+        locked = self._locked(name, peer)
+        if locked is not None:
+            done(locked)
+            return
+        backends = self.backends
+        _Login(backends, credentials, peer, lambda answer: done(self.settle(name, answer, peer)))
+
+    def settle(self, name: str, answer: Answer, peer: Peer) -> Answer:
+        """What becomes of an answer, which is noted: also of a mechanism that decides by itself.
+
+        Of many guesses at once, those decided after the lockout are refused, right or wrong.
+        """
+        locked = self._locked(name, peer)
+        if locked is not None:
+            return locked
+        answer = self._placed(answer, peer)
+        limits = self._limits
+        if limits is not None:
+            if not isinstance(answer, Refusal):
+                limits.on_success(peer.host, name)
+            elif answer.is_guess:
+                limits.on_failure(peer.host, name)
+        return answer
+
+    def _locked(self, name: str, peer: Peer) -> Refusal | None:
+        wait_s = 0 if self._limits is None else self._limits.wait_s(peer.host, name)
+        if not wait_s:
+            return None
+        return Refusal(f"too many logins have failed; try again in {wait_s} s", wait_s=wait_s)
 
     def _placed(self, answer: Answer, peer: Peer) -> Answer:
         """The answer, or a refusal of a user that may not log in from there."""
@@ -78,7 +126,7 @@ class AuthChain:
 class _Login:
     """One login on its way along the backends."""
 
-    __slots__ = ("_backends", "_credentials", "_done", "_peer", "_reasons")
+    __slots__ = ("_backends", "_credentials", "_done", "_is_guess", "_peer", "_reasons")
 
     def __init__(
         self, backends: tuple[AuthBackend, ...], credentials: Credentials, peer: Peer, done: Done
@@ -88,12 +136,13 @@ class _Login:
         self._peer = peer
         self._done = done
         self._reasons: list[str] = []
+        self._is_guess = True
         self._ask_next()
 
     def _ask_next(self) -> None:
         backend = next(self._backends, None)
         if backend is None:
-            self._done(Refusal("; ".join(self._reasons)))
+            self._done(Refusal("; ".join(self._reasons), self._is_guess))
             return
         backend.begin(
             self._credentials, self._peer, lambda answer: self._on_answer(backend.name, answer)
@@ -103,6 +152,7 @@ class _Login:
         if not isinstance(answer, Refusal):
             self._done(answer)
             return
+        self._is_guess = self._is_guess and answer.is_guess
         if answer.reason:
             self._reasons.append(f"{backend}: {answer.reason}")
         self._ask_next()

@@ -63,7 +63,7 @@ class InternalBackend(AuthBackend):
             is_right,
             lambda is_right: done(self._answer(check, peer, is_right=bool(is_right))),
         ):
-            done(Refusal(TOO_MANY))
+            done(Refusal(TOO_MANY, is_guess=False))
 
     def _answer(self, check: PasswordCheck, peer: Peer, *, is_right: bool) -> Answer:
         if not is_right or check.own is None:

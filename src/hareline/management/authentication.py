@@ -1,8 +1,8 @@
 """Logins over HTTP: basic authentication with the broker's users, and what their tags allow.
 
 Called by all routes that need a login. The same backends decide as over AMQP (``auth.backends``),
-and each failure is answered after ``auth.failure_delay_s``. After too many failures from an address
-(``management.login_limits``) its logins are refused for a while, right or wrong.
+and each failure is answered after ``auth.failure_delay_s``, or at once with 429 while logins are
+locked out after too many of them.
 
 Invariant: the backends are asked at each request, so that a change of a password holds for the
 next one.
@@ -24,7 +24,6 @@ from hareline.auth.backends import Answer, AuthChain, Credentials
 from hareline.auth.peer import Peer, is_loopback
 from hareline.auth.users import User
 from hareline.events import Report
-from hareline.management.login_limits import LoginLimits
 from hareline.management.refusals import Refusal
 
 ADMINISTRATOR: Final = "administrator"
@@ -39,11 +38,8 @@ class Authenticator:
         logins: AuthChain,
         failure_delay_s: Callable[[], float],
         report: Report,
-        limits: LoginLimits | None = None,
     ) -> None:
-        """``limits`` None: any number of logins may fail."""
         self._logins = logins
-        self._limits = limits
         self._failure_delay_s = failure_delay_s
         self._report = report
 
@@ -62,27 +58,20 @@ class Authenticator:
             raise _unauthorized(request, str(problem)) from None
         name = credentials.name
         host, port = request.client or ("", 0)
-        limits = self._limits
-        wait_s = 0 if limits is None else limits.wait_s(host, name)
-        if wait_s:
-            reason = f"too many logins have failed; try again in {wait_s} s"
-            headers = {"Retry-After": str(wait_s)}
-            raise Refusal(429, "too_many_requests", reason, headers=headers)
         is_tls = request.scope.get("scheme") == "https"
         answer = await self._answer(credentials, Peer(host, is_loopback(host), is_tls))
         if isinstance(answer, backends.Refusal):
-            if limits is not None:
-                limits.on_failure(host, name)
             reason = f"HTTP login of user '{name}' failed"
             self._report(
                 events.CONNECTION_REFUSED,
                 peer=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
                 reason=f"{reason}: {answer.reason}" if answer.reason else reason,
             )
+            if answer.wait_s:
+                headers = {"Retry-After": str(answer.wait_s)}
+                raise Refusal(429, "too_many_requests", answer.reason, headers=headers)
             await asyncio.sleep(self._failure_delay_s())
             raise _unauthorized(request, "wrong user or password")
-        if limits is not None:
-            limits.on_success(host, name)
         return answer
 
     async def _answer(self, credentials: Credentials, peer: Peer) -> Answer:

@@ -47,6 +47,15 @@ class Auth(Section):
         ge=0,
         le=60,
     )
+    login_failures_max: int = option(
+        10,
+        "Logins as one user that may fail from one address within a minute, over AMQP and HTTP "
+        "together, and five times as many with all names; further ones are refused, right or "
+        "wrong. 0 means no limit.",
+        reload="live",
+        ge=0,
+        le=1000,
+    )
 
 
 class Permission(Section):

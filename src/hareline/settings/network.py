@@ -55,14 +55,6 @@ class Management(Section):
         ge=0.1,
         le=60,
     )
-    login_failures_max: int = option(
-        10,
-        "Logins as one user that may fail from one address within a minute, and five times as "
-        "many with all names; further ones are refused with 429. 0 means no limit.",
-        reload="live",
-        ge=0,
-        le=1000,
-    )
 
 
 class Metrics(Section):

@@ -17,6 +17,7 @@ from hareline.amqp.context import Context, Identity, Limits
 from hareline.amqp.ports import SocketFacts, Transport
 from hareline.auth.backends import AuthChain
 from hareline.auth.internal import InternalBackend
+from hareline.auth.login_limits import LoginLimits
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS, Permissions
@@ -197,12 +198,17 @@ class SteppedBroker:
         self.turn.write_pending = self.store.write_pending
         self.store.ask_for_turn = self.turn.arm
         self.users = UserRegistry()
+        self.login_failures_max = 0
         registry = MechanismRegistry() if mechanisms is None else MechanismRegistry(mechanisms)
         self.context = Context(
             clock=self.clock,
             turn=self.turn,
             users=self.users,
-            logins=AuthChain([InternalBackend(self.users, AtOnce())], self.users),
+            logins=AuthChain(
+                [InternalBackend(self.users, AtOnce())],
+                self.users,
+                LoginLimits(lambda: self.login_failures_max, lambda: self.clock.monotonic_s),
+            ),
             mechanisms=registry,
             identity=Identity("RabbitMQ", "4.2.0", "hareline@test", "CPython 3", "Hareline 1"),
             limits=limits or Limits(),

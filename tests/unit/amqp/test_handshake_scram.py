@@ -265,3 +265,30 @@ def test_the_deadline_of_the_handshake_covers_the_steps(broker: SteppedBroker) -
     broker.advance(0.2)
     assert peer.transport.state == "dropped"
     assert len(broker.reported(events.HANDSHAKE_TIMED_OUT)) == 1
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", MECHANISM])
+def test_failures_lock_a_user_out_whatever_the_mechanism(
+    broker: SteppedBroker, mechanism: str
+) -> None:
+    broker.login_failures_max = 2
+
+    def attempt(name: str, password: str, by: str = mechanism) -> Peer:
+        peer = greet(broker)
+        if by == "PLAIN":
+            peer.start_ok("PLAIN", f"\0{name}\0{password}")
+        else:
+            prove(peer, ScramClient(name, password))
+        return peer
+
+    for _ in range(2):
+        assert attempt("alice", "wrong").refusal().code == 403
+    for by in ("PLAIN", MECHANISM):
+        assert attempt("alice", "secret", by).refusal().code == 403
+        assert attempt("alice", "wrong", by).refusal().code == 403
+    reasons = [str(each["reason"]) for each in broker.reported(events.CONNECTION_REFUSED)]
+    assert [reason.endswith("try again in 60 s") for reason in reasons] == [False] * 2 + [True] * 4
+    attempt("guest", "guest", "PLAIN").expect(commands.Connection.Tune)
+    broker.advance(60)
+    challenge(attempt("alice", "secret", MECHANISM))
+    attempt("alice", "secret", "PLAIN").expect(commands.Connection.Tune)

@@ -6,6 +6,7 @@ import pytest
 
 from hareline.auth.backends import Answer, AuthChain, Credentials, Refusal
 from hareline.auth.internal import InternalBackend
+from hareline.auth.login_limits import LoginLimits
 from hareline.auth.passwords import hash_password
 from hareline.auth.peer import Peer
 from hareline.auth.users import User, UserRegistry
@@ -90,3 +91,71 @@ def test_a_loopback_user_comes_from_this_machine_whoever_knows_it(backend: str) 
 
 def test_a_password_is_not_shown() -> None:
     assert repr(Credentials("ann", "secret")) == "<Credentials of 'ann'>"
+
+
+class LockStand(Stand):
+    """The same with one backend, and two logins as one user that may fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+        users = UserRegistry([ANN, GUEST])
+        limits = LoginLimits(lambda: 2, lambda: self.now_s)
+        self.chain = AuthChain([self.first], users, limits)
+
+
+def test_after_too_many_failures_no_backend_is_asked() -> None:
+    stand = LockStand()
+    for _ in range(2):
+        stand.log_in("ann", "wrong")
+        stand.first.answer(Refusal())
+    stand.log_in("ann", "secret")
+    assert stand.first.asked == []
+    assert stand.answers[2:] == [
+        Refusal("too many logins have failed; try again in 60 s", wait_s=60)
+    ]
+    stand.log_in("ann", "secret", HERE)  # another address
+    stand.first.answer(ANN)
+    assert stand.answers[3:] == [ANN]
+    stand.now_s += 60
+    stand.log_in("ann", "secret")
+    stand.first.answer(ANN)
+    assert stand.answers[4:] == [ANN]
+
+
+def test_of_many_guesses_at_once_those_after_the_lockout_are_refused_right_or_wrong() -> None:
+    stand = LockStand()
+    for _ in range(3):
+        stand.log_in("ann", "guess")
+    for answer in (Refusal(), Refusal(), ANN):
+        stand.first.answer(answer)
+    last = stand.answers[2]
+    assert isinstance(last, Refusal)
+    assert last.wait_s == 60
+
+
+def test_a_server_that_does_not_answer_locks_nobody_out() -> None:
+    stand = LockStand()
+    for _ in range(5):
+        stand.log_in("ann", "secret")
+        stand.first.answer(Refusal("no answer", is_guess=False))
+    stand.log_in("ann", "secret")
+    stand.first.answer(ANN)
+    assert stand.answers[5:] == [ANN]
+
+
+def test_a_login_that_one_backend_could_not_decide_is_no_guess() -> None:
+    stand = Stand()
+    stand.log_in("ann", "wrong")
+    stand.first.answer(Refusal("no answer", is_guess=False))
+    stand.last.answer(Refusal())
+    assert stand.answers == [Refusal("ldap: no answer", is_guess=False)]
+
+
+def test_a_user_of_this_machine_who_tries_from_elsewhere_counts_as_a_failure() -> None:
+    stand = LockStand()
+    for _ in range(3):
+        stand.chain.settle("guest", GUEST, ELSEWHERE)
+    last = stand.chain.settle("guest", GUEST, ELSEWHERE)
+    assert isinstance(last, Refusal)
+    assert last.wait_s == 60

@@ -124,7 +124,7 @@ def test_a_login_that_finds_the_line_full_is_refused_with_the_reason() -> None:
     stand = Stand(SLOW)
     stand.workers.is_full = True
     stand.log_in("sam", "secret")
-    assert stand.answers == [Refusal(TOO_MANY)]
+    assert stand.answers == [Refusal(TOO_MANY, is_guess=False)]
 
 
 def test_right_passwords_are_told_and_wrong_ones_are_not() -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from hareline.auth.login_limits import NAMES_FACTOR, PLACES_MAX, WINDOW_S, LoginLimits
 from hareline.auth.peer import network_of
-from hareline.management.login_limits import NAMES_FACTOR, PLACES_MAX, WINDOW_S, LoginLimits
 
 
 class Stand:
     def __init__(self, failures_max: int = 3) -> None:
         self.failures_max = failures_max
         self.now_s = 1000.0
-        self.limits = LoginLimits(lambda: self.failures_max, lambda: self.now_s)
+        self.locked: list[tuple[str, str, int]] = []
+        self.limits = LoginLimits(
+            lambda: self.failures_max,
+            lambda: self.now_s,
+            lambda network, user, wait_s: self.locked.append((network, user, wait_s)),
+        )
 
     def fail(self, host: str, user: str, times: int = 1) -> None:
         for _ in range(times):
@@ -97,3 +102,21 @@ def test_what_is_remembered_is_bounded() -> None:
 )
 def test_an_ipv6_address_counts_as_its_network(host: str, network: str) -> None:
     assert network_of(host) == network
+
+
+def test_a_lockout_is_told_once_when_it_begins() -> None:
+    stand = Stand()
+    stand.fail("192.0.2.1", "ann", 2)
+    assert stand.locked == []
+    stand.fail("192.0.2.1", "ann", 3)
+    assert stand.locked == [("192.0.2.1", "ann", 60)]
+    stand.now_s += WINDOW_S
+    stand.fail("192.0.2.1", "ann", 3)
+    assert stand.locked[1:] == [("192.0.2.1", "ann", 60)]
+
+
+def test_a_lockout_of_an_address_names_no_user() -> None:
+    stand = Stand()
+    for number in range(3 * NAMES_FACTOR):
+        stand.fail("192.0.2.1", f"user {number}")
+    assert stand.locked == [("192.0.2.1", "", 60)]

@@ -1,8 +1,8 @@
 """How many logins may fail before further ones are not looked at: for each address, and its users.
 
-``management.authentication`` asks before it compares a password, and tells how that went. A user is
-locked out only from the address whose logins have failed, so one address cannot lock a user out
-everywhere. IPv6 addresses count by their /64, which one host may have as a whole.
+``auth.backends`` asks before a login is decided, and tells how that went, for AMQP and HTTP alike.
+A user is locked out only from the address whose logins have failed, so one address cannot lock a
+user out everywhere. IPv6 addresses count by their /64, which one host may have as a whole.
 
 Invariant: at most ``PLACES_MAX`` places are remembered, whatever addresses and names are tried.
 """
@@ -26,11 +26,21 @@ Place = tuple[str, str]
 
 
 class LoginLimits:
-    """``failures_max``: called each time, since a reload may change it; 0 is no limit."""
+    """``failures_max``: called each time, since a reload may change it; 0 is no limit.
 
-    def __init__(self, failures_max: Callable[[], int], now_s: Callable[[], float]) -> None:
+    ``on_locked``: told of an address and a user whose logins are refused from now on, and for how
+    many seconds; the user is empty if those of all users are.
+    """
+
+    def __init__(
+        self,
+        failures_max: Callable[[], int],
+        now_s: Callable[[], float],
+        on_locked: Callable[[str, str, int], None] | None = None,
+    ) -> None:
         self._failures_max = failures_max
         self._now_s = now_s
+        self._on_locked = on_locked
         self._failures: OrderedDict[Place, deque[float]] = OrderedDict()
 
     def wait_s(self, host: str, user: str) -> int:
@@ -68,6 +78,7 @@ class LoginLimits:
         self._note((network, ""), limit * NAMES_FACTOR)
 
     def _note(self, place: Place, limit: int) -> None:
+        was_locked = self._wait_of(place, limit) > 0
         failures = self._failures.setdefault(place, deque())
         failures.append(self._now_s())
         while len(failures) > limit:
@@ -75,6 +86,9 @@ class LoginLimits:
         self._failures.move_to_end(place)
         while len(self._failures) > PLACES_MAX:
             self._failures.popitem(last=False)
+        wait_s = self._wait_of(place, limit)
+        if wait_s and not was_locked and self._on_locked is not None:
+            self._on_locked(*place, wait_s)
 
     def on_success(self, host: str, user: str) -> None:
         """A login has succeeded: the earlier failures of this user were slips."""

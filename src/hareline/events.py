@@ -238,6 +238,12 @@ LOGINS_LOCKED: Final = Event(
     ("user", "network", "wait_s"),
 )
 
+PASSWORD_REHASHED: Final = Event(
+    "USR-1002",
+    "the password of user '{user}' is stored by argon2id from now on, not by {before}",
+    ("user", "before"),
+)
+
 ALL: Final[tuple[Event, ...]] = tuple(
     value for value in list(globals().values()) if isinstance(value, Event)
 )

@@ -24,6 +24,7 @@ from hareline import assemble, events
 from hareline.administration import Administration, AdministrationError
 from hareline.administration.definitions_files import definition_files, read_definitions
 from hareline.administration.definitions_import import Import, report_import
+from hareline.administration.password_upgrades import PasswordUpgrades
 from hareline.amqp.context import Context
 from hareline.auth.backends import AuthChain
 from hareline.auth.internal import InternalBackend
@@ -275,6 +276,13 @@ class Broker:
             self._vhost_factory.add_own,
         )
         administration.on_event.append(report_administered)
+        upgrades = PasswordUpgrades(
+            administration.users,
+            self._login_workers,
+            lambda: self.settings.auth.password_hashing,
+            report,
+        )
+        self._internal_users.on_proven = upgrades.on_proven
         if self.context.events is not None:
             administration.on_event.append(self.context.events.emit)
         return administration

@@ -206,6 +206,26 @@ class Users:
             if vhost not in given
         ]
 
+    def owns(self, user: User) -> bool:
+        """True if a record has the hash of this user, as it is here."""
+        record = self._records.get(user.name)
+        return (
+            record is not None
+            and record.is_own
+            and not self.origins.fixes_user(user.name)
+            and (record.password_hash, record.hashing) == (user.password_hash, user.hashing)
+        )
+
+    def rehash(self, user: User, password_hash: str, hashing: str) -> bool:
+        """Store the same password by another hash; False if the user has changed meanwhile."""
+        if not self.owns(user):
+            return False
+        record = self._records[user.name]._replace(password_hash=password_hash, hashing=hashing)
+        self._changes.put(record)
+        self._records[user.name] = record
+        self._compose(user.name)
+        return True
+
     def delete(self, name: str, *, by: str = INTERNAL) -> None:
         """Delete a user with all permissions; its connections are closed.
 

@@ -47,6 +47,13 @@ class Auth(Section):
         ge=0,
         le=60,
     )
+    password_hashing: HashingAlgorithm = option(
+        "argon2id",
+        "What passwords set at run time are hashed by. With argon2id, the quick hashes of "
+        "users who are not in the settings are replaced at their next login; RabbitMQ takes "
+        "users with the others only.",
+        reload="live",
+    )
     login_failures_max: int = option(
         10,
         "Logins as one user that may fail from one address within a minute, over AMQP and HTTP "

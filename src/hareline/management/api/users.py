@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from hareline.administration.secrets import algorithm_name, secret_of
-from hareline.auth.passwords import NEW_ALGORITHM, hash_password
+from hareline.auth.passwords import hash_password
 from hareline.auth.users import User
 from hareline.management.api.access import caller, caller_with_body
 from hareline.management.api.administering import (
@@ -72,6 +72,9 @@ def router(site: Site) -> APIRouter:
     def describe(user: User) -> Mapping[str, Any]:
         return describe_user(site, user)
 
+    def hashing() -> str:
+        return site.settings().auth.password_hashing
+
     @router.get("/api/users", **list_route(UserInfo))
     async def users(request: Request) -> Response:
         """All users."""
@@ -107,7 +110,7 @@ def router(site: Site) -> APIRouter:
         body = body_of(UserBody, octets)
         secret = None
         if body.password:
-            secret = await asyncio.to_thread(secret_of, body.password)
+            secret = await asyncio.to_thread(secret_of, body.password, hashing())
         is_new = administration_of(site).users.put(
             name_of(request, "user"),
             password=body.password,
@@ -131,7 +134,7 @@ def router(site: Site) -> APIRouter:
         """The hash of a password, as ``password_hash`` of a user takes it."""
         await caller(site, request, "administrator")
         password = name_of(request, "password")
-        return answer({"ok": await asyncio.to_thread(hash_password, password, NEW_ALGORITHM)})
+        return answer({"ok": await asyncio.to_thread(hash_password, password, hashing())})
 
     return router
 

@@ -244,6 +244,12 @@ PASSWORD_REHASHED: Final = Event(
     ("user", "before"),
 )
 
+DEFAULT_USER_REMOVED: Final = Event(
+    "USR-1003",
+    "user '{user}' is deleted, since there is another administrator, '{other}'",
+    ("user", "other"),
+)
+
 ALL: Final[tuple[Event, ...]] = tuple(
     value for value in list(globals().values()) if isinstance(value, Event)
 )

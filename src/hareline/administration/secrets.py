@@ -16,8 +16,11 @@ from hareline.auth.passwords import (
     KNOWN_ALGORITHMS,
     NEW_ALGORITHM,
     hash_password,
+    verify_password,
 )
 from hareline.auth.scram import new_keys
+from hareline.auth.users import User
+from hareline.storage.administration import UserRecord
 
 _PREFIX: Final = "rabbit_password_hashing_"  # before the name of an algorithm in RabbitMQ's JSON
 
@@ -56,3 +59,14 @@ def _scram(password: str) -> str:
         return str(new_keys(password))
     except ValueError:  # SASLprep prohibits it: it is good for the other mechanisms
         return ""
+
+
+def is_same(user: User, record: UserRecord, password: str | None) -> bool:
+    """True if this record asks for nothing but what the user is already."""
+    if user.tags != frozenset(record.tags):
+        return False
+    if password is not None:
+        return bool(user.password_hash) and verify_password(
+            password, user.password_hash, user.hashing
+        )
+    return user.password_hash == record.password_hash and user.hashing == record.hashing

@@ -13,15 +13,16 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from hareline import events
 from hareline.administration.changes import INTERNAL, Changes
 from hareline.administration.checks import check_limit, check_name, in_force
 from hareline.administration.connection_changes import ConnectionChanges
 from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.origins import Origins
-from hareline.administration.secrets import Secret, algorithm_of, secret_of
+from hareline.administration.secrets import Secret, algorithm_of, is_same, secret_of
 from hareline.amqp.context import Context
 from hareline.amqp.ports import LiveConnection, is_of
-from hareline.auth.passwords import DEFAULT_ALGORITHM, check_hash, verify_password
+from hareline.auth.passwords import DEFAULT_ALGORITHM, check_hash
 from hareline.auth.permissions import Permissions, TopicPermissions
 from hareline.auth.scram import ScramKeys
 from hareline.auth.users import User
@@ -63,6 +64,24 @@ class Users:
         there = {user.name for user in self._context.users}
         for name in sorted(there | self.origins.users.keys() | self._records.keys()):
             self._compose(name)
+        self._retire_default_users()
+
+    def _retire_default_users(self) -> None:
+        """Delete default users, whose password everybody knows, once another administrator exists.
+
+        One that was given a password at run time is no default any more.
+        """
+        origins = self.origins
+        if not origins.are_users_default or origins.keeps_default_user:
+            return
+        for name in origins.users:
+            record = self._records.get(name)
+            if name in self._removed or (record is not None and record.is_own):
+                continue
+            other = next((each for each in self._context.users if _is_other(each, name)), None)
+            if other is not None:
+                self._context.report(events.DEFAULT_USER_REMOVED, user=name, other=other.name)
+                self.delete(name)
 
     def _compose(self, name: str) -> None:
         """Make one user what it is now. A user that is gone takes its connections along."""
@@ -175,7 +194,7 @@ class Users:
         )
         existing = self._context.users.lookup(name)
         if self.origins.fixes_user(name):
-            if existing is not None and _is_same(existing, record, password):
+            if existing is not None and is_same(existing, record, password):
                 return False
             raise self.origins.user_is_fixed(name)
         extra = self._kept_permissions(name, existing)
@@ -192,6 +211,7 @@ class Users:
             self._changes.tell("user.password.cleared", by, name=name)
         if record.tags or existing is not None:
             self._changes.tell("user.tags.set", by, name=name, tags=list(record.tags))
+        self._retire_default_users()
         return existing is None
 
     def _kept_permissions(self, name: str, existing: User | None) -> list[PermissionRecord]:
@@ -464,18 +484,13 @@ class Users:
         return found
 
 
+def _is_other(user: User, name: str) -> bool:
+    """True if this is an administrator of another name who can log in."""
+    can_log_in = bool(user.password_hash) or user.scram is not None
+    return user.name != name and can_log_in and "administrator" in user.tags
+
+
 def _derived(user: User) -> ScramKeys:
     keys = user.scram
     assert keys is not None
     return keys if isinstance(keys, ScramKeys) else keys.derive()
-
-
-def _is_same(user: User, record: UserRecord, password: str | None) -> bool:
-    """True if this record asks for nothing but what the user is already."""
-    if user.tags != frozenset(record.tags):
-        return False
-    if password is not None:
-        return bool(user.password_hash) and verify_password(
-            password, user.password_hash, user.hashing
-        )
-    return user.password_hash == record.password_hash and user.hashing == record.hashing

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hareline.administration.error import AdministrationError
-from hareline.administration.secrets import algorithm_name, algorithm_of, secret_of
+from hareline.administration.secrets import algorithm_name, algorithm_of, is_same, secret_of
 from hareline.auth.passwords import verify_password
 from hareline.auth.scram import ScramKeys, derive_keys
+from hareline.auth.users import User
+from hareline.storage.administration import UserRecord
 
 
 @pytest.mark.parametrize("algorithm", ["argon2id", "sha512"])
@@ -48,3 +50,17 @@ def test_a_hash_says_its_algorithm_or_has_it_said(
 def test_an_unknown_algorithm_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(AdministrationError, match=r"'rot13' is not known; known are: .*argon2id"):
         algorithm_of("rot13")
+
+
+@pytest.mark.parametrize(
+    ("password", "tags", "is_the_same"),
+    [("secret", ("a", "b"), True), ("other", ("a", "b"), False), ("secret", ("a",), False)],
+)
+def test_a_record_that_asks_for_what_is_there_is_recognised(
+    password: str, tags: tuple[str, ...], is_the_same: bool
+) -> None:
+    stored = secret_of("secret", "sha256")
+    user = User("ann", stored.password_hash, "sha256", frozenset({"a", "b"}))
+    record = UserRecord("ann", stored.password_hash, "sha256", "", tags, {}, is_own=True)
+    assert is_same(user, record, password) is is_the_same
+    assert is_same(user, record, None) is (tags == ("a", "b"))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from hareline import events
 from hareline.administration import AdministrationError
 from hareline.administration.origins import Origins
 from hareline.amqp.shares import SHARE_S
@@ -327,3 +328,48 @@ def test_many_users_are_deleted_in_steps(broker: Administered) -> None:
     for _ in steps:
         continue
     assert [user.name for user in broker.users] == ["guest"]
+
+
+def test_the_default_user_goes_when_another_administrator_can_log_in() -> None:
+    broker = Administered()
+    client = broker.connect("guest")
+    users = broker.administration.users
+    users.put("ann", password="ann", tags=["monitoring"])
+    users.put("ben", tags=["administrator"])  # without a password
+    assert "guest" in broker.users
+    users.put("ann", password="ann", tags=["monitoring", "administrator"], by="guest")
+    assert "guest" not in broker.users
+    assert client.refusal().code == 320
+    assert broker.reported(events.DEFAULT_USER_REMOVED) == [{"user": "guest", "other": "ann"}]
+    assert broker.events()[-1] == "user.deleted"
+
+
+def test_the_default_user_does_not_come_back(restarted: Restart) -> None:
+    users = restarted().administration.users
+    users.put("ann", password="ann", tags=["administrator"])
+    users.delete("ann")
+    assert [user.name for user in restarted().users] == []
+
+
+def test_an_administrator_of_before_the_restart_counts(restarted: Restart) -> None:
+    guest = User("guest", hash_password("guest"), tags=frozenset({"administrator"}))
+    kept = Origins(users={"guest": guest}, are_users_default=True, keeps_default_user=True)
+    restarted(origins=kept).administration.users.put("ann", password="a", tags=["administrator"])
+    broker = restarted(origins=kept)
+    assert "guest" in broker.users  # kept on purpose
+    broker.administration.reload(Origins(users={"guest": guest}, are_users_default=True))
+    assert "guest" not in broker.users
+
+
+def test_a_user_that_was_given_a_password_is_no_default_any_more() -> None:
+    broker = Administered()
+    broker.administration.users.put("guest", password="new", tags=["administrator"])
+    broker.administration.users.put("ann", password="ann", tags=["administrator"])
+    assert "guest" in broker.users
+
+
+def test_users_of_the_settings_stay() -> None:
+    guest = User("guest", hash_password("guest"), tags=frozenset({"administrator"}))
+    broker = Administered(origins=Origins(users={"guest": guest}))
+    broker.administration.users.put("ann", password="ann", tags=["administrator"])
+    assert "guest" in broker.users

@@ -49,6 +49,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "management.api.policies": ("tests/management/test_administration.py", "asks it over HTTP"),
     "management.api.users": ("tests/management/test_administration.py", "asks it over HTTP"),
     "vhost_factory": ("tests/unit/test_server.py", "starts and reloads brokers with virtual hosts"),
+    "auth.grants": ("tests/unit/auth/test_permissions.py", "abstract; asks what implements it"),
     "amqp.connection_parts": ("tests/unit/amqp/test_connection.py", "a record; hands it out"),
     "amqp.ports": ("tests/unit/amqp/test_channel.py", "abstract; calls what implements it"),
     "metrics.families": ("tests/unit/metrics/test_rendering.py", "a table; renders all of it"),

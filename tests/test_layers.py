@@ -133,6 +133,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "settings": ("pydantic", "pydantic_core", "annotated_types"),
     "wire": ("pamqp",),
     "auth.argon2id": ("argon2",),
+    "auth.signing_keys": ("cryptography", "jwt"),
     "broker.queues.declare.arguments": ("pydantic",),
     "administration": ("regex",),
     "management": (

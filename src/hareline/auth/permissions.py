@@ -16,12 +16,12 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
+from hareline.auth.grants import Grants, Resource, Right
 from hareline.errors import AccessRefused, NotAllowed
 
-Right = Literal["configure", "write", "read"]
-Resource = Literal["queue", "exchange"]
+__all__ = ["Resource", "Right"]
 
 DECISIONS_MAX: Final = 256  # remembered grants per connection; names are the client's to choose
 DEFAULT_EXCHANGE_NAME: Final = "amq.default"
@@ -110,35 +110,41 @@ class Holder(Protocol):
     @property
     def topic_permissions(self) -> Mapping[tuple[str, str], TopicPermissions]: ...
 
+    @property
+    def grants(self) -> Grants | None: ...
+
 
 class AccessChecker:
     """The rights of one user in one virtual host, at the time when the checker was made.
 
     ``amqp`` makes a new one when the users were read again, and for update-secret. Raises
-    NotAllowed (530) when made for a user who has no permissions in that virtual host.
+    NotAllowed (530) when made for a user who has no permissions in that virtual host. Where another
+    authority decides (``auth.grants``) this and the checks may raise RightsPending.
     """
 
-    __slots__ = ("_granted", "_permissions", "_topics", "user_name", "vhost_name")
+    __slots__ = ("_granted", "_grants", "_permissions", "_topics", "user_name", "vhost_name")
 
     def __init__(self, user: Holder, vhost_name: str) -> None:
-        permissions = user.permissions.get(vhost_name)
-        if permissions is None:
+        grants, permissions = user.grants, user.permissions.get(vhost_name)
+        if permissions is None if grants is None else not grants.enters(vhost_name):
             raise NotAllowed(f"access to vhost '{vhost_name}' refused for user '{user.name}'")
+        self._grants = grants
         self.user_name = user.name
         self.vhost_name = vhost_name
         self._permissions = permissions
         self._topics = user.topic_permissions
-        self._granted: set[tuple[Right, str]] | None = None  # an idle connection decides nothing
+        # an idle connection decides nothing
+        self._granted: set[tuple[Right, Resource, str]] | None = None
 
     def require(self, right: Right, resource: Resource, name: str) -> None:
         """Raise AccessRefused (403) unless the user has this right on the resource."""
         if not name and resource == "exchange":
             name = DEFAULT_EXCHANGE_NAME
-        decision = (right, name)
+        decision = (right, resource, name)
         granted = self._granted
         if granted is not None and decision in granted:
             return
-        if not self._permissions.allow(right, name):
+        if not self._allows(right, resource, name):
             raise AccessRefused(
                 f"{right} access to {resource} '{name}' in vhost '{self.vhost_name}'"
                 f" refused for user '{self.user_name}'"
@@ -146,6 +152,11 @@ class AccessChecker:
         if granted is None or len(granted) >= DECISIONS_MAX:
             granted = self._granted = set()
         granted.add(decision)
+
+    def _allows(self, right: Right, resource: Resource, name: str) -> bool:
+        if self._grants is not None:
+            return self._grants.allows(self.vhost_name, right, resource, name)
+        return self._permissions is not None and self._permissions.allow(right, name)
 
     def may(self, right: Right, resource: Resource, name: str) -> bool:
         """True where ``require`` raises nothing."""
@@ -167,25 +178,27 @@ class AccessChecker:
 
     def has_topics(self, exchange: str) -> bool:
         """Whether topic permissions say which keys the user may use with this exchange."""
-        return (self.vhost_name, exchange) in self._topics
+        return self._grants is not None or (self.vhost_name, exchange) in self._topics
 
     def require_topic(self, right: Right, exchange: str, routing_key: str) -> None:
         """Raise AccessRefused (403) unless the user may use this key with this topic exchange.
 
         A user without topic permissions for the exchange may use any.
         """
-        topics = self._topics
-        if not topics:
-            return
-        permissions = topics.get((self.vhost_name, exchange))
-        if permissions is None:
-            return
-        pattern = permissions.pattern_for(right, self.user_name, self.vhost_name)
-        if pattern.search(routing_key) is None:
+        if not self._allows_topic(right, exchange, routing_key):
             raise AccessRefused(
                 f"{right} access to topic '{routing_key}' in exchange '{exchange}' in vhost "
                 f"'{self.vhost_name}' refused for user '{self.user_name}'"
             )
+
+    def _allows_topic(self, right: Right, exchange: str, routing_key: str) -> bool:
+        if self._grants is not None:
+            return self._grants.allows_topic(self.vhost_name, right, exchange, routing_key)
+        permissions = self._topics.get((self.vhost_name, exchange)) if self._topics else None
+        if permissions is None:
+            return True
+        pattern = permissions.pattern_for(right, self.user_name, self.vhost_name)
+        return pattern.search(routing_key) is not None
 
     def __repr__(self) -> str:
         return f"<AccessChecker of {self.user_name!r} in {self.vhost_name!r}>"

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from hareline.auth import argon2id
+from hareline.auth.grants import Grants
 from hareline.auth.password_check import PasswordCheck, StoredHash
 from hareline.auth.passwords import DEFAULT_ALGORITHM, check_hash, hash_password
 from hareline.auth.permissions import Permissions, TopicPermissions
@@ -38,6 +39,7 @@ class User:
     ``password_hash``: see ``auth.passwords``; empty: no password is accepted.
     ``permissions``: virtual host name -> patterns. ``scram``: the keys that SCRAM is checked with;
     None: a login by SCRAM is never accepted. ``topic_permissions``: by virtual host and exchange.
+    ``grants``: another authority decides what the user may do; it has no permissions here then.
     ``max_connections``, ``max_channels``: how many the user may have open; None: no limit.
     ``expires_ms``: until when the login holds, in epoch milliseconds; None: it does not end.
     ``backend``: who let the user in. Raises ValueError naming the user if the name is empty or the
@@ -55,6 +57,7 @@ class User:
     max_channels: int | None = None
     expires_ms: int | None = None
     backend: str = INTERNAL
+    grants: Grants | None = None
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -67,6 +70,12 @@ class User:
         object.__setattr__(self, "permissions", MappingProxyType(dict(self.permissions)))
         topics = MappingProxyType(dict(self.topic_permissions))
         object.__setattr__(self, "topic_permissions", topics)
+
+    def enters(self, vhost_name: str) -> bool:
+        """True if the user may open this virtual host. May raise RightsPending."""
+        if self.grants is not None:
+            return self.grants.enters(vhost_name)
+        return vhost_name in self.permissions
 
 
 class UserRegistry:

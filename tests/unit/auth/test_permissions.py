@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hareline.auth.grants import Grants
 from hareline.auth.permissions import (
     ALL_PERMISSIONS,
     DECISIONS_MAX,
@@ -12,6 +13,7 @@ from hareline.auth.permissions import (
     Resource,
     Right,
 )
+from hareline.auth.scopes import ScopeGrants
 from hareline.auth.users import User
 from hareline.errors import AccessRefused, NotAllowed
 
@@ -156,3 +158,50 @@ def test_a_bad_pattern_is_named(pattern: str) -> None:
     for right in RIGHTS:
         with pytest.raises(ValueError, match=f"^{right} pattern '.*' is not a regular expression"):
             Permissions(**{**dict.fromkeys(RIGHTS, ""), right: pattern})
+
+
+class TestRightsOfAnotherAuthority:
+    """A user with grants: patterns of this broker have no say."""
+
+    def checker(self, *scopes: str) -> AccessChecker:
+        grants = ScopeGrants(scopes, {})
+        user = User("u", "", permissions={"/": ALL_PERMISSIONS}, grants=grants)
+        return AccessChecker(user, "/")
+
+    def test_grants_say_which_virtual_host_may_be_opened(self) -> None:
+        with pytest.raises(NotAllowed, match="access to vhost '/' refused for user 'u'"):
+            self.checker("read:shop/*")
+
+    def test_grants_say_what_may_be_done_there(self) -> None:
+        checker = self.checker("read:*/q")
+        checker.require("read", "queue", "q")
+        with pytest.raises(AccessRefused, match="write access to queue 'q' in vhost '/' refused"):
+            checker.require("write", "queue", "q")
+        assert not checker.may("read", "queue", "other")
+
+    def test_the_default_exchange_has_its_name(self) -> None:
+        assert self.checker("write:*/amq.default").may("write", "exchange", "")
+
+    def test_grants_say_which_topics_may_be_used(self) -> None:
+        checker = self.checker("write:*/amq.topic/eu.*")
+        assert checker.has_topics("amq.topic")
+        checker.require_topic("write", "amq.topic", "eu.x")
+        with pytest.raises(AccessRefused, match=r"write access to topic 'us\.x' in exchange"):
+            checker.require_topic("write", "amq.topic", "us.x")
+
+    def test_a_right_on_a_queue_is_none_on_the_exchange_of_its_name(self) -> None:
+        class QueuesOnly(Grants):
+            def enters(self, vhost_name: str) -> bool:
+                return True
+
+            def allows(self, vhost_name: str, right: Right, resource: Resource, name: str) -> bool:
+                return resource == "queue"
+
+            def allows_topic(
+                self, vhost_name: str, right: Right, exchange: str, routing_key: str
+            ) -> bool:
+                return False
+
+        checker = AccessChecker(User("u", "", grants=QueuesOnly()), "/")
+        checker.require("write", "queue", "x")
+        assert not checker.may("write", "exchange", "x")

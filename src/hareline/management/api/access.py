@@ -85,7 +85,7 @@ class Caller:
 
     def sees(self, vhost_name: str) -> bool:
         """True if objects of this virtual host are shown to the user."""
-        return self.is_monitor or vhost_name in self.user.permissions
+        return self.is_monitor or self.user.enters(vhost_name)
 
     def exists(self, vhost_name: str) -> bool:
         """True if there is such a virtual host."""
@@ -93,7 +93,7 @@ class Caller:
 
     def may_enter(self, vhost_name: str) -> bool:
         """True if the user has permissions in this virtual host."""
-        return vhost_name in self.user.permissions
+        return self.user.enters(vhost_name)
 
     def vhosts(self) -> list[VirtualHost]:
         """The virtual hosts that the user sees, by name."""

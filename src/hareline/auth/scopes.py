@@ -1,0 +1,153 @@
+"""Scopes of a token, as RabbitMQ has them: what they permit, and which tags they give.
+
+=====================================  ==========================================================
+scope, without the prefix              gives
+=====================================  ==========================================================
+``read:VHOST/NAME``                    read access to queues and exchanges, and the virtual host
+``read:VHOST/NAME/KEY``                the same, and reading that routing key of topic exchanges
+``write:...``, ``configure:...``       as ``read``
+``tag:TAG``                            a tag, such as ``administrator``
+=====================================  ==========================================================
+
+``VHOST``, ``NAME`` and ``KEY`` are wildcards: ``*`` stands for any text, all else for itself,
+percent-encoded where need be. ``{vhost}`` stands for the virtual host, ``{sub}`` for that claim of
+the token.
+
+``auth.tokens`` makes the grants of a token whose signature is right. Invariant: a scope that is not
+of this form permits nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, get_args
+from urllib.parse import quote, unquote_plus
+
+from hareline.auth.grants import Grants, Resource, Right
+
+#: More scopes than any token needs; each may be looked at for each new name (RabbitMQ's limit).
+SCOPES_MAX: Final = 2048
+
+_TAG: Final = "tag:"
+_RIGHTS: Final = frozenset(get_args(Right))
+_BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
+_VHOST: Final = "vhost"
+
+
+class Wildcard:
+    """A pattern in which ``*`` stands for any text. Raises ValueError for a bad ``%``."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, pattern: str) -> None:
+        if _BAD_PERCENT.search(pattern):
+            raise ValueError(f"'{pattern}' has a % without two hexadecimal digits")
+        self._parts = [unquote_plus(part, errors="surrogateescape") for part in pattern.split("*")]
+
+    def matches(self, text: str) -> bool:
+        """True if the whole text fits; takes time in proportion to the text for each ``*``."""
+        first, *middle = self._parts
+        if not middle:
+            return text == first
+        last = middle.pop()
+        end = len(text) - len(last)
+        place = len(first)
+        if end < place or not (text.startswith(first) and text.endswith(last)):
+            return False
+        for part in middle:
+            found = text.find(part, place, end)
+            if found < 0:
+                return False
+            place = found + len(part)
+        return True
+
+
+class _Scope(NamedTuple):
+    """One scope that permits something. ``routing_key`` None: it says nothing of topics."""
+
+    right: str
+    vhost: Wildcard
+    name: Wildcard
+    routing_key: Wildcard | None
+
+
+class ScopeGrants(Grants):
+    """What the scopes of one token permit. ``scopes`` are without the prefix.
+
+    ``claims``: those of the token that are text, for variables in scopes.
+    """
+
+    __slots__ = ("_by_vhost", "_fixed", "_open")
+
+    def __init__(self, scopes: Iterable[str], claims: Mapping[str, str]) -> None:
+        self._fixed: list[_Scope] = []
+        self._open: list[str] = []  # those with {vhost}, read for each virtual host
+        for scope in scopes:
+            filled = _filled(scope, claims)
+            if f"{{{_VHOST}}}" in filled:
+                self._open.append(filled)
+            else:
+                self._fixed += _read(filled)
+        self._by_vhost: tuple[str, list[_Scope]] | None = None  # of the one asked for last
+
+    def enters(self, vhost_name: str) -> bool:
+        return bool(self._in(vhost_name))
+
+    def allows(self, vhost_name: str, right: Right, resource: Resource, name: str) -> bool:
+        return any(
+            scope.right == right and scope.name.matches(name) for scope in self._in(vhost_name)
+        )
+
+    def allows_topic(self, vhost_name: str, right: Right, exchange: str, routing_key: str) -> bool:
+        return any(
+            scope.right == right
+            and scope.routing_key is not None
+            and scope.name.matches(exchange)
+            and scope.routing_key.matches(routing_key)
+            for scope in self._in(vhost_name)
+        )
+
+    def _in(self, vhost_name: str) -> list[_Scope]:
+        """The scopes that say something of this virtual host."""
+        if self._by_vhost is not None and self._by_vhost[0] == vhost_name:
+            return self._by_vhost[1]
+        value = quote(vhost_name, safe="", errors="surrogateescape")
+        opened = (each for text in self._open for each in _read(_VARIABLE.sub(value, text)))
+        found = [each for each in (*self._fixed, *opened) if each.vhost.matches(vhost_name)]
+        self._by_vhost = vhost_name, found
+        return found
+
+
+def tags_of(scopes: Iterable[str]) -> frozenset[str]:
+    """The tags that these scopes, without the prefix, give."""
+    tags = (scope[len(_TAG) :] for scope in scopes if scope.startswith(_TAG))
+    return frozenset(filter(None, tags))
+
+
+def _filled(scope: str, claims: Mapping[str, str]) -> str:
+    """The scope with its variables put in, but for ``{vhost}``.
+
+    A value stands for itself: a ``*`` or ``/`` in a claim, which the user may have chosen, widens
+    no pattern. An unknown variable stands for its own name, as in RabbitMQ.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        return found[0] if name == _VHOST else quote(claims.get(name, name), safe="")
+
+    return _VARIABLE.sub(value, scope)
+
+
+def _read(scope: str) -> list[_Scope]:
+    """What a scope permits: one entry, or none if it is not of the form for permissions."""
+    right, colon, pattern = scope.partition(":")
+    parts = pattern.split("/")
+    if not colon or right not in _RIGHTS or len(parts) not in (2, 3):
+        return []
+    try:
+        vhost, name, *keys = [Wildcard(part) for part in parts]
+    except ValueError:
+        return []
+    return [_Scope(right, vhost, name, keys[0] if keys else None)]

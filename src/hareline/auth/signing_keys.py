@@ -1,0 +1,162 @@
+"""The keys that tokens are signed with: from a JSON Web Key Set, or from PEM.
+
+``authorities.keys`` reads them from a file or a URL; ``auth.tokens`` looks up the one that a token
+names. Which algorithms a key takes follows from what it is, so that nobody can sign with HMAC and a
+public key for the secret.
+
+Invariant: a set that is made has at least one key, and each of them can check signatures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from jwt import PyJWK
+
+#: Algorithms by kind of key ("kty").
+ALGORITHMS: Final = MappingProxyType[str, frozenset[str]](
+    {
+        "RSA": frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
+        "EC": frozenset({"ES256", "ES384", "ES512"}),
+        "OKP": frozenset({"EdDSA"}),
+        "oct": frozenset({"HS256", "HS384", "HS512"}),
+    }
+)
+SECRET_MIN_BYTES: Final = 32
+_PEM: Final = "-----BEGIN "
+_CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
+
+
+class SigningKey(NamedTuple):
+    """One key. ``key_id``: empty if it has no name. ``key``: as PyJWT takes it."""
+
+    key_id: str
+    algorithms: frozenset[str]
+    key: Any
+
+
+class SigningKeys:
+    """Keys by name. Raises ValueError if there is none, or if two have the same name."""
+
+    __slots__ = ("_by_id",)
+
+    def __init__(self, keys: Iterable[SigningKey]) -> None:
+        self._by_id: dict[str, SigningKey] = {}
+        for key in keys:
+            if key.key_id in self._by_id:
+                raise ValueError(f"two keys have the name (kid) '{key.key_id}'")
+            self._by_id[key.key_id] = key
+        if not self._by_id:
+            raise ValueError("there is no key that checks signatures")
+
+    def find(self, key_id: str) -> SigningKey | None:
+        """The key for a token that names ``key_id``, or none (""); None if it is not known.
+
+        A single key without a name checks all tokens; a token without a name takes a single key.
+        """
+        found = self._by_id.get(key_id)
+        if found is None and len(self._by_id) == 1 and (not key_id or "" in self._by_id):
+            return next(iter(self._by_id.values()))
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the keys, for the log."""
+        return sorted(self._by_id)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+
+def read_keys(text: str) -> SigningKeys:
+    """The keys in a text: a JSON Web Key Set, a single JSON Web Key, or a public key in PEM.
+
+    Raises ValueError saying what is wrong; no part of a key is in it.
+    """
+    if _PEM in text:
+        return SigningKeys([_pem_key(text)])
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("is neither JSON nor PEM") from None
+    return keys_of(document)
+
+
+def keys_of(document: object) -> SigningKeys:
+    """The keys of a JSON Web Key Set. Keys that are not for signatures are left out.
+
+    Raises ValueError as ``read_keys`` does.
+    """
+    if isinstance(document, Mapping) and "kty" in document:
+        document = {"keys": [document]}
+    keys = document.get("keys") if isinstance(document, Mapping) else None
+    if not isinstance(keys, list):
+        raise ValueError("is not a JSON Web Key Set: no list 'keys'")
+    found = (_json_key(each, place) for place, each in enumerate(keys))
+    return SigningKeys(key for key in found if key is not None)
+
+
+def _json_key(entry: object, place: int) -> SigningKey | None:
+    """A key of a set; None for one that is of another kind, or for encryption."""
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"keys[{place}] is not an object")
+    algorithms = ALGORITHMS.get(str(entry.get("kty")))
+    if algorithms is None or entry.get("use", "sig") != "sig":
+        return None
+    algorithm = entry.get("alg")
+    if algorithm is not None:
+        algorithms &= {str(algorithm)}
+        if not algorithms:
+            return None
+    key_id = entry.get("kid", "")
+    if not isinstance(key_id, str):
+        raise ValueError(f"keys[{place}]: kid is not text")
+    key = _loaded({**entry, "alg": min(algorithms)}, place)
+    secret = key.key
+    if isinstance(secret, bytes) and len(secret) < SECRET_MIN_BYTES:
+        raise ValueError(
+            f"keys[{place}]: the secret has {len(secret)} octets, "
+            f"{SECRET_MIN_BYTES} are needed for HMAC"
+        )
+    return SigningKey(key_id, algorithms, secret)
+
+
+def _loaded(entry: dict[str, Any], place: int) -> PyJWK:
+    from jwt import PyJWK
+    from jwt.exceptions import PyJWTError
+
+    if entry["kty"] == "EC":
+        entry.pop("alg")  # it follows from the curve
+    try:
+        return PyJWK.from_dict(entry)
+    except (PyJWTError, ValueError, TypeError) as problem:
+        raise ValueError(f"keys[{place}] is not a valid key: {type(problem).__name__}") from None
+
+
+def _pem_key(text: str) -> SigningKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    from cryptography.x509 import load_pem_x509_certificate
+
+    octets = text.encode()
+    key: object
+    try:
+        if _CERTIFICATE in text:
+            key = load_pem_x509_certificate(octets).public_key()
+        else:
+            key = load_pem_public_key(octets)
+    except (ValueError, UnsupportedAlgorithm):
+        raise ValueError("is not a public key or a certificate in PEM") from None
+    for kind, classes in (
+        ("RSA", rsa.RSAPublicKey),
+        ("EC", ec.EllipticCurvePublicKey),
+        ("OKP", ed25519.Ed25519PublicKey),
+    ):
+        if isinstance(key, classes):
+            return SigningKey("", ALGORITHMS[kind], key)
+    raise ValueError("is not an RSA, EC or Ed25519 key")

@@ -134,6 +134,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "wire": ("pamqp",),
     "auth.argon2id": ("argon2",),
     "auth.signing_keys": ("cryptography", "jwt"),
+    "auth.tokens": ("jwt",),
     "broker.queues.declare.arguments": ("pydantic",),
     "administration": ("regex",),
     "management": (

@@ -26,6 +26,8 @@ ALGORITHMS: Final = MappingProxyType[str, frozenset[str]](
         "oct": frozenset({"HS256", "HS384", "HS512"}),
     }
 )
+#: Those that need no secret which the broker shares with the issuer.
+ASYMMETRIC: Final = ALGORITHMS["RSA"] | ALGORITHMS["EC"] | ALGORITHMS["OKP"]
 SECRET_MIN_BYTES: Final = 32
 _PEM: Final = "-----BEGIN "
 _CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"

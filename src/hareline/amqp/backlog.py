@@ -1,9 +1,10 @@
-"""Frames that a channel receives behind a tx.commit which is not answered yet.
+"""Frames that a channel receives behind a method which is not answered yet.
 
 Methods of a channel are handled in order (AMQP 0-9-1, 4.7), so their replies come in order too; but
-commit-ok has to wait for the disk. What a channel receives behind a commit is kept as it came, and
-handled when the commit is answered: ``amqp.connection`` calls ``Backlogs.handle`` at the end of a
-turn, for a share of time. Deliveries and other channels go on meanwhile.
+commit-ok has to wait for the disk, and any method for a right that another authority has to be
+asked for (``auth.grants``). What a channel receives behind such a method is kept as it came, and
+handled when that is answered: ``amqp.connection`` calls ``Backlogs.handle`` at the end of a turn,
+for a share of time. Deliveries and other channels go on meanwhile.
 
 Invariant: a channel with a backlog has no lanes in the decoder, so nothing overtakes what is kept.
 """
@@ -11,6 +12,7 @@ Invariant: a channel with a backlog has no lanes in the decoder, so nothing over
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from hareline.amqp import input_gate
@@ -29,13 +31,17 @@ BACKLOG_SHARE_S: Final = 0.003  # of a turn, for what came behind a commit that 
 
 
 class Backlog:
-    """The frames of one channel. ``is_waiting``: the commit in front is not answered yet."""
+    """The frames of one channel. ``is_waiting``: what is in front of them is not answered yet.
 
-    __slots__ = ("_frames", "is_waiting")
+    ``unfinished``: what is to be done again before them, or None.
+    """
+
+    __slots__ = ("_frames", "is_waiting", "unfinished")
 
     def __init__(self) -> None:
         self._frames: deque[tuple[int, bytes]] = deque()
         self.is_waiting = True
+        self.unfinished: Callable[[], None] | None = None
 
     def add(self, kind: int, payload: bytes) -> int:
         """Keep a frame; returns the octets that it takes."""
@@ -84,6 +90,11 @@ class Backlogs:
         """Keep what this channel receives from now on, until ``release``."""
         self._gate.close_lanes(number)
         self.by_channel.setdefault(number, Backlog()).is_waiting = True
+
+    def hold_for(self, number: int, unfinished: Callable[[], None]) -> None:
+        """``hold``, and begin with ``unfinished`` at the ``release``."""
+        self.hold(number)
+        self.by_channel[number].unfinished = unfinished
 
     def release(self, number: int) -> None:
         """Handle what was kept for this channel, at the end of the turn."""
@@ -137,19 +148,23 @@ class Backlogs:
         if connection is None:
             return False
         del self.by_channel[number]  # so that its frames are handled, and not kept
-        while backlog:
-            kind, payload, size = backlog.take()
-            self._bytes -= size
+        while backlog or backlog.unfinished is not None:
+            unfinished, backlog.unfinished = backlog.unfinished, None
             try:
-                connection.on_frame(kind, number, payload)
+                if unfinished is not None:
+                    unfinished()
+                else:
+                    kind, payload, size = backlog.take()
+                    self._bytes -= size
+                    connection.on_frame(kind, number, payload)
             except AmqpError as error:
                 if not connection.on_error(number, error):
                     return False
             if self._is_over:
                 return False
             again = self.by_channel.get(number)
-            if again is not None:  # another commit: the rest waits for that one
-                backlog.is_waiting = again.is_waiting
+            if again is not None:  # another one that waits: the rest waits for it
+                backlog.is_waiting, backlog.unfinished = again.is_waiting, again.unfinished
                 self.by_channel[number] = backlog
                 return True
             if self._has_unread_output or self._must_stop(until_s):

@@ -50,6 +50,7 @@ class Channel:
     """
 
     __slots__ = (
+        "_generated_name",
         "client",
         "connection",
         "consumers",
@@ -92,6 +93,7 @@ class Channel:
         self.prefetch = ChannelPrefetch()
         self.redelivery: Redelivery | None = None
         self.last_queue_name = ""
+        self._generated_name = ""
         if self.vhost.firehose.is_on:
             self.update_tap()
 
@@ -142,10 +144,20 @@ class Channel:
         return self.last_queue_name
 
     def generated_queue_name(self, arguments: Mapping[str, object]) -> str:
-        """A server-given name; with x-name-prefix (RabbitMQ 4.3) one that starts so."""
-        name = generated_name(server_named_prefix(arguments) + "-")
+        """A server-given name; with x-name-prefix (RabbitMQ 4.3) one that starts so.
+
+        It is the same one until ``take_generated_name``: rights to it may have to be asked for.
+        """
+        prefix = server_named_prefix(arguments) + "-"
+        name = self._generated_name
+        if not name.startswith(prefix):
+            name = self._generated_name = generated_name(prefix)
         self.access.require("configure", "queue", name)
         return name
+
+    def take_generated_name(self) -> None:
+        """There is a queue of the generated name, so the next one gets another."""
+        self._generated_name = ""
 
     # ----------------------------------------------------------------- what is counted
 

@@ -2,13 +2,16 @@
 
 Called by ``amqp.connection``. What a channel receives behind a commit is kept in its backlog
 (``amqp.backlog``), everything else that did not take a lane of the decoder goes to
-``amqp.methods.dispatch``.
+``amqp.methods.dispatch``. A method that needs a right which has to be asked for is done again, from
+its beginning, when the answer is there; the channel waits meanwhile.
 
 Invariant: a number is free exactly when both sides have closed its channel.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from hareline.amqp.channel import Channel
@@ -17,6 +20,7 @@ from hareline.amqp.happenings import on_channel
 from hareline.amqp.methods import dispatch
 from hareline.amqp.open_limits import check_channel, count_channel
 from hareline.amqp.ports import ConnectionPort
+from hareline.auth.grants import RightsPending
 from hareline.errors import ChannelError, CommandInvalid, NotAllowed
 from hareline.wire.constants import BASIC_PUBLISH, FRAME_METHOD
 from hareline.wire.methods import commands, decode_method
@@ -27,12 +31,15 @@ _CONNECTION_CLASS: Final = commands.Connection.frame_id
 
 
 class Channels:
-    """``by_number`` has the open and the closing ones. ``channel_max``: how many there may be."""
+    """``by_number`` has the open and the closing ones. ``channel_max``: how many there may be.
 
-    __slots__ = ("_backlogs", "_client", "_parts", "_routing_version", "by_number", "channel_max")
+    ``parts``: what they share.
+    """
+
+    __slots__ = ("_backlogs", "_client", "_routing_version", "by_number", "channel_max", "parts")
 
     def __init__(self, parts: ConnectionParts) -> None:
-        self._parts = parts
+        self.parts = parts
         self._backlogs = parts.backlogs
         self._client = parts.client
         self._routing_version = -1
@@ -46,11 +53,15 @@ class Channels:
         backlogs = self._backlogs
         if backlogs.by_channel and backlogs.keep(number, kind, payload):
             if method == BASIC_PUBLISH:
-                self._parts.flow.before_publish()
+                self.parts.flow.before_publish()
             return
         channel = self.by_number.get(number)
         if channel is not None:
-            dispatch.on_frame(channel, kind, payload)
+            try:
+                dispatch.on_frame(channel, kind, payload)
+            except RightsPending as pending:
+                again = pending.again or partial(connection.on_frame, kind, number, payload)
+                self._wait(number, pending, again)
         elif kind == FRAME_METHOD and method == _OPEN:
             decode_method(payload)
             self._open(connection, number)
@@ -59,8 +70,22 @@ class Channels:
         elif method != _CLOSE_OK:
             raise ChannelError("expected 'channel.open'")
 
+    def _wait(self, number: int, pending: RightsPending, again: Callable[[], None]) -> None:
+        """Do it ``again`` when the right is decided, before anything else on this channel."""
+        self._backlogs.hold_for(number, partial(self._do_again, number, again))
+        pending.when_decided(partial(self._backlogs.release, number))
+
+    def _do_again(self, number: int, again: Callable[[], None]) -> None:
+        channel = self.by_number.get(number)
+        if channel is None or channel.is_closing:
+            return
+        try:
+            again()
+        except RightsPending as pending:
+            self._wait(number, pending, again)
+
     def _open(self, connection: ConnectionPort, number: int) -> None:
-        check_channel(self._parts.context, self._client.user)
+        check_channel(self.parts.context, self._client.user)
         count = len(self.by_number)
         if count >= self.channel_max:  # RabbitMQ too counts them, whatever the number
             raise NotAllowed(
@@ -69,13 +94,13 @@ class Channels:
                 class_id=0,
                 method_id=0,
             )
-        channel = self.by_number[number] = Channel(connection, self._parts, number)
-        count_channel(self._parts.context, 1, self._client)
+        channel = self.by_number[number] = Channel(connection, self.parts, number)
+        count_channel(self.parts.context, 1, self._client)
         channel.vhost.counts.broker.churn.channel_created += 1
         channel.open_lanes()
         channel.reply(commands.Channel.OpenOk)
-        if self._parts.context.events is not None:
-            on_channel("channel.created", self._parts, number)
+        if self.parts.context.events is not None:
+            on_channel("channel.created", self.parts, number)
 
     def forget(self, number: int) -> None:
         """Both sides have closed this channel: its number is free again."""
@@ -93,9 +118,9 @@ class Channels:
 
     def _end(self, channel: Channel) -> None:
         channel.detach()
-        count_channel(self._parts.context, -1, self._client)
-        if self._parts.context.events is not None:
-            on_channel("channel.closed", self._parts, channel.number)
+        count_channel(self.parts.context, -1, self._client)
+        if self.parts.context.events is not None:
+            on_channel("channel.closed", self.parts, channel.number)
 
     # ----------------------------------------------------------------- lanes, routes
 

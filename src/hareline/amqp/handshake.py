@@ -26,6 +26,7 @@ written to ``Client`` here and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from sys import intern
 from typing import Any, Final, Literal
 
@@ -41,6 +42,7 @@ from hareline.amqp.open_limits import check_connection, count_connection
 from hareline.amqp.ports import ConnectionPort, Transport
 from hareline.amqp.product import QPID_PROPERTIES, is_qpid
 from hareline.auth.backends import Answer, Credentials, Refusal
+from hareline.auth.grants import RightsPending
 from hareline.auth.permissions import AccessChecker
 from hareline.auth.scram import ScramExchange, ScramRefused
 from hareline.auth.users import User
@@ -51,7 +53,12 @@ from hareline.errors import (
     NotAllowed,
     UnknownFrameType,
 )
-from hareline.wire.constants import FRAME_MIN_SIZE, PROTOCOL_HEADER, PROTOCOL_HEADER_0_9
+from hareline.wire.constants import (
+    FRAME_METHOD,
+    FRAME_MIN_SIZE,
+    PROTOCOL_HEADER,
+    PROTOCOL_HEADER_0_9,
+)
 from hareline.wire.methods import Frame, commands, decode_method
 from hareline.wire.table import Table, text_octets
 
@@ -191,7 +198,31 @@ class Handshake:
         step = _STEPS.get((self.state, type(method)))
         if step is None:
             raise ChannelError(f"unexpected method in connection state {self.state}")
-        return step(self, method)
+        try:
+            return step(self, method)
+        except RightsPending as pending:
+            self._gate.hold(LOGIN)
+            pending.when_decided(partial(self._on_decided, payload))
+            return ""
+
+    def _on_decided(self, payload: bytes) -> None:
+        """A right that a method needs is decided: handle it again."""
+        connection = self._go_on()
+        if connection is not None:
+            try:
+                connection.on_frame(FRAME_METHOD, 0, payload)
+            except AmqpError as error:
+                connection.on_error(0, error)
+
+    def _go_on(self) -> ConnectionPort | None:
+        """Read on after a decision; returns the connection, None if it is gone or holds nothing."""
+        gate, connection = self._gate, self._connection
+        if connection is None or not gate.reasons & LOGIN:
+            return None
+        self._context.clock.refresh()
+        gate.wait_for_turn()
+        gate.end(LOGIN)
+        return connection
 
     def _start_ok(self, method: commands.Connection.StartOk) -> Outcome:
         context = self._context
@@ -216,16 +247,12 @@ class Handshake:
     def _on_answer(self, answer: Answer) -> None:
         """The backends have decided, at once or later; maybe the connection is gone."""
         self._answer = answer
-        gate, connection = self._gate, self._connection
-        if connection is None or not gate.reasons & LOGIN:
-            return
-        self._context.clock.refresh()
-        gate.wait_for_turn()
-        gate.end(LOGIN)
-        try:
-            self._conclude(answer)
-        except AmqpError as error:
-            connection.on_error(0, error)
+        connection = self._go_on()
+        if connection is not None:
+            try:
+                self._conclude(answer)
+            except AmqpError as error:
+                connection.on_error(0, error)
 
     def _conclude(self, answer: Answer) -> Outcome:
         if isinstance(answer, Refusal):

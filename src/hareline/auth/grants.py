@@ -22,11 +22,13 @@ class RightsPending(Exception):
     """An authority is being asked for a right. Raised before anything has changed.
 
     ``when_decided``: calls back once, on the event loop, when asking again will find the answer.
+    ``again``: what is to be done then, where that is less than everything.
     """
 
     def __init__(self, when_decided: Callable[[Callable[[], None]], None]) -> None:
         super().__init__("a right is being asked for")
         self.when_decided = when_decided
+        self.again: Callable[[], None] | None = None
 
 
 class Grants(ABC):

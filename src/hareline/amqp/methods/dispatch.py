@@ -10,12 +10,14 @@ Invariant: a channel that is closing handles nothing but close and close-ok.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from hareline.amqp.channel import Channel
 from hareline.amqp.happenings import acting, doer_of
 from hareline.amqp.methods import basic, confirm, exchange, queue, tx
 from hareline.amqp.methods import channel as channel_methods
+from hareline.auth.grants import RightsPending
 from hareline.errors import CommandInvalid
 from hareline.wire.constants import BASIC_PUBLISH, FRAME_HEADER, FRAME_METHOD
 from hareline.wire.methods import Access, Frame, commands, decode_method
@@ -91,7 +93,12 @@ def _on_content_frame(channel: Channel, kind: int, payload: bytes) -> None:
         parts = content.take(channel.number)
         large = content.take_large()
         channel.open_lanes()
-        channel.publishing.publish_first(content.method_payload, *parts, large)
+        publish = partial(channel.publishing.publish_first, content.method_payload, *parts, large)
+        try:
+            publish()
+        except RightsPending as pending:
+            pending.again = publish  # its frames are gone
+            raise
 
 
 def _on_method_while_closing(channel: Channel, index: int) -> None:

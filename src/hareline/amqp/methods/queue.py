@@ -60,6 +60,8 @@ def declare(channel: Channel, method: commands.Queue.Declare) -> None:
             lenient_to=channel.client if channel.dialect.redeclares_leniently else None,
             check_rights=partial(require_queue_rights, channel.access, channel.vhost, name),
         )
+        if is_server_named:
+            channel.take_generated_name()
     channel.last_queue_name = queue.name
     queue.deliver_due()
     if not method.nowait:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from hareline.amqp.context import Context
 from hareline.amqp.ports import LiveConnection
 from hareline.amqp.shares import Job
+from hareline.auth.users import INTERNAL
 
 Change = Callable[[LiveConnection], None]
 
@@ -51,3 +52,9 @@ class ConnectionChanges(Job):
 
     def _on_done(self) -> None:
         self._is_under_way = False
+
+
+def is_administered(connection: LiveConnection, name: str) -> bool:
+    """True if the user of this name that is administered here has logged in on the connection."""
+    user = connection.client.user
+    return user is not None and user.name == name and user.backend == INTERNAL

@@ -16,12 +16,12 @@ from typing import Final
 from hareline import events
 from hareline.administration.changes import INTERNAL, Changes
 from hareline.administration.checks import check_limit, check_name, in_force
-from hareline.administration.connection_changes import ConnectionChanges
+from hareline.administration.connection_changes import ConnectionChanges, is_administered
 from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.origins import Origins
 from hareline.administration.secrets import Secret, algorithm_of, is_same, secret_of
 from hareline.amqp.context import Context
-from hareline.amqp.ports import LiveConnection, is_of
+from hareline.amqp.ports import LiveConnection
 from hareline.auth.passwords import DEFAULT_ALGORITHM, check_hash
 from hareline.auth.permissions import Permissions, TopicPermissions
 from hareline.auth.scram import ScramKeys
@@ -96,8 +96,8 @@ class Users:
             self._change_connections(name, lambda each: each.renew_access())
 
     def _change_connections(self, name: str, change: Callable[[LiveConnection], None]) -> None:
-        connections = self._context.connections
-        self._connection_changes.add([each for each in connections if is_of(each, name)], change)
+        found = [each for each in self._context.connections if is_administered(each, name)]
+        self._connection_changes.add(found, change)
 
     def _composed(self, name: str) -> User | None:
         record = self._records.get(name)

@@ -68,6 +68,11 @@ class Client:
         capabilities = self.properties.get("capabilities")
         return isinstance(capabilities, dict) and capabilities.get(name) is True
 
+    @property
+    def expires(self) -> bool:
+        """Whether the login ends by itself."""
+        return self.user is not None and self.user.expires_ms is not None
+
     def renew(self, users: UserRegistry) -> bool:
         """Take over what the user may do now; False if there is no such user any more.
 

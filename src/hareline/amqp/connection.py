@@ -37,6 +37,7 @@ from hareline.amqp.handshake import Handshake, WrongHeader, on_end
 from hareline.amqp.happenings import ending
 from hareline.amqp.heartbeat import Heartbeat, check_heartbeat_frame
 from hareline.amqp.input_gate import ALARM, BACKLOG, LITTLE_BYTES, OUTPUT, SHARE, InputGate
+from hareline.amqp.kept_login import KeptLogin
 from hareline.amqp.output import Output
 from hareline.amqp.ports import ConnectionPort, InnerState, LiveConnection, Transport
 from hareline.clock import Timer
@@ -45,7 +46,6 @@ from hareline.errors import (
     ChannelError,
     ConnectionForced,
     InternalError,
-    NotAllowed,
     StoreError,
     UnexpectedFrame,
 )
@@ -79,6 +79,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         "_has_defined",
         "_heartbeat",
         "_is_close_due",
+        "_login",
         "_turn",
         "channels",
         "client",
@@ -111,6 +112,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         self._has_defined = False
         context.connections[self] = None
         self._heartbeat: Heartbeat | None = None
+        self._login: KeptLogin | None = None  # of one that expires, or was renewed
         self._close_timer: Timer | None = None  # for close-ok
 
     @property
@@ -251,7 +253,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         elif self.state == "running":
             method = decode_method(payload)
             if isinstance(method, commands.Connection.UpdateSecret):
-                self._on_update_secret()
+                self._keep_login().update_secret(str(method.new_secret))
             elif isinstance(method, commands.Connection.Blocked | commands.Connection.Unblocked):
                 return  # a client's own state; nothing here depends on it
             else:
@@ -267,6 +269,8 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
             self._end_handshake()
             self.state = "running"
             self.output.set_store(self.client.vhost.environment.store)
+            if self.client.expires:
+                self._keep_login()
 
     def _end_handshake(self) -> None:
         """Stop its timer, and free it: an idle connection has nothing that it does not need."""
@@ -284,24 +288,16 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
 
     # ----------------------------------------------------------------------- rights
 
-    def _on_update_secret(self) -> None:
-        """Internal users have no expiring secret; rights are looked up again, as in RabbitMQ."""
-        if not self.client.renew(self.context.users):
-            raise NotAllowed("New secret was refused by one of the backends")
-        self.channels.forget_routes()
-        self.output.send(0, commands.Connection.UpdateSecretOk)
+    def _keep_login(self) -> KeptLogin:
+        """What ends the login when it expires, and renews it."""
+        if self._login is None:
+            self._login = KeptLogin(self.channels.parts, self.channels, self)
+        return self._login
 
     def renew_access(self) -> None:
         """Take over what the user may do now, or close (530) if that is nothing here."""
-        if self.state != "running":
-            return
-        try:
-            self.client.renew(self.context.users)
-        except NotAllowed as error:
-            error.class_id = error.method_id = 0
-            self.close(error)
-        else:
-            self.channels.forget_routes()
+        if self.state == "running":
+            self._keep_login().look_up_rights()
 
     # --------------------------------------------------- called by parts and channels
 
@@ -486,6 +482,8 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
     def _release_everything(self) -> None:
         """End all channels, delete the exclusive queues, note that the client is going."""
         with ending(self.context, self.transport, self.client, is_open=self.state == "running"):
+            if self._login is not None:
+                self._login.stop()
             self._flow.stop_telling()
             self.channels.end_all()
             self.output.drop_waiting()

@@ -168,12 +168,6 @@ class LiveConnection(metaclass=ABCMeta):
         """Send connection.close 320, or drop a connection that never got that far."""
 
 
-def is_of(connection: LiveConnection, user_name: str) -> bool:
-    """True if this user has logged in on the connection."""
-    user = connection.client.user
-    return user is not None and user.name == user_name
-
-
 class ConnectionPort(FrameSink):
     """A connection as its own parts and its channels see it.
 

@@ -21,6 +21,9 @@ from hareline.auth.login_limits import LoginLimits
 from hareline.auth.peer import Peer
 from hareline.auth.users import User, UserRegistry
 
+#: What stands for the name of a user of whom only a token is known.
+BEARER: Final = "bearer"
+
 
 class Credentials(NamedTuple):
     """What a client says of itself; octets that are not UTF-8 are surrogates, as in ``passwords``.
@@ -52,7 +55,14 @@ Done = Callable[[Answer], None]
 
 
 class AuthBackend(metaclass=ABCMeta):
-    """One place that knows users."""
+    """One place that knows users.
+
+    ``takes_bearer``: it can tell them by a token alone. ``asks_for_rights``: the rights of its
+    users may have to be asked for (``auth.grants``).
+    """
+
+    takes_bearer = False
+    asks_for_rights = False
 
     @property
     @abstractmethod
@@ -113,6 +123,29 @@ class AuthChain:
         if not wait_s:
             return None
         return Refusal(f"too many logins have failed; try again in {wait_s} s", wait_s=wait_s)
+
+    def begin_bearer(self, token: str, peer: Peer, done: Done) -> None:
+        """As ``begin``, for a token without a name; only backends that take one are asked."""
+        backends = tuple(each for each in self.backends if each.takes_bearer)
+        credentials = Credentials(BEARER, token)
+        _Login(backends, credentials, peer, lambda answer: done(self._placed(answer, peer)))
+
+    def renew(self, user: User, secret: str, peer: Peer, done: Done) -> None:
+        """As ``begin``, for another secret of a user, of the backend that has let it in."""
+        credentials = Credentials(user.name, secret)
+
+        def on_answer(answer: Answer) -> None:
+            if not isinstance(answer, Refusal) and answer.name != user.name:
+                answer = Refusal(f"it is of another user, '{answer.name}'")
+            done(self._placed(answer, peer))
+
+        backends = tuple(each for each in self.backends if each.name == user.backend)
+        _Login(backends, credentials, peer, on_answer)
+
+    @property
+    def takes_bearer(self) -> bool:
+        """True if one of the backends can tell a user by a token alone."""
+        return any(backend.takes_bearer for backend in self.backends)
 
     def _placed(self, answer: Answer, peer: Peer) -> Answer:
         """The answer, or a refusal of a user that may not log in from there."""

@@ -20,7 +20,7 @@ from fastapi import Request
 
 from hareline import events
 from hareline.auth import backends
-from hareline.auth.backends import Answer, AuthChain, Credentials
+from hareline.auth.backends import BEARER, Answer, AuthChain, Credentials, Done
 from hareline.auth.peer import Peer, is_loopback
 from hareline.auth.users import User
 from hareline.events import Report
@@ -53,13 +53,16 @@ class Authenticator:
     async def user(self, request: Request) -> User:
         """The user of a request. Raises Refusal: 401 without a valid login, 429 after too many."""
         try:
-            credentials = _credentials(request.headers.get("Authorization"))
+            credentials, is_bearer = _credentials(
+                request.headers.get("Authorization"), takes_bearer=self._logins.takes_bearer
+            )
         except ValueError as problem:
             raise _unauthorized(request, str(problem)) from None
         name = credentials.name
         host, port = request.client or ("", 0)
         is_tls = request.scope.get("scheme") == "https"
-        answer = await self._answer(credentials, Peer(host, is_loopback(host), is_tls))
+        begin = self._begin_bearer if is_bearer else self._logins.begin
+        answer = await _answer(begin, credentials, Peer(host, is_loopback(host), is_tls))
         if isinstance(answer, backends.Refusal):
             reason = f"HTTP login of user '{name}' failed"
             self._report(
@@ -74,25 +77,37 @@ class Authenticator:
             raise _unauthorized(request, "wrong user or password")
         return answer
 
-    async def _answer(self, credentials: Credentials, peer: Peer) -> Answer:
-        """What the backends decide; a request that was given up meanwhile does not mind."""
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-
-        def done(answer: Answer) -> None:
-            if not future.done():
-                future.set_result(answer)
-
-        self._logins.begin(credentials, peer, done)
-        return await future
+    def _begin_bearer(self, credentials: Credentials, peer: Peer, done: Done) -> None:
+        self._logins.begin_bearer(credentials.password or "", peer, done)
 
 
-def _credentials(header: str | None) -> Credentials:
-    """User and password of an Authorization header (RFC 7617). Raises ValueError."""
+async def _answer(
+    begin: Callable[[Credentials, Peer, Done], None], credentials: Credentials, peer: Peer
+) -> Answer:
+    """What the backends decide; a request that was given up meanwhile does not mind."""
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def done(answer: Answer) -> None:
+        if not future.done():
+            future.set_result(answer)
+
+    begin(credentials, peer, done)
+    return await future
+
+
+def _credentials(header: str | None, *, takes_bearer: bool = False) -> tuple[Credentials, bool]:
+    """What an Authorization header says: user and password (RFC 7617), or a token (RFC 6750).
+
+    The second value says whether it is a token. Raises ValueError.
+    """
     if header is None:
         raise ValueError("log in with a user of the broker, by HTTP basic authentication")
     scheme, _, encoded = header.partition(" ")
+    if takes_bearer and scheme.lower() == "bearer":
+        return Credentials(BEARER, encoded.strip()), True
     if scheme.lower() != "basic":
-        raise ValueError(f"Authorization: scheme '{scheme}' is not Basic")
+        known = "Basic or Bearer" if takes_bearer else "Basic"
+        raise ValueError(f"Authorization: scheme '{scheme}' is not {known}")
     try:
         decoded = base64.b64decode(encoded.strip(), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -100,7 +115,7 @@ def _credentials(header: str | None) -> Credentials:
     name, colon, password = decoded.partition(":")
     if not colon:
         raise ValueError("Authorization: no colon between user and password")
-    return Credentials(name, password)
+    return Credentials(name, password), False
 
 
 def _unauthorized(request: Request, reason: str) -> Refusal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.auth.backends import Answer, AuthChain, Credentials, Refusal
+from hareline.auth.backends import Answer, AuthBackend, AuthChain, Credentials, Done, Refusal
 from hareline.auth.internal import InternalBackend
 from hareline.auth.login_limits import LoginLimits
 from hareline.auth.passwords import hash_password
@@ -159,3 +159,45 @@ def test_a_user_of_this_machine_who_tries_from_elsewhere_counts_as_a_failure() -
     last = stand.chain.settle("guest", GUEST, ELSEWHERE)
     assert isinstance(last, Refusal)
     assert last.wait_s == 60
+
+
+class TestTokens:
+    """A token may come without a name, and be renewed while a connection is open."""
+
+    class Tokens(AuthBackend):
+        takes_bearer = True
+        name = "tokens"
+
+        def begin(self, credentials: Credentials, peer: Peer, done: Done) -> None:
+            name = (credentials.password or "").removeprefix("token of ")
+            done(User(name, "", backend="tokens") if name else Refusal("none"))
+
+    def chain(self) -> AuthChain:
+        users = UserRegistry([ANN])
+        return AuthChain([InternalBackend(users, AtOnce()), self.Tokens()], users)
+
+    def answer(self, chain: AuthChain, token: str) -> Answer:
+        answers: list[Answer] = []
+        chain.begin_bearer(token, HERE, answers.append)
+        return answers[0]
+
+    def test_only_backends_that_take_a_token_are_asked(self) -> None:
+        answer = self.answer(self.chain(), "token of bob")
+        assert isinstance(answer, User)
+        assert answer.name == "bob"
+        assert self.answer(self.chain(), "") == Refusal("tokens: none")
+        users = UserRegistry()
+        internal = AuthChain([InternalBackend(users, AtOnce())], users)
+        assert not internal.takes_bearer
+        assert self.answer(internal, "token of bob") == Refusal("")
+
+    def renewed(self, secret: str) -> Answer:
+        answers: list[Answer] = []
+        user = User("bob", "", backend="tokens")
+        self.chain().renew(user, secret, HERE, answers.append)
+        return answers[0]
+
+    def test_a_secret_is_renewed_by_the_backend_that_let_the_user_in(self) -> None:
+        assert self.renewed("token of bob") == User("bob", "", backend="tokens")
+        assert self.renewed("pw") == Refusal("it is of another user, 'pw'")
+        assert self.renewed("token of ann") == Refusal("it is of another user, 'ann'")

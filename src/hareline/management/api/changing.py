@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from hareline.amqp.happenings import acting
 from hareline.auth.permissions import AccessChecker, Resource, Right
-from hareline.auth.users import User
+from hareline.auth.users import INTERNAL, User
 from hareline.broker.change_recorder import Doer
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.queue import Queue
@@ -62,6 +62,9 @@ class Entered:
         name = self.vhost.name
         if self.site.vhosts.get(name) is not self.vhost:
             raise not_found(f"vhost '{name}' is deleted")
+        if self.user.backend != INTERNAL:
+            self._check_expiry()
+            return
         user = self.site.users.lookup(self.user.name)
         if user is self.user:
             return
@@ -74,6 +77,14 @@ class Entered:
         for right in self.needed:
             access.require(*right)
         self.user, self.access = user, access
+
+    def _check_expiry(self) -> None:
+        """Raise Refusal if the login, which another backend has granted, has ended."""
+        clock = self.site.context.clock
+        clock.refresh()
+        if self.user.expires_ms is not None and self.user.expires_ms <= clock.now_ms:
+            reason = f"the token of user '{self.user.name}' has expired"
+            raise Refusal(401, "not_authorised", reason)
 
     def acting(self) -> AbstractContextManager[None]:
         """What happens within it is done by this user. It must not last beyond an await."""

@@ -35,6 +35,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "settings": ("settings", "choices", "errors"),
     "wire": ("wire", "errors", "compiled"),
     "auth": ("auth", "wire.table", "errors"),
+    "authorities": ("authorities", "auth", "settings", "errors", "events"),
     "broker": (
         *("broker", "errors", "clock", "compiled", "events", "message", "turn"),
         *("storage.interface", "statistics.counts"),
@@ -135,6 +136,8 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "auth.argon2id": ("argon2",),
     "auth.signing_keys": ("cryptography", "jwt"),
     "auth.tokens": ("jwt",),
+    "authorities.http_client": ("httpx",),
+    "authorities.directory": ("ldap3",),
     "broker.queues.declare.arguments": ("pydantic",),
     "administration": ("regex",),
     "management": (
@@ -158,7 +161,9 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "pytest_plugin": ("pytest",),
 }
 
-MAY_USE_ASYNCIO = ("net", "management", "recovery", "server", "daemon", "testing")
+MAY_USE_ASYNCIO = (
+    *("authorities", "net", "management", "recovery", "server", "daemon", "testing"),
+)
 
 # Bytes in, bytes out: nothing of these in what must run without sockets and threads.
 WITHOUT_IO = ("errors", "clock", "turn", "message", "events", "wire", "auth", "broker", "amqp")

@@ -218,6 +218,14 @@ DEFINITION_LEFT_OUT: Final = Event(
     "ADM-1004", "not imported: {what}: {problem}", ("what", "problem", "source")
 )
 
+TOKEN_KEYS_READ: Final = Event("IDP-1001", "keys of tokens read from {where}", ("where", "keys"))
+TOKEN_KEYS_NOT_READ: Final = Event(
+    "IDP-1002", "keys of tokens not read from {where}: {problem}", ("where", "problem")
+)
+AUTHORITY_FAILED: Final = Event(
+    "IDP-1003", "no answer about user '{user}', so it is refused: {problem}", ("user", "problem")
+)
+
 CONFIGURATION_RELOADED: Final = Event("CFG-1001", "configuration reloaded", ("changed",))
 CONFIGURATION_NEEDS_RESTART: Final = Event(
     "CFG-1002", "changed, but takes effect only after a restart: {options}", ("options",)

@@ -1,0 +1,128 @@
+"""A directory says over LDAP whether a password is right, and which groups there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hareline.authorities.directory import DirectoryRules, look_up, same_dn
+from hareline.authorities.http_client import AskingFailed
+from tests.support.directory_server import Directory, Entry, serving
+from tests.support.tls import make_certificates
+
+PEOPLE, GROUPS = "ou=people,dc=x", "ou=groups,dc=x"
+ANN = f"uid=ann,{PEOPLE}"
+OPS = f"cn=ops,{GROUPS}"
+
+
+@pytest.fixture
+def directory() -> Directory:
+    return Directory(
+        Entry(ANN, "pw", {"uid": ("ann",), "mail": ("ann@x",)}),
+        Entry(f"uid=two,{PEOPLE}", "pw", {"mail": ("same@x",)}),
+        Entry(f"uid=three,{PEOPLE}", "pw", {"mail": ("same@x",)}),
+        Entry(f"cn=reader,{PEOPLE}", "reader-pw"),
+        Entry(OPS, values={"member": (ANN,)}),
+        Entry(f"cn=dev,{GROUPS}", values={"member": (ANN, "uid=bob")}),
+        Entry(f"cn=other,{GROUPS}", values={"member": ("uid=bob",)}),
+    )
+
+
+@pytest.fixture
+def url(directory: Directory) -> Iterator[str]:
+    with serving(directory) as url:
+        yield url
+
+
+def rules(url: str, **more: object) -> DirectoryRules:
+    options = {"user_dn_pattern": f"uid=${{username}},{PEOPLE}", "timeout_s": 20, **more}
+    return DirectoryRules((url,), **options)  # type: ignore[arg-type]
+
+
+def test_a_right_password_is_taken(url: str, directory: Directory) -> None:
+    assert look_up(rules(url), "ann", "pw") == frozenset()
+    assert directory.binds == [ANN]
+
+
+@pytest.mark.parametrize(
+    ("name", "password"), [("ann", "wrong"), ("bob", "pw"), ("ann,ou=x", "pw"), ("*", "pw")]
+)
+def test_a_wrong_one_is_not(url: str, name: str, password: str) -> None:
+    assert look_up(rules(url), name, password) is None
+
+
+@pytest.mark.parametrize(("name", "password"), [("", "pw"), ("ann", ""), ("", "")])
+def test_an_empty_password_is_never_sent(
+    url: str, directory: Directory, name: str, password: str
+) -> None:
+    assert look_up(rules(url), name, password) is None
+    assert directory.binds == []
+
+
+def test_a_name_is_no_part_of_the_pattern(url: str, directory: Directory) -> None:
+    look_up(rules(url), "a,b=c+d", "pw")
+    assert directory.binds == [rf"uid=a\,b\=c\+d,{PEOPLE}"]
+
+
+def test_groups_are_found_as_the_user(url: str, directory: Directory) -> None:
+    found = look_up(rules(url, group_base=GROUPS), "ann", "pw")
+    assert found == frozenset(map(same_dn, (OPS, f"cn=dev,{GROUPS}")))
+    assert directory.binds == [ANN]
+
+
+def test_groups_are_found_by_who_searches(url: str, directory: Directory) -> None:
+    reader = {"lookup_bind_dn": f"cn=reader,{PEOPLE}", "lookup_bind_password": "reader-pw"}
+    found = look_up(rules(url, group_base=GROUPS, **reader), "ann", "pw")
+    assert found is not None
+    assert same_dn(OPS) in found
+    assert directory.binds == [ANN, f"cn=reader,{PEOPLE}"]
+
+
+class TestSearch:
+    def found(self, url: str, name: str, **more: object) -> frozenset[str] | None:
+        search = {
+            "lookup_attribute": "mail",
+            "lookup_base": PEOPLE,
+            "user_dn_pattern": "${username}",
+        }
+        return look_up(rules(url, **{**search, **more}), name, "pw")
+
+    def test_a_user_is_found_by_an_attribute(self, url: str, directory: Directory) -> None:
+        assert self.found(url, "ann@x", group_base=GROUPS) is not None
+        assert directory.binds == ["", ANN]
+
+    @pytest.mark.parametrize("name", ["nobody@x", "same@x", "*", "ann@x)(uid=*"])
+    def test_it_has_to_be_the_only_one(self, url: str, name: str) -> None:
+        assert self.found(url, name) is None
+
+    def test_a_search_that_is_refused_is_no_answer(self, url: str, directory: Directory) -> None:
+        directory.takes_anonymous = False
+        with pytest.raises(AskingFailed, match="an anonymous client may not search"):
+            self.found(url, "ann@x")
+
+
+def test_the_next_server_is_asked_if_one_is_gone(url: str) -> None:
+    with serving(Directory()) as gone:
+        pass
+    both = rules(url)
+    assert look_up(DirectoryRules((gone, url), both.user_dn_pattern), "ann", "pw") == frozenset()
+    with pytest.raises(AskingFailed, match="cannot be asked"):
+        look_up(rules(gone), "ann", "pw")
+
+
+def test_a_directory_is_verified_by_its_certificate(directory: Directory, tmp_path: Path) -> None:
+    certificates = make_certificates(tmp_path)
+    with serving(directory, certificates.server) as url:
+        authority = str(certificates.authority)
+        assert look_up(rules(url, ca_file=authority), "ann", "pw") == frozenset()
+        with pytest.raises(AskingFailed, match="CERTIFICATE_VERIFY_FAILED"):
+            look_up(rules(url), "ann", "pw")
+
+
+def test_names_are_compared_by_what_they_mean() -> None:
+    assert same_dn("CN=Ops, OU=groups ,dc=X") == same_dn("cn=ops,ou=Groups,DC=x")
+    assert same_dn("cn=a,dc=x") != same_dn("cn=b,dc=x")
+    with pytest.raises(ValueError, match="'nonsense' is not a distinguished name"):
+        same_dn("nonsense")

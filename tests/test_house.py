@@ -50,6 +50,11 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "management.api.users": ("tests/management/test_administration.py", "asks it over HTTP"),
     "vhost_factory": ("tests/unit/test_server.py", "starts and reloads brokers with virtual hosts"),
     "auth.grants": ("tests/unit/auth/test_permissions.py", "abstract; asks what implements it"),
+    "authorities.http": (
+        "tests/server/test_http_backend.py",
+        "logs in by it, and does what it may",
+    ),
+    "authorities.oauth": ("tests/server/test_oauth.py", "logs in by it, and does what it may"),
     "amqp.connection_parts": ("tests/unit/amqp/test_connection.py", "a record; hands it out"),
     "amqp.ports": ("tests/unit/amqp/test_channel.py", "abstract; calls what implements it"),
     "metrics.families": ("tests/unit/metrics/test_rendering.py", "a table; renders all of it"),

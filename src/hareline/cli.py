@@ -161,6 +161,8 @@ def serve(
         _fail(error.problems)
     try:
         status = _run(reading, read)
+    except ConfigurationError as error:
+        _fail(error.problems)
     except ListenError as error:
         _fail(_blame(reading, option, problem) for option, problem in error.problems)
     except StoreError as error:

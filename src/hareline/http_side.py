@@ -95,7 +95,8 @@ class HttpSide:
             ReaderService(access).router(),
             web_ui_router(),
         ]
-        apps = [create_app(self.health, routers)]
+        asks_for_rights = any(each.asks_for_rights for each in context.logins.backends)
+        apps = [create_app(self.health, routers, asks_for_rights=asks_for_rights)]
         if len(addresses) > 1:
             apps.append(create_app(self.health, [metrics.router(self.site)]))
             apps[1].state.pace = apps[0].state.pace

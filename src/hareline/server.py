@@ -31,6 +31,7 @@ from hareline.auth.internal import InternalBackend
 from hareline.auth.login_limits import LoginLimits
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
+from hareline.authorities.opening import Authorities
 from hareline.broker.event_exchange import EventExchange
 from hareline.broker.queues.paging.window import set_spooling
 from hareline.clock import Clock
@@ -124,6 +125,7 @@ class Broker:
         )
         self._disk_watch: DiskWatch | None = None
         self._management: HttpSide | None = None
+        self._authorities: Authorities | None = None
         self._listening: list[tuple[str, int]] = []
         self.statistics: Statistics | None = None  # while management is on
         self.has_started = False
@@ -141,12 +143,15 @@ class Broker:
         """Returns when clients can connect.
 
         Raises ListenError if an address cannot be listened on, StoreError if what is on disk cannot
-        be used. Nothing is left running then, nor when it is cancelled.
+        be used, ConfigurationError if an authority cannot be asked. Nothing is left running then,
+        nor when it is cancelled.
         """
         settings = self.settings
         addresses = assemble.addresses(settings)
         bound = await bind_all(addresses)
         try:
+            self._authorities = Authorities(settings, self.context.users, report)
+            self.context.logins.backends = tuple(self._authorities.backends)
             self._key_maker.start()
             if settings.storage.kind == "journal":
                 await self._open_storage()
@@ -353,9 +358,13 @@ class Broker:
             self.metrics_url = f"{_url('http', *metrics[0])}/metrics"
 
     async def _close_management(self) -> None:
+        """Stop the HTTP side, and with it whom it and AMQP ask about logins."""
         if self._management is not None:
             await self._management.stop()
             self._management = None
+        if self._authorities is not None:
+            await self._authorities.close()
+            self._authorities = None
 
     async def stop(self, deadline_s: float) -> None:
         """Close listeners, tell every connection (320), and wait for them within the deadline.

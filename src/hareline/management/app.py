@@ -31,11 +31,18 @@ from hareline.management.bodies import BODY_MAX_BYTES, BodiesInFlight
 from hareline.management.health import Health
 from hareline.management.pace import Pace
 from hareline.management.paths import RawPaths
+from hareline.management.pending_rights import PendingRights
 from hareline.management.protection import Protection
 from hareline.management.refusals import Refusal
 
 
-def create_app(read_health: Callable[[], Health], routers: Sequence[APIRouter] = ()) -> FastAPI:
+def create_app(
+    read_health: Callable[[], Health],
+    routers: Sequence[APIRouter] = (),
+    *,
+    asks_for_rights: bool = False,
+) -> FastAPI:
+    """``asks_for_rights``: rights may have to be asked for (``management.pending_rights``)."""
     app = FastAPI(
         title="Hareline", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
@@ -61,6 +68,8 @@ def create_app(read_health: Callable[[], Health], routers: Sequence[APIRouter] =
 
     for router in routers:
         app.include_router(router)
+    if asks_for_rights:
+        app.add_middleware(PendingRights)
     app.add_middleware(RawPaths)
     app.add_middleware(Protection)
     app.add_exception_handler(404, _not_found)

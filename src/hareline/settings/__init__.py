@@ -6,6 +6,7 @@ The CLI and the server use them; every layer below is handed plain values.
 from __future__ import annotations
 
 from hareline.settings.access import Auth, Permission, User
+from hareline.settings.authorities import HttpAuth, Ldap, LdapGroup, OAuth
 from hareline.settings.limits import Limits
 from hareline.settings.network import (
     Events,
@@ -42,14 +43,18 @@ __all__ = [
     "Events",
     "Flag",
     "FurtherListener",
+    "HttpAuth",
     "Identity",
     "Journal",
+    "Ldap",
+    "LdapGroup",
     "Limits",
     "Listener",
     "Log",
     "Management",
     "Memory",
     "Metrics",
+    "OAuth",
     "Permission",
     "Reading",
     "Settings",

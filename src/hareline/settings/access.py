@@ -14,7 +14,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from hareline.choices import HashingAlgorithm
 from hareline.settings.problems import UNKNOWN, problem, refuse, value_in
 from hareline.settings.section import Section, option
-from hareline.settings.values import Mechanisms, PermissionPattern, ScramKeys, ShortString
+from hareline.settings.values import Backends, Mechanisms, PermissionPattern, ScramKeys, ShortString
 
 PASSWORD_SALT_OCTETS: Final = 4
 ARGON2ID: Final = "argon2id"
@@ -36,6 +36,11 @@ class Auth(Section):
         ("PLAIN", "AMQPLAIN", "SCRAM-SHA-256"),
         "SASL mechanisms that are offered, in this order. SCRAM-SHA-256 is left out while a "
         "user could not log in with it.",
+    )
+    backends: Backends = option(
+        ("internal",),
+        "Who decides whether a user may log in, asked in this order until one says yes: this "
+        "broker's own users, `oauth2` ([oauth]), `http` ([http_auth]), `ldap` ([ldap]).",
     )
     loopback_users: tuple[str, ...] = option(
         ("guest",), "Users who may only connect from this machine.", reload="live"

@@ -23,6 +23,7 @@ from hareline.settings.access import (
     credential_problems,
     is_scram_safe_in,
 )
+from hareline.settings.authorities import authority_problems
 from hareline.settings.network import Events, FurtherListener, Listener, Management, Metrics
 from hareline.settings.problems import below, known_in, problem, value_in
 from hareline.settings.section import Section
@@ -42,6 +43,9 @@ class Tables(NamedTuple):
     metrics: object
     events: object
     auth: object
+    oauth: object
+    http_auth: object
+    ldap: object
     vhosts: object
     users: object
 
@@ -64,6 +68,8 @@ def mismatches(tables: Tables) -> Iterator[InitErrorDetails]:
     yield from _repetitions("users", User, users)
     yield from _permission_problems(users, [known_in(VirtualHost, v, "name", str) for v in vhosts])
     yield from _mechanism_problems(tables.auth, users)
+    backends = value_in(Auth, tables.auth, "backends")
+    yield from authority_problems(backends, tables.oauth, tables.http_auth, tables.ldap)
     yield from _event_problems(
         tables.events, [known_in(VirtualHost, v, "name", str) for v in vhosts]
     )

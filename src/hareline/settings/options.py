@@ -1,7 +1,7 @@
 """All options of the broker as one ``Settings``, and what changed between two of them.
 
 Each option is declared once, with type, bounds, default, description and reload, in the module of
-its table: ``network``, ``limits``, ``resources``, ``access``, ``vhosts``, or here.
+its table: ``network``, ``limits``, ``resources``, ``access``, ``authorities``, ``vhosts``, or here.
 ``settings.sources`` builds a ``Settings`` from file, environment and flags; ``settings.reference``
 writes the sample file, the help texts and docs/configuration.md from the same declarations. Values
 are handed down to the layers below, which never import this.
@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails
 
 from hareline.choices import LogLevel
 from hareline.settings.access import Auth, Permission, User
+from hareline.settings.authorities import HttpAuth, Ldap, LdapGroup, OAuth
 from hareline.settings.consistency import Tables, mismatches
 from hareline.settings.limits import Limits
 from hareline.settings.network import (
@@ -95,6 +96,11 @@ class Settings(Section):
         "Further ports for AMQP clients, beside that of `listener`: a table [[listeners]] for "
         "each, with `port`, and `bind` and `product` where these are not to be the usual ones.",
     )
+    ldap_groups: tuple[LdapGroup, ...] = option(
+        (),
+        "What members of groups of an LDAP directory may do: a table [[ldap_groups]] for each "
+        "group, with `dn`, and `tags` and `permissions` as users have them.",
+    )
     listener: Listener = Listener()
     management: Management = Management()
     metrics: Metrics = Metrics()
@@ -102,6 +108,9 @@ class Settings(Section):
     identity: Identity = Identity()
     limits: Limits = Limits()
     auth: Auth = Auth()
+    oauth: OAuth = OAuth()
+    http_auth: HttpAuth = HttpAuth()
+    ldap: Ldap = Ldap()
     memory: Memory = Memory()
     storage: Storage = Storage()
     journal: Journal = Journal()

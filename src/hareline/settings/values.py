@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 
 LogFormat = Literal["auto", "console", "json"]
 MechanismName = Literal["PLAIN", "AMQPLAIN", "SCRAM-SHA-256"]
+BackendName = Literal["internal", "oauth2", "http", "ldap"]
 StorageKind = Literal["journal", "memory"]
 JournalSync = Literal["always", "interval", "never"]
 CorruptionPolicy = Literal["fail", "skip", "truncate"]
@@ -236,4 +237,5 @@ HomeRelativePath = Annotated[Path, BeforeValidator(_named), AfterValidator(_home
 Audit = Annotated[str, AfterValidator(_audit), InWords(AUDIT_FORMS)]
 MaxAge = Annotated[str, AfterValidator(_max_age), InWords(MAX_AGE_FORMS)]
 Mechanisms = Annotated[tuple[MechanismName, ...], AfterValidator(_some_without_repetition)]
+Backends = Annotated[tuple[BackendName, ...], AfterValidator(_some_without_repetition)]
 Port = Annotated[int, Field(ge=0, le=65535)]

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from hareline.auth.users import INTERNAL
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import caller, caller_with_body
 from hareline.management.api.administering import (
@@ -104,7 +105,8 @@ def router(site: Site) -> APIRouter:
             is_protected=body.protected_from_deletion,
             by=who.user.name,
         )
-        if is_new and not who.may_enter(name):  # whoever makes one may use it, as in RabbitMQ
+        # who makes one may use it, as in RabbitMQ; another authority is not told
+        if is_new and who.user.backend == INTERNAL and not who.may_enter(name):
             administration.users.put_permission(
                 who.user.name, name, ".*", ".*", ".*", by=who.user.name
             )

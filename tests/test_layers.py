@@ -77,7 +77,7 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "http_side": (
         *("administration", "management", "metrics", "net", "settings", "events", "amqp.context"),
-        *("storage.interface", "storage.opening"),
+        *("auth.networks", "storage.interface", "storage.opening"),
     ),
     "ranges": (
         *("ranges", "wire.property_parts", "wire.stream_chunks", "errors"),
@@ -162,7 +162,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
 }
 
 MAY_USE_ASYNCIO = (
-    *("authorities", "net", "management", "recovery", "server", "daemon", "testing"),
+    *("authorities", "net", "management", "http_side", "recovery", "server", "daemon", "testing"),
 )
 
 # Bytes in, bytes out: nothing of these in what must run without sockets and threads.

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from hareline import __version__
 from hareline.administration.origins import Origins, VhostOrigin
 from hareline.amqp.context import Identity, Limits
+from hareline.auth.networks import Networks
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import Permissions
 from hareline.auth.scram import MECHANISM as SCRAM
@@ -49,11 +50,14 @@ def endpoints(
     bound: Sequence[Sequence[socket.socket]],
 ) -> list[Endpoint]:
     """The AMQP ports; ``addresses`` and ``bound`` may have the ports of HTTP behind them."""
-    products = ["", *(further.product for further in settings.listeners)]
-    backlog = settings.listener.backlog
+    first, backlog = settings.listener, settings.listener.backlog
+    ports = [
+        ("", first.proxy_protocol_from),
+        *((further.product, further.proxy_protocol_from) for further in settings.listeners),
+    ]
     return [
-        Endpoint(address, sockets, backlog, product)
-        for product, address, sockets in zip(products, addresses, bound, strict=False)
+        Endpoint(address, sockets, backlog, product, Networks(proxies))
+        for (product, proxies), address, sockets in zip(ports, addresses, bound, strict=False)
     ]
 
 

@@ -73,6 +73,11 @@ CONNECTION_CLOSED_OVER_HTTP: Final = Event(
     ("peer", "user", "reason"),
 )
 AUTHENTICATION_TIMED_OUT: Final = Event("CON-1016", "login timed out", ("peer",))
+PROXY_HEADER_INVALID: Final = Event(
+    "CON-1031",
+    "dropped: a proxy sends no valid PROXY header: {reason}",
+    ("peer", "reason"),
+)
 
 CHANNEL_ERROR: Final = Event(
     "CHN-1003", "channel error: {reply_text}", ("peer", "channel", "reply_code", "reply_text")

@@ -9,6 +9,7 @@ Invariant: it is given parts and makes none that the broker works without.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from hareline.administration import Administration
 from hareline.amqp.context import Context
+from hareline.auth.networks import Networks
 from hareline.events import Report
 from hareline.management.api import ROUTERS, metrics
 from hareline.management.api.site import ListenerFacts, NodeFacts, ResourceFacts, Site
@@ -25,7 +27,7 @@ from hareline.management.authentication import Authenticator
 from hareline.management.change_file import ChangeKeeper
 from hareline.management.change_log import ChangeLog
 from hareline.management.health import Health
-from hareline.management.listener import ManagementListener
+from hareline.management.listener import Ends, ManagementListener
 from hareline.management.reader_process import ReaderProcess
 from hareline.management.readers import ReaderService
 from hareline.management.replay import ReplayService
@@ -34,10 +36,12 @@ from hareline.management.streams import StreamService
 from hareline.management.web_ui import router as web_ui_router
 from hareline.metrics.meters import JournalMeter, Meters
 from hareline.metrics.source import MetricsSource
+from hareline.net.addresses import Relayed
 from hareline.net.binding import Address, listen_error
 from hareline.net.disk import disk_space
 from hareline.net.memory import MemoryWatch, used_bytes
 from hareline.net.node import descriptors
+from hareline.net.proxy_front import ProxyDoor
 from hareline.net.sampling import Statistics
 from hareline.settings import Settings
 from hareline.storage.interface import MessageStore
@@ -100,7 +104,13 @@ class HttpSide:
         if len(addresses) > 1:
             apps.append(create_app(self.health, [metrics.router(self.site)]))
             apps[1].state.pace = apps[0].state.pace
-        self._listeners = [ManagementListener(app) for app in apps]
+        self._proxy_door = ProxyDoor(
+            Networks(parts.settings().management.proxy_protocol_from),
+            lambda: context.limits.handshake_timeout_s,
+            parts.report,
+        )
+        fronts = [self._front if self._proxy_door.proxies else None, None]
+        self._listeners = [ManagementListener(*each) for each in zip(apps, fronts, strict=False)]
         self._changes: ChangeKeeper | None = None
 
     def start(self, bound: Sequence[Sequence[socket.socket]]) -> list[tuple[str, int]]:
@@ -116,10 +126,19 @@ class HttpSide:
     async def stop(self) -> None:
         """End what is under way, and close the port."""
         await self._streams.stop()
+        self._proxy_door.close()
         for listener in self._listeners:
             await listener.stop()
         if self._changes is not None:
             await self._changes.stop()
+
+    def _front(self, make: Callable[[Ends], asyncio.Protocol]) -> asyncio.BaseProtocol:
+        """The first protocol of a connection to a port whose settings name proxies."""
+
+        def behind(relayed: Relayed | None) -> asyncio.Protocol:
+            return make(None if relayed is None else (relayed.peer, relayed.local))
+
+        return self._proxy_door.front(behind)
 
     def _make_changes(self) -> ChangeKeeper:
         """What changes from now on is noted, beside what earlier runs have kept."""

@@ -35,6 +35,7 @@ _SEVERITIES: Final = {
     events.RANGE_READER_LOST: "warning",
     events.MEMORY_ALARM_SET: "warning",
     events.PEER_SPEAKS_OTHERWISE: "warning",
+    events.PROXY_HEADER_INVALID: "warning",
     events.QUEUE_DROPPED: "warning",
     events.QUEUE_OVERFULL: "warning",
     events.READERS_NOT_WRITTEN: "warning",

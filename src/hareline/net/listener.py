@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from hareline.amqp.context import Context
+from hareline.auth.networks import Networks
 from hareline.net.accepting import Accepting
+from hareline.net.addresses import Relayed
 from hareline.net.binding import Address, listen_error
 from hareline.net.pacing import Pacing
+from hareline.net.proxy_front import ProxyDoor
 from hareline.net.shell import ConnectionShell
 
 
@@ -22,13 +25,14 @@ class Endpoint(NamedTuple):
     """One port: its address, and the sockets bound to it.
 
     ``backlog``: connections that the system may hold ready. ``product``: what clients of this port
-    are told; empty if ``amqp.product`` decides.
+    are told; empty if ``amqp.product`` decides. ``proxies`` begin with a PROXY header.
     """
 
     address: Address
     sockets: Sequence[socket.socket]
     backlog: int
     product: str = ""
+    proxies: Networks = Networks()
 
 
 class Listeners:
@@ -44,6 +48,7 @@ class Listeners:
         self._pacing = Pacing(context.turn)
         self._accepting = Accepting(context)
         self._servers: list[asyncio.Server] = []
+        self._doors: list[ProxyDoor] = []
 
     async def start(
         self, endpoints: Sequence[Endpoint], *, write_high_bytes: int
@@ -57,19 +62,36 @@ class Listeners:
             await self.stop()
             raise
 
+    def make_shell(self, product: str = "", relayed: Relayed | None = None) -> ConnectionShell:
+        """A connection that has no transport yet."""
+        return ConnectionShell(
+            self._context,
+            self._pacing,
+            self._accepting,
+            self.write_high_bytes,
+            product,
+            relayed,
+        )
+
+    def _maker(self, endpoint: Endpoint) -> Callable[[], asyncio.BaseProtocol]:
+        """What makes the first protocol of a connection to this port."""
+        product = endpoint.product
+        if not endpoint.proxies:
+            return lambda: self.make_shell(product)
+        door = ProxyDoor(
+            endpoint.proxies,
+            lambda: self._context.limits.handshake_timeout_s,
+            self._context.report,
+        )
+        self._doors.append(door)
+        return lambda: door.front(lambda relayed: self.make_shell(product, relayed))
+
     async def _listen(self, endpoint: Endpoint) -> tuple[str, int]:
+        make = self._maker(endpoint)
         for each in endpoint.sockets:
             try:
                 server = await asyncio.get_running_loop().create_server(
-                    lambda: ConnectionShell(
-                        self._context,
-                        self._pacing,
-                        self._accepting,
-                        self.write_high_bytes,
-                        endpoint.product,
-                    ),
-                    sock=each,
-                    backlog=endpoint.backlog,
+                    make, sock=each, backlog=endpoint.backlog
                 )
             except OSError as error:  # another program bound it too, and was quicker
                 raise listen_error(endpoint.address, error) from error
@@ -82,3 +104,6 @@ class Listeners:
         servers, self._servers = self._servers, []
         for server in servers:
             server.close()
+        doors, self._doors = self._doors, []
+        for door in doors:
+            door.close()

@@ -20,6 +20,7 @@ from hareline.amqp.context import Context
 from hareline.amqp.ports import SocketFacts, Transport
 from hareline.auth.peer import is_loopback
 from hareline.net.accepting import Accepting
+from hareline.net.addresses import UNKNOWN_ADDRESS, Relayed, SocketAddress, address_text
 from hareline.net.pacing import Paced, Pacing
 
 # Replies, returns and confirms are not subject to credit. A client that asks for more of them than
@@ -34,7 +35,10 @@ LARGE_FRAME_BYTES: Final = 32_768
 
 
 class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
-    """``write_high_bytes``: octets that fill the transport. ``product``: see ``Transport``."""
+    """``write_high_bytes``: octets that fill the transport. ``product``: see ``Transport``.
+
+    ``relayed``: the addresses that a trusted proxy has given; None: those of the socket.
+    """
 
     __slots__ = (
         "_accepting",
@@ -67,6 +71,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         accepting: Accepting,
         write_high_bytes: int,
         product: str,
+        relayed: Relayed | None = None,
     ) -> None:
         self._context = context
         self._pacing = pacing
@@ -76,8 +81,10 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         self._connection: Connection | None = None  # from connection_made to connection_lost
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._peer: tuple[str, int] = ("", 0)
-        self._local: tuple[str, int] = ("", 0)
+        self._peer: SocketAddress = UNKNOWN_ADDRESS
+        self._local: SocketAddress = UNKNOWN_ADDRESS
+        if relayed is not None:
+            self._peer, self._local = relayed.peer, pacing.shared_address(relayed.local)
         self._buffer = pacing.read_buffer
         self._is_reading = True
         self._linger: asyncio.TimerHandle | None = None
@@ -94,8 +101,9 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast("asyncio.Transport", transport)
-        self._peer = (transport.get_extra_info("peername") or ("", 0))[:2]
-        self._local = self._pacing.shared_address(transport.get_extra_info("sockname"))
+        if self._peer is UNKNOWN_ADDRESS:
+            self._peer = (transport.get_extra_info("peername") or UNKNOWN_ADDRESS)[:2]
+            self._local = self._pacing.shared_address(transport.get_extra_info("sockname"))
         wait_s = self._accepting.admit(self._peer[0], self.peer)
         if wait_s is None:
             transport.abort()
@@ -164,11 +172,11 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
 
     @property
     def peer(self) -> str:
-        return _address_text(self._peer)
+        return address_text(self._peer)
 
     @property
     def connection_name(self) -> str:
-        return f"{_address_text(self._peer)} -> {_address_text(self._local)}"
+        return f"{address_text(self._peer)} -> {address_text(self._local)}"
 
     def traffic_bytes(self) -> int:
         return self.received_bytes + self.sent_bytes
@@ -268,10 +276,3 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
             transport.resume_reading()
         else:
             transport.pause_reading()
-
-
-def _address_text(address: tuple[str, int]) -> str:
-    host, port = address
-    if not host:  # the peer was gone before it could be asked for
-        return "unknown"
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -10,6 +10,7 @@ from hareline.settings.section import Section, option
 from hareline.settings.values import (
     BindAddress,
     EmptyOrShortString,
+    NetworkList,
     Port,
     QpidProduct,
     ShortString,
@@ -28,6 +29,11 @@ class Listener(Section):
     backlog: int = option(
         1024, "Connections the system may hold ready for us to accept.", ge=1, le=65535
     )
+    proxy_protocol_from: NetworkList = option(
+        (),
+        "Proxies whose connections begin with a header of the PROXY protocol, version 1 or 2, and "
+        "are those of the client that it names. Connections from elsewhere begin without one.",
+    )
 
 
 class FurtherListener(Section):
@@ -39,6 +45,9 @@ class FurtherListener(Section):
         "",
         "Server property `product` for all clients that connect here, such as `qpid` for Qpid's "
         "JMS client. Empty: as on the first port, where it depends on the client's address.",
+    )
+    proxy_protocol_from: NetworkList = option(
+        (), "Proxies whose connections begin with a header of the PROXY protocol."
     )
 
 
@@ -54,6 +63,9 @@ class Management(Section):
         reload="live",
         ge=0.1,
         le=60,
+    )
+    proxy_protocol_from: NetworkList = option(
+        (), "Proxies whose connections begin with a header of the PROXY protocol."
     )
 
 

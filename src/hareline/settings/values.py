@@ -211,6 +211,19 @@ def _home_expanded(value: Path) -> Path:
         ) from None
 
 
+def _networks(values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        try:
+            ipaddress.ip_network(value)
+        except ValueError as error:
+            raise PydanticCustomError(
+                "network",
+                "'{value}' should be an address or a network such as 10.0.0.0/8: {reason}",
+                {"value": value, "reason": str(error)},
+            ) from None
+    return values
+
+
 def _some_without_repetition(values: tuple[str, ...]) -> tuple[str, ...]:
     if not values:
         raise PydanticCustomError("nothing_named", "Input should name at least one")
@@ -238,4 +251,7 @@ Audit = Annotated[str, AfterValidator(_audit), InWords(AUDIT_FORMS)]
 MaxAge = Annotated[str, AfterValidator(_max_age), InWords(MAX_AGE_FORMS)]
 Mechanisms = Annotated[tuple[MechanismName, ...], AfterValidator(_some_without_repetition)]
 Backends = Annotated[tuple[BackendName, ...], AfterValidator(_some_without_repetition)]
+NetworkList = Annotated[
+    tuple[str, ...], AfterValidator(_networks), InWords("list of addresses and networks")
+]
 Port = Annotated[int, Field(ge=0, le=65535)]

@@ -150,7 +150,9 @@ class Broker:
         addresses = assemble.addresses(settings)
         bound = await bind_all(addresses)
         try:
-            self._authorities = Authorities(settings, self.context.users, report)
+            self._authorities = Authorities(
+                settings, self.context.users, self._internal_users, report
+            )
             self.context.logins.backends = tuple(self._authorities.backends)
             self._key_maker.start()
             if settings.storage.kind == "journal":

@@ -36,7 +36,6 @@ def config(provider: WebService, more: str = "") -> str:
         [auth]
         backends = ["internal", "oauth2"]
         failure_delay_s = 0
-        [management]
         login_failures_max = 0
         [oauth]
         resource_server_id = "rabbitmq"

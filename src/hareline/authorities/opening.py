@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from hareline.auth.backends import AuthBackend, InternalBackend
+from hareline.auth.backends import AuthBackend
 from hareline.auth.permissions import Permissions
 from hareline.auth.signing_keys import ASYMMETRIC
 from hareline.auth.tokens import TokenRules
@@ -28,8 +28,13 @@ from hareline.settings import HttpAuth, Ldap, OAuth, Settings
 class Authorities:
     """``backends``: those that the settings name, in their order."""
 
-    def __init__(self, settings: Settings, users: UserRegistry, report: Report) -> None:
-        """Needs a running event loop. Raises ConfigurationError for what cannot be used."""
+    def __init__(
+        self, settings: Settings, users: UserRegistry, internal: AuthBackend, report: Report
+    ) -> None:
+        """``internal``: the backend of the broker's own users.
+
+        Needs a running event loop. Raises ConfigurationError for what cannot be used.
+        """
         self._settings = settings
         self._users = users
         self._report = report
@@ -37,7 +42,7 @@ class Authorities:
         self._closing: list[Callable[[], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         makers: dict[str, Callable[[], AuthBackend]] = {
-            "internal": lambda: InternalBackend(users),
+            "internal": lambda: internal,
             "oauth2": lambda: self._oauth(settings.oauth),
             "http": lambda: self._http(settings.http_auth),
             "ldap": lambda: self._ldap(settings.ldap),

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from hareline.auth.internal import InternalBackend
 from hareline.auth.signing_keys import ASYMMETRIC
 from hareline.auth.users import UserRegistry
 from hareline.authorities.opening import Authorities, token_rules
 from hareline.errors import ConfigurationError
 from hareline.events import Event
 from hareline.settings import OAuth, Settings
+from tests.support.login_work import AtOnce
 from tests.support.tokens import Signer
 
 HTTP = {
@@ -29,7 +31,9 @@ def open_with(tree: dict[str, Any]) -> Authorities:
     def report(event: Event, **fields: object) -> None:
         """No test here looks at the log."""
 
-    return Authorities(Settings.model_validate(tree), UserRegistry(), report)
+    users = UserRegistry()
+    internal = InternalBackend(users, AtOnce())
+    return Authorities(Settings.model_validate(tree), users, internal, report)
 
 
 async def test_a_broker_asks_itself_unless_told_otherwise() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from hareline import __version__
 from hareline.administration.origins import Origins, VhostOrigin
 from hareline.amqp.context import Identity, Limits
+from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.networks import Networks
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import Permissions
@@ -96,6 +97,16 @@ def limits(settings: Settings) -> Limits:
         max_vhosts=given.max_vhosts,
         max_consumers_per_channel=given.max_consumers_per_channel,
         max_selectors_per_queue=given.max_selectors_per_queue,
+    )
+
+
+def mechanisms(settings: Settings, started_with: Settings) -> MechanismRegistry:
+    """How clients may log in; which mechanisms are on is decided until the next restart."""
+    auth = settings.auth
+    return MechanismRegistry(
+        started_with.auth.mechanisms,
+        anonymous_user=auth.anonymous_user,
+        needs_tls=auth.passwords_need_tls,
     )
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from hareline.administration import Administration
 from hareline.amqp.context import Context
 from hareline.auth.networks import Networks
+from hareline.auth.peer import Peer
 from hareline.events import Report
 from hareline.management.api import ROUTERS, metrics
 from hareline.management.api.site import ListenerFacts, NodeFacts, ResourceFacts, Site
@@ -85,6 +86,7 @@ class HttpSide:
             context.logins,
             lambda: context.limits.authentication_failure_delay_s,
             parts.report,
+            self._takes_passwords,
         )
         self.site = Site(context, authenticator, parts.settings, self._node())
         self.site.sampler = parts.statistics.sampler
@@ -112,6 +114,9 @@ class HttpSide:
         fronts = [self._front if self._proxy_door.proxies else None, None]
         self._listeners = [ManagementListener(*each) for each in zip(apps, fronts, strict=False)]
         self._changes: ChangeKeeper | None = None
+
+    def _takes_passwords(self, peer: Peer) -> bool:
+        return self._parts.context.mechanisms.takes_passwords(peer)  # a reload replaces them
 
     def start(self, bound: Sequence[Sequence[socket.socket]]) -> list[tuple[str, int]]:
         """Listen; returns host and port of each address. Raises ListenError."""

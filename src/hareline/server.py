@@ -29,7 +29,6 @@ from hareline.amqp.context import Context
 from hareline.auth.backends import AuthChain
 from hareline.auth.internal import InternalBackend
 from hareline.auth.login_limits import LoginLimits
-from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
 from hareline.authorities.opening import Authorities
 from hareline.broker.event_exchange import EventExchange
@@ -94,7 +93,7 @@ class Broker:
             turn=turn,
             users=users,
             logins=AuthChain([self._internal_users], users, self._login_limits()),
-            mechanisms=MechanismRegistry(settings.auth.mechanisms),
+            mechanisms=assemble.mechanisms(settings, settings),
             identity=identity,
             limits=assemble.limits(settings),
             report=report,
@@ -443,6 +442,7 @@ class Broker:
         self._key_maker.start()
         context.limits = assemble.limits(settings)
         assemble.set_capacity(context.capacity, settings)
+        context.mechanisms = assemble.mechanisms(settings, self._started_with)
         self._listeners.write_high_bytes = settings.limits.write_buffer_high_bytes
         self._memory_watch.watermark_bytes = settings.memory.watermark_bytes(available_bytes())
         self._memory_watch.interval_s = settings.memory.check_interval_s

@@ -10,9 +10,11 @@ import pytest
 from hareline import __version__, assemble
 from hareline.amqp.context import Limits
 from hareline.auth.passwords import verify_password
+from hareline.auth.peer import Peer
 from hareline.auth.permissions import Permissions
 from hareline.auth.scram import PasswordKeys, ScramKeys
 from hareline.broker.capacity import BrokerCapacity
+from hareline.errors import CommandInvalid
 from hareline.settings import Auth, Settings, VirtualHost
 from hareline.storage.journal.damage import Decision
 from tests.support.settings import SCRAM_KEYS, hash_of
@@ -193,3 +195,16 @@ def test_the_audit_stream_has_the_limits_of_the_settings() -> None:
     }
     unlimited = VirtualHost(name="/", audit_max_bytes=0, audit_max_age="")
     assert assemble.audit_arguments(unlimited) == {"x-queue-type": "stream"}
+
+
+def test_which_mechanisms_are_on_waits_for_the_restart_and_the_rest_does_not() -> None:
+    started_with = settings(auth={"mechanisms": ["PLAIN", "ANONYMOUS"], "anonymous_user": "guest"})
+    given = settings(
+        auth={"mechanisms": ["AMQPLAIN"], "anonymous_user": "ann", "passwords_need_tls": True}
+    )
+    mechanisms = assemble.mechanisms(given, started_with)
+    assert (mechanisms.anonymous_user, mechanisms.needs_tls) == ("ann", True)
+    elsewhere = Peer("192.0.2.7", is_loopback=False)
+    assert mechanisms.decode("ANONYMOUS", b"", elsewhere) == ("ann", None)
+    with pytest.raises(CommandInvalid, match="'AMQPLAIN'"):
+        mechanisms.has_steps("AMQPLAIN")

@@ -176,10 +176,21 @@ class Handshake:
             version_major=0,
             version_minor=9,
             server_properties=properties,
-            mechanisms=context.mechanisms.offered(is_scram_for_all=context.users.is_scram_for_all),
+            mechanisms=self._offered(),
             locales="en_US",
         )
         self.state = WAIT_START_OK
+
+    def _offered(self) -> str:
+        """The mechanisms that work for this client."""
+        context, peer = self._context, self._transport.auth_peer
+        mechanisms, users = context.mechanisms, context.users
+        # other backends have users whose keys for SCRAM nobody knows
+        is_scram_for_all = users.is_scram_for_all and context.logins.is_internal
+        anonymous = users.admit(mechanisms.anonymous_user, peer.is_loopback)
+        return mechanisms.offered(
+            peer, is_scram_for_all=is_scram_for_all, is_anonymous_welcome=anonymous is not None
+        )
 
     def takes_close(self, error: AmqpError) -> bool:
         """Whether the peer is sent connection.close for ``error``: not if it may not speak AMQP.
@@ -228,11 +239,11 @@ class Handshake:
         context = self._context
         self._client.set_properties(Table(method.client_properties or {}))
         self._mechanism = method.mechanism
-        response = text_octets(method.response)
+        response, peer = text_octets(method.response), self._transport.auth_peer
         if context.mechanisms.has_steps(method.mechanism):
             self._exchange = ScramExchange(context.users)
             return self._take_step(self._exchange, response)
-        return self._ask(context.mechanisms.decode(method.mechanism, response))
+        return self._ask(context.mechanisms.decode(method.mechanism, response, peer))
 
     def _ask(self, credentials: Credentials) -> Outcome:
         """Have the backends decide; until they have, the connection's input is held."""

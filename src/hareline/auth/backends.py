@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from hareline.auth.login_limits import LoginLimits
 from hareline.auth.peer import Peer
-from hareline.auth.users import User, UserRegistry
+from hareline.auth.users import INTERNAL, User, UserRegistry
 
 #: What stands for the name of a user of whom only a token is known.
 BEARER: Final = "bearer"
@@ -100,6 +100,11 @@ class AuthChain:
             return
         backends = self.backends
         _Login(backends, credentials, peer, lambda answer: done(self.settle(name, answer, peer)))
+
+    @property
+    def is_internal(self) -> bool:
+        """True if only the broker's own users can log in."""
+        return all(each.name == INTERNAL for each in self.backends)
 
     def settle(self, name: str, answer: Answer, peer: Peer) -> Answer:
         """What becomes of an answer, which is noted: also of a mechanism that decides by itself.

@@ -2,8 +2,8 @@
 
 ``amqp.handshake`` offers ``MechanismRegistry.offered`` in connection.start and gives the response
 of start-ok to ``decode``, or to an exchange of several steps where ``has_steps``. This module
-does not check passwords (``auth.users`` does), and no error text repeats a response, because that
-contains one.
+does not check passwords (``auth.backends`` does), and no error text repeats a response, because
+that contains one.
 
 =============  ==============================================================================
 PLAIN          ``authzid NUL authcid NUL password`` (RFC 4616); authcid is the user, authzid is
@@ -11,6 +11,7 @@ PLAIN          ``authzid NUL authcid NUL password`` (RFC 4616); authcid is the u
 AMQPLAIN       the fields of a field table, without its length in front, with the long strings
                ``LOGIN`` and ``PASSWORD`` (what PLAIN meant in AMQP 0-8)
 SCRAM-SHA-256  several steps, without the password: ``auth.scram``
+ANONYMOUS      ignored (RFC 4505): the client becomes the one user that the settings name
 =============  ==============================================================================
 """
 
@@ -22,6 +23,7 @@ from typing import Final
 
 from hareline.auth import scram
 from hareline.auth.backends import Credentials
+from hareline.auth.peer import Peer
 from hareline.errors import CommandInvalid, MalformedFrame
 from hareline.wire.table import decode_table_body
 
@@ -53,17 +55,34 @@ MECHANISMS: Final[Mapping[str, Callable[[bytes], Credentials]]] = MappingProxyTy
     {"PLAIN": decode_plain, "AMQPLAIN": decode_amqplain}
 )
 
-KNOWN: Final = (*MECHANISMS, scram.MECHANISM)
-"""Every mechanism, in the order in which they are offered unless the settings differ."""
+ANONYMOUS: Final = "ANONYMOUS"
+
+USUAL: Final = (*MECHANISMS, scram.MECHANISM)
+"""What is offered unless the settings differ, in this order."""
+
+KNOWN: Final = (*USUAL, ANONYMOUS)
+"""Every mechanism."""
 
 
 class MechanismRegistry:
-    """The mechanisms that are switched on, in the order in which they are offered."""
+    """The mechanisms that are switched on, in the order in which they are offered.
 
-    __slots__ = ("_enabled",)
+    ``anonymous_user``: who logs in by ANONYMOUS. ``needs_tls``: those that send a password are
+    refused without TLS, except from this machine.
+    """
 
-    def __init__(self, enabled: Iterable[str] = KNOWN) -> None:
+    __slots__ = ("_enabled", "anonymous_user", "needs_tls")
+
+    def __init__(
+        self,
+        enabled: Iterable[str] = USUAL,
+        *,
+        anonymous_user: str = "",
+        needs_tls: bool = False,
+    ) -> None:
         """Raises ValueError for a name that is not in ``KNOWN``, or for an empty list."""
+        self.anonymous_user = anonymous_user
+        self.needs_tls = needs_tls
         self._enabled = tuple(dict.fromkeys(enabled))
         if not self._enabled:
             raise ValueError("no authentication mechanism is switched on")
@@ -73,13 +92,24 @@ class MechanismRegistry:
                     f"unknown authentication mechanism '{name}' (known: {', '.join(KNOWN)})"
                 )
 
-    def offered(self, *, is_scram_for_all: bool) -> str:
-        """The names as connection.start lists them, separated by spaces.
+    def offered(
+        self, peer: Peer, *, is_scram_for_all: bool, is_anonymous_welcome: bool = False
+    ) -> str:
+        """The names of those that work for this peer, separated by spaces, for connection.start.
 
         SCRAM is left out while a user can log in by another mechanism but not by SCRAM.
+        ``is_anonymous_welcome``: the user of ANONYMOUS exists and may come from there.
         """
-        names = [name for name in self._enabled if is_scram_for_all or name != scram.MECHANISM]
-        return " ".join(names or self._enabled)
+        works = dict.fromkeys(MECHANISMS, self.takes_passwords(peer))
+        works |= {scram.MECHANISM: is_scram_for_all, ANONYMOUS: is_anonymous_welcome}
+        names = [name for name in self._enabled if works[name]]
+        if not names and scram.MECHANISM in self._enabled:
+            names = [scram.MECHANISM]
+        return " ".join(names)
+
+    def takes_passwords(self, peer: Peer) -> bool:
+        """True if this peer may send a password as it is."""
+        return not self.needs_tls or peer.is_tls or peer.is_loopback
 
     def has_steps(self, name: str) -> bool:
         """True if the response to connection.start is only the first of an exchange.
@@ -90,15 +120,20 @@ class MechanismRegistry:
             raise CommandInvalid(f"unknown authentication mechanism '{name}'")
         if name not in self._enabled:
             raise CommandInvalid(f"invalid authentication mechanism '{name}'")
-        return name not in MECHANISMS
+        return name == scram.MECHANISM
 
-    def decode(self, name: str, response: bytes) -> Credentials:
+    def decode(self, name: str, response: bytes, peer: Peer) -> Credentials:
         """Credentials of the response of a mechanism without further steps.
 
-        Raises MalformedFrame (502) for a response of the wrong layout, and like ``has_steps``.
+        Raises MalformedFrame (502) for a response of the wrong layout, CommandInvalid (503) for a
+        password that should not have been sent, and like ``has_steps``.
         """
         has_steps = self.has_steps(name)
         assert not has_steps
+        if name == ANONYMOUS:
+            return Credentials(self.anonymous_user, None)
+        if not self.takes_passwords(peer):
+            raise CommandInvalid(f"authentication mechanism '{name}' needs TLS")
         return MECHANISMS[name](response)
 
 

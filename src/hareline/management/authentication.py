@@ -31,17 +31,22 @@ _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Hareline", charset="UTF-8
 
 
 class Authenticator:
-    """``failure_delay_s`` is called each time, because a reload may change it."""
+    """``failure_delay_s`` is called each time, because a reload may change it.
+
+    ``takes_passwords``: whether a peer may send one as it is.
+    """
 
     def __init__(
         self,
         logins: AuthChain,
         failure_delay_s: Callable[[], float],
         report: Report,
+        takes_passwords: Callable[[Peer], bool] = lambda _: True,
     ) -> None:
         self._logins = logins
         self._failure_delay_s = failure_delay_s
         self._report = report
+        self._takes_passwords = takes_passwords
 
     async def administrator(self, request: Request) -> User:
         """The user of a request. Raises Refusal: 401 without a valid login, 403 without the tag."""
@@ -61,8 +66,11 @@ class Authenticator:
         name = credentials.name
         host, port = request.client or ("", 0)
         is_tls = request.scope.get("scheme") == "https"
+        peer = Peer(host, is_loopback(host), is_tls)
+        if not self._takes_passwords(peer):
+            raise Refusal(403, "tls_required", "passwords are not taken without TLS; use https")
         begin = self._begin_bearer if is_bearer else self._logins.begin
-        answer = await _answer(begin, credentials, Peer(host, is_loopback(host), is_tls))
+        answer = await _answer(begin, credentials, peer)
         if isinstance(answer, backends.Refusal):
             reason = f"HTTP login of user '{name}' failed"
             self._report(

@@ -14,7 +14,14 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from hareline.choices import HashingAlgorithm
 from hareline.settings.problems import UNKNOWN, problem, refuse, value_in
 from hareline.settings.section import Section, option
-from hareline.settings.values import Backends, Mechanisms, PermissionPattern, ScramKeys, ShortString
+from hareline.settings.values import (
+    Backends,
+    EmptyOrShortString,
+    Mechanisms,
+    PermissionPattern,
+    ScramKeys,
+    ShortString,
+)
 
 PASSWORD_SALT_OCTETS: Final = 4
 ARGON2ID: Final = "argon2id"
@@ -34,8 +41,17 @@ class Auth(Section):
 
     mechanisms: Mechanisms = option(
         ("PLAIN", "AMQPLAIN", "SCRAM-SHA-256"),
-        "SASL mechanisms that are offered, in this order. SCRAM-SHA-256 is left out while a "
-        "user could not log in with it.",
+        "SASL mechanisms that are offered, in this order, where they work. SCRAM-SHA-256 is left "
+        "out while a user could not log in with it. ANONYMOUS needs `anonymous_user`.",
+    )
+    anonymous_user: EmptyOrShortString = option(
+        "", "The user as whom clients log in by ANONYMOUS, without a password.", reload="live"
+    )
+    passwords_need_tls: bool = option(
+        False,
+        "Whether PLAIN and AMQPLAIN, and logins over HTTP, are refused without TLS, except from "
+        "this machine: they send the password as it is.",
+        reload="live",
     )
     backends: Backends = option(
         ("internal",),

@@ -121,6 +121,9 @@ def _mechanism_problems(auth: object, users: Sequence[object]) -> Iterator[InitE
     if not isinstance(mechanisms, list | tuple):
         return
     mechanisms = tuple(mechanisms)
+    if "ANONYMOUS" in mechanisms and value_in(Auth, auth, "anonymous_user") == "":
+        message = "'ANONYMOUS' is in auth.mechanisms, so this has to name a user"
+        yield problem(("auth", "anonymous_user"), message)
     others = [value_in(User, user, "name") for user in users if not is_scram_safe_in(user)]
     for index, user in enumerate(users):
         name = known_in(User, user, "name", str)

@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 LogFormat = Literal["auto", "console", "json"]
-MechanismName = Literal["PLAIN", "AMQPLAIN", "SCRAM-SHA-256"]
+MechanismName = Literal["PLAIN", "AMQPLAIN", "SCRAM-SHA-256", "ANONYMOUS"]
 BackendName = Literal["internal", "oauth2", "http", "ldap"]
 StorageKind = Literal["journal", "memory"]
 JournalSync = Literal["always", "interval", "never"]

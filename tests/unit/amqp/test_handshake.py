@@ -11,6 +11,7 @@ from hareline import events
 from hareline.amqp.context import Limits
 from hareline.amqp.handshake import CAPABILITIES as SERVER_CAPABILITIES
 from hareline.amqp.handshake import Handshake
+from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.permissions import Permissions
 from hareline.wire.constants import PROTOCOL_HEADER
 from hareline.wire.methods import Frame, commands
@@ -225,6 +226,47 @@ def test_a_mechanism_that_is_switched_off_is_503() -> None:
     assert (refusal.code, refusal.text) == (
         503,
         "COMMAND_INVALID - invalid authentication mechanism 'PLAIN'",
+    )
+
+
+def anonymous(user: str) -> SteppedBroker:
+    """A broker whose clients may log in as this user without a password."""
+    broker = SteppedBroker()
+    broker.context.mechanisms = MechanismRegistry(["ANONYMOUS", "PLAIN"], anonymous_user=user)
+    return broker
+
+
+def test_anonymous_logs_in_as_the_user_of_the_settings() -> None:
+    broker = anonymous("visitor")
+    broker.add_user("visitor", "nobody knows")
+    peer = broker.accept(is_loopback=False)
+    peer.send_octets(PROTOCOL_HEADER)
+    assert peer.expect(commands.Connection.Start).mechanisms == "ANONYMOUS PLAIN"
+    peer.start_ok("ANONYMOUS", b"trace")
+    peer.expect(commands.Connection.Tune)
+    assert peer.user.name == "visitor"
+
+
+@pytest.mark.parametrize("user", ["nobody", "guest"])
+def test_anonymous_is_not_offered_where_its_user_may_not_log_in(user: str) -> None:
+    peer = anonymous(user).accept(is_loopback=False)
+    peer.send_octets(PROTOCOL_HEADER)
+    assert peer.expect(commands.Connection.Start).mechanisms == "PLAIN"
+    peer.start_ok("ANONYMOUS", b"")
+    assert peer.refusal().code == 403
+
+
+def test_a_password_that_needs_tls_is_neither_asked_for_nor_taken(broker: SteppedBroker) -> None:
+    broker.add_user("alice", "secret")
+    broker.context.mechanisms = MechanismRegistry(["PLAIN", "SCRAM-SHA-256"], needs_tls=True)
+    peer = broker.accept(is_loopback=False)
+    peer.send_octets(PROTOCOL_HEADER)
+    assert peer.expect(commands.Connection.Start).mechanisms == "SCRAM-SHA-256"
+    peer.start_ok("PLAIN", "\0alice\0secret")
+    refusal = peer.refusal()
+    assert (refusal.code, refusal.text) == (
+        503,
+        "COMMAND_INVALID - authentication mechanism 'PLAIN' needs TLS",
     )
 
 

@@ -10,6 +10,7 @@ from hareline import events
 from hareline.auth.backends import Refusal
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS
+from hareline.auth.scram import new_keys
 from hareline.auth.users import User
 from hareline.wire.constants import PROTOCOL_HEADER
 from hareline.wire.methods import commands, encode_method
@@ -159,3 +160,15 @@ def test_users_of_another_backend_keep_their_rights_when_users_are_read_again(
     stand.peer.connection.renew_access()
     stand.peer.open(1)
     assert stand.peer.user is ANN
+
+
+def test_scram_is_not_offered_while_another_backend_has_users(stand: Stand) -> None:
+    stand.broker.users.add(User("eve", "", scram=new_keys("pencil")))
+    stand.broker.users.remove("guest")
+    peer = stand.broker.accept()
+    peer.send_octets(PROTOCOL_HEADER)
+    assert peer.expect(commands.Connection.Start).mechanisms == "PLAIN AMQPLAIN"
+    stand.broker.context.logins.backends = ()
+    peer = stand.broker.accept()
+    peer.send_octets(PROTOCOL_HEADER)
+    assert peer.expect(commands.Connection.Start).mechanisms == "PLAIN AMQPLAIN SCRAM-SHA-256"

@@ -7,14 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hareline.auth.mechanisms import (
-    KNOWN,
     MECHANISMS,
+    USUAL,
     MechanismRegistry,
     decode_amqplain,
     decode_plain,
 )
+from hareline.auth.peer import Peer
 from hareline.errors import CommandInvalid, MalformedFrame
 from hareline.wire.table import encode_table
+
+HERE, ELSEWHERE = Peer("127.0.0.1", is_loopback=True), Peer("192.0.2.7", is_loopback=False)
+ELSEWHERE_BY_TLS = ELSEWHERE._replace(is_tls=True)
 
 
 def amqplain(**fields: object) -> bytes:
@@ -84,7 +88,7 @@ def test_amqplain_of_another_layout_is_malformed(response: bytes, text: str) -> 
 @given(st.binary(max_size=60), st.sampled_from(sorted(MECHANISMS)))
 def test_garbage_is_credentials_or_malformed_and_nothing_else(octets: bytes, name: str) -> None:
     try:
-        user, password = MechanismRegistry().decode(name, octets)
+        user, password = MechanismRegistry().decode(name, octets, HERE)
     except MalformedFrame:
         return
     assert isinstance(user, str)
@@ -102,38 +106,38 @@ def test_no_error_repeats_a_part_of_the_response(secret: bytes) -> None:
 
 def test_the_mechanisms_are_offered_in_order() -> None:
     registry = MechanismRegistry()
-    assert registry.offered(is_scram_for_all=True) == "PLAIN AMQPLAIN SCRAM-SHA-256"
+    assert registry.offered(HERE, is_scram_for_all=True) == "PLAIN AMQPLAIN SCRAM-SHA-256"
     turned = MechanismRegistry(["SCRAM-SHA-256", "AMQPLAIN", "PLAIN", "AMQPLAIN"])
-    assert turned.offered(is_scram_for_all=True) == "SCRAM-SHA-256 AMQPLAIN PLAIN"
-    assert registry.decode("PLAIN", b"\0u\0p") == ("u", "p")
-    assert registry.decode("AMQPLAIN", amqplain(LOGIN="u", PASSWORD="p")) == ("u", "p")
+    assert turned.offered(HERE, is_scram_for_all=True) == "SCRAM-SHA-256 AMQPLAIN PLAIN"
+    assert registry.decode("PLAIN", b"\0u\0p", HERE) == ("u", "p")
+    assert registry.decode("AMQPLAIN", amqplain(LOGIN="u", PASSWORD="p"), HERE) == ("u", "p")
 
 
 @pytest.mark.row("S10")
 def test_scram_is_offered_where_it_lets_everybody_in() -> None:
-    assert MechanismRegistry().offered(is_scram_for_all=False) == "PLAIN AMQPLAIN"
+    assert MechanismRegistry().offered(HERE, is_scram_for_all=False) == "PLAIN AMQPLAIN"
     only = MechanismRegistry(["SCRAM-SHA-256"])
-    assert only.offered(is_scram_for_all=False) == "SCRAM-SHA-256"
+    assert only.offered(HERE, is_scram_for_all=False) == "SCRAM-SHA-256"
     without = MechanismRegistry(["PLAIN"])
-    assert without.offered(is_scram_for_all=True) == "PLAIN"
+    assert without.offered(HERE, is_scram_for_all=True) == "PLAIN"
 
 
 def test_scram_alone_has_steps() -> None:
     registry = MechanismRegistry()
-    assert [name for name in KNOWN if registry.has_steps(name)] == ["SCRAM-SHA-256"]
+    assert [name for name in USUAL if registry.has_steps(name)] == ["SCRAM-SHA-256"]
 
 
 @pytest.mark.parametrize("name", ["DIGEST-MD5", "plain", "", "EXTERNAL", "SCRAM-SHA-1"])
 def test_an_unknown_mechanism_is_named(name: str) -> None:
     with pytest.raises(CommandInvalid) as caught:
-        MechanismRegistry().decode(name, b"")
+        MechanismRegistry().decode(name, b"", HERE)
     assert caught.value.explanation == f"unknown authentication mechanism '{name}'"
 
 
 def test_a_mechanism_that_is_switched_off_is_named() -> None:
     registry = MechanismRegistry(["PLAIN"])
     with pytest.raises(CommandInvalid) as caught:
-        registry.decode("AMQPLAIN", amqplain(LOGIN="u", PASSWORD="p"))
+        registry.decode("AMQPLAIN", amqplain(LOGIN="u", PASSWORD="p"), HERE)
     assert caught.value.explanation == "invalid authentication mechanism 'AMQPLAIN'"
     with pytest.raises(CommandInvalid, match="invalid authentication mechanism 'SCRAM-SHA-256'"):
         registry.has_steps("SCRAM-SHA-256")
@@ -144,3 +148,34 @@ def test_a_mechanism_that_does_not_exist_cannot_be_switched_on() -> None:
         MechanismRegistry(["PLAIN", "EXTERNAL"])
     with pytest.raises(ValueError, match="no authentication mechanism is switched on"):
         MechanismRegistry([])
+
+
+def test_anonymous_becomes_the_user_of_the_settings_whatever_the_response() -> None:
+    registry = MechanismRegistry(["ANONYMOUS", "PLAIN"], anonymous_user="visitor")
+    assert registry.decode("ANONYMOUS", b"\xff\0trace", ELSEWHERE) == ("visitor", None)
+    assert registry.offered(HERE, is_scram_for_all=False) == "PLAIN"
+    offered = registry.offered(HERE, is_scram_for_all=False, is_anonymous_welcome=True)
+    assert offered == "ANONYMOUS PLAIN"
+
+
+def test_anonymous_is_off_unless_it_is_switched_on() -> None:
+    registry = MechanismRegistry(anonymous_user="visitor")
+    assert "ANONYMOUS" not in registry.offered(
+        HERE, is_scram_for_all=True, is_anonymous_welcome=True
+    )
+    with pytest.raises(CommandInvalid, match="invalid authentication mechanism 'ANONYMOUS'"):
+        registry.decode("ANONYMOUS", b"", HERE)
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_passwords_may_need_tls_but_from_this_machine(name: str) -> None:
+    registry = MechanismRegistry(needs_tls=True)
+    response = b"\0u\0p" if name == "PLAIN" else amqplain(LOGIN="u", PASSWORD="p")
+    for peer in (HERE, ELSEWHERE_BY_TLS):
+        assert registry.decode(name, response, peer) == ("u", "p")
+        assert name in registry.offered(peer, is_scram_for_all=False).split()
+    with pytest.raises(CommandInvalid) as caught:
+        registry.decode(name, response, ELSEWHERE)
+    assert caught.value.explanation == f"authentication mechanism '{name}' needs TLS"
+    assert registry.offered(ELSEWHERE, is_scram_for_all=True) == "SCRAM-SHA-256"
+    assert MechanismRegistry([name], needs_tls=True).offered(ELSEWHERE, is_scram_for_all=True) == ""

@@ -38,6 +38,7 @@ class Stand:
         self.reports: list[tuple[events.Event, dict[str, object]]] = []
         self.has_reported = asyncio.Event()
         self.delay_s = 0.0
+        self.needs_tls = False
         password_hash = hash_password("pässword:1")
         administrator = frozenset({"administrator"})
         users = UserRegistry(
@@ -52,6 +53,7 @@ class Stand:
             self.logins,
             lambda: self.delay_s,
             self._report,
+            lambda peer: not self.needs_tls or peer.is_tls or peer.is_loopback,
         )
 
     def _report(self, event: events.Event, **fields: object) -> None:
@@ -147,6 +149,19 @@ async def test_the_reason_of_a_backend_is_in_the_log_alone() -> None:
     assert (await waiting).reason == "wrong user or password"
     ((_, fields),) = stand.reports
     assert fields["reason"] == "HTTP login of user 'eve' failed: slow: token expired"
+
+
+async def test_a_password_may_need_tls_but_from_this_machine() -> None:
+    stand = Stand()
+    stand.needs_tls = True
+    header = basic("ann:pässword:1")
+    refusal = await stand.refusal(request(header, ELSEWHERE))
+    assert (refusal.status, refusal.error) == (403, "tls_required")
+    assert "https" in refusal.reason
+    assert (await stand.authenticator.user(request(header))).name == "ann"
+    asked = request(header, ELSEWHERE)
+    asked.scope["scheme"] = "https"
+    assert (await stand.authenticator.user(asked)).name == "ann"
 
 
 async def test_a_failure_costs_the_delay_that_is_in_force_then() -> None:

@@ -120,3 +120,10 @@ def test_events_are_published_in_a_virtual_host_that_is_listed() -> None:
         ("events.vhost", "no virtual host 'nowhere' is listed")
     ]
     assert Settings.model_validate({"events": {"vhost": "/"}}).events.vhost == "/"
+
+
+def test_anonymous_needs_its_user() -> None:
+    auth = {"mechanisms": ["PLAIN", "ANONYMOUS"]}
+    ((place, message),) = problems_of(auth=auth)
+    assert (place, "'ANONYMOUS'" in message) == ("auth.anonymous_user", True)
+    Settings.model_validate({"auth": {**auth, "anonymous_user": "visitor"}})

@@ -1,10 +1,12 @@
 """``hareline user``: users, their passwords, tags and permissions.
 
-Invariant: a new password is read from standard input, a file or the terminal, never from a flag.
+Invariant: a new password is read from standard input or the terminal, never from a flag, or it is
+made here and written to standard output once.
 """
 
 from __future__ import annotations
 
+import secrets
 import sys
 from typing import Annotated, Any, Final
 
@@ -39,6 +41,8 @@ _PasswordHash = Annotated[
         show_default=False,
     ),
 ]
+#: Octets of a password that is made here, 32 characters.
+_NEW_PASSWORD_OCTETS: Final = 24
 _USERS: Final = (Column("name", "name"), Column("tags", "tags"))
 _PERMISSIONS: Final = (
     Column("user", "user"),
@@ -96,6 +100,23 @@ def passwd(session: Session, name: _Name, password_hash: _PasswordHash = None) -
     body = {**_secret(password_hash), "tags": ",".join(_tags_of(user))}
     session.api.put(path_of("users", name), body, what=what)
     session.out.done(f"{what}: password changed", changed=name)
+
+
+@client_command(app)
+def rotate(session: Session, name: _Name) -> None:
+    """Give a user a new password that nobody knows yet, and print it.
+
+    Connections that are open stay; the old password is refused from now on.
+    """
+    what = f"user '{name}'"
+    user = session.api.get(path_of("users", name), what=what)
+    password = secrets.token_urlsafe(_NEW_PASSWORD_OCTETS)
+    body = {"password": password, "tags": ",".join(_tags_of(user))}
+    session.api.put(path_of("users", name), body, what=what)
+    if session.out.is_json:
+        session.out.json({"changed": name, "password": password})
+    else:
+        session.out.line(password)
 
 
 @client_command(app)

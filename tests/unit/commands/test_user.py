@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.support.scripted_api import ScriptedApi
 
 from .conftest import Run
@@ -43,6 +45,22 @@ def test_a_new_password_keeps_the_tags(run: Run, api: ScriptedApi) -> None:
     api.will("PUT", "/users/ann", status=204)
     assert run("user", "passwd", "ann", text="neu\n").exit_code == 0
     assert api.last.body == {"password": "neu", "tags": "monitoring"}
+
+
+def test_a_rotated_password_is_new_and_printed_once(run: Run, api: ScriptedApi) -> None:
+    api.will("GET", "/users/ann", ANN)
+    api.will("PUT", "/users/ann", status=204)
+    passwords = set()
+    for _ in range(2):
+        result = run("user", "rotate", "ann")
+        password = result.stdout.removesuffix("\n")
+        assert (result.exit_code, result.stderr, len(password)) == (0, "", 32)
+        assert api.last.body == {"password": password, "tags": "monitoring"}
+        passwords.add(password)
+    assert len(passwords) == 2
+    answer = json.loads(run("user", "rotate", "ann", "--json").stdout)
+    assert answer == {"changed": "ann", "password": api.last.body["password"]}
+    assert run("user", "rotate", "bob").exit_code == 4
 
 
 def test_new_tags_keep_the_password(run: Run, api: ScriptedApi) -> None:

@@ -86,7 +86,7 @@ class Broker:
         if settings.events.vhost:
             events_exchange = EventExchange(turn, clock, timers, report, node=identity.node)
         users = UserRegistry(assemble.users(settings, settings), settings.auth.loopback_users)
-        self._login_workers = LoginWorkers(report)
+        self._login_workers = LoginWorkers(report, lambda: self.context.limits.handshake_timeout_s)
         self._internal_users = InternalBackend(users, self._login_workers)
         self.context = Context(
             clock=clock,

@@ -19,10 +19,11 @@ class AtOnce(Workers):
 
 
 class ByHand(Workers):
-    """Computes when the test says so. ``origins``: of what waits."""
+    """Computes when the test says so. ``origins``: of what waits; ``is_late``: for too long."""
 
     def __init__(self) -> None:
         self.is_full = False
+        self.is_late = False
         self.origins: list[str] = []
         self._waiting: list[Callable[[], None]] = []
 
@@ -30,7 +31,7 @@ class ByHand(Workers):
         if self.is_full:
             return False
         self.origins.append(origin)
-        self._waiting.append(lambda: done(work()))
+        self._waiting.append(lambda: done(None if self.is_late else work()))
         return True
 
     def run(self) -> None:

@@ -61,9 +61,15 @@ class InternalBackend(AuthBackend):
         if not self._workers.submit(
             peer.network,
             is_right,
-            lambda is_right: done(self._answer(check, peer, is_right=bool(is_right))),
+            lambda is_right: done(self._decided(check, peer, is_right)),
         ):
             done(Refusal(TOO_MANY, is_guess=False))
+
+    def _decided(self, check: PasswordCheck, peer: Peer, is_right: bool | None) -> Answer:
+        """The answer to a check that a thread has made, or, with None, has not."""
+        if is_right is None:
+            return Refusal(TOO_MANY, is_guess=False)
+        return self._answer(check, peer, is_right=is_right)
 
     def _answer(self, check: PasswordCheck, peer: Peer, *, is_right: bool) -> Answer:
         if not is_right or check.own is None:

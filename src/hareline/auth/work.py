@@ -22,6 +22,7 @@ class Workers(metaclass=ABCMeta):
     def submit(self, origin: str, work: Callable[[], T], done: Callable[[T | None], None]) -> bool:
         """Have ``work`` computed in a thread, then ``done`` called with what it returned.
 
-        ``done`` gets None if ``work`` has raised. False, and neither is called, if too much waits
-        already: in all, or for this ``origin``. Origins are served in turn.
+        ``done`` gets None if ``work`` has raised, or has waited too long. False, and neither is
+        called, if too much waits already: in all, or for this ``origin``. Origins are served in
+        turn.
         """

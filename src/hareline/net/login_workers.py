@@ -33,15 +33,21 @@ WAITING_OF_ORIGIN_MAX: Final = 500
 
 
 class _Task(NamedTuple):
+    since_s: float
     work: Callable[[], Any]
     done: Callable[[Any], None]
 
 
 class LoginWorkers(Workers):
-    """Needs a running event loop when something is submitted."""
+    """Needs a running event loop when something is submitted.
 
-    def __init__(self, report: Report) -> None:
+    ``wait_max_s``: how long anything may wait, called each time. By then the client of a login is
+    gone, and computing its hash would only make the next ones wait as long.
+    """
+
+    def __init__(self, report: Report, wait_max_s: Callable[[], float]) -> None:
         self._report = report
+        self._wait_max_s = wait_max_s
         self._waiting: OrderedDict[str, deque[_Task]] = OrderedDict()  # the next origin first
         self._waiting_count = 0
         self._running_count = 0
@@ -57,7 +63,7 @@ class LoginWorkers(Workers):
             return False
         if line is None:
             line = self._waiting[origin] = deque()
-        line.append(_Task(work, done))
+        line.append(_Task(asyncio.get_running_loop().time(), work, done))
         self._waiting_count += 1
         self._start_waiting()
         return True
@@ -72,16 +78,21 @@ class LoginWorkers(Workers):
 
     def _start_waiting(self) -> None:
         """Start what waits, one of each origin after the other, while there are threads."""
+        loop = asyncio.get_running_loop()
+        oldest_s = loop.time() - self._wait_max_s()
         while self._waiting_count and self._running_count < THREADS:
             origin, line = self._waiting.popitem(last=False)
             task = line.popleft()
             if line:
                 self._waiting[origin] = line
             self._waiting_count -= 1
+            if task.since_s < oldest_s:
+                loop.call_soon(task.done, None)
+                continue
             self._running_count += 1
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(THREADS, "login")
-            future = asyncio.get_running_loop().run_in_executor(self._threads, task.work)
+            future = loop.run_in_executor(self._threads, task.work)
             future.add_done_callback(partial(self._finish, task))
 
     def _finish(self, task: _Task, future: asyncio.Future[Any]) -> None:

@@ -127,6 +127,15 @@ def test_a_login_that_finds_the_line_full_is_refused_with_the_reason() -> None:
     assert stand.answers == [Refusal(TOO_MANY, is_guess=False)]
 
 
+def test_a_login_that_waits_too_long_is_refused_and_is_no_guess() -> None:
+    stand = Stand(SLOW)
+    stand.log_in("sam", "secret")
+    stand.workers.is_late = True
+    stand.workers.run()
+    assert stand.answers == [Refusal(TOO_MANY, is_guess=False)]
+    assert stand.proven == []
+
+
 def test_right_passwords_are_told_and_wrong_ones_are_not() -> None:
     stand = Stand(ANN, SLOW)
     for name, password in (("ann", "secret"), ("ann", "wrong"), ("sam", "secret")):

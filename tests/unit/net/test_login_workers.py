@@ -18,8 +18,9 @@ class Stand:
     """Workers with one thread, which waits for ``gate`` in each task."""
 
     def __init__(self) -> None:
+        self.wait_max_s = 3600.0
         self.reports: list[tuple[events.Event, dict[str, object]]] = []
-        self.workers = LoginWorkers(self._report)
+        self.workers = LoginWorkers(self._report, lambda: self.wait_max_s)
         self.gate = threading.Event()
         self.done: list[tuple[bool, object]] = []
         self.has_changed = asyncio.Event()
@@ -84,6 +85,18 @@ async def test_no_origin_may_wait_without_bound(
     stand.gate.set()
     assert await stand.until(6) == ["a", "a", "b", "a", "b", "a"]
     assert stand.submit("a")
+
+
+async def test_what_has_waited_too_long_is_answered_and_not_computed(stand: Stand) -> None:
+    assert stand.submit("a", 1)  # this one runs
+    assert stand.submit("a", 2)
+    assert stand.submit("b", 3)
+    stand.wait_max_s = -1.0
+    stand.gate.set()
+    assert await stand.until(3) == [1, None, None]
+    stand.wait_max_s = 3600.0
+    assert stand.submit("a", 4)
+    assert await stand.until(4) == [1, None, None, 4]
 
 
 async def test_work_that_raises_is_reported_and_answered(stand: Stand) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from hareline.administration.secrets import Secret, secret_of
+from hareline.management.api import users
 from tests.support.api_broker import OTHER, PASSWORD, ApiBroker, api_broker, api_settings
 
 REFUSED = (401, "not_authorised")
@@ -151,6 +153,21 @@ def test_a_changed_password_holds_for_the_next_request() -> None:
         changed = broker.thread.ask(lambda running: running.context.users.remove("admin"))
         assert changed is not None
         assert broker.refused("/whoami")[0] == 401
+
+
+def test_rights_that_go_while_a_password_is_hashed_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with api_broker(api_settings()) as broker:
+
+        def slow_secret_of(password: str, algorithm: str) -> Secret:
+            broker.thread.ask(lambda running: running.context.users.remove("admin"))
+            return secret_of(password, algorithm)
+
+        monkeypatch.setattr(users, "secret_of", slow_secret_of)
+        answer = broker.ask("PUT", "/users/eve", json={"password": "e", "tags": "administrator"})
+        assert answer.status_code == 401
+        assert broker.thread.ask(lambda running: running.context.users.lookup("eve")) is None
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])

@@ -111,6 +111,7 @@ def router(site: Site) -> APIRouter:
         secret = None
         if body.password:
             secret = await asyncio.to_thread(secret_of, body.password, hashing())
+            who = await caller(site, request, "administrator")  # which may have changed meanwhile
         is_new = administration_of(site).users.put(
             name_of(request, "user"),
             password=body.password,

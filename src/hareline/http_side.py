@@ -101,10 +101,11 @@ class HttpSide:
             ReaderService(access).router(),
             web_ui_router(),
         ]
+        forwarded_by = Networks(parts.settings().management.forwarded_by)
         asks_for_rights = any(each.asks_for_rights for each in context.logins.backends)
-        apps = [create_app(self.health, routers, asks_for_rights=asks_for_rights)]
+        apps = [create_app(self.health, routers, forwarded_by, asks_for_rights=asks_for_rights)]
         if len(addresses) > 1:
-            apps.append(create_app(self.health, [metrics.router(self.site)]))
+            apps.append(create_app(self.health, [metrics.router(self.site)], forwarded_by))
             apps[1].state.pace = apps[0].state.pace
         self._proxy_door = ProxyDoor(
             Networks(parts.settings().management.proxy_protocol_from),

@@ -16,18 +16,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from hareline import __version__
 from hareline.administration import AdministrationError
+from hareline.auth.networks import Networks
 from hareline.errors import AmqpError
 from hareline.management.api.administering import refusal_of
 from hareline.management.api.answers import amqp_refusal
 from hareline.management.api.openapi import description_of
 from hareline.management.bodies import BODY_MAX_BYTES, BodiesInFlight
+from hareline.management.forwarded import ForwardedFor
 from hareline.management.health import Health
 from hareline.management.pace import Pace
 from hareline.management.paths import RawPaths
@@ -35,14 +37,20 @@ from hareline.management.pending_rights import PendingRights
 from hareline.management.protection import Protection
 from hareline.management.refusals import Refusal
 
+NO_PROXIES: Final = Networks()
+
 
 def create_app(
     read_health: Callable[[], Health],
     routers: Sequence[APIRouter] = (),
+    proxies: Networks = NO_PROXIES,
     *,
     asks_for_rights: bool = False,
 ) -> FastAPI:
-    """``asks_for_rights``: rights may have to be asked for (``management.pending_rights``)."""
+    """The application with these routers. ``proxies`` are believed when they name a client.
+
+    ``asks_for_rights``: rights may have to be asked for (``management.pending_rights``).
+    """
     app = FastAPI(
         title="Hareline", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
@@ -72,6 +80,7 @@ def create_app(
         app.add_middleware(PendingRights)
     app.add_middleware(RawPaths)
     app.add_middleware(Protection)
+    app.add_middleware(ForwardedFor, proxies=proxies)
     app.add_exception_handler(404, _not_found)
     app.add_exception_handler(405, _not_allowed)
     app.add_exception_handler(Refusal, _refused)

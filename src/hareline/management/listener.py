@@ -70,6 +70,7 @@ class ManagementListener:
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # management.forwarded does it
                 lifespan="off",
                 timeout_graceful_shutdown=1,
             )

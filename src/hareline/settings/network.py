@@ -67,6 +67,11 @@ class Management(Section):
     proxy_protocol_from: NetworkList = option(
         (), "Proxies whose connections begin with a header of the PROXY protocol."
     )
+    forwarded_by: NetworkList = option(
+        ("127.0.0.1", "::1"),
+        "Reverse proxies that are believed when they name the client of a request in the header "
+        "X-Forwarded-For, and its scheme in X-Forwarded-Proto.",
+    )
 
 
 class Metrics(Section):

@@ -1,0 +1,26 @@
+"""Logins through a reverse proxy: a user of this machine may not come from elsewhere by one."""
+
+from __future__ import annotations
+
+from hareline.settings import Auth, Management, Settings
+from tests.support.broker_thread import broker_in_thread
+from tests.support.http_api import HttpApi
+
+
+def settings(**management: object) -> Settings:
+    return Settings(auth=Auth(failure_delay_s=0), management=Management.model_validate(management))
+
+
+def status(broker_settings: Settings, client: str) -> int:
+    with broker_in_thread(broker_settings, has_http=True) as thread:
+        api = HttpApi(thread.ask(lambda broker: broker.management_url))
+        return api.ask("GET", "/api/whoami", headers={"X-Forwarded-For": client}).status_code
+
+
+def test_a_proxy_on_this_machine_is_believed() -> None:
+    assert status(settings(), "192.0.2.7") == 401
+    assert status(settings(), "127.0.0.1") == 200
+
+
+def test_a_proxy_that_is_not_named_is_not_believed() -> None:
+    assert status(settings(forwarded_by=["192.0.2.1"]), "192.0.2.7") == 200

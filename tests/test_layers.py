@@ -132,6 +132,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "compiled": ("mypy_extensions",),
     "logs": ("structlog",),
     "settings": ("pydantic", "pydantic_core", "annotated_types"),
+    "net.websocket": ("wsproto",),
     "wire": ("pamqp",),
     "auth.argon2id": ("argon2",),
     "auth.signing_keys": ("cryptography", "jwt"),
@@ -140,6 +141,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "authorities.directory": ("ldap3",),
     "broker.queues.declare.arguments": ("pydantic",),
     "administration": ("regex",),
+    "management.listener": ("fastapi", "h11", "starlette", "uvicorn"),
     "management": (
         "fastapi",
         "starlette",

@@ -78,6 +78,7 @@ PROXY_HEADER_INVALID: Final = Event(
     "dropped: a proxy sends no valid PROXY header: {reason}",
     ("peer", "reason"),
 )
+WEBSOCKET_FAILED: Final = Event("CON-1032", "WebSocket closed: {reason}", ("peer", "reason"))
 
 CHANNEL_ERROR: Final = Event(
     "CHN-1003", "channel error: {reply_text}", ("peer", "channel", "reply_code", "reply_text")

@@ -35,15 +35,18 @@ from hareline.management.replay import ReplayService
 from hareline.management.stream_access import StreamAccess
 from hareline.management.streams import StreamService
 from hareline.management.web_ui import router as web_ui_router
+from hareline.management.websocket import UpgradeRequest, WebSocketDoor
 from hareline.metrics.meters import JournalMeter, Meters
 from hareline.metrics.source import MetricsSource
 from hareline.net.addresses import Relayed
 from hareline.net.binding import Address, listen_error
 from hareline.net.disk import disk_space
+from hareline.net.listener import Listeners
 from hareline.net.memory import MemoryWatch, used_bytes
 from hareline.net.node import descriptors
 from hareline.net.proxy_front import ProxyDoor
 from hareline.net.sampling import Statistics
+from hareline.net.websocket import WebSocketFront
 from hareline.settings import Settings
 from hareline.storage.interface import MessageStore
 from hareline.storage.opening import DiskStorage
@@ -54,8 +57,8 @@ class BrokerParts:
     """What the HTTP side is given. ``storage`` None: nothing is kept on disk.
 
     What may change while the broker runs is a function. ``listening``: host and port of each AMQP
-    listener. ``statistics``: what is sampled and timed. ``journal_meter``: what batches of the
-    journal take.
+    listener, and ``listeners`` those themselves. ``statistics``: what is sampled and timed.
+    ``journal_meter``: what batches of the journal take.
     """
 
     context: Context
@@ -67,6 +70,7 @@ class BrokerParts:
     settings: Callable[[], Settings]
     is_stopping: Callable[[], bool]
     listening: Callable[[], Sequence[tuple[str, int]]]
+    listeners: Listeners
     report: Report
     journal_meter: JournalMeter
 
@@ -102,6 +106,9 @@ class HttpSide:
             web_ui_router(),
         ]
         forwarded_by = Networks(parts.settings().management.forwarded_by)
+        door = self._websocket_door(forwarded_by)
+        if door is not None:
+            routers.append(door.router())
         asks_for_rights = any(each.asks_for_rights for each in context.logins.backends)
         apps = [create_app(self.health, routers, forwarded_by, asks_for_rights=asks_for_rights)]
         if len(addresses) > 1:
@@ -112,8 +119,9 @@ class HttpSide:
             lambda: context.limits.handshake_timeout_s,
             parts.report,
         )
-        fronts = [self._front if self._proxy_door.proxies else None, None]
-        self._listeners = [ManagementListener(*each) for each in zip(apps, fronts, strict=False)]
+        front = self._front if self._proxy_door.proxies else None
+        self._listeners = [ManagementListener(apps[0], front, door)]
+        self._listeners += [ManagementListener(app) for app in apps[1:]]
         self._changes: ChangeKeeper | None = None
 
     def _takes_passwords(self, peer: Peer) -> bool:
@@ -145,6 +153,24 @@ class HttpSide:
             return make(None if relayed is None else (relayed.peer, relayed.local))
 
         return self._proxy_door.front(behind)
+
+    def _websocket_door(self, proxies: Networks) -> WebSocketDoor | None:
+        """Where clients come in by WebSocket; None if that is switched off."""
+        parts = self._parts
+        if not parts.settings().websocket.enabled:
+            return None
+
+        def answer(request: UpgradeRequest) -> None:
+            shell = parts.listeners.make_shell(relayed=Relayed(request.client, request.local))
+            front = WebSocketFront(shell, parts.report)
+            front.upgrade(request.transport, request.headers, request.target)
+
+        return WebSocketDoor(
+            answer,
+            lambda: parts.listeners.is_open,
+            lambda: parts.settings().websocket.origins,
+            proxies,
+        )
 
     def _make_changes(self) -> ChangeKeeper:
         """What changes from now on is noted, beside what earlier runs have kept."""

@@ -41,6 +41,7 @@ _SEVERITIES: Final = {
     events.READERS_NOT_WRITTEN: "warning",
     events.STORE_FAILED: "error",
     events.VHOST_NOT_SERVED: "warning",
+    events.WEBSOCKET_FAILED: "warning",
 }
 
 

@@ -349,6 +349,7 @@ class Broker:
             settings=lambda: self.settings,
             is_stopping=lambda: self.is_stopping,
             listening=lambda: self._listening,
+            listeners=self._listeners,
             report=report,
             journal_meter=self._journal_meter,
         )

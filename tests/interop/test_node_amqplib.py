@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,40 +16,24 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest
 
-from .suite_runs import CACHE, CaseResult, SuiteRun, names_in, need_programs, reason_line, run
+from .node_packages import installed_packages
+from .suite_runs import CaseResult, SuiteRun, names_in, need_programs, run
 
 need_programs("node", "npm")
 pytestmark = pytest.mark.timeout(400)
 
 SOURCES = Path(__file__).parent / "node"
-INSTALLED = CACHE / "interop-node"
-MANIFEST = SOURCES / "package.json"
 CASE = re.compile(r"^test\((?P<quote>['\"])(?P<name>.+?)(?P=quote),", re.MULTILINE)
 CASES = names_in(SOURCES.glob("*.test.cjs"), CASE)
 
-INSTALL_TIMEOUT_S = 180
 RUN_TIMEOUT_S = 180
 RESTART_TIMEOUT_S = 60
-#: The first version whose runner takes a reporter of ours by path.
-NODE_MINIMUM = (18, 15)
 
 
 @pytest.fixture(scope="module")
 def node_modules() -> Path:
     """The directory of installed packages; installs what package.json pins when it changed."""
-    version = run(["node", "--version"], cwd=SOURCES, timeout_s=30).output.strip()
-    if tuple(int(part) for part in version.lstrip("v").split(".")[:2]) < NODE_MINIMUM:
-        pytest.skip(f"node {version} is older than {'.'.join(map(str, NODE_MINIMUM))}")
-    stamp = INSTALLED / "installed.json"
-    if not stamp.exists() or stamp.read_text("utf-8") != MANIFEST.read_text("utf-8"):
-        INSTALLED.mkdir(parents=True, exist_ok=True)
-        shutil.copy(MANIFEST, INSTALLED)
-        options = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
-        installed = run(["npm", "install", *options], cwd=INSTALLED, timeout_s=INSTALL_TIMEOUT_S)
-        if installed.status != 0:
-            pytest.skip(f"npm cannot install amqplib: {reason_line(installed.output)}")
-        shutil.copy(MANIFEST, stamp)
-    return INSTALLED / "node_modules"
+    return installed_packages(SOURCES, "interop-node")
 
 
 @pytest.fixture(scope="module", params=["amqplib", "amqplib-legacy"])

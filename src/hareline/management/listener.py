@@ -1,8 +1,9 @@
 """uvicorn inside the broker's own event loop, on sockets that ``server`` has bound.
 
 ``http_side`` makes one for each port of HTTP, and may put a front before its protocol, which learns
-from a proxy who the client is. Invariant: each request has the transport it came by, and the
-addresses that the front has found.
+from a proxy who the client is. An upgrade to WebSocket that ``management.websocket`` accepts leaves
+HTTP, with its transport. Invariant: each request has the transport it came by, and the addresses
+that the front has found.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import h11
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from hareline.management.websocket import WebSocketDoor
 
 
 class _EmbeddedServer(uvicorn.Server):
@@ -39,11 +44,15 @@ Front = Callable[[Callable[[Ends], asyncio.Protocol]], asyncio.BaseProtocol]
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's protocol; each request has the transport it came by. ``ends``: see ``Ends``."""
+    """uvicorn's protocol; each request has the transport it came by. ``ends``: see ``Ends``.
 
-    def __init__(self, ends: Ends, **uvicorns: Any) -> None:
+    ``door``: where upgrades to WebSocket go; None: they are requests like others.
+    """
+
+    def __init__(self, ends: Ends, door: WebSocketDoor | None, **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
         self._ends = ends
+        self._door = door
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -51,22 +60,43 @@ class _Protocol(H11Protocol):
         if self._ends is not None:
             self.client, self.server = self._ends
 
+    def _should_upgrade(self) -> bool:
+        """True if the request that has just come is to leave HTTP; uvicorn's hook."""
+        return (
+            self._door is not None
+            and self._get_upgrade() == b"websocket"
+            and self._door.accepts(cast("Scope", self.scope))
+        )
 
-def _first_protocol(front: Front | None, **uvicorns: Any) -> asyncio.BaseProtocol:
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hand the transport over; uvicorn calls it if ``_should_upgrade``."""
+        assert self._door is not None
+        self.connections.discard(self)
+        self._door.upgrade(self.transport, cast("Scope", self.scope), event.target)
+
+
+def _first_protocol(
+    front: Front | None, door: WebSocketDoor | None, **uvicorns: Any
+) -> asyncio.BaseProtocol:
     """The protocol that a new connection begins with."""
     if front is None:
-        return _Protocol(None, **uvicorns)
-    return front(lambda ends: _Protocol(ends, **uvicorns))
+        return _Protocol(None, door, **uvicorns)
+    return front(lambda ends: _Protocol(ends, door, **uvicorns))
 
 
 class ManagementListener:
-    """One port of HTTP. ``front``: what a connection begins with; None: HTTP."""
+    """One port of HTTP. ``front``: what a connection begins with; None: HTTP.
 
-    def __init__(self, app: FastAPI, front: Front | None = None) -> None:
+    ``door``: where upgrades to WebSocket go; None: nowhere.
+    """
+
+    def __init__(
+        self, app: FastAPI, front: Front | None = None, door: WebSocketDoor | None = None
+    ) -> None:
         self._server = _EmbeddedServer(
             uvicorn.Config(
                 app,
-                http=partial(_first_protocol, front),  # type: ignore[arg-type]
+                http=partial(_first_protocol, front, door),  # type: ignore[arg-type]
                 log_config=None,
                 access_log=False,
                 server_header=False,

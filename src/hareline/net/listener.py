@@ -62,6 +62,11 @@ class Listeners:
             await self.stop()
             raise
 
+    @property
+    def is_open(self) -> bool:
+        """True while clients can connect."""
+        return bool(self._servers)
+
     def make_shell(self, product: str = "", relayed: Relayed | None = None) -> ConnectionShell:
         """A connection that has no transport yet."""
         return ConnectionShell(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from hareline.settings.access import Auth, Permission, User
 from hareline.settings.authorities import HttpAuth, Ldap, LdapGroup, OAuth
+from hareline.settings.front_ends import WebSocket
 from hareline.settings.limits import Limits
 from hareline.settings.network import (
     Events,
@@ -62,6 +63,7 @@ __all__ = [
     "Storage",
     "User",
     "VirtualHost",
+    "WebSocket",
     "changed_options",
     "config_path",
     "leaf_options",

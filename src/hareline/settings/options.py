@@ -26,6 +26,7 @@ from hareline.choices import LogLevel
 from hareline.settings.access import Auth, Permission, User
 from hareline.settings.authorities import HttpAuth, Ldap, LdapGroup, OAuth
 from hareline.settings.consistency import Tables, mismatches
+from hareline.settings.front_ends import WebSocket
 from hareline.settings.limits import Limits
 from hareline.settings.network import (
     Events,
@@ -104,6 +105,7 @@ class Settings(Section):
     listener: Listener = Listener()
     management: Management = Management()
     metrics: Metrics = Metrics()
+    websocket: WebSocket = WebSocket()
     events: Events = Events()
     identity: Identity = Identity()
     limits: Limits = Limits()

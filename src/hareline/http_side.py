@@ -38,7 +38,7 @@ from hareline.management.web_ui import router as web_ui_router
 from hareline.management.websocket import UpgradeRequest, WebSocketDoor
 from hareline.metrics.meters import JournalMeter, Meters
 from hareline.metrics.source import MetricsSource
-from hareline.net.addresses import Relayed
+from hareline.net.addresses import ProxyTls, Relayed
 from hareline.net.binding import Address, listen_error
 from hareline.net.disk import disk_space
 from hareline.net.listener import Listeners
@@ -146,11 +146,13 @@ class HttpSide:
         if self._changes is not None:
             await self._changes.stop()
 
-    def _front(self, make: Callable[[Ends], asyncio.Protocol]) -> asyncio.BaseProtocol:
+    def _front(self, make: Callable[[Ends | None], asyncio.Protocol]) -> asyncio.BaseProtocol:
         """The first protocol of a connection to a port whose settings name proxies."""
 
         def behind(relayed: Relayed | None) -> asyncio.Protocol:
-            return make(None if relayed is None else (relayed.peer, relayed.local))
+            if relayed is None:
+                return make(None)
+            return make(Ends(relayed.peer, relayed.local, relayed.tls is not None))
 
         return self._proxy_door.front(behind)
 
@@ -161,7 +163,8 @@ class HttpSide:
             return None
 
         def answer(request: UpgradeRequest) -> None:
-            shell = parts.listeners.make_shell(relayed=Relayed(request.client, request.local))
+            tls = ProxyTls() if request.is_tls else None
+            shell = parts.listeners.make_shell(relayed=Relayed(request.client, request.local, tls))
             front = WebSocketFront(shell, parts.report)
             front.upgrade(request.transport, request.headers, request.target)
 

@@ -14,7 +14,8 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hareline.auth.networks import Networks, address_of, is_loopback
+from hareline.auth.networks import Networks, address_of
+from hareline.auth.peer import is_loopback
 
 Headers = Iterable[tuple[bytes, bytes]]
 ClientAddress = tuple[str, int]
@@ -36,9 +37,7 @@ class ForwardedFor:
         if scope["type"] == "http" and peer is not None and peer[0] in self._proxies:
             headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
             scope["client"] = client_of(peer, headers, self._proxies)
-            for name, value in headers:
-                if name == _PROTO and value in (b"http", b"https"):
-                    scope["scheme"] = value.decode()
+            scope["scheme"] = scheme_of(scope["scheme"], peer, headers, self._proxies)
         await self._app(scope, receive, send)
 
 
@@ -67,6 +66,15 @@ def client_of(peer: ClientAddress, headers: Headers, proxies: Networks) -> Clien
         if host not in proxies:
             break
     return found
+
+
+def scheme_of(scheme: str, peer: ClientAddress, headers: Headers, proxies: Networks) -> str:
+    """How the client came: ``scheme``, unless ``peer`` is a trusted proxy that says otherwise."""
+    if peer[0] in proxies:
+        for name, value in headers:
+            if name == _PROTO and value in (b"http", b"https"):
+                scheme = value.decode()
+    return scheme
 
 
 def _host_and_port(text: str) -> ClientAddress:

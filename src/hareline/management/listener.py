@@ -13,7 +13,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import h11
 import uvicorn
@@ -37,10 +37,18 @@ TRANSPORT: Final = "transport"
 
 
 SocketAddress = tuple[str, int]
-#: The client's address, and the one that it came to, as a proxy names them; None: the socket's.
-Ends = tuple[SocketAddress, SocketAddress] | None
-#: The first protocol of a connection, given what makes that of HTTP.
-Front = Callable[[Callable[[Ends], asyncio.Protocol]], asyncio.BaseProtocol]
+
+
+class Ends(NamedTuple):
+    """As a proxy names them: the client's address, the one it came to, and whether by TLS."""
+
+    client: SocketAddress
+    local: SocketAddress
+    is_tls: bool
+
+
+#: The first protocol of a connection, given what makes that of HTTP; None: the socket's own ends.
+Front = Callable[[Callable[[Ends | None], asyncio.Protocol]], asyncio.BaseProtocol]
 
 
 class _Protocol(H11Protocol):
@@ -49,7 +57,7 @@ class _Protocol(H11Protocol):
     ``door``: where upgrades to WebSocket go; None: they are requests like others.
     """
 
-    def __init__(self, ends: Ends, door: WebSocketDoor | None, **uvicorns: Any) -> None:
+    def __init__(self, ends: Ends | None, door: WebSocketDoor | None, **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
         self._ends = ends
         self._door = door
@@ -58,7 +66,8 @@ class _Protocol(H11Protocol):
         super().connection_made(transport)
         self.app_state = {**self.app_state, TRANSPORT: transport}
         if self._ends is not None:
-            self.client, self.server = self._ends
+            self.client, self.server = self._ends.client, self._ends.local
+            self.scheme = "https" if self._ends.is_tls else self.scheme
 
     def _should_upgrade(self) -> bool:
         """True if the request that has just come is to leave HTTP; uvicorn's hook."""

@@ -24,7 +24,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from hareline.auth.networks import Networks
-from hareline.management.forwarded import client_of
+from hareline.management.forwarded import client_of, scheme_of
 from hareline.management.refusals import Refusal
 
 PATH: Final = "/ws/amqp"
@@ -38,13 +38,17 @@ SocketAddress = tuple[str, int]
 
 
 class UpgradeRequest(NamedTuple):
-    """A request that becomes a connection: as it came, and the addresses of both ends."""
+    """A request that becomes a connection: as it came, and the addresses of both ends.
+
+    ``is_tls``: whether the client came by TLS, to the broker or to a proxy that says so.
+    """
 
     transport: asyncio.Transport
     headers: Sequence[tuple[bytes, bytes]]
     target: bytes
     client: SocketAddress
     local: SocketAddress
+    is_tls: bool
 
 
 class WebSocketDoor:
@@ -69,9 +73,10 @@ class WebSocketDoor:
     def upgrade(self, transport: asyncio.Transport, scope: Scope, target: bytes) -> None:
         """Make a connection of the request of this scope, which ``accepts`` has found good."""
         headers = scope["headers"]
-        client = client_of(scope["client"] or UNKNOWN, headers, self._proxies)
-        local = scope["server"] or UNKNOWN
-        self._answer(UpgradeRequest(transport, headers, target, client, local))
+        peer, local = scope["client"] or UNKNOWN, scope["server"] or UNKNOWN
+        client = client_of(peer, headers, self._proxies)
+        is_tls = scheme_of(scope["scheme"], peer, headers, self._proxies) == "https"
+        self._answer(UpgradeRequest(transport, headers, target, client, local, is_tls))
 
     def accepts(self, scope: Scope) -> bool:
         """True if the request of this scope is to become a connection."""

@@ -18,7 +18,7 @@ from typing import Final, cast
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
 from hareline.amqp.ports import SocketFacts, Transport
-from hareline.auth.peer import is_loopback
+from hareline.auth.peer import Peer, is_loopback
 from hareline.net.accepting import Accepting
 from hareline.net.addresses import UNKNOWN_ADDRESS, Relayed, SocketAddress, address_text
 from hareline.net.pacing import Paced, Pacing
@@ -50,6 +50,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         "_is_choked",
         "_is_early",
         "_is_reading",
+        "_is_relayed_tls",
         "_linger",
         "_local",
         "_loop",
@@ -85,6 +86,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         self._local: SocketAddress = UNKNOWN_ADDRESS
         if relayed is not None:
             self._peer, self._local = relayed.peer, pacing.shared_address(relayed.local)
+        self._is_relayed_tls = relayed is not None and relayed.tls is not None
         self._buffer = pacing.read_buffer
         self._is_reading = True
         self._linger: asyncio.TimerHandle | None = None
@@ -200,6 +202,10 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
     @property
     def product(self) -> str:
         return self._product
+
+    @property
+    def auth_peer(self) -> Peer:
+        return Peer(self.host, self.is_loopback, self._is_relayed_tls)
 
     @property
     def is_loopback(self) -> bool:

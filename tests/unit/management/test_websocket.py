@@ -90,20 +90,25 @@ def test_only_one_path_is_for_connections(method: str, path: str, is_accepted: b
 
 
 @pytest.mark.parametrize(
-    ("peer", "client"),
+    ("peer", "client", "is_tls"),
     [
-        (("10.0.0.5", 9), ("192.0.2.7", 0)),
-        (("10.0.0.6", 9), ("10.0.0.6", 9)),
-        (None, ("", 0)),
+        (("10.0.0.5", 9), ("192.0.2.7", 0), True),
+        (("10.0.0.6", 9), ("10.0.0.6", 9), False),
+        (None, ("", 0), False),
     ],
 )
 def test_the_client_is_whom_a_proxy_of_ours_names(
-    peer: tuple[str, int] | None, client: tuple[str, int]
+    peer: tuple[str, int] | None, client: tuple[str, int], is_tls: bool
 ) -> None:
     stand, transport = Stand(), asyncio.Transport()
-    headers = [(b"x-forwarded-for", b"192.0.2.7")]
-    scope = {"headers": headers, "client": peer, "server": ("192.0.2.1", 443)}
+    headers = [(b"x-forwarded-for", b"192.0.2.7"), (b"x-forwarded-proto", b"https")]
+    scope = {
+        "headers": headers,
+        "client": peer,
+        "server": ("192.0.2.1", 443),
+        "scheme": "http",
+    }
     stand.door.upgrade(transport, scope, b"/ws/amqp")
     assert stand.requests == [
-        UpgradeRequest(transport, headers, b"/ws/amqp", client, ("192.0.2.1", 443))
+        UpgradeRequest(transport, headers, b"/ws/amqp", client, ("192.0.2.1", 443), is_tls)
     ]

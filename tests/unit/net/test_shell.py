@@ -14,8 +14,10 @@ from pamqp import body, commands, frame, header, heartbeat
 from hareline import events
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Limits
+from hareline.auth.peer import Peer
 from hareline.net import shell as shell_module
 from hareline.net.accepting import HANDSHAKES_MAX, Accepting
+from hareline.net.addresses import ProxyTls, Relayed
 from hareline.net.pacing import Pacing
 from hareline.net.shell import LARGE_FRAME_BYTES, LITTLE_BYTES, UNREAD_OUTPUT_MAX, ConnectionShell
 from hareline.wire.constants import PROTOCOL_HEADER
@@ -134,6 +136,20 @@ def publish_octets(content: bytes) -> bytes:
 
 
 # ----------------------------------------------------------------------- who is there
+
+
+@pytest.mark.parametrize("tls", [None, ProxyTls("TLSv1.3")])
+async def test_a_relayed_connection_is_the_client_s(tls: ProxyTls | None) -> None:
+    broker = SteppedBroker()
+    relayed = Relayed(("192.0.2.7", 4), ("192.0.2.1", 5671), tls)
+    context = broker.context
+    shell = ConnectionShell(
+        context, Pacing(broker.turn), Accepting(context), HIGH_BYTES, "", relayed
+    )
+    shell.connection_made(FakeTransport(("127.0.0.1", 9), ("127.0.0.1", 5672)))
+    assert shell.connection_name == "192.0.2.7:4 -> 192.0.2.1:5671"
+    assert shell.auth_peer == Peer("192.0.2.7", is_loopback=False, is_tls=tls is not None)
+    shell.connection_lost(None)
 
 
 async def test_what_is_read_goes_to_the_connection_and_its_answer_to_the_socket(

@@ -20,6 +20,7 @@ from wsproto.events import (
     TextMessage,
 )
 
+from hareline.net.accepting import Accepting
 from hareline.net.addresses import Relayed
 from hareline.net.pacing import READ_BUFFER_BYTES, Pacing
 from hareline.net.shell import ConnectionShell
@@ -73,7 +74,8 @@ class RecordingShell(ConnectionShell):
 
     def __init__(self) -> None:
         broker = SteppedBroker()
-        super().__init__(broker.context, Pacing(broker.turn), 1000, "", PEER)
+        accepting = Accepting(broker.context)
+        super().__init__(broker.context, Pacing(broker.turn), accepting, 1000, "", PEER)
         self.received = b""
         self.pauses_after: int | None = None
 

@@ -15,6 +15,7 @@ SPARK := $(shell sh scripts/has_java.sh 17 && echo spark)
 # Each is newer than its inputs while .venv has what running, or developing, needs.
 CAN_RUN := $(VENV)/.can-run
 CAN_DEVELOP := $(VENV)/.can-develop$(SPARK:%=-with-%)
+CAN_AUDIT := $(VENV)/.can-audit
 # The version is read from __init__.py, so a new one is installed again.
 INSTALL_INPUTS := Makefile pyproject.toml scripts/make_venv.sh src/hareline/__init__.py
 
@@ -32,7 +33,7 @@ FAULT_TESTS := tests/faults tests/crash/test_io_errors.py tests/crash/test_full_
 	tests/crash/test_tmpfs.py tests/server/test_memory_alarm.py tests/server/test_heartbeats.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-management bench-spark lint format reference screenshots fuzz faults soak crash rabbitmqadmin2 clean
+.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-management bench-spark lint format reference screenshots fuzz faults soak crash rabbitmqadmin2 lock audit sbom clean
 
 help:                 ## Print this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -50,6 +51,10 @@ $(CAN_DEVELOP): $(INSTALL_INPUTS)
 	@rm -f $(CAN_RUN) $(VENV)/.can-develop*
 	@sh scripts/make_venv.sh $(VENV) dev$(SPARK:%=,%)
 	@touch $(CAN_RUN) $(CAN_DEVELOP)
+
+$(CAN_AUDIT): $(INSTALL_INPUTS) | $(CAN_RUN)
+	@sh scripts/make_venv.sh $(VENV) supply
+	@touch $(CAN_AUDIT)
 
 run: install-broker   ## Run the broker
 	$(VENV)/bin/hareline serve $(ARGS)
@@ -114,6 +119,17 @@ soak: install         ## Load one broker for SOAK_SECONDS (an hour) and watch it
 
 crash: install        ## Kill brokers CRASH_ROUNDS times (200) at work, and look what is left
 	CRASH_ROUNDS=$(CRASH_ROUNDS) $(PYTEST) -m crash --timeout=0 -s $(ARGS)
+
+lock: $(CAN_AUDIT)    ## Pin what the container image installs, with hashes, in requirements/
+	$(VENV_PYTHON) -m scripts.lock_requirements
+
+audit: $(CAN_AUDIT)   ## Ask the index what is known against the pinned dependencies; needs the network
+	$(VENV_PYTHON) -m pip_audit --strict --disable-pip --require-hashes -r requirements/run.txt $(ARGS)
+
+sbom: $(CAN_AUDIT)    ## Write dist/hareline.cdx.json, what the image installs, as CycloneDX
+	@mkdir -p dist
+	$(VENV_PYTHON) -m cyclonedx_py requirements requirements/run.txt --pyproject pyproject.toml \
+		--output-reproducible --output-file dist/hareline.cdx.json $(ARGS)
 
 # Into the cache of the user, once; from then on `make test` runs these tests too.
 rabbitmqadmin2: install  ## Build the newer rabbitmqadmin and run its tests; needs Cargo

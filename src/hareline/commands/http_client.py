@@ -93,6 +93,16 @@ class Api:
             path = f"{path}?{urlencode(query)}"
         return self._answered(method, path, body, headers, what, is_long)[1]
 
+    def liveness(self) -> str:
+        """What the broker says of itself without a login: ok, stopping or failed."""
+        with self._errors_of_sockets():
+            response = self._sent("GET", "/health", None, {}, False)
+            octets = response.read()
+        answer = self._decoded(octets)
+        if not isinstance(answer, dict) or not isinstance(answer.get("status"), str):
+            raise self._not_a_broker()
+        return str(answer["status"])
+
     def rows(
         self, path: str, query: Mapping[str, Any], page_size: int = PAGE_SIZE_MAX
     ) -> Iterator[dict[str, Any]]:

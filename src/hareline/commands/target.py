@@ -203,20 +203,26 @@ def read_target(flags: Flags, environ: Mapping[str, str], names: Names = Names()
     amqp = _first_parsed(within, "amqp_url", None, _AMQP)
     if amqp is not None and levels[0].amqp_url is not None:
         _refuse_visible(amqp, 0, names.amqp_url, names)
-    http, amqp = _paired(main, http, amqp)
+    http, amqp = _paired(main, http, amqp, _default_url(environ, names.prefix))
     found = _logged_in(levels, [amqp, main or http, http], reach + 1)
     return replace(found, names=names)
 
 
 def _paired(
-    main: _Parsed | None, http: _Parsed | None, amqp: _Parsed | None
+    main: _Parsed | None, http: _Parsed | None, amqp: _Parsed | None, default_url: str
 ) -> tuple[_Parsed, _Parsed]:
     """Both addresses; one that is not given is that of the same host with the usual port."""
     if main is None:
-        main = http or amqp or _parse(DEFAULT_URL, "", _HTTP)
+        main = http or amqp or _parse(default_url, "", _HTTP)
     is_http = main.address.scheme in _HTTP
     http = http or (main if is_http else _partner(main, _HTTP))
     return http, amqp or (_partner(main, _AMQP) if is_http else main)
+
+
+def _default_url(environ: Mapping[str, str], prefix: str) -> str:
+    """Where the broker is if nothing says so: on this machine, as a container's variables say."""
+    port = environ.get(f"{prefix}MANAGEMENT__PORT", "")
+    return f"http://127.0.0.1:{port}" if port.isascii() and port.isdecimal() else DEFAULT_URL
 
 
 def _partner(parsed: _Parsed, ports: Mapping[str, int]) -> _Parsed:

@@ -57,5 +57,22 @@ def test_an_alarm_ends_with_1_and_says_which(run: Run, api: ScriptedApi) -> None
     assert json.loads(run("health", "--json").stdout)["status"] == "failed"
 
 
+def test_alive_asks_without_a_login(run: Run, api: ScriptedApi) -> None:
+    api.will("GET", "/health", {"status": "ok", "alarms": ["memory"]})
+    result = run("health", "--alive", "--user", "ann")  # whose password nobody knows
+    assert (result.exit_code, result.stdout) == (0, "alive\tok\t\n")
+
+
+def test_a_broker_that_has_failed_is_not_alive(run: Run, api: ScriptedApi) -> None:
+    api.will("GET", "/health", {"status": "failed"}, 503)
+    result = run("health", "--alive")
+    assert (result.exit_code, result.stdout) == (1, "alive\tfailed\tfailed\n")
+
+
+def test_what_is_no_broker_is_not_alive(run: Run, api: ScriptedApi) -> None:
+    api.will("GET", "/health", ["whatever"])
+    assert run("health", "--alive").exit_code != 0
+
+
 def test_health_without_a_broker_ends_with_3(run: Run) -> None:
     assert run("health", HARELINE_URL="http://127.0.0.1:1").exit_code == 3

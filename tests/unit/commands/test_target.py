@@ -34,6 +34,16 @@ def test_without_anything_it_is_the_broker_on_this_machine(environ: dict[str, st
     )
 
 
+@pytest.mark.parametrize(("port", "seen"), [("8080", "8080"), ("", "15672"), ("any", "15672")])
+def test_the_broker_of_the_same_container_has_the_port_of_its_variable(
+    environ: dict[str, str], port: str, seen: str
+) -> None:
+    environ["HARELINE_MANAGEMENT__PORT"] = port
+    assert str(read_target(Flags(), environ).http) == f"http://127.0.0.1:{seen}"
+    environ["HARELINE_URL"] = "amqp://elsewhere"
+    assert str(read_target(Flags(), environ).http) == "http://elsewhere:15672"
+
+
 @pytest.mark.parametrize(
     ("url", "http", "amqp", "vhost"),
     [

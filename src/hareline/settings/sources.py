@@ -7,7 +7,8 @@ file, the variable or the flag) and the option: ``hareline.toml: log.level: Inpu
 Where none of them has ``data_dir``, it is the directory that systemd names in STATE_DIRECTORY.
 
 An option ``listener.port`` is the variable ``HARELINE_LISTENER__PORT``. Text stands for itself, a
-list of words is separated by commas, any list may be a JSON array. Why this is not
+list of words is separated by commas, any list may be a JSON array. With ``_FILE`` behind its name
+a variable names a file that holds the value, such as a secret of a container. Why this is not
 pydantic-settings: docs/decisions/0002-settings-sources.md.
 """
 
@@ -34,6 +35,8 @@ from hareline.settings.section import Section
 ENVIRONMENT_PREFIX: Final = "HARELINE_"
 CONFIG_VARIABLE: Final = "HARELINE_CONFIG"
 STATE_VARIABLE: Final = "STATE_DIRECTORY"
+#: Behind a variable's name: its value is in the file that the variable names.
+FILE_SUFFIX: Final = "_FILE"
 #: What clients on the same machine read: ``hareline queues`` and its like, and Spark's source.
 CLIENT_VARIABLES: Final = frozenset(
     f"{ENVIRONMENT_PREFIX}{name}"
@@ -242,19 +245,39 @@ def _lay_environment(
     for variable, text in sorted(environ.items()):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
             continue
-        if variable not in options:
+        of_file = variable.removesuffix(FILE_SUFFIX)
+        if variable not in options and of_file in options and variable not in CLIENT_VARIABLES:
+            if of_file in environ:
+                problems.append(f"{variable}: {of_file} is given too; leave one of them out")
+                continue
+            try:
+                value_text = _secret_in(text)
+            except OSError as error:
+                problems.append(f"{variable}: cannot read {text}: {error.strerror or error}")
+                continue
+            except UnicodeDecodeError:
+                problems.append(f"{variable}: {text} is not UTF-8")
+                continue
+        elif variable not in options:
             if variable not in CLIENT_VARIABLES and not _is_service_link(variable, text):
                 guess = _guess(variable, options, ENVIRONMENT_PREFIX)
                 problems.append(f"{variable}: no option has this variable{guess}")
             continue
-        name, field = options[variable]
+        else:
+            value_text = text
+        name, field = options.get(variable) or options[of_file]
         try:
-            value = _value_of_text(field, text)
+            value = _value_of_text(field, value_text)
         except ValidationError as error:
             problems += _sentences(error.errors(include_url=False), {}, variable, below=name)
         else:
             _lay(tree, name, value)
             origins[name] = variable
+
+
+def _secret_in(path: str) -> str:
+    """What a file holds, without the end of its last line. Raises OSError, UnicodeDecodeError."""
+    return Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
 
 
 def _is_service_link(variable: str, text: str) -> bool:

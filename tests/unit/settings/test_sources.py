@@ -445,3 +445,55 @@ def test_any_text_in_a_variable_is_taken_or_refused_with_its_name(option: str, t
 def test_variables_of_clients_on_the_same_machine_are_left_alone() -> None:
     environ = {"HARELINE_URL": "amqp://b", "HARELINE_PASSWORD": "x", "HARELINE_TARGET": "shop"}
     assert load_settings(None, environ) == load_settings(None, {})
+
+
+# ------------------------------------------------------------------ values in files of their own
+
+
+def test_a_variable_may_name_a_file_with_the_value(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text('[{"name": "ann", "password": "secret"}]\n', encoding="utf-8")
+    port = tmp_path / "port"
+    port.write_text("5673\r\n", encoding="utf-8")
+    environ = {"HARELINE_USERS_FILE": str(users), "HARELINE_LISTENER__PORT_FILE": str(port)}
+    reading = read_settings(None, environ)
+    (user,) = reading.settings.users
+    assert user.name == "ann"
+    assert reading.settings.listener.port == 5673
+    assert reading.origin_of("listener.port") == "HARELINE_LISTENER__PORT_FILE"
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff")
+    environ = {
+        "HARELINE_USERS_FILE": str(tmp_path / "none"),
+        "HARELINE_LOG__LEVEL_FILE": str(binary),
+    }
+    missing = f"HARELINE_USERS_FILE: cannot read {tmp_path / 'none'}: No such file or directory"
+    assert set(_refusal(None, environ)) == {
+        missing,
+        f"HARELINE_LOG__LEVEL_FILE: {binary} is not UTF-8",
+    }
+
+
+def test_one_value_twice_is_refused(tmp_path: Path) -> None:
+    port = tmp_path / "port"
+    port.write_text("5673", encoding="utf-8")
+    environ = {"HARELINE_LISTENER__PORT": "1", "HARELINE_LISTENER__PORT_FILE": str(port)}
+    assert _refusal(None, environ) == [
+        "HARELINE_LISTENER__PORT_FILE: HARELINE_LISTENER__PORT is given too; leave one of them out"
+    ]
+
+
+def test_a_secret_in_a_file_is_not_repeated_where_it_is_wrong(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text('[{"name": "ann", "password": {"it": "is very secret"}}]', encoding="utf-8")
+    said = _refusal(None, {"HARELINE_USERS_FILE": str(users)})
+    assert said
+    assert "very secret" not in str(said)
+
+
+def test_a_file_for_no_option_is_no_variable_of_ours() -> None:
+    (said,) = _refusal(None, {"HARELINE_LISTENER__PROT_FILE": "/run/secrets/port"})
+    assert "no option has this variable" in said

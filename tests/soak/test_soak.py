@@ -1,8 +1,10 @@
 """One broker under mixed load for SOAK_SECONDS: nothing is lost, repeated, or left behind.
 
 `make test` runs it for a few seconds, `make soak` for an hour. Workers open connections, publish
-with confirms through a topic exchange, consume, requeue, provoke errors and vanish; meanwhile
-the broker's memory and open files are sampled, and at the end both have to be where they were.
+with confirms through a topic exchange, consume, requeue, ask over HTTP, come by WebSocket, provoke
+errors and vanish. Meanwhile a pair that always stays measures what a message takes, and the
+broker's memory and open files are sampled. At the end they have to be where they were, and from
+`STRICT_FROM_S` on memory and times have to keep within the bars.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ import pika.exceptions
 import pytest
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
+from tests.support.websocket_client import WebSocketClient
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "5"))
 WORKERS = 4
@@ -33,6 +37,13 @@ WARM_UP_SHARE = 0.3
 # within a minute.
 GROWTH_LIMIT_BYTES = 16 * 1024 * 1024
 SAMPLE_INTERVAL_S = 0.25
+# The bars of a run that is long enough for them: memory after the warm-up, and the 99th percentile
+# of what a message takes, in the last window against the first.
+STRICT_FROM_S = 1200.0
+RSS_GROWTH_MAX = 0.02
+P99_GROWTH_MAX = 1.2
+WINDOW_S = 300.0
+PROBE_INTERVAL_S = 0.02
 
 pytestmark = [
     pytest.mark.soak,
@@ -44,7 +55,12 @@ class Worker(threading.Thread):
     """Goes round after round until told to stop; ``failure`` is what ended it before that."""
 
     def __init__(
-        self, url: str, address: tuple[str, int], seed: int, has_failed: threading.Event
+        self,
+        url: str,
+        address: tuple[str, int],
+        http: tuple[str, int],
+        seed: int,
+        has_failed: threading.Event,
     ) -> None:
         super().__init__(name=f"soak-{seed}", daemon=True)
         self.rounds = 0
@@ -53,6 +69,7 @@ class Worker(threading.Thread):
         self._has_failed = has_failed
         self._parameters = pika.URLParameters(url)
         self._address = address
+        self._http_address = http
         self._random = random.Random(seed)
 
     def run(self) -> None:
@@ -79,6 +96,7 @@ class Worker(threading.Thread):
         assert channel.queue_declare(queue, passive=True).method.message_count == 0
         self._provoke_channel_error(connection)
         self._vanish()
+        self._ask_over_http()
         connection.close()
 
     def _body(self, number: int) -> bytes:
@@ -107,11 +125,54 @@ class Worker(threading.Thread):
         with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="NOT_FOUND"):
             channel.queue_declare("no such queue", passive=True)
 
+    def _ask_over_http(self) -> None:
+        host, port = self._http_address
+        assert HttpApi(f"http://{host}:{port}").get("/api/overview")["object_totals"]
+        with WebSocketClient(self._http_address) as client:
+            client.send_octets(b"AMQP\x00\x00\x09\x01")
+            assert client.receive(8)
+
     def _vanish(self) -> None:
         """What port scanners, health checks and crashing clients do."""
         for octets in (b"", b"AMQP\x00\x00\x09\x01", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01"):
             with socket.create_connection(self._address, timeout=30) as link:
                 link.sendall(octets)
+
+
+class Probe(threading.Thread):
+    """Publishes small durable messages at a steady pace, and takes them back.
+
+    ``times``: when each was published, and the seconds until it was back and confirmed.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(name="soak-probe", daemon=True)
+        self.times: list[tuple[float, float]] = []
+        self.failure: Exception | None = None
+        self.is_stopping = threading.Event()
+        self._parameters = pika.URLParameters(url)
+
+    def run(self) -> None:
+        try:
+            with pika.BlockingConnection(self._parameters) as connection:
+                channel = connection.channel()
+                channel.confirm_delivery()
+                channel.queue_declare("probe", durable=True)
+                deliveries = channel.consume("probe", auto_ack=True, inactivity_timeout=60)
+                properties = pika.BasicProperties(delivery_mode=2)
+                while not self.is_stopping.wait(PROBE_INTERVAL_S):
+                    started = time.monotonic()
+                    channel.basic_publish("", "probe", b"there and back", properties, True)
+                    method, _, _ = next(deliveries)
+                    assert method is not None, "a message that does not come back"
+                    self.times.append((started, time.monotonic() - started))
+        except Exception as error:
+            self.failure = error
+
+    def p99_ms(self, begin: float, end: float) -> float:
+        """The 99th percentile of what was published in a time, in milliseconds."""
+        taken = sorted(each for at, each in self.times if begin <= at < end)
+        return taken[int(len(taken) * 0.99)] * 1000 if taken else 0.0
 
 
 @pytest.fixture
@@ -142,19 +203,28 @@ def test_nothing_is_lost_repeated_or_left_behind(broker: BrokerProcess) -> None:
     files_before = _open_files(process_id)
 
     has_failed = threading.Event()
-    workers = [
-        Worker(broker.url, (broker.host, broker.port), seed, has_failed) for seed in range(WORKERS)
-    ]
+    address = (broker.host, broker.port)
+    http = (broker.host, broker.management_port or 0)
+    workers = [Worker(broker.url, address, http, seed, has_failed) for seed in range(WORKERS)]
+    probe = Probe(broker.url)
     samples: list[tuple[float, int]] = []
+    open_files: list[tuple[float, int]] = []
     started = time.monotonic()
+    probe.start()
     for worker in workers:
         worker.start()
     while (elapsed_s := time.monotonic() - started) < SECONDS:
         samples.append((elapsed_s, _resident_bytes(process_id)))
+        open_files.append((elapsed_s, _open_files(process_id)))
         if has_failed.wait(SAMPLE_INTERVAL_S):
             break
+    ended = time.monotonic()
+    probe.is_stopping.set()
     for worker in workers:
         worker.is_stopping.set()
+    probe.join(60)
+    if probe.failure is not None:
+        raise probe.failure
     for worker in workers:
         worker.join(60)
         assert not worker.is_alive(), f"{worker.name} hangs"
@@ -168,9 +238,20 @@ def test_nothing_is_lost_repeated_or_left_behind(broker: BrokerProcess) -> None:
     settled = [size for at, size in samples if at >= SECONDS * WARM_UP_SHARE]
     quarter = max(1, len(settled) // 4)
     growth = statistics.median(settled[-quarter:]) - statistics.median(settled[:quarter])
+    files = [count for at, count in open_files if at >= SECONDS * WARM_UP_SHARE]
+    window_s = min(WINDOW_S, SECONDS * (1 - WARM_UP_SHARE) / 2)
+    warm = started + SECONDS * WARM_UP_SHARE
+    first_ms = probe.p99_ms(warm, warm + window_s)
+    last_ms = probe.p99_ms(ended - window_s, ended)
     rounds = sum(worker.rounds for worker in workers)
     print(
         f"\nsoak: {rounds} rounds, {rounds * MESSAGES_A_ROUND} messages in {SECONDS:.0f} s; "
-        f"{max(settled) / 2**20:.1f} MiB at most, growth {growth / 2**20:+.1f} MiB"
+        f"{max(settled) / 2**20:.1f} MiB at most, growth {growth / 2**20:+.2f} MiB; "
+        f"open files {min(files)} to {max(files)}, {files_before} before and after; "
+        f"p99 {first_ms:.1f} ms in the first {window_s:.0f} s after the warm-up, "
+        f"{last_ms:.1f} ms in the last, of {len(probe.times)} messages"
     )
     assert growth < GROWTH_LIMIT_BYTES
+    if SECONDS >= STRICT_FROM_S:
+        assert abs(growth) <= RSS_GROWTH_MAX * statistics.median(settled[:quarter])
+        assert last_ms <= P99_GROWTH_MAX * first_ms

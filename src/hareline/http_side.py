@@ -114,14 +114,18 @@ class HttpSide:
         if len(addresses) > 1:
             apps.append(create_app(self.health, [metrics.router(self.site)], forwarded_by))
             apps[1].state.pace = apps[0].state.pace
+
+        def head_timeout_s() -> float:
+            return context.limits.handshake_timeout_s
+
         self._proxy_door = ProxyDoor(
             Networks(parts.settings().management.proxy_protocol_from),
-            lambda: context.limits.handshake_timeout_s,
+            head_timeout_s,
             parts.report,
         )
         front = self._front if self._proxy_door.proxies else None
-        self._listeners = [ManagementListener(apps[0], front, door)]
-        self._listeners += [ManagementListener(app) for app in apps[1:]]
+        self._listeners = [ManagementListener(apps[0], head_timeout_s, front, door)]
+        self._listeners += [ManagementListener(app, head_timeout_s) for app in apps[1:]]
         self._changes: ChangeKeeper | None = None
 
     def _takes_passwords(self, peer: Peer) -> bool:

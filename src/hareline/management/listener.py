@@ -3,7 +3,7 @@
 ``http_side`` makes one for each port of HTTP, and may put a front before its protocol, which learns
 from a proxy who the client is. An upgrade to WebSocket that ``management.websocket`` accepts leaves
 HTTP, with its transport. Invariant: each request has the transport it came by, and the addresses
-that the front has found.
+that the front has found; a connection without the whole head of a request ends after some time.
 """
 
 from __future__ import annotations
@@ -51,16 +51,30 @@ class Ends(NamedTuple):
 Front = Callable[[Callable[[Ends | None], asyncio.Protocol]], asyncio.BaseProtocol]
 
 
+class _Port(NamedTuple):
+    """What the connections of a port share; see ``ManagementListener``."""
+
+    door: WebSocketDoor | None
+    head_timeout_s: Callable[[], float]
+
+
+_REQUEST_TIMEOUT: Final = (
+    b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+)
+
+
 class _Protocol(H11Protocol):
     """uvicorn's protocol; each request has the transport it came by. ``ends``: see ``Ends``.
 
-    ``door``: where upgrades to WebSocket go; None: they are requests like others.
+    ``port``: what all connections of it share.
     """
 
-    def __init__(self, ends: Ends | None, door: WebSocketDoor | None, **uvicorns: Any) -> None:
+    def __init__(self, ends: Ends | None, port: _Port, **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
         self._ends = ends
-        self._door = door
+        self._door = port.door
+        self._head_timeout_s = port.head_timeout_s
+        self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -68,6 +82,36 @@ class _Protocol(H11Protocol):
         if self._ends is not None:
             self.client, self.server = self._ends.client, self._ends.local
             self.scheme = "https" if self._ends.is_tls else self.scheme
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_watching()
+        super().connection_lost(exc)
+
+    def _watch_head(self) -> None:
+        """Have a timer while the head of a request is missing, or a part of it."""
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_watching()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(self._head_timeout_s(), self._on_late_head)
+
+    def _stop_watching(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _on_late_head(self) -> None:
+        """End the connection, with an answer if a request has begun."""
+        self._deadline = None
+        if self.conn.their_state is not h11.IDLE:
+            return
+        if self.conn.trailing_data[0]:
+            self.transport.write(_REQUEST_TIMEOUT)
+        self.transport.close()
 
     def _should_upgrade(self) -> bool:
         """True if the request that has just come is to leave HTTP; uvicorn's hook."""
@@ -84,28 +128,31 @@ class _Protocol(H11Protocol):
         self._door.upgrade(self.transport, cast("Scope", self.scope), event.target)
 
 
-def _first_protocol(
-    front: Front | None, door: WebSocketDoor | None, **uvicorns: Any
-) -> asyncio.BaseProtocol:
+def _first_protocol(front: Front | None, port: _Port, **uvicorns: Any) -> asyncio.BaseProtocol:
     """The protocol that a new connection begins with."""
     if front is None:
-        return _Protocol(None, door, **uvicorns)
-    return front(lambda ends: _Protocol(ends, door, **uvicorns))
+        return _Protocol(None, port, **uvicorns)
+    return front(lambda ends: _Protocol(ends, port, **uvicorns))
 
 
 class ManagementListener:
     """One port of HTTP. ``front``: what a connection begins with; None: HTTP.
 
-    ``door``: where upgrades to WebSocket go; None: nowhere.
+    ``door``: where upgrades to WebSocket go; None: nowhere. ``head_timeout_s``: how long the head
+    of a request may take, in seconds; a reload may change it.
     """
 
     def __init__(
-        self, app: FastAPI, front: Front | None = None, door: WebSocketDoor | None = None
+        self,
+        app: FastAPI,
+        head_timeout_s: Callable[[], float],
+        front: Front | None = None,
+        door: WebSocketDoor | None = None,
     ) -> None:
         self._server = _EmbeddedServer(
             uvicorn.Config(
                 app,
-                http=partial(_first_protocol, front, door),  # type: ignore[arg-type]
+                http=partial(_first_protocol, front, _Port(door, head_timeout_s)),  # type: ignore[arg-type]
                 log_config=None,
                 access_log=False,
                 server_header=False,

@@ -37,7 +37,8 @@ class Limits(Section):
     )
     handshake_timeout_s: float = option(
         10.0,
-        "A connection that is not open after this time is dropped.",
+        "A connection that is not open after this time is dropped, and one over HTTP that has not "
+        "sent the whole head of a request.",
         reload="live",
         gt=0,
         le=3600,

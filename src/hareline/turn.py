@@ -73,7 +73,7 @@ class Turn:
 
     ``is_behind``: dispatch or the store did not keep up, so publishers should pause;
     ``is_store_behind``: it was the store, and they must wait until it has caught up.
-    ``work``: units of work that were read in this turn, or done while connections write.
+    ``number``: of this turn. ``work``: units of work that were read in this turn, or done while connections write.
     ``line_share``: of those that wait in line, the units that each may do in a turn. ``watch`` is
     told how many seconds each turn took, if it is there.
 
@@ -93,6 +93,7 @@ class Turn:
         "left_count",
         "line_share",
         "now",
+        "number",
         "on_finished",
         "store_behind_count",
         "watch",
@@ -111,6 +112,7 @@ class Turn:
         self._line: deque[Receiving] = deque()
         self.line_share = WORK_PER_SHARE
         self.work = 0
+        self.number = 0
         self._connections: list[Draining] = []
         self._is_armed = False
         self.is_behind = False
@@ -180,6 +182,7 @@ class Turn:
             raise
         finally:
             self.work = 0
+            self.number += 1
             # The postponed ones come first; after an exception there are others still to come.
             self._queues[:0] = [*postponed, *queues, *unfinished]
             self._connections += connections

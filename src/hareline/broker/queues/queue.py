@@ -66,6 +66,7 @@ class Queue(AdmittingQueue):
 
     __slots__ = (
         "_has_closing",
+        "_late_in",
         "arguments",
         "consumer_count",
         "declared_ms",
@@ -109,6 +110,7 @@ class Queue(AdmittingQueue):
         self.is_delivering = False
         self.is_deleted = False
         self._has_closing = False  # consumers that close at the end
+        self._late_in = -1  # the last turn whose share it used up
         self.consumer_count = 0
         self.exclusive_count = 0
         self.lease: Lease | None = None
@@ -166,9 +168,10 @@ class Queue(AdmittingQueue):
         Called before something that looks at the ready entries or takes them: of what a client
         sends in one piece, messages published before its get, purge, cancel or delete are the
         consumers' (RabbitMQ's order; without it a delete could take their last messages along).
+        Once in a turn, if that takes more than a share: hundreds of clients may ask for it at once.
         """
-        if self.is_marked:
-            self._deliver()
+        if self.is_marked and self._late_in != self.turn.number and self._deliver():
+            self._late_in = self.turn.number
         if self.expiry is not None and self.expiry.drop_expiring():
             self.mark()
 

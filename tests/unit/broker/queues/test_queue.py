@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from hareline.broker.queues.dispatch.lane import ENTRIES_PER_TURN
 from hareline.broker.queues.entry import READY
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
+from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
 
 from .conftest import Publish
@@ -261,3 +263,23 @@ def test_its_repr_tells_name_and_books(queue: Queue, publish: Publish) -> None:
     publish(b"1", b"2")
     queue.acquire(1)
     assert repr(queue) == "<Queue 'q', 1 ready, 1 unacked>"
+
+
+def test_what_is_due_is_delivered_by_one_share_a_turn_before_others_look() -> None:
+    """Hundreds of clients may look at once, and each would make the rest wait for a share."""
+    turn = ManualTurn()
+    queue = Queue("q", FifoOrder(), turn)
+    consumer = RecordingConsumer(queue, acknowledges=False)
+    queue.add_consumer(consumer)
+    turn.run()
+    for _ in range(5 * ENTRIES_PER_TURN):
+        queue.enqueue(make_message(b"m"))
+    for _ in range(100):
+        queue.deliver_due()
+    assert queue.ready_count == 4 * ENTRIES_PER_TURN
+    turn.step()
+    assert queue.ready_count == 3 * ENTRIES_PER_TURN
+    queue.deliver_due()
+    assert queue.ready_count == 2 * ENTRIES_PER_TURN
+    turn.run()
+    assert queue.ready_count == 0

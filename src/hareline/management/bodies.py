@@ -2,7 +2,9 @@
 
 Called by the routes that take one. Bodies that may be large are counted, those of all requests
 together (``BodiesInFlight``), so that no number of clients fills the memory with them. Answers with
-messages are counted in the same way, by a ``BodiesInFlight`` of their own, until they are sent.
+messages are counted in the same way, by a ``BodiesInFlight`` of their own, until they are sent. One
+user has half of the room at most, unless that is for one body: a client that reads its answers
+slowly keeps no other user from theirs.
 
 Invariant: a body that is refused names each field that is wrong, and what is wrong with it.
 """
@@ -20,6 +22,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
 from hareline.administration.checks import DEPTH_MAX, is_shallow
+from hareline.management.change_log import CALLER
 from hareline.management.refusals import Refusal
 
 BODY_MAX_BYTES: Final = 65_536
@@ -29,6 +32,8 @@ SPARE_BYTES: Final = 67_108_864
 #: Octets of the bodies of messages that one answer may have, but one message in any case.
 ANSWER_BYTES_MAX: Final = 67_108_864
 
+OWN_REFUSAL: Final = "other requests of yours take half of the room for large ones; try again"
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -36,10 +41,10 @@ class BodiesInFlight:
     """The octets of large bodies that are in memory; one for an application.
 
     ``refusal``: the reason for a body that finds no room. Bodies of up to ``free_bytes`` are not
-    counted, and always find room.
+    counted, and always find room. ``held_by``: the octets of each user that has any.
     """
 
-    __slots__ = ("_largest", "free_bytes", "held", "refusal")
+    __slots__ = ("_largest", "free_bytes", "held", "held_by", "refusal")
 
     def __init__(
         self,
@@ -47,25 +52,30 @@ class BodiesInFlight:
         free_bytes: int = 0,
     ) -> None:
         self.held = 0
+        self.held_by: dict[str, int] = {}
         self.refusal = refusal
         self.free_bytes = free_bytes
         self._largest = 0
 
     def hold(self, max_bytes: int) -> HeldBody:
-        """A large body, of up to so many octets: a context, in which it is counted."""
+        """A large body, of up to so many octets, of the user whose request this is.
+
+        It is a context, in which the body is counted.
+        """
         self._largest = max(self._largest, max_bytes)
-        return HeldBody(self, self._largest + SPARE_BYTES)
+        return HeldBody(self, self._largest + SPARE_BYTES, CALLER.get().user)
 
 
 class HeldBody:
     """What one request holds of a large body."""
 
-    __slots__ = ("_bodies", "_limit", "_size")
+    __slots__ = ("_bodies", "_limit", "_size", "_user")
 
-    def __init__(self, bodies: BodiesInFlight, limit: int) -> None:
+    def __init__(self, bodies: BodiesInFlight, limit: int, user: str) -> None:
         self._bodies = bodies
         self._limit = limit
         self._size = 0
+        self._user = user
 
     def __enter__(self) -> Self:
         return self
@@ -81,20 +91,29 @@ class HeldBody:
     def resize(self, size: int) -> None:
         """So many octets are held now. Raises Refusal (503) if others leave no room for more.
 
-        One that is the only one has room, however large it is.
+        One that is the only one has room, however large it is; the only one of its user has what
+        others leave.
         """
-        bodies = self._bodies
+        bodies, user = self._bodies, self._user
         if size <= bodies.free_bytes:
             size = 0
         more = size - self._size
-        if more > 0 and bodies.held > self._size and bodies.held + more > self._limit:
-            raise Refusal(503, "busy", bodies.refusal, headers={"Retry-After": "1"})
+        of_user = bodies.held_by.get(user, 0)
+        if more > 0:
+            if bodies.held > self._size and bodies.held + more > self._limit:
+                raise Refusal(503, "busy", bodies.refusal, headers={"Retry-After": "1"})
+            if user and of_user > self._size and of_user + more > self._limit // 2:
+                raise Refusal(503, "busy", OWN_REFUSAL, headers={"Retry-After": "1"})
         bodies.held += more
         self._size = size
+        if of_user + more:
+            bodies.held_by[user] = of_user + more
+        else:
+            bodies.held_by.pop(user, None)
 
     def handed_over(self) -> HeldBody:
         """What this one holds, held by another one, which outlives the context of this one."""
-        other = HeldBody(self._bodies, self._limit)
+        other = HeldBody(self._bodies, self._limit, self._user)
         other._size, self._size = self._size, 0
         return other
 

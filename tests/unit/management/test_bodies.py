@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict
 
+from hareline.broker.change_recorder import Doer
 from hareline.management.bodies import (
     BODY_MAX_BYTES,
     SPARE_BYTES,
@@ -15,6 +17,7 @@ from hareline.management.bodies import (
     parse_body,
     read_body,
 )
+from hareline.management.change_log import CALLER
 from hareline.management.refusals import Refusal
 
 
@@ -102,6 +105,39 @@ def test_large_bodies_of_all_requests_have_a_bound() -> None:
         second.resize(0)
         third.resize(size)
     assert bodies.held == 0
+
+
+@pytest.fixture
+def _as_they_were() -> Iterator[None]:
+    token = CALLER.set(CALLER.get())
+    yield
+    CALLER.reset(token)
+
+
+@pytest.mark.usefixtures("_as_they_were")
+def test_one_user_has_half_of_the_room_unless_it_is_for_one_body() -> None:
+    answers = BodiesInFlight()
+    CALLER.set(Doer("http", "slow"))
+    with answers.hold(SPARE_BYTES) as first, answers.hold(SPARE_BYTES) as second:
+        first.resize(SPARE_BYTES - 1)
+        second.resize(1)
+        with pytest.raises(Refusal, match="of yours") as refused:
+            second.resize(2)
+        assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
+        CALLER.set(Doer("http", "other"))
+        with answers.hold(SPARE_BYTES) as third:
+            third.resize(SPARE_BYTES)
+        CALLER.set(Doer("http", "slow"))
+        second.resize(0)
+        first.resize(SPARE_BYTES + 7)
+        first.resize(5)
+        second.resize(SPARE_BYTES - 5)
+        assert answers.held_by == {"slow": SPARE_BYTES}
+        later = second.handed_over()
+    assert answers.held_by == {"slow": SPARE_BYTES - 5}
+    with later:
+        assert answers.held == SPARE_BYTES - 5
+    assert (answers.held, answers.held_by) == (0, {})
 
 
 async def test_a_body_that_finds_no_room_is_refused_and_takes_none() -> None:

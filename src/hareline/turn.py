@@ -25,9 +25,9 @@ from typing import Final
 WORK_PER_S: Final = 2_000_000
 WORK_PER_TURN: Final = 32_768  # about 16 ms: with the rest of a turn, connections wait 30 ms
 WORK_PER_SHARE: Final = 4_096
-# What a connection may still do at once when a turn has read all that it should: some 30 us, which
+# What a connection may still do at once when a turn has read all that it should: some 130 us, which
 # answers a small question. Whoever has more to do waits in line with the rest of it.
-WORK_WHEN_FULL: Final = 64
+WORK_WHEN_FULL: Final = 256
 # Of all that wait in line, once: with more of them each has a smaller share.
 WORK_PER_ROUND: Final = 4 * WORK_PER_TURN
 # Dispatches stop here, and the other marked queues have the next turn. Each queue has a share of
@@ -73,9 +73,9 @@ class Turn:
 
     ``is_behind``: dispatch or the store did not keep up, so publishers should pause;
     ``is_store_behind``: it was the store, and they must wait until it has caught up.
-    ``number``: of this turn. ``work``: units of work that were read in this turn, or done while connections write.
-    ``line_share``: of those that wait in line, the units that each may do in a turn. ``watch`` is
-    told how many seconds each turn took, if it is there.
+    ``number``: of this turn. ``work``: units of work that were read in it, or done while
+    connections write. ``line_share``: of those that wait in line, the units that each may do in a
+    turn. ``watch`` is told how many seconds each turn took, if it is there.
 
     ``behind_count``: turns that were behind at their end; ``store_behind_count``: those where it
     was the store; ``left_count``: queues whose dispatch a turn has left to the next one.

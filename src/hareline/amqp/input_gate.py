@@ -57,7 +57,7 @@ BACKLOG: Final = 8
 QUEUE: Final = 16
 LOGIN: Final = 32
 #: What a connection brings in one read if it only asks something now and then.
-LITTLE_BYTES: Final = 4_096
+LITTLE_BYTES: Final = 1_024
 _STOPS_DECODER: Final = OUTPUT | SHARE | ALARM | BACKLOG | LOGIN
 
 

@@ -210,7 +210,7 @@ def test_time_counts_as_work_where_entries_are_few(
     assert [one.name for one in peer.receive()] == ["queue.purge-ok"] * 10
 
 
-ASKING_S = 0.00005  # what a question takes in the tests below: more than a turn that is full allows
+ASKING_S = 0.0001  # what a question takes in the tests below
 ASKING_WORK = int(ASKING_S * WORK_PER_S)
 
 
@@ -244,7 +244,7 @@ def test_hundreds_that_ask_much_at_once_do_not_make_a_turn_long(
     broker: SteppedBroker, asked_s: list[float]
 ) -> None:
     asked_s[0] = 0.0
-    peers = asking(broker, clients=400, questions=50)
+    peers = asking(broker, clients=400, questions=30)
     one_each = len(peers) * 2 * ASKING_WORK
     assert asked_s[0] * WORK_PER_S <= WORK_PER_TURN + WORK_PER_SHARE + one_each
     bystander = broker.connect()
@@ -255,11 +255,11 @@ def test_hundreds_that_ask_much_at_once_do_not_make_a_turn_long(
         before_s = asked_s[0]
         one_turn(broker)
         assert (asked_s[0] - before_s) * WORK_PER_S <= WORK_PER_TURN + WORK_PER_SHARE
-    assert {len(peer.receive()) for peer in peers} == {50}
+    assert {len(peer.receive()) for peer in peers} == {30}
 
 
 def test_a_round_of_hundreds_in_line_is_short(broker: SteppedBroker, asked_s: list[float]) -> None:
-    peers = asking(broker, clients=400, questions=50)
+    peers = asking(broker, clients=400, questions=30)
     one_turn(broker)
     last = peers[-1]
     last.transport.written = b""

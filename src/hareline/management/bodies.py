@@ -67,11 +67,11 @@ class BodiesInFlight:
 
 
 class HeldBody:
-    """What one request holds of a large body."""
+    """What one request holds of a large body. ``user``: whose request it is; empty: not known."""
 
     __slots__ = ("_bodies", "_limit", "_size", "_user")
 
-    def __init__(self, bodies: BodiesInFlight, limit: int, user: str) -> None:
+    def __init__(self, bodies: BodiesInFlight, limit: int, user: str = "") -> None:
         self._bodies = bodies
         self._limit = limit
         self._size = 0

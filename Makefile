@@ -33,7 +33,7 @@ FAULT_TESTS := tests/faults tests/crash/test_io_errors.py tests/crash/test_full_
 	tests/crash/test_tmpfs.py tests/server/test_memory_alarm.py tests/server/test_heartbeats.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-management bench-spark lint format reference screenshots fuzz faults soak crash rabbitmqadmin2 lock audit sbom clean
+.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-management bench-spark lint format reference screenshots fuzz faults fairness soak crash rabbitmqadmin2 lock audit sbom clean
 
 help:                 ## Print this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -113,6 +113,9 @@ fuzz: install         ## Run the property tests with many thousands of examples 
 
 faults: install       ## Have disk, network, clock and memory fail, and all together FAULT_ROUNDS times (200)
 	FAULT_ROUNDS=$(FAULT_ROUNDS) $(PYTEST) --timeout=0 $(FAULT_TESTS) $(ARGS)
+
+fairness: install     ## Print what clients wait for another that does its worst, load by load
+	FAIRNESS_SCALE=1 $(PYTEST) -m fairness --timeout=0 -s $(ARGS)
 
 soak: install         ## Load one broker for SOAK_SECONDS (an hour) and watch its memory
 	SOAK_SECONDS=$(SOAK_SECONDS) $(PYTEST) -m soak --timeout=0 -s $(ARGS)

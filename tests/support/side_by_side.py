@@ -43,6 +43,7 @@ LONG: Final = (
     "tests/server/",
     "tests/interop/",
     "tests/conformance/",
+    "tests/fairness/",
     "tests/soak/",
     "tests/management/",
     "tests/benchmarks/",

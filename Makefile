@@ -28,6 +28,7 @@ SOURCES := $(shell find src -name '*.py')
 SOAK_SECONDS ?= 3600
 CRASH_ROUNDS ?= 200
 FAULT_ROUNDS ?= 200
+TARGET_SECONDS ?= 600
 # Where the disk, the network, the clock or the memory fails.
 FAULT_TESTS := tests/faults tests/crash/test_io_errors.py tests/crash/test_full_disk.py \
 	tests/crash/test_tmpfs.py tests/server/test_memory_alarm.py tests/server/test_heartbeats.py
@@ -108,7 +109,8 @@ reference: install    ## Write the files that are generated from the code
 screenshots: install  ## Take the pictures of docs/web-ui.md again; needs Chromium
 	$(VENV_PYTHON) -m tests.browser.screenshots $(ARGS)
 
-fuzz: install         ## Run the property tests with many thousands of examples each
+fuzz: install         ## Fuzz each target for TARGET_SECONDS (600), then run property tests with many examples
+	$(VENV_PYTHON) -m tests.fuzz --seconds $(TARGET_SECONDS)
 	$(PYTEST) -m hypothesis --hypothesis-profile=fuzz --timeout=0 $(ARGS)
 
 faults: install       ## Have disk, network, clock and memory fail, and all together FAULT_ROUNDS times (200)

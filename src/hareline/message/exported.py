@@ -141,18 +141,19 @@ def imported(line: Mapping[str, Any]) -> ImportedMessage:
     """What a line says. Raises InvalidLine."""
     exchange, routing_key = _name_in(line, "exchange"), _name_in(line, "routing_key")
     octets = line.get("property_octets")
-    if octets is None:
-        properties = _read_properties(line.get("properties", {}))
-        try:
-            octets = encode_properties(properties)
-        except ValueError as error:
-            raise InvalidLine(str(error)) from None
-    else:
-        octets = _unarmored(octets, "property_octets")
-        try:
-            properties = decode_properties(octets)
-        except MalformedFrame as error:
-            raise InvalidLine(f"property_octets: {error.explanation}") from None
+    field = "properties" if octets is None else "property_octets"
+    try:
+        if octets is None:
+            octets = encode_properties(_read_properties(line.get("properties", {})))
+        else:
+            octets = _unarmored(octets, field)
+        properties = decode_properties(octets)  # numbers as they are on the wire
+    except InvalidLine:
+        raise
+    except ValueError as error:
+        raise InvalidLine(str(error)) from None
+    except MalformedFrame as error:
+        raise InvalidLine(f"{field}: {error.explanation}") from None
     return ImportedMessage(exchange, routing_key, octets, properties, _body_in(line))
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from hareline.message import Message, Table, made_message
 from hareline.message.exported import InvalidLine, exported, imported
-from hareline.wire.properties import Properties, encode_properties
+from hareline.wire.properties import Properties, decode_properties, encode_properties
 from hareline.wire.table import (
+    VALUES_MAX,
     Array,
     Byte,
     Float,
@@ -139,6 +140,28 @@ def test_random_octets_of_tables_come_back() -> None:
 )
 def test_a_line_that_is_wrong_says_where(line: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidLine, match=text):
+        imported(line)
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        (["f", 0.2], 0.20000000298023224),  # the nearest of 32 bits
+        (["D", "1E+2"], Decimal(100)),
+        (["D", "1.50"], Decimal("1.50")),
+    ],
+)
+def test_a_number_is_what_its_octets_say(given: list[Any], value: object) -> None:
+    """What routes and sorts an import must be what a consumer reads."""
+    found = imported({"properties": {"headers": {"h": given}}})
+    assert found.properties == decode_properties(found.octets)
+    assert found.properties.headers is not None
+    assert found.properties.headers["h"] == value
+
+
+def test_more_values_than_the_broker_could_read_again_are_refused() -> None:
+    line = {"properties": {"headers": {"h": ["A", [["V", None]] * VALUES_MAX]}}}
+    with pytest.raises(InvalidLine, match="properties: cannot decode"):
         imported(line)
 
 

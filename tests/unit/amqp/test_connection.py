@@ -192,6 +192,7 @@ def test_arguments_that_cannot_be_decoded_are_501(
 
 def test_a_refusal_that_quotes_octets_of_the_client_is_valid_utf_8(peer: Peer) -> None:
     """Clients decode the text; one that cannot would only see that its socket was closed."""
+    # differs: reply-text
     arguments = b"\0\0\1q\0" + b"\0\0\0\4" + b"\2\xff\x8b?"
     peer.send_octets(frame(METHOD, 1, b"\0\x32\0\x0a" + arguments))
     assert peer.refusal().text.endswith("unknown type octet 0x3f at octet 3 in ??")

@@ -2,7 +2,7 @@
 
 An input is a script of what two clients of one broker do. Some steps send octets as they are; the
 others build methods of names and arguments that fit together, so that much can happen. The broker
-is real but for sockets, time and disk.
+is real but for sockets, time and disk; in half of them messages are kept on a disk that fails.
 
 Whatever is sent, no exception of ours is reported (541), everything that comes back is well-formed,
 and when the clients are gone no message is left with one.
@@ -22,6 +22,7 @@ from hareline.wire.table import Array, Table, Timestamp
 from tests.fuzz.decoder_target import content, frame
 from tests.fuzz.tables_target import method_classes
 from tests.fuzz.target import Reader, Target, piece
+from tests.support.stores import FakeStore
 from tests.unit.amqp.peer import Peer, SteppedBroker, read_frames, split_frames
 
 STEPS_MAX: Final = 200
@@ -83,9 +84,11 @@ class Script:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self.broker = SteppedBroker(LIMITS)
         self._connects = 0
-        self._is_raw = reader.octet() % 4 == 3
+        mode = reader.octet() % 8
+        self._is_raw = mode in (3, 7)
+        self._store = FakeStore() if mode > 3 else None
+        self.broker = SteppedBroker(LIMITS, store=self._store)
         self.peers = [self._connect(), self._connect()]
         self._steps: Sequence[Callable[[Peer], None]] = (
             self._octets,
@@ -110,6 +113,7 @@ class Script:
             self._channel,
             self._socket,
             self._cancel,
+            self._disk,
         )
 
     def run(self) -> None:
@@ -127,6 +131,7 @@ class Script:
         for each in (0, 1):
             self._look(each)
             self.peers[each].lose()
+        self._heal()
         self.broker.advance(30)
         self._check_the_end()
 
@@ -391,6 +396,33 @@ class Script:
         else:
             peer.connection.on_socket_drained()
 
+    def _disk(self, _peer: Peer) -> None:
+        """The disk is done with a batch or with all, is full, has room, is slow, or breaks."""
+        store, what = self._store, self._reader.octet() % 16
+        if store is None or store.failure:
+            return
+        if what < 6:
+            if store.is_writing:
+                store.sync()
+        elif what < 12:
+            store.sync_all()
+        elif what == 15:
+            store.fail("Input/output error")
+        elif what == 14:
+            store.is_slow = not store.is_slow
+        else:
+            store.refuse("" if store.refusal else "no room on disk")
+
+    def _heal(self) -> None:
+        """The disk, unless it is broken, has all that gathered."""
+        store = self._store
+        if store is not None and not store.failure:
+            store.is_slow = False
+            store.refuse("")
+            store.sync_all()
+            self.broker.run_turns()
+            store.sync_all()
+
 
 def run(octets: bytes) -> None:
     Script(Reader(octets)).run()
@@ -424,6 +456,13 @@ def seeds() -> Sequence[bytes]:
         value = name % len(VALUES)
         found.append(bytes((0, 4, 1, 1, name, value, 0, 0)) + publish + consume)
     found.append(b"\1" + bytes((1, 1, 7)) + piece(encode_properties(PROPERTIES[4])))
+    durable = bytes((4, 4, 1, 0, 16, 0))
+    lasting = bytes((5, 0, 1, 0, 0, 1, 0, 3)) + b"abc" + b"\4"
+    confirms = bytes((12, 3, 0))
+    for what in (0, 6, 12, 14, 15):
+        disk = bytes((22, what))
+        found.append(durable + confirms + lasting + disk + lasting + disk + consume + disk)
+        found.append(durable + bytes((12, 0, 0)) + lasting + bytes((12, 1, 0)) + disk + consume)
     return found
 
 

@@ -30,7 +30,7 @@ from hareline.amqp.returns import (
     return_message,
     return_refused,
 )
-from hareline.amqp.routes import Route, are_kept, find_route, is_kept
+from hareline.amqp.routes import Route, are_kept, check_copies, find_route, is_kept
 from hareline.amqp.tallies import PublishTally
 from hareline.amqp.transactions import Transaction
 from hareline.broker.archiving import archive_message, archives_of
@@ -359,6 +359,7 @@ class Publishing(PublishLane):
                 self._client.vhost.exchange(""), extra_keys, message
             )
             return route.queues + copies, archives
+        check_copies(self._client.access, route.exchange, extra_keys)
         keys = [route.address.routing_key, *extra_keys]
         queues, _, archives = self._routing.route(route.exchange, keys, message)
         return queues, archives

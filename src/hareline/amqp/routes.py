@@ -16,6 +16,7 @@ from typing import Final
 from hareline.amqp.client import Client
 from hareline.amqp.reply_to import REPLY_TO_PREFIX
 from hareline.amqp.tallies import UNTALLIED
+from hareline.auth.permissions import AccessChecker
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
@@ -176,6 +177,13 @@ def find_route(lane: PublishLane, method_payload: bytes, message: Message, clien
         lane.forget_routes()
     lane.routes[method_payload] = route
     return route
+
+
+def check_copies(access: AccessChecker, exchange: Exchange, keys: list[str]) -> None:
+    """Raise AccessRefused for a key of CC or BCC with which the user may not publish here."""
+    if exchange.type_name == "topic":
+        for key in keys:
+            access.require_topic("write", exchange.name, key)
 
 
 def are_kept(queues: tuple[Enqueueing, ...], position: int) -> bool:

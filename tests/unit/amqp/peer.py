@@ -7,7 +7,7 @@ into frames and read by code of its own, and every frame is held against what wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ from hareline.auth.internal import InternalBackend
 from hareline.auth.login_limits import LoginLimits
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
-from hareline.auth.permissions import ALL_PERMISSIONS, Permissions
+from hareline.auth.permissions import ALL_PERMISSIONS, Permissions, TopicPermissions
 from hareline.auth.users import User, UserRegistry
 from hareline.broker.audit.recorder import AuditRecorder
 from hareline.broker.queues.queue import Queue
@@ -263,13 +263,16 @@ class SteppedBroker:
         permissions: Permissions = ALL_PERMISSIONS,
         vhosts: Iterable[str] = ("/",),
         tags: Iterable[str] = (),
+        topics: Mapping[str, TopicPermissions] | None = None,
     ) -> None:
+        """``topics``: topic permissions in "/", by exchange."""
         self.users.add(
             User(
                 name,
                 hash_password(password),
                 tags=frozenset(tags),
                 permissions=dict.fromkeys(vhosts, permissions),
+                topic_permissions={("/", name): each for name, each in (topics or {}).items()},
             )
         )
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import pytest
 
 from hareline.amqp import routes
-from hareline.auth.permissions import Permissions
+from hareline.auth.permissions import Permissions, TopicPermissions
 from hareline.wire.methods import commands, encode_method
+from hareline.wire.properties import Properties
+from hareline.wire.table import Table
 
 from .peer import Peer, Refusal, SteppedBroker, publish_octets
 
@@ -129,6 +131,41 @@ def test_publishing_needs_write_on_the_exchange(broker: SteppedBroker) -> None:
         "ACCESS_REFUSED - write access to exchange 'amq.topic' in vhost '/' "
         "refused for user 'alice'",
     )
+
+
+@pytest.mark.parametrize("header", ["CC", "BCC"])
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_a_topic_exchange_asks_for_the_right_to_the_keys_of_copies_too(
+    broker: SteppedBroker, peer: Peer, header: str, in_transaction: bool
+) -> None:
+    topics = {"amq.topic": TopicPermissions("^mine", ".*")}
+    broker.add_user("alice", "alice", topics=topics)
+    for key in ("mine", "theirs"):
+        peer.declare(key)
+        peer.bind(key, "amq.topic", key)
+    alice = broker.connect("alice")
+    if in_transaction:
+        alice.call(1, commands.Tx.Select)
+    copies = Properties(headers=Table({header: ["mine.too"]}))
+    alice.publish(1, "mine", b"1", exchange="amq.topic", properties=copies)
+    stolen = Properties(headers=Table({header: ["mine.too", "theirs"]}))
+    assert alice.publish_refused(1, "mine", exchange="amq.topic", properties=stolen) == (
+        403,
+        "ACCESS_REFUSED - write access to topic 'theirs' in exchange 'amq.topic' in vhost '/' "
+        "refused for user 'alice'",
+    )
+    assert peer.drain("theirs") == []
+    assert peer.drain("mine") == ([] if in_transaction else [b"1"])
+
+
+def test_other_exchanges_ask_for_no_right_to_keys(broker: SteppedBroker, peer: Peer) -> None:
+    topics = {"amq.direct": TopicPermissions("^mine", ".*")}
+    broker.add_user("alice", "alice", topics=topics)
+    peer.declare("q")
+    peer.bind("q", "amq.direct", "copy")
+    copies = Properties(headers=Table(CC=["copy"]))
+    broker.connect("alice").publish(1, "k", b"1", exchange="amq.direct", properties=copies)
+    assert peer.drain("q") == [b"1"]
 
 
 @pytest.mark.parametrize("routing_key", ["q", "amq.rabbitmq.reply-to.somebody"])

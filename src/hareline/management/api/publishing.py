@@ -318,13 +318,14 @@ async def _publish(
         raise AccessRefused(
             f"cannot publish to internal exchange '{exchange_name}' in vhost '{vhost.name}'"
         )
-    if exchange.type_name == "topic":
-        entered.access.require_topic("write", exchange_name, routing_key)
     if not exchange_name and routing_key == vhost.routing.closed_queue:
         raise AccessRefused(audit_only(routing_key, vhost.name))
     check_user_id(entered.user, properties)
     headers = properties.headers or Table()
     keys = [routing_key, *array_keys(headers, "CC"), *array_keys(headers, "BCC")]
+    if exchange.type_name == "topic":
+        for key in keys:
+            entered.access.require_topic("write", exchange_name, key)
     address = address_of(vhost, exchange_name, routing_key)
     message = new_message(entered, address, properties, body)
     queues: Sequence[Enqueueing]

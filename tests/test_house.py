@@ -118,7 +118,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "commands.perf.roles": ("tests/interop/test_perf_command.py", "puts load on a broker"),
     "commands.perf.worker": ("tests/interop/test_perf_command.py", "puts load on a broker"),
     "cli_journal": ("tests/server/test_journal_cli.py", "runs it as a command"),
-    "amqp.rights": ("tests/management/test_topology_changes.py", "is refused over HTTP"),
     "management.api.binding_changes": (
         "tests/management/test_binding_changes.py",
         "asks it over HTTP",

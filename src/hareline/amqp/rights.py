@@ -1,4 +1,4 @@
-"""Which rights a new queue or exchange needs for the places that its arguments name.
+"""Which rights queues, exchanges and bindings need for the places that they pass messages on to.
 
 Called by ``amqp.methods`` and by ``management.api``, so that a declaration over HTTP is allowed
 exactly what it is over AMQP. docs/security.md has the table of rights.
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from hareline.auth.permissions import AccessChecker, Resource
 from hareline.broker.archives import ARCHIVE_TO
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
+from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.dead_letters.targets import alternate_of
 from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.vhost import VirtualHost
@@ -25,19 +26,27 @@ def require_queue_rights(
 
     For dead letters it needs read on itself and write on all that they can go to; for an alternate
     that x-dlq-auto makes it needs configure too. The text calls an alternate what it is now; the
-    right covers an exchange and a queue of that name alike.
+    right covers an exchange and a queue of that name alike. Where topic permissions bound the keys
+    of a place, they bound the dead-letter routing key too, and without one there is no such queue:
+    it would pass on whatever came.
     """
     exchange, alternate = arguments.dead_letter_exchange, alternate_of(arguments, name)
     if exchange is not None or alternate is not None:
         access.require("read", "queue", name)
     if exchange is not None:
         access.require("write", "exchange", exchange)
+        key = arguments.dead_letter_routing_key
+        if key is None:
+            access.require_every_topic("write", exchange)
+        else:
+            access.require_topic("write", exchange, key)
     if alternate is not None:
         is_made = arguments.alternate_binding is None and alternate not in vhost.queues
         if is_made:
             access.require("configure", "queue", alternate)
         resource: Resource = "exchange" if alternate in vhost.exchanges else "queue"
         access.require("write", resource, alternate)
+        access.require_every_topic("write", alternate)
     if arguments.archive_to is not None:
         access.require("read", "queue", name)
         access.require("write", "queue", arguments.archive_to)
@@ -54,7 +63,17 @@ def require_exchange_rights(
     if isinstance(alternate, str):
         access.require("read", "exchange", name)
         access.require("write", "exchange", alternate)
+        access.require_every_topic("write", alternate)
     archive = arguments.get(ARCHIVE_TO)
     if isinstance(archive, str):
         access.require("read", "exchange", name)
         access.require("write", "queue", archive)
+
+
+def require_passing_on(access: AccessChecker, destination: Exchange) -> None:
+    """Raise AccessRefused unless the user may bind an exchange to this one.
+
+    Messages bring all their keys along, whichever of them a binding is for.
+    """
+    if destination.type_name == "topic":
+        access.require_every_topic("write", destination.name)

@@ -26,6 +26,7 @@ __all__ = ["Resource", "Right"]
 DECISIONS_MAX: Final = 256  # remembered grants per connection; names are the client's to choose
 DEFAULT_EXCHANGE_NAME: Final = "amq.default"
 _RIGHTS: Final[tuple[Right, ...]] = ("configure", "write", "read")
+_EVERYTHING: Final = frozenset({".*", "^.*", "^.*$", ".*$"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +94,16 @@ class TopicPermissions:
 
     def pattern_for(self, right: Right, user_name: str, vhost_name: str) -> re.Pattern[str]:
         """The pattern of a right, with the names put in."""
-        pattern = self.write if right == "write" else self.read
+        pattern = self._text_of(right)
         pattern = pattern.replace("{username}", re.escape(user_name))
         return compile_pattern(pattern.replace("{vhost}", re.escape(vhost_name)))
+
+    def allow_every_key(self, right: Right) -> bool:
+        """True if the pattern of a right says in the plainest way that it bounds nothing."""
+        return self._text_of(right) in _EVERYTHING
+
+    def _text_of(self, right: Right) -> str:
+        return self.write if right == "write" else self.read
 
 
 class Holder(Protocol):
@@ -199,6 +207,23 @@ class AccessChecker:
             return True
         pattern = permissions.pattern_for(right, self.user_name, self.vhost_name)
         return pattern.search(routing_key) is not None
+
+    def require_every_topic(self, right: Right, exchange: str) -> None:
+        """Raise AccessRefused (403) if the user may use only some keys with this exchange.
+
+        For what lets messages through whatever their keys are: bindings between exchanges, and
+        alternates. An exchange that is named there may become a topic exchange later, so its type
+        does not matter. Another authority is asked for the key ``#``.
+        """
+        if self._grants is not None:
+            self.require_topic(right, exchange, "#")
+            return
+        permissions = self._topics.get((self.vhost_name, exchange))
+        if permissions is not None and not permissions.allow_every_key(right):
+            raise AccessRefused(
+                f"{right} access to all topics in exchange '{exchange}' in vhost "
+                f"'{self.vhost_name}' refused for user '{self.user_name}'"
+            )
 
     def __repr__(self) -> str:
         return f"<AccessChecker of {self.user_name!r} in {self.vhost_name!r}>"

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from hareline.amqp.channel import Channel
 from hareline.amqp.methods.names import clean_name, refuse_default_exchange, require_topic
-from hareline.amqp.rights import require_exchange_rights
+from hareline.amqp.rights import require_exchange_rights, require_passing_on
 from hareline.broker.exchanges.alternate import with_alternate
 from hareline.broker.exchanges.registry import exchange_class
 from hareline.errors import NotFound
@@ -78,6 +78,7 @@ def bind(channel: Channel, method: commands.Exchange.Bind) -> None:
     source, name = _ends(channel, method)
     channel.vhost.exchange(source)  # where both are missing, RabbitMQ names this one
     destination = channel.vhost.exchange(name)
+    require_passing_on(channel.access, destination)
     channel.vhost.bind(source, "exchange", destination, method.routing_key, method.arguments or {})
     if not method.nowait:
         channel.reply(commands.Exchange.BindOk)

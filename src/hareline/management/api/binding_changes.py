@@ -16,6 +16,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from hareline.amqp.methods.names import refuse_default_exchange
+from hareline.amqp.rights import require_passing_on
 from hareline.broker.bindings import Binding, DestinationKind
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.queue import Queue
@@ -63,6 +64,8 @@ def router(site: Site) -> APIRouter:
         asked = parse_body(BindingBody, octets or b"{}")
         routing_key = checked_name(asked.routing_key, "routing_key")
         _require_binding_rights(entered, source, kind, destination, routing_key)
+        if isinstance(destination, Exchange):
+            require_passing_on(entered.access, destination)
         with entered.acting():
             entered.vhost.bind(source, kind, destination, routing_key, asked.arguments)
         settle_definitions(entered)

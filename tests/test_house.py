@@ -126,6 +126,10 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/management/test_topology_changes.py",
         "declares and is refused over HTTP",
     ),
+    "management.api.policy_rights": (
+        "tests/management/api/test_policy_rights.py",
+        "sets policies over HTTP, and is refused",
+    ),
     "management.api.message_files": (
         "tests/management/test_messages.py",
         "exports and imports over HTTP",

@@ -83,6 +83,33 @@ class Policies:
         policy = policies.lookup(record.name, is_operator=record.is_operator)
         return (0, ()) if policy is None else (policy.slow_count, policy.slow_names)
 
+    def prepared(
+        self,
+        vhost: str,
+        name: str,
+        *,
+        pattern: object,
+        definition: object,
+        priority: object = 0,
+        apply_to: object = "all",
+        is_operator: bool = False,
+    ) -> Policy:
+        """The policy that ``put`` would make of this. Raises AdministrationError."""
+        if vhost not in self._context.vhosts:
+            raise AdministrationError("not_found", f"no virtual host '{vhost}'")
+        check_name("policy", name)
+        return Policy(
+            PolicyRecord(
+                vhost,
+                is_operator,
+                name,
+                check_pattern(pattern),
+                _apply_to_of(apply_to, is_operator=is_operator),
+                _priority_of(priority),
+                check_definition(definition, is_operator=is_operator),
+            )
+        )
+
     def put(
         self,
         vhost: str,
@@ -96,19 +123,16 @@ class Policies:
         by: str = INTERNAL,
     ) -> bool:
         """Make or change a policy; True if it was made. Raises AdministrationError."""
-        if vhost not in self._context.vhosts:
-            raise AdministrationError("not_found", f"no virtual host '{vhost}'")
-        check_name("policy", name)
-        record = PolicyRecord(
+        policy = self.prepared(
             vhost,
-            is_operator,
             name,
-            check_pattern(pattern),
-            _apply_to_of(apply_to, is_operator=is_operator),
-            _priority_of(priority),
-            check_definition(definition, is_operator=is_operator),
+            pattern=pattern,
+            definition=definition,
+            priority=priority,
+            apply_to=apply_to,
+            is_operator=is_operator,
         )
-        policy = Policy(record)
+        record = policy.record
         policies = self._of(vhost)
         before = policies.lookup(name, is_operator=is_operator)
         self._changes.put(record)
@@ -146,10 +170,13 @@ class Policies:
         policies = self._by_vhost.get(vhost)
         if not policies or self._is_the_brokers(vhost, queue):
             return NONE_APPLIED
-        given = queue.arguments.get("x-queue-type")
-        return policies.of_queue(
-            queue.name, given if isinstance(given, str) else DEFAULT_QUEUE_TYPE
-        )
+        return policies.of_queue(queue.name, _type_of(queue))
+
+    def would_concern(self, policy: Policy, queue: Queue) -> bool:
+        """True if this policy, in force or not, can be that of the queue."""
+        if self._is_the_brokers(policy.record.vhost, queue):
+            return False
+        return policy.is_for_queues(_type_of(queue)) and matches_in_time(policy, queue.name)
 
     def _is_the_brokers(self, vhost: str, queue: Queue) -> bool:
         """Whether it holds delayed messages of an exchange, or the audit."""
@@ -218,6 +245,19 @@ class Policies:
 
     def _report(self, vhost: str, what: str, problem: str) -> None:
         self._context.report(events.POLICY_NOT_APPLIED, what=what, problem=problem, vhost=vhost)
+
+
+def matches_in_time(policy: Policy, name: str) -> bool:
+    """Whether the policy's pattern is found in the name, as it is where the policy is applied."""
+    try:
+        return policy.matches(name)
+    except TimeoutError:
+        return False
+
+
+def _type_of(queue: Queue) -> str:
+    given = queue.arguments.get("x-queue-type")
+    return given if isinstance(given, str) else DEFAULT_QUEUE_TYPE
 
 
 def _apply_to_of(apply_to: object, *, is_operator: bool) -> str:

@@ -30,9 +30,26 @@ def require_queue_rights(
     of a place, they bound the dead-letter routing key too, and without one there is no such queue:
     it would pass on whatever came.
     """
-    exchange, alternate = arguments.dead_letter_exchange, alternate_of(arguments, name)
-    if exchange is not None or alternate is not None:
+    alternate = alternate_of(arguments, name)
+    if (arguments.dead_letter_exchange, alternate, arguments.archive_to) != (None, None, None):
         access.require("read", "queue", name)
+    if alternate is not None:
+        is_made = arguments.alternate_binding is None and alternate not in vhost.queues
+        if is_made:
+            access.require("configure", "queue", alternate)
+    require_dead_letter_rights(access, vhost, arguments, alternate)
+    if arguments.archive_to is not None:
+        access.require("write", "queue", arguments.archive_to)
+
+
+def require_dead_letter_rights(
+    access: AccessChecker, vhost: VirtualHost, arguments: QueueArguments, alternate: str | None
+) -> None:
+    """Raise AccessRefused unless the user may write to where these arguments send dead letters.
+
+    ``alternate``: the exchange or queue of the alternate binding.
+    """
+    exchange = arguments.dead_letter_exchange
     if exchange is not None:
         access.require("write", "exchange", exchange)
         key = arguments.dead_letter_routing_key
@@ -41,15 +58,9 @@ def require_queue_rights(
         else:
             access.require_topic("write", exchange, key)
     if alternate is not None:
-        is_made = arguments.alternate_binding is None and alternate not in vhost.queues
-        if is_made:
-            access.require("configure", "queue", alternate)
         resource: Resource = "exchange" if alternate in vhost.exchanges else "queue"
         access.require("write", resource, alternate)
         access.require_every_topic("write", alternate)
-    if arguments.archive_to is not None:
-        access.require("read", "queue", name)
-        access.require("write", "queue", arguments.archive_to)
 
 
 def require_exchange_rights(
@@ -62,12 +73,17 @@ def require_exchange_rights(
     alternate = arguments.get(ALTERNATE_EXCHANGE)
     if isinstance(alternate, str):
         access.require("read", "exchange", name)
-        access.require("write", "exchange", alternate)
-        access.require_every_topic("write", alternate)
+        require_alternate_rights(access, alternate)
     archive = arguments.get(ARCHIVE_TO)
     if isinstance(archive, str):
         access.require("read", "exchange", name)
         access.require("write", "queue", archive)
+
+
+def require_alternate_rights(access: AccessChecker, alternate: str) -> None:
+    """Raise AccessRefused unless whatever an exchange does not route may go to this one."""
+    access.require("write", "exchange", alternate)
+    access.require_every_topic("write", alternate)
 
 
 def require_passing_on(access: AccessChecker, destination: Exchange) -> None:

@@ -1,7 +1,7 @@
 """``/api/policies`` and ``/api/operator-policies``: arguments by patterns of names.
 
-Invariant: a policymaker changes the policies of virtual hosts that it may enter; operator policies
-are an administrator's.
+Invariant: a policymaker changes the policies of virtual hosts that it may enter, and has messages
+go only where ``api.policy_rights`` lets it; operator policies are an administrator's.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ from hareline.management.api.administering import (
     vhost_to_change,
 )
 from hareline.management.api.answers import answer, no_content
+from hareline.management.api.changing import entered_by
 from hareline.management.api.listing import listing
 from hareline.management.api.openapi import body_route, list_route, one_route
+from hareline.management.api.policy_rights import require_policy_rights
 from hareline.management.api.site import Site
+from hareline.management.pace import pace_of
 from hareline.storage.administration import PolicyRecord
 
 _PATHS: tuple[tuple[str, bool, Tag], ...] = (
@@ -108,17 +111,21 @@ def _add(router: APIRouter, site: Site, path: str, is_operator: bool, tag: Tag) 
         who, octets = await caller_with_body(site, request, tag)
         vhost = vhost_to_change(who, request)
         body = body_of(PolicyBody, octets)
-        is_new = administration_of(site).policies.put(
-            vhost.name,
-            name_of(request, "name"),
-            pattern=body.pattern,
-            definition=body.definition,
-            priority=body.priority,
-            apply_to=body.apply_to,
-            is_operator=is_operator,
-            by=who.user.name,
-        )
-        return put_answer(is_new)
+        policies, name = administration_of(site).policies, name_of(request, "name")
+        asked: dict[str, Any] = {
+            "pattern": body.pattern,
+            "definition": body.definition,
+            "priority": body.priority,
+            "apply_to": body.apply_to,
+            "is_operator": is_operator,
+        }
+        if not who.is_administrator:
+            policy = policies.prepared(vhost.name, name, **asked)
+            entered = entered_by(site, request, who, vhost.name)
+            async with pace_of(request).share() as share:
+                await require_policy_rights(entered, policy, share)
+            entered.renew()  # of many queues it takes long
+        return put_answer(policies.put(vhost.name, name, **asked, by=who.user.name))
 
     async def delete_policy(request: Request) -> Response:
         who = await caller(site, request, tag)

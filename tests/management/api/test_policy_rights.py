@@ -1,0 +1,132 @@
+"""A policymaker has messages go only where it could move them by hand; an administrator may more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.api_broker import ApiBroker, api_broker, api_settings
+
+NOBODY_ELSE = {"vhost": "/", "configure": ".*", "write": "^(mine|amq\\.default)", "read": "^mine"}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[ApiBroker]:
+    """The policymaker may write to and read what begins with "mine"; "theirs" is no one's."""
+    with api_broker(api_settings()) as made:
+        made.ask("PUT", "/users/maker", body={"password": "secret", "tags": "policymaker"})
+        permission = {name: value for name, value in NOBODY_ELSE.items() if name != "vhost"}
+        made.ask("PUT", "/permissions/%2F/maker", body=permission)
+        for name in ("mine", "theirs"):
+            made.ask("PUT", f"/queues/%2F/{name}", body={"durable": True})
+            made.ask("PUT", f"/exchanges/%2F/{name}", body={"type": "topic"})
+        yield made
+
+
+def put(broker: ApiBroker, user: str = "maker", **policy: Any) -> tuple[int, str]:
+    """Status, and the reason of a refusal; what was set is deleted again."""
+    answer = broker.ask("PUT", "/policies/%2F/p", user, body=policy)
+    if answer.status_code < 300:
+        assert broker.ask("DELETE", "/policies/%2F/p").status_code == 204
+        return answer.status_code, ""
+    assert broker.get("/policies") == []
+    return answer.status_code, answer.json()["reason"]
+
+
+def refused(right: str, what: str) -> tuple[int, str]:
+    return 401, (f"ACCESS_REFUSED - {right} access to {what} in vhost '/' refused for user 'maker'")
+
+
+@pytest.mark.parametrize(
+    ("policy", "right", "what"),
+    [
+        (
+            {"pattern": "^mine$", "definition": {"dead-letter-exchange": "theirs"}},
+            "write",
+            "exchange 'theirs'",
+        ),
+        (
+            {"pattern": "^no-queue-yet$", "definition": {"dead-letter-exchange": "theirs"}},
+            "write",
+            "exchange 'theirs'",
+        ),
+        (
+            {"pattern": "e", "definition": {"dead-letter-exchange": "mine"}},
+            "read",
+            "queue 'theirs'",
+        ),
+        (
+            {"pattern": "^mine$", "definition": {"alternateBinding": '{"destination": "theirs"}'}},
+            "write",
+            "exchange 'theirs'",
+        ),
+        (
+            {"pattern": "^mine$", "definition": {"alternate-exchange": "theirs"}},
+            "write",
+            "exchange 'theirs'",
+        ),
+        (
+            {"pattern": "^theirs$", "definition": {"alternate-exchange": "mine"}},
+            "read",
+            "exchange 'theirs'",
+        ),
+    ],
+)
+def test_a_policymaker_has_nothing_go_where_it_may_not_write_or_from_where_it_may_not_read(
+    broker: ApiBroker, policy: dict[str, Any], right: str, what: str
+) -> None:
+    assert put(broker, **policy) == refused(right, what)
+    assert put(broker, "admin", **policy) == (201, "")
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"pattern": "theirs", "definition": {"max-length": 10, "message-ttl": 1_000_000}},
+        {"pattern": "^mine$", "definition": {"dead-letter-exchange": "mine"}},
+        {"pattern": "^mine$", "definition": {"alternate-exchange": "mine"}},
+        {
+            "pattern": "theirs",
+            "definition": {"alternate-exchange": "mine"},
+            "apply-to": "queues",
+        },
+        {
+            "pattern": "theirs",
+            "definition": {"dead-letter-exchange": "mine"},
+            "apply-to": "streams",
+        },
+    ],
+)
+def test_what_moves_nothing_that_is_there_needs_no_right(
+    broker: ApiBroker, policy: dict[str, Any]
+) -> None:
+    assert put(broker, **policy) == (201, "")
+
+
+def test_the_dead_letter_routing_key_of_a_policy_is_one_for_the_exchange_of_the_queue(
+    broker: ApiBroker,
+) -> None:
+    bounds = {"exchange": "mine", "write": "^allowed$", "read": ".*"}
+    broker.ask("PUT", "/topic-permissions/%2F/maker", body=bounds)
+    arguments = {"x-dead-letter-exchange": "mine"}
+    broker.ask("PUT", "/queues/%2F/mine-letters", body={"arguments": arguments})
+    for key, answer in (
+        ("allowed", (201, "")),
+        ("other", refused("write", "topic 'other' in exchange 'mine'")),
+    ):
+        definition = {"dead-letter-routing-key": key}
+        assert put(broker, pattern="^mine-letters$", definition=definition) == answer
+    broker.ask("DELETE", "/queues/%2F/mine-letters")
+    broker.ask("DELETE", "/topic-permissions/%2F/maker")
+
+
+def test_an_exchange_with_an_alternate_of_its_own_does_not_follow_the_policy(
+    broker: ApiBroker,
+) -> None:
+    arguments = {"alternate-exchange": "amq.fanout"}
+    body = {"type": "fanout", "arguments": arguments}
+    broker.ask("PUT", "/exchanges/%2F/their-own", body=body)
+    definition = {"alternate-exchange": "mine"}
+    assert put(broker, pattern="^their-own$", definition=definition) == (201, "")

@@ -72,12 +72,18 @@ def require_exchange_rights(
     """
     alternate = arguments.get(ALTERNATE_EXCHANGE)
     if isinstance(alternate, str):
-        access.require("read", "exchange", name)
+        require_all_messages_of(access, name)
         require_alternate_rights(access, alternate)
     archive = arguments.get(ARCHIVE_TO)
     if isinstance(archive, str):
-        access.require("read", "exchange", name)
+        require_all_messages_of(access, name)
         access.require("write", "queue", archive)
+
+
+def require_all_messages_of(access: AccessChecker, exchange: str) -> None:
+    """Raise AccessRefused unless the user may have the exchange's messages, whatever their keys."""
+    access.require("read", "exchange", exchange)
+    access.require_every_topic("read", exchange)
 
 
 def require_alternate_rights(access: AccessChecker, alternate: str) -> None:

@@ -117,3 +117,19 @@ def test_a_dead_letter_routing_key_that_is_allowed_is_the_only_key_that_comes(
         "ACCESS_REFUSED - write access to topic 'their.key' in exchange 'shared' in vhost '/' "
         "refused for user 'alice'",
     )
+
+
+@pytest.mark.parametrize("argument", ["alternate-exchange", "alternateExchange", "x-archive-to"])
+def test_an_exchange_of_which_only_some_keys_may_be_read_gives_none_of_its_messages_away(
+    broker: SteppedBroker, peer: Peer, alice: Peer, argument: str
+) -> None:
+    peer.call(1, EXCHANGE.Delete, exchange="open")
+    peer.declare("archive", durable=True, arguments={"x-queue-type": "stream"})
+    target = "archive" if argument == "x-archive-to" else "amq.fanout"
+    asked = {"exchange": "open", "exchange_type": "topic", "arguments": {argument: target}}
+    assert alice.refused(1, EXCHANGE.Declare, **asked) == (
+        403,
+        "ACCESS_REFUSED - read access to all topics in exchange 'open' in vhost '/' "
+        "refused for user 'alice'",
+    )
+    assert "open" not in broker.vhost.exchanges

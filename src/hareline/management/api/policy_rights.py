@@ -18,6 +18,7 @@ from hareline.administration.policy_keys import KEYS
 from hareline.administration.policy_matching import Policy
 from hareline.administration.policy_overlay import overlaid_by_policy
 from hareline.amqp.rights import (
+    require_all_messages_of,
     require_alternate_rights,
     require_dead_letter_rights,
     require_queue_rights,
@@ -47,8 +48,7 @@ async def require_policy_rights(entered: Entered, policy: Policy, share: Share) 
         for exchange in list(vhost.exchanges.values()):
             await share.pause()
             if _concerns_exchange(policy, exchange):
-                access.require("read", "exchange", exchange.name)
-                access.require_every_topic("read", exchange.name)
+                require_all_messages_of(access, exchange.name)
     passing = {name: value for name, value in definition.items() if name in _OF_QUEUES}
     if not passing:
         return

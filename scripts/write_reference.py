@@ -9,7 +9,13 @@ from pathlib import Path
 
 from hareline.events import ALL
 from hareline.settings.reference import sample, with_tables
-from scripts import management_differences, write_cli, write_features, write_modules
+from scripts import (
+    management_differences,
+    write_cli,
+    write_features,
+    write_modules,
+    write_rights,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -32,6 +38,7 @@ def generated_files() -> dict[Path, str]:
     messages = ROOT / "docs" / "log-messages.md"
     commands = ROOT / "docs" / "cli.md"
     http_api = ROOT / "docs" / "http-api.md"
+    security = ROOT / "docs" / "security.md"
     page = messages.read_text(encoding="utf-8")
     tests = write_features.tests_by_row(ROOT / "tests")
     begin, end = page.index(EVENTS_BEGIN), page.index(EVENTS_END) + len(EVENTS_END)
@@ -41,6 +48,7 @@ def generated_files() -> dict[Path, str]:
         commands: write_cli.with_tables(commands.read_text(encoding="utf-8")),
         http_api: management_differences.with_table(http_api.read_text(encoding="utf-8")),
         messages: page[:begin] + event_table() + page[end:],
+        security: write_rights.with_tables(security.read_text(encoding="utf-8")),
         ROOT / "docs" / "features.md": write_features.page(tests),
         ROOT / "docs" / "feature-tests.md": write_features.tests_page(tests),
         ROOT / "docs" / "modules.md": write_modules.page(ROOT / "src" / "hareline"),

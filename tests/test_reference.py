@@ -18,6 +18,7 @@ NAMES = [
     "docs/http-api.md",
     "docs/log-messages.md",
     "docs/modules.md",
+    "docs/security.md",
 ]
 
 

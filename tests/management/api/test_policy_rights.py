@@ -1,4 +1,4 @@
-"""A policymaker has messages go only where it could move them by hand; an administrator may more."""
+"""A policymaker has messages go where it could move them by hand; an administrator anywhere."""
 
 from __future__ import annotations
 

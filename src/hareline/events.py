@@ -86,6 +86,9 @@ CHANNEL_ERROR: Final = Event(
 REPLIES_DROPPED: Final = Event(
     "CHN-1004", "direct replies dropped: the requester does not read", ("peer", "channel")
 )
+CONSUMER_REVOKED: Final = Event(
+    "CHN-1005", "consumer '{tag}' cancelled: {reason}", ("peer", "channel", "tag", "reason")
+)
 
 QUEUE_OVERFULL: Final = Event(
     "QUE-1003",

@@ -20,6 +20,7 @@ from hareline.amqp.happenings import on_channel
 from hareline.amqp.methods import dispatch
 from hareline.amqp.open_limits import check_channel, count_channel
 from hareline.amqp.ports import ConnectionPort
+from hareline.amqp.revocation import Revocation
 from hareline.auth.grants import RightsPending
 from hareline.errors import ChannelError, CommandInvalid, NotAllowed
 from hareline.wire.constants import BASIC_PUBLISH, FRAME_METHOD
@@ -146,6 +147,12 @@ class Channels:
         """Forget all routes: they may lead elsewhere, or may not be taken any more."""
         for channel in self.by_number.values():
             channel.publishing.forget_routes()
+
+    def renew_rights(self) -> None:
+        """The client may do something else than before: forget routes, end consumers."""
+        self.forget_routes()
+        if any(channel.consumers.by_tag for channel in self.by_number.values()):
+            self.parts.context.shares.start(Revocation(self.by_number.values()))
 
     def have_deliveries(self) -> bool:
         """Whether one of them has a consumer or an unacked delivery."""

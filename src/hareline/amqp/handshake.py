@@ -45,7 +45,7 @@ from hareline.auth.backends import Answer, Credentials, Refusal
 from hareline.auth.grants import RightsPending
 from hareline.auth.permissions import AccessChecker
 from hareline.auth.scram import ScramExchange, ScramRefused
-from hareline.auth.users import User
+from hareline.auth.users import INTERNAL, User
 from hareline.errors import (
     AccessRefused,
     AmqpError,
@@ -359,8 +359,7 @@ class Handshake:
         return "tuned"
 
     def _open(self, method: commands.Connection.Open) -> Outcome:
-        vhosts, user = self._context.vhosts, self._client.user
-        assert user is not None
+        vhosts, user = self._context.vhosts, self._current_user()
         name = method.virtual_host
         vhost = vhosts.get(name)
         if vhost is None and name.startswith("/"):  # Qpid's clients put one in front of any name
@@ -378,6 +377,17 @@ class Handshake:
         note_product(self._context, self._client, self._transport)
         count_connection(self._context, 1, self._client, self._transport.host)
         return "open"
+
+    def _current_user(self) -> User:
+        """The user as it is now, since rights may have changed after the login."""
+        user = self._client.user
+        assert user is not None
+        if user.backend == INTERNAL:
+            found = self._context.users.lookup(user.name)
+            if found is None:
+                raise NotAllowed(f"user '{user.name}' is deleted")
+            user = self._client.user = found
+        return user
 
     def _report_open(self, vhost_name: str, user_name: str) -> None:
         properties = self._client.properties

@@ -89,7 +89,7 @@ class KeptLogin:
             if connection is not None:
                 connection.on_error(0, error)
         else:
-            self._channels.forget_routes()
+            self._channels.renew_rights()
 
     # ---------------------------------------------------------------- its renewal
 
@@ -135,7 +135,7 @@ class KeptLogin:
         self._on_renewed()
 
     def _on_renewed(self) -> None:
-        self._channels.forget_routes()
+        self._channels.renew_rights()
         self._parts.output.send(0, commands.Connection.UpdateSecretOk)
         self._watch()
 

@@ -152,7 +152,8 @@ class StreamService:
         stream = find_stream(vhost, access, request)
         if wait_ms and after >= stream.next:
             await self._wait(request, stream, after, wait_ms / 1000)
-            stream = find_stream(vhost, access, request)  # it may be another one by now
+            vhost, access = await self._access.vhost(request)  # a right may be gone by now
+            stream = find_stream(vhost, access, request)  # and it may be another stream
         ends = _ends(stream)
         arrival_ms = stream.first_arrival_ms if ends["first"] < ends["next"] else None
         return json_answer(

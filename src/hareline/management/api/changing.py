@@ -62,7 +62,7 @@ class Entered:
         name = self.vhost.name
         if self.site.vhosts.get(name) is not self.vhost:
             raise not_found(f"vhost '{name}' is deleted")
-        if self.user.backend != INTERNAL:
+        if self.user.backend != INTERNAL:  # what a token says holds for the request
             self._check_expiry()
             return
         user = self.site.users.lookup(self.user.name)

@@ -7,6 +7,7 @@ depends on its arguments alone, but for the version of the interpreter and the s
 
 from __future__ import annotations
 
+import ipaddress
 import platform
 import socket
 from collections.abc import Sequence
@@ -14,10 +15,11 @@ from collections.abc import Sequence
 from hareline import __version__
 from hareline.administration.origins import Origins, VhostOrigin
 from hareline.amqp.context import Identity, Limits
+from hareline.auth.access_rules import AccessRule, AccessRules, LogDecision
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.networks import Networks
 from hareline.auth.passwords import hash_password
-from hareline.auth.permissions import Permissions
+from hareline.auth.permissions import Permissions, compile_pattern
 from hareline.auth.scram import MECHANISM as SCRAM
 from hareline.auth.scram import PasswordKeys, ScramKeys, salt_of
 from hareline.auth.users import User
@@ -26,6 +28,7 @@ from hareline.net.binding import Address
 from hareline.net.listener import Endpoint
 from hareline.settings import Settings, VirtualHost
 from hareline.settings import User as UserSettings
+from hareline.settings.access_rules import AccessRule as AccessRuleSettings
 from hareline.storage.journal.damage import Decision
 from hareline.storage.opening import StorageOptions
 
@@ -141,6 +144,30 @@ def audit_arguments(vhost: VirtualHost) -> dict[str, object]:
     if vhost.audit_max_age:
         arguments["x-max-age"] = vhost.audit_max_age
     return arguments
+
+
+def access_rules(settings: Settings, log: LogDecision) -> AccessRules:
+    """The rules of the settings. ``log``: told of what those decide that log."""
+    return AccessRules(
+        tuple(_access_rule(number, each) for number, each in enumerate(settings.access_rules, 1)),
+        log,
+    )
+
+
+def _access_rule(number: int, given: AccessRuleSettings) -> AccessRule:
+    return AccessRule(
+        number,
+        is_allowed=given.rule.startswith("allow"),
+        is_logged=given.rule.endswith("-log"),
+        users=frozenset(given.users),
+        tags=frozenset(given.tags),
+        rights=frozenset(given.rights),
+        objects=frozenset(given.objects),
+        vhosts=frozenset(given.vhosts),
+        name=compile_pattern(given.name) if given.name else None,
+        routing_key=compile_pattern(given.routing_key) if given.routing_key else None,
+        networks=tuple(map(ipaddress.ip_network, given.from_networks)),
+    )
 
 
 def users(settings: Settings, started_with: Settings) -> list[User]:

@@ -80,6 +80,9 @@ PROXY_HEADER_INVALID: Final = Event(
 )
 WEBSOCKET_FAILED: Final = Event("CON-1032", "WebSocket closed: {reason}", ("peer", "reason"))
 
+ACCESS_DECIDED: Final = Event(
+    "ACC-1001", "access rule {rule}: {what} user '{user}'", ("rule", "user", "address", "what")
+)
 CHANNEL_ERROR: Final = Event(
     "CHN-1003", "channel error: {reply_text}", ("peer", "channel", "reply_code", "reply_text")
 )

@@ -59,3 +59,18 @@ def report_administered(event: str, fields: Mapping[str, Any]) -> None:
         name=fields.get("name", fields.get("user")),
         vhost=fields.get("vhost"),
     )
+
+
+def report_decision(rule: int, user: str, address: str, what: str) -> None:
+    """An access rule that logs has decided."""
+    report(events.ACCESS_DECIDED, rule=rule, user=user, address=address, what=what)
+
+
+def report_lockout(network: str, user: str, wait_s: int) -> None:
+    """Write that logins from a network are not looked at for a while as a log message."""
+    report(events.LOGINS_LOCKED, user=user or "any user", network=network, wait_s=wait_s)
+
+
+def report_trouble(problem: str) -> None:
+    """Write what the journal could not do as a log message."""
+    report(events.JOURNAL_TROUBLE, problem=problem)

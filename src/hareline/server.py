@@ -46,7 +46,13 @@ from hareline.net.login_workers import LoginWorkers
 from hareline.net.memory import MemoryWatch, available_bytes
 from hareline.net.timers import LoopTimers
 from hareline.recovery import RecoveryLog, ShowProgress, in_shares
-from hareline.reporting import report, report_administered
+from hareline.reporting import (
+    report,
+    report_administered,
+    report_decision,
+    report_lockout,
+    report_trouble,
+)
 from hareline.settings import Settings, changed_options, restart_options
 from hareline.settings import VirtualHost as VhostSettings
 from hareline.storage.administration import AdministrationStore, MemoryAdministration
@@ -100,6 +106,7 @@ class Broker:
             events=events_exchange,
         )
         assemble.set_capacity(self.context.capacity, settings)
+        self.context.users.rules = assemble.access_rules(settings, report_decision)
         self._key_maker = KeyMaker(self.context.users)
         self._show_progress = show_progress
         self._storage: DiskStorage | None = None
@@ -135,7 +142,7 @@ class Broker:
 
     def _login_limits(self) -> LoginLimits:
         return LoginLimits(
-            lambda: self.settings.auth.login_failures_max, time.monotonic, _on_logins_locked
+            lambda: self.settings.auth.login_failures_max, time.monotonic, report_lockout
         )
 
     async def start(self) -> None:
@@ -199,7 +206,7 @@ class Broker:
                 hand_back=asyncio.get_running_loop().call_soon_threadsafe,
                 on_disk_full=self._on_disk_full,
                 on_failure=self._on_store_failure,
-                on_trouble=_report_trouble,
+                on_trouble=report_trouble,
                 on_measured=self._journal_meter.on_batch,
             ),
             context.clock,
@@ -438,6 +445,10 @@ class Broker:
         waiting = restart_options(self._started_with, settings)  # reported until the restart
         needs_restart = dict.fromkeys(waiting + restart_options(self.settings, settings))
         context.users.set_loopback_users(settings.auth.loopback_users)
+        rules = assemble.access_rules(settings, report_decision)
+        if rules != context.users.rules:
+            context.users.rules = rules
+            self.administration.users.renew_connections()
         needs_restart |= dict.fromkeys(self._add_vhosts(settings))
         self.administration.reload(assemble.origins(settings, self._started_with))
         self._key_maker.start()
@@ -472,14 +483,6 @@ class Broker:
             else:
                 self._vhost_factory.add(vhost)
         return waiting
-
-
-def _on_logins_locked(network: str, user: str, wait_s: int) -> None:
-    report(events.LOGINS_LOCKED, user=user or "any user", network=network, wait_s=wait_s)
-
-
-def _report_trouble(problem: str) -> None:
-    report(events.JOURNAL_TROUBLE, problem=problem)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -95,6 +95,11 @@ class Users:
             registry.add(user)
             self._change_connections(name, lambda each: each.renew_access())
 
+    def renew_connections(self) -> None:
+        """All connections take over what their users may do now: access rules have changed."""
+        connections = [each for each in self._context.connections if each.client.user is not None]
+        self._connection_changes.add(connections, lambda each: each.renew_access())
+
     def _change_connections(self, name: str, change: Callable[[LiveConnection], None]) -> None:
         found = [each for each in self._context.connections if is_administered(each, name)]
         self._connection_changes.add(found, change)

@@ -80,14 +80,14 @@ class Client:
         host any more.
         """
         assert self.user is not None
-        if self.user.backend != INTERNAL:
-            return True
-        user = users.lookup(self.user.name)
+        user: User | None = self.user
+        if self.user.backend == INTERNAL:
+            user = users.lookup(self.user.name)
         if user is None:
             return False
-        if user != self.user:
+        if user != self.user or users.rules is not self.access.rules:
             self.user = user
-            self.access = AccessChecker(user, self.vhost.name)
+            self.access = users.checker(user, self.vhost.name, self.access.host)
         return True
 
 

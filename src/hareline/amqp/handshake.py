@@ -43,7 +43,6 @@ from hareline.amqp.ports import ConnectionPort, Transport
 from hareline.amqp.product import QPID_PROPERTIES, is_qpid
 from hareline.auth.backends import Answer, Credentials, Refusal
 from hareline.auth.grants import RightsPending
-from hareline.auth.permissions import AccessChecker
 from hareline.auth.scram import ScramExchange, ScramRefused
 from hareline.auth.users import INTERNAL, User
 from hareline.errors import (
@@ -366,7 +365,7 @@ class Handshake:
             vhost = vhosts.get(name[1:])
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
-        access = AccessChecker(user, vhost.name)
+        access = self._context.users.checker(user, vhost.name, self._transport.auth_peer.host)
         check_connection(self._context, vhost.name, user, self._transport.host)
         self._client.vhost = vhost
         self._client.access = access

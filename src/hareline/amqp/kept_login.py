@@ -18,7 +18,6 @@ from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.ports import ConnectionPort
 from hareline.auth.backends import Answer, Refusal
 from hareline.auth.grants import RightsPending
-from hareline.auth.permissions import AccessChecker
 from hareline.auth.users import INTERNAL, User
 from hareline.clock import Timer
 from hareline.errors import AmqpError, ConnectionForced, NotAllowed
@@ -127,7 +126,8 @@ class KeptLogin:
     def _take_over(self, user: User) -> None:
         client = self._parts.client
         try:
-            access = AccessChecker(user, client.vhost.name)
+            users = self._parts.context.users
+            access = users.checker(user, client.vhost.name, self._parts.transport.auth_peer.host)
         except RightsPending as pending:
             pending.when_decided(lambda: self._on_answer(user))
             return

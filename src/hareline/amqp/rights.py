@@ -51,8 +51,8 @@ def require_dead_letter_rights(
     """
     exchange = arguments.dead_letter_exchange
     if exchange is not None:
-        access.require("write", "exchange", exchange)
         key = arguments.dead_letter_routing_key
+        access.require("write", "exchange", exchange, key)
         if key is None:
             access.require_every_topic("write", exchange)
         else:

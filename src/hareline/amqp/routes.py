@@ -144,7 +144,7 @@ def find_route(lane: PublishLane, method_payload: bytes, message: Message, clien
     address = vhost.routing.address(exchange_name, routing_key, octets)
     if vhost.routing.marks_publishers or client.dialect.has_no_local:
         address = PublisherAddress(address, client.publisher)
-    client.access.require("write", "exchange", exchange_name)
+    client.access.require("write", "exchange", exchange_name, routing_key)
     if exchange_name == "" and routing_key.startswith(REPLY_TO_PREFIX):
         # not remembered: a vanished requester must not be kept alive by a route
         waiting = vhost.reply_queues.get(routing_key)
@@ -181,6 +181,9 @@ def find_route(lane: PublishLane, method_payload: bytes, message: Message, clien
 
 def check_copies(access: AccessChecker, exchange: Exchange, keys: list[str]) -> None:
     """Raise AccessRefused for a key of CC or BCC with which the user may not publish here."""
+    if access.asks_for_keys:
+        for key in keys:
+            access.require("write", "exchange", exchange.name, key)
     if exchange.type_name == "topic":
         for key in keys:
             access.require_topic("write", exchange.name, key)

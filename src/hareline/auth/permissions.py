@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from hareline.auth.access_rules import NO_RULES, AccessRules
 from hareline.auth.grants import Grants, Resource, Right
 from hareline.errors import AccessRefused, NotAllowed
 
@@ -113,6 +114,9 @@ class Holder(Protocol):
     def name(self) -> str: ...
 
     @property
+    def tags(self) -> frozenset[str]: ...
+
+    @property
     def permissions(self) -> Mapping[str, Permissions]: ...
 
     @property
@@ -125,18 +129,42 @@ class Holder(Protocol):
 class AccessChecker:
     """The rights of one user in one virtual host, at the time when the checker was made.
 
-    ``amqp`` makes a new one when the users were read again, and for update-secret. Raises
-    NotAllowed (530) when made for a user who has no permissions in that virtual host. Where another
-    authority decides (``auth.grants``) this and the checks may raise RightsPending.
+    ``UserRegistry.checker`` makes them. ``amqp`` has a new one made when the users were read again,
+    and for update-secret. ``host``: the address that the user comes from. ``asks_for_keys``: access
+    rules look at routing keys, whatever the exchange. Raises NotAllowed (530) when made for a user
+    who has no permissions in that virtual host, or whom a rule keeps out. Where another authority
+    decides (``auth.grants``) this and the checks may raise RightsPending.
     """
 
-    __slots__ = ("_granted", "_grants", "_permissions", "_topics", "user_name", "vhost_name")
+    __slots__ = (
+        "_granted",
+        "_grants",
+        "_permissions",
+        "_rules",
+        "_topics",
+        "asks_for_keys",
+        "host",
+        "rules",
+        "user_name",
+        "vhost_name",
+    )
 
-    def __init__(self, user: Holder, vhost_name: str) -> None:
+    def __init__(
+        self, user: Holder, vhost_name: str, rules: AccessRules = NO_RULES, host: str = ""
+    ) -> None:
         grants, permissions = user.grants, user.permissions.get(vhost_name)
         if permissions is None if grants is None else not grants.enters(vhost_name):
             raise NotAllowed(f"access to vhost '{vhost_name}' refused for user '{user.name}'")
         self._grants = grants
+        self.host = host
+        self.rules = rules
+        self._rules = rules.of_user(user.name, user.tags, vhost_name, host)
+        self.asks_for_keys = self._rules is not None and self._rules.has_keys
+        if self._rules is not None:
+            try:
+                self._rules.decide("access", "vhost", vhost_name)
+            except AccessRefused as refused:
+                raise NotAllowed(refused.explanation) from None
         self.user_name = user.name
         self.vhost_name = vhost_name
         self._permissions = permissions
@@ -144,10 +172,18 @@ class AccessChecker:
         # an idle connection decides nothing
         self._granted: set[tuple[Right, Resource, str]] | None = None
 
-    def require(self, right: Right, resource: Resource, name: str) -> None:
-        """Raise AccessRefused (403) unless the user has this right on the resource."""
+    def require(
+        self, right: Right, resource: Resource, name: str, routing_key: str | None = None
+    ) -> None:
+        """Raise AccessRefused (403) unless the user has this right on the resource.
+
+        ``routing_key``: of a publish or binding, where it is one; access rules may ask for it.
+        """
         if not name and resource == "exchange":
             name = DEFAULT_EXCHANGE_NAME
+        rules = self._rules
+        if rules is not None and rules.decide(right, resource, name, routing_key):
+            return
         decision = (right, resource, name)
         granted = self._granted
         if granted is not None and decision in granted:
@@ -177,9 +213,13 @@ class AccessChecker:
     def may_publish(self, exchange: str, keys: Iterable[str], *, is_topic: bool) -> bool:
         """True if the user may publish to the exchange with each of these routing keys."""
         try:
-            self.require("write", "exchange", exchange)
-            for key in keys if is_topic else ():
-                self.require_topic("write", exchange, key)
+            given = list(keys)
+            if not given:
+                self.require("write", "exchange", exchange)
+            for key in given:
+                self.require("write", "exchange", exchange, key)
+                if is_topic:
+                    self.require_topic("write", exchange, key)
         except AccessRefused:
             return False
         return True

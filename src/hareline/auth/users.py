@@ -16,10 +16,11 @@ from types import MappingProxyType
 from typing import Final
 
 from hareline.auth import argon2id
+from hareline.auth.access_rules import NO_RULES
 from hareline.auth.grants import Grants
 from hareline.auth.password_check import PasswordCheck, StoredHash
 from hareline.auth.passwords import DEFAULT_ALGORITHM, check_hash, hash_password
-from hareline.auth.permissions import Permissions, TopicPermissions
+from hareline.auth.permissions import AccessChecker, Permissions, TopicPermissions
 from hareline.auth.scram import (
     PasswordKeys,
     ScramKeys,
@@ -81,6 +82,8 @@ class User:
 class UserRegistry:
     """All users by name, and which of them may connect only from this machine.
 
+    ``rules``: access rules, which are asked before permissions; a reload replaces them.
+
     What depends on the keys of all users is worked out when it is asked for after a change, so that
     thousands can be added one by one.
     """
@@ -94,6 +97,7 @@ class UserRegistry:
         "_quick_decoy",
         "_underived",
         "_users",
+        "rules",
     )
 
     def __init__(
@@ -102,6 +106,7 @@ class UserRegistry:
         loopback_users: Iterable[str] = DEFAULT_LOOPBACK_USERS,
     ) -> None:
         self._users: dict[str, User] = {}
+        self.rules = NO_RULES
         self._loopback_users: frozenset[str] = frozenset()
         self._is_stale = True
         self._is_scram_for_all = False
@@ -121,6 +126,13 @@ class UserRegistry:
         """
         self._renew()
         return self._is_scram_for_all
+
+    def checker(self, user: User, vhost_name: str, host: str) -> AccessChecker:
+        """What a user who comes from this address may do in a virtual host.
+
+        Raises NotAllowed if it may not open it.
+        """
+        return AccessChecker(user, vhost_name, self.rules, host)
 
     def authenticate(self, name: str, password: str, is_loopback: bool) -> User | None:
         """The user, or None: unknown, wrong or blank password, or not from this machine.

@@ -15,6 +15,7 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from hareline.auth.permissions import AccessChecker
+from hareline.auth.users import UserRegistry
 from hareline.broker.queues.stream import Stream, stream_of
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError
@@ -28,8 +29,14 @@ Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 class StreamAccess:
     """Finds virtual hosts and streams for the user of a request."""
 
-    def __init__(self, authenticator: Authenticator, vhosts: Mapping[str, VirtualHost]) -> None:
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        users: UserRegistry,
+        vhosts: Mapping[str, VirtualHost],
+    ) -> None:
         self._authenticator = authenticator
+        self._users = users
         self._vhosts = vhosts
 
     async def vhost(self, request: Request) -> tuple[VirtualHost, AccessChecker]:
@@ -40,7 +47,8 @@ class StreamAccess:
         if vhost is None:
             raise Refusal(404, "not_found", f"no vhost '{name}'")
         try:
-            return vhost, AccessChecker(user, name)
+            host = "" if request.client is None else request.client.host
+            return vhost, self._users.checker(user, name, host)
         except AmqpError as error:
             raise Refusal(403, "access_refused", error.explanation) from None
 

@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails
 
 from hareline.choices import LogLevel
 from hareline.settings.access import Auth, Permission, User
+from hareline.settings.access_rules import AccessRule
 from hareline.settings.authorities import HttpAuth, Ldap, LdapGroup, OAuth
 from hareline.settings.consistency import Tables, mismatches
 from hareline.settings.front_ends import WebSocket
@@ -101,6 +102,12 @@ class Settings(Section):
         (),
         "What members of groups of an LDAP directory may do: a table [[ldap_groups]] for each "
         "group, with `dn`, and `tags` and `permissions` as users have them.",
+    )
+    access_rules: tuple[AccessRule, ...] = option(
+        (),
+        "Ordered rules, a table [[access_rules]] for each: the first that matches an operation "
+        "decides it, before permissions are looked at.",
+        reload="live",
     )
     listener: Listener = Listener()
     management: Management = Management()

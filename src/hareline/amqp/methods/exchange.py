@@ -68,7 +68,7 @@ def _ends(
     source, destination = clean_name(method.source), clean_name(method.destination)
     refuse_default_exchange(source, destination)
     channel.access.require("write", "exchange", destination)
-    channel.access.require("read", "exchange", source)
+    channel.access.require("read", "exchange", source, method.routing_key)
     require_topic(channel, source, method.routing_key)
     return source, destination
 

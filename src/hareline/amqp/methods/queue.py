@@ -139,7 +139,7 @@ def _ends(
         raise AccessRefused("cannot bind or unbind to a volatile (direct reply-to) queue")
     refuse_default_exchange(exchange)
     channel.access.require("write", "queue", name)
-    channel.access.require("read", "exchange", exchange)
+    channel.access.require("read", "exchange", exchange, routing_key)
     require_topic(channel, exchange, routing_key)
     return exchange, name, routing_key
 

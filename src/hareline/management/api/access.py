@@ -26,6 +26,7 @@ from hareline.auth.permissions import AccessChecker, Resource, Right
 from hareline.auth.users import User
 from hareline.broker.change_recorder import Doer
 from hareline.broker.vhost import VirtualHost
+from hareline.errors import NotAllowed
 from hareline.management.api.answers import not_found
 from hareline.management.bodies import read_body
 from hareline.management.change_log import CALLER
@@ -56,13 +57,14 @@ _LACKING: Final = MappingProxyType[Tag, str](
 
 
 class Caller:
-    """The user of one request. ``tags``: all that its tags stand for."""
+    """The user of one request. ``tags``: all that its tags stand for. ``host``: its address."""
 
-    __slots__ = ("_checkers", "_site", "tags", "user")
+    __slots__ = ("_checkers", "_site", "host", "tags", "user")
 
-    def __init__(self, site: Site, user: User) -> None:
+    def __init__(self, site: Site, user: User, host: str = "") -> None:
         self._site = site
         self.user = user
+        self.host = host
         self.tags: frozenset[Tag] = frozenset().union(
             *(IMPLIED.get(tag, frozenset()) for tag in user.tags)
         )
@@ -111,7 +113,12 @@ class Caller:
 
     def may(self, right: Right, resource: Resource, vhost_name: str, name: str) -> bool:
         """True if AMQP would let the user do this to the resource of this name."""
-        return self.may_enter(vhost_name) and self._checker(vhost_name).may(right, resource, name)
+        if not self.may_enter(vhost_name):
+            return False
+        try:
+            return self._checker(vhost_name).may(right, resource, name)
+        except NotAllowed:  # a rule keeps the user out
+            return False
 
     def require(self, right: Right, resource: Resource, vhost_name: str, name: str) -> None:
         """Raise AccessRefused (or NotAllowed without any permissions) unless the user may."""
@@ -120,7 +127,8 @@ class Caller:
     def _checker(self, vhost_name: str) -> AccessChecker:
         checker = self._checkers.get(vhost_name)
         if checker is None:
-            checker = self._checkers[vhost_name] = AccessChecker(self.user, vhost_name)
+            checker = self._site.users.checker(self.user, vhost_name, self.host)
+            self._checkers[vhost_name] = checker
         return checker
 
     def _found(self, name: str, is_allowed: Callable[[str], bool]) -> VirtualHost:
@@ -137,7 +145,8 @@ class Caller:
 
 async def caller(site: Site, request: Request, tag: Tag = "management") -> Caller:
     """Who asks. Raises Refusal: 401 without a valid login, or if the user lacks the tag."""
-    found = Caller(site, await site.authenticator.user(request))
+    user = await site.authenticator.user(request)
+    found = Caller(site, user, host_of(request))
     found.require_tag(tag)
     CALLER.set(doer_over_http(request, found.user))
     return found
@@ -154,6 +163,11 @@ async def caller_with_body(
     await caller(site, request, tag)
     octets = await read_body(request)
     return await caller(site, request, tag), octets
+
+
+def host_of(request: Request) -> str:
+    """The address that a request comes from; empty if its client was gone at once."""
+    return "" if request.client is None else request.client.host
 
 
 def doer_over_http(request: Request, user: User) -> Doer:

@@ -118,6 +118,6 @@ def _require_binding_rights(
     if kind == "exchange":
         refuse_default_exchange(destination.name)
     entered.access.require("write", kind, destination.name)
-    entered.access.require("read", "exchange", source)
+    entered.access.require("read", "exchange", source, routing_key)
     if entered.vhost.exchange(source).type_name == "topic":
         entered.access.require_topic("read", source, routing_key)

@@ -70,10 +70,10 @@ class Entered:
             return
         if user is None:
             raise Refusal(401, "not_authorised", f"user '{self.user.name}' is deleted")
-        who = Caller(self.site, user)
+        who = Caller(self.site, user, self.access.host)
         who.require_tag("management")
         who.enter(name)
-        access = AccessChecker(user, name)
+        access = self.site.users.checker(user, name, self.access.host)
         for right in self.needed:
             access.require(*right)
         self.user, self.access = user, access
@@ -132,7 +132,7 @@ def entered_by(site: Site, request: Request, who: Caller, vhost_name: str) -> En
     """Who asks, in a virtual host. Raises Refusal."""
     vhost = who.enter(vhost_name)
     site.context.clock.refresh()
-    access = AccessChecker(who.user, vhost.name)
+    access = site.users.checker(who.user, vhost.name, who.host)
     return Entered(site, who.user, vhost, access, doer_over_http(request, who.user))
 
 

@@ -21,6 +21,7 @@ from hareline.amqp.context import Context
 from hareline.amqp.inspection import array_keys, initial_position, parse_expiration
 from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
+from hareline.amqp.routes import check_copies
 from hareline.auth.users import User
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.queues.dispatch.paused import working_lane
@@ -310,7 +311,7 @@ async def _publish(
     site, vhost = entered.site, entered.vhost
     routing_key = checked_name(asked.routing_key, "routing_key")
     properties = properties_of(asked.properties)
-    entered.access.require("write", "exchange", exchange_name)
+    entered.access.require("write", "exchange", exchange_name, routing_key)
     if site.context.alarms.is_on:
         raise Refusal(503, "blocked", f"publishing is blocked: {site.context.alarms.reason}")
     exchange = vhost.exchange(exchange_name)
@@ -323,9 +324,7 @@ async def _publish(
     check_user_id(entered.user, properties)
     headers = properties.headers or Table()
     keys = [routing_key, *array_keys(headers, "CC"), *array_keys(headers, "BCC")]
-    if exchange.type_name == "topic":
-        for key in keys:
-            entered.access.require_topic("write", exchange_name, key)
+    check_copies(entered.access, exchange, keys)
     address = address_of(vhost, exchange_name, routing_key)
     message = new_message(entered, address, properties, body)
     queues: Sequence[Enqueueing]

@@ -219,7 +219,11 @@ VHOST_NOT_SERVED: Final = Event(
     ("vhost", "queues"),
 )
 
-ADMINISTERED: Final = Event("ADM-1001", "{act} by '{user}'", ("act", "user", "name", "vhost"))
+ADMINISTERED: Final = Event(
+    "ADM-1001",
+    "{act} by '{user}'",
+    ("act", "user", "via", "address", "name", "vhost", "details"),
+)
 POLICY_NOT_APPLIED: Final = Event(
     "ADM-1002", "not applied: {what}: {problem}", ("what", "problem", "vhost")
 )
@@ -236,6 +240,11 @@ TOKEN_KEYS_NOT_READ: Final = Event(
 )
 AUTHORITY_FAILED: Final = Event(
     "IDP-1003", "no answer about user '{user}', so it is refused: {problem}", ("user", "problem")
+)
+ADMINISTRATION_REFUSED: Final = Event(
+    "ADM-1006",
+    "refused to '{user}': {request}: {reason}",
+    ("user", "address", "request", "status", "reason"),
 )
 
 CONFIGURATION_RELOADED: Final = Event("CFG-1001", "configuration reloaded", ("changed",))

@@ -110,7 +110,15 @@ class HttpSide:
         if door is not None:
             routers.append(door.router())
         asks_for_rights = any(each.asks_for_rights for each in context.logins.backends)
-        apps = [create_app(self.health, routers, forwarded_by, asks_for_rights=asks_for_rights)]
+        apps = [
+            create_app(
+                self.health,
+                routers,
+                forwarded_by,
+                report=parts.report,
+                asks_for_rights=asks_for_rights,
+            )
+        ]
         if len(addresses) > 1:
             apps.append(create_app(self.health, [metrics.router(self.site)], forwarded_by))
             apps[1].state.pace = apps[0].state.pace
@@ -183,7 +191,7 @@ class HttpSide:
         """What changes from now on is noted, beside what earlier runs have kept."""
         parts, context = self._parts, self._parts.context
         storage = parts.storage
-        log = ChangeLog(lambda: int(time.time() * 1000), context.vhosts)
+        log = ChangeLog(lambda: int(time.time() * 1000), context.vhosts, parts.report)
         directory = None if storage is None else storage.directory.path
         keeper = ChangeKeeper(log, directory, parts.settings, parts.report)
         keeper.start()

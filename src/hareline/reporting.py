@@ -18,6 +18,7 @@ _LOG: Final = get_logger("hareline.server")
 _SEVERITIES: Final = {
     events.BROKER_FAILED: "error",
     events.CONFIGURATION_REFUSED: "error",
+    events.ADMINISTRATION_REFUSED: "warning",
     events.BROKER_DEADLINE_PASSED: "warning",
     events.CHANNEL_ERROR: "warning",
     events.CONFIGURATION_NEEDS_RESTART: "warning",
@@ -51,11 +52,12 @@ def report(event: events.Event, **fields: object) -> None:
 
 
 def report_administered(event: str, fields: Mapping[str, Any]) -> None:
-    """Write a change that an administrator has made as a log message."""
+    """Write a change to what is administered as a log message, where no log of changes does."""
     report(
         events.ADMINISTERED,
         act=event,
         user=fields.get("user_who_performed_action"),
+        via="broker",
         name=fields.get("name", fields.get("user")),
         vhost=fields.get("vhost"),
     )

@@ -288,7 +288,8 @@ class Broker:
             assemble.origins(self.settings, self._started_with),
             self._vhost_factory.add_own,
         )
-        administration.on_event.append(report_administered)
+        if not self.settings.management.enabled:  # else the log of changes does, which knows more
+            administration.on_event.append(report_administered)
         upgrades = PasswordUpgrades(
             administration.users,
             self._login_workers,

@@ -167,6 +167,16 @@ class Vhosts:
         self._apply(name)
         if is_new:
             self._changes.tell("vhost.created", by, name=name)
+        elif _metadata(record) != _metadata(before):
+            self._changes.tell(
+                "vhost.metadata.set",
+                by,
+                name=name,
+                description=record.description,
+                tags=list(record.tags),
+                default_queue_type=record.default_queue_type,
+                protected_from_deletion=record.is_protected,
+            )
         if record.is_traced != before.is_traced:
             self._changes.tell("vhost.tracing.set", by, name=name, tracing=record.is_traced)
         return is_new
@@ -269,3 +279,7 @@ class Vhosts:
         self._changes.put(record)
         self._records[name] = record
         self._apply(name)
+
+
+def _metadata(record: VhostRecord) -> tuple[object, ...]:
+    return record.description, record.tags, record.default_queue_type, record.is_protected

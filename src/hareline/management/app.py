@@ -21,14 +21,16 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 
-from hareline import __version__
+from hareline import __version__, events
 from hareline.administration import AdministrationError
 from hareline.auth.networks import Networks
 from hareline.errors import AmqpError
+from hareline.events import Report
 from hareline.management.api.administering import refusal_of
 from hareline.management.api.answers import amqp_refusal
 from hareline.management.api.openapi import description_of
 from hareline.management.bodies import BODY_MAX_BYTES, BodiesInFlight
+from hareline.management.change_log import CALLER
 from hareline.management.forwarded import ForwardedFor
 from hareline.management.health import Health
 from hareline.management.pace import Pace
@@ -38,6 +40,8 @@ from hareline.management.protection import Protection
 from hareline.management.refusals import Refusal
 
 NO_PROXIES: Final = Networks()
+_LOOKS: Final = ("GET", "HEAD", "OPTIONS")
+_REQUEST_MAX: Final = 1_024
 
 
 def create_app(
@@ -45,15 +49,18 @@ def create_app(
     routers: Sequence[APIRouter] = (),
     proxies: Networks = NO_PROXIES,
     *,
+    report: Report | None = None,
     asks_for_rights: bool = False,
 ) -> FastAPI:
     """The application with these routers. ``proxies`` are believed when they name a client.
 
-    ``asks_for_rights``: rights may have to be asked for (``management.pending_rights``).
+    ``report``: the log, which has refusals of administrative acts. ``asks_for_rights``: rights may
+    have to be asked for (``management.pending_rights``).
     """
     app = FastAPI(
         title="Hareline", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
+    app.state.report = report
     app.state.pace = Pace()
     app.state.bodies = BodiesInFlight()
     app.state.answers = BodiesInFlight(
@@ -121,14 +128,33 @@ async def _not_allowed(request: Request, error: Exception) -> Response:
     return Refusal(405, "method_not_allowed", reason, headers=headers).answer()
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
+    _audit_refusal(request, error)
     return error.answer()
 
 
-async def _amqp_error(_request: Request, error: Exception) -> Response:
+async def _amqp_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, AmqpError)
-    return amqp_refusal(error).answer()
+    refusal = amqp_refusal(error)
+    _audit_refusal(request, refusal)
+    return refusal.answer()
+
+
+def _audit_refusal(request: Request, refusal: Refusal) -> None:
+    """Log that a user who has logged in was refused an act for want of a right."""
+    report, who = request.app.state.report, CALLER.get()
+    if report is None or request.method in _LOOKS or refusal.status not in (401, 403):
+        return
+    if who.user:  # a login that has failed is logged as such
+        report(
+            events.ADMINISTRATION_REFUSED,
+            user=who.user,
+            address=who.address,
+            request=f"{request.method} {request.url.path}"[:_REQUEST_MAX],
+            status=refusal.status,
+            reason=refusal.reason,
+        )
 
 
 async def _not_administered(_request: Request, error: Exception) -> Response:

@@ -23,7 +23,9 @@ from hareline.auth import backends
 from hareline.auth.backends import BEARER, Answer, AuthChain, Credentials, Done
 from hareline.auth.peer import Peer, is_loopback
 from hareline.auth.users import User
+from hareline.broker.change_recorder import Doer
 from hareline.events import Report
+from hareline.management.change_log import CALLER
 from hareline.management.refusals import Refusal
 
 ADMINISTRATOR: Final = "administrator"
@@ -83,6 +85,7 @@ class Authenticator:
                 raise Refusal(429, "too_many_requests", answer.reason, headers=headers)
             await asyncio.sleep(self._failure_delay_s())
             raise _unauthorized(request, "wrong user or password")
+        CALLER.set(Doer("http", answer.name, f"{host}:{port}" if host else ""))
         return answer
 
     def _begin_bearer(self, credentials: Credentials, peer: Peer, done: Done) -> None:

@@ -6,6 +6,10 @@ administered, the routes of the API what else they do; ``management.change_file`
 restart. What comes and goes with its clients (transient, exclusive and auto-delete queues and
 exchanges, and their bindings) is not in it; the log of the broker has the connections.
 
+What operators do over HTTP, and what is administered, becomes a log message (ADM-1001) as well:
+who did what, when, from which address. Those messages are the audit log; they are not bounded, and
+none has a password, a hash or the value of a parameter in it.
+
 Invariant: at most ``KEPT_MAX`` changes are kept, each in at most ``LINE_MAX`` octets of JSON; what
 others did is not put down to the caller whose request happens to run.
 """
@@ -21,12 +25,14 @@ from typing import Any, Final
 
 import orjson
 
+from hareline import events
 from hareline.administration.changes import INTERNAL
 from hareline.broker.bindings import Binding
 from hareline.broker.change_recorder import NOBODY, ChangeRecorder, Doer
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
+from hareline.events import Report
 
 KEPT_MAX: Final = 5_000
 LINE_MAX: Final = 4_096
@@ -35,6 +41,10 @@ _LEFT_OUT: Final = "(too long to be kept)"
 
 #: Who asks, in the task of a request: for what the administration tells, which has no address.
 CALLER: Final[ContextVar[Doer]] = ContextVar("caller", default=NOBODY)
+
+
+def _report_nothing(event: events.Event, **fields: object) -> None:
+    """A log of changes that no broker has made has no log beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +61,14 @@ class Change:
 class ChangeLog(ChangeRecorder):
     """``vhosts``: by name, to look up the ends of bindings. ``unwritten``: lines for the file."""
 
-    def __init__(self, now_ms: Callable[[], int], vhosts: Mapping[str, VirtualHost]) -> None:
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        vhosts: Mapping[str, VirtualHost],
+        report: Report = _report_nothing,
+    ) -> None:
         super().__init__()
+        self._report = report
         self._now_ms = now_ms
         self._vhosts = vhosts
         self._changes: deque[Change] = deque(maxlen=KEPT_MAX)
@@ -78,17 +94,34 @@ class ChangeLog(ChangeRecorder):
 
     def note(self, event: str, details: Mapping[str, object], by: Doer = NOBODY) -> None:
         """Remember a change; ``by`` NOBODY: it happened by itself."""
+        line, kept = _bounded(event, details)
+        if by.via in ("http", "settings"):
+            self._audit(event, kept, by)
         if self._is_quiet:
             return
-        line, kept = _bounded(event, details)
         self._number += 1
         change = Change(self._number, self._now_ms(), event, kept, by)
         self._changes.append(change)
         head = {"number": change.number, "at_ms": change.at_ms, "by": list(by)}
         self.unwritten.append(orjson.dumps(head)[:-1] + b"," + line[1:] + b"\n")
 
+    def _audit(self, event: str, details: Mapping[str, Any], by: Doer) -> None:
+        self._report(
+            events.ADMINISTERED,
+            act=event,
+            user=by.user,
+            via=by.via,
+            address=by.address,
+            name=details.get("name", details.get("user")),
+            vhost=details.get("vhost"),
+            details=dict(details),
+        )
+
     def quietly(self, steps: Iterator[None]) -> Generator[None, None, None]:
-        """Take these steps without remembering what each of them does: an import is one change."""
+        """Take these steps without remembering what each of them does: an import is one change.
+
+        The log of the broker has each.
+        """
         while True:
             self._is_quiet = True
             try:

@@ -169,8 +169,8 @@ class ReplayService:
 
     async def replay(self, request: Request) -> Response:
         """Replay messages of a queue, of a span of time, into another queue."""
+        await self._authenticator.administrator(request)
         try:
-            await self._authenticator.administrator(request)
             wanted = parse_body(ReplayRequest, await read_body(request))
             user = await self._authenticator.administrator(request)  # the body may come slowly
             selector = _selector(wanted.selector)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import orjson
@@ -10,6 +12,7 @@ import pytest
 
 from hareline.broker.change_recorder import NOBODY, Doer
 from hareline.broker.vhost import VirtualHost
+from hareline.events import ADMINISTERED, Event
 from hareline.management.change_log import (
     CALLER,
     KEPT_MAX,
@@ -23,6 +26,7 @@ from tests.support.turns import ManualTurn
 from tests.support.vhosts import ME, bind, declare, declare_exchange, make_vhost, unbind
 
 ANN = Doer("amqp", "ann", "10.0.0.7:41234")
+BOB = Doer("http", "bob", "10.0.0.8:5")
 
 
 class World:
@@ -50,6 +54,77 @@ class World:
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+# ------------------------------------------------------------------------------------- the audit
+
+
+def audited(vhosts: dict[str, VirtualHost]) -> tuple[ChangeLog, list[dict[str, object]]]:
+    """A log of changes, and what the broker's log has of them."""
+    told: list[dict[str, object]] = []
+
+    def report(event: Event, **fields: object) -> None:
+        assert event is ADMINISTERED
+        told.append(fields)
+
+    return ChangeLog(lambda: 1_000, vhosts, report), told
+
+
+def test_what_operators_do_is_in_the_log_of_the_broker_with_who_and_from_where(
+    world: World,
+) -> None:
+    log, told = audited(world.vhosts)
+    log.note("queue.purged", {"vhost": "/", "name": "q", "messages": 3}, BOB)
+    log.note("settings.changed", {}, Doer("settings", ""))
+    log.note("queue.created", {"vhost": "/", "name": "of a client"}, ANN)
+    log.note("alarm.set", {"name": "memory"})
+    assert told == [
+        {
+            "act": "queue.purged",
+            "user": "bob",
+            "via": "http",
+            "address": "10.0.0.8:5",
+            "name": "q",
+            "vhost": "/",
+            "details": {"vhost": "/", "name": "q", "messages": 3},
+        },
+        {
+            "act": "settings.changed",
+            "user": "",
+            "via": "settings",
+            "address": "",
+            "name": None,
+            "vhost": None,
+            "details": {},
+        },
+    ]
+
+
+def test_the_audit_has_each_item_of_an_import_and_no_value_of_a_parameter(world: World) -> None:
+    log, told = audited(world.vhosts)
+
+    def run() -> None:
+        CALLER.set(BOB)
+        acts: list[tuple[str, dict[str, object]]] = [
+            ("user.created", {"name": "new"}),
+            ("parameter.set", {"name": "shovel", "component": "x", "value": "amqp://u:secret@h"}),
+        ]
+        for event, fields in acts:
+            told_fields = {**fields, "user_who_performed_action": "bob"}
+            list(log.quietly(iter_once(partial(log.on_administered, event, told_fields))))
+
+    contextvars.copy_context().run(run)
+    assert [(each["act"], each["name"], each["address"]) for each in told] == [
+        ("user.created", "new", "10.0.0.8:5"),
+        ("parameter.set", "shovel", "10.0.0.8:5"),
+    ]
+    assert "secret" not in repr(told)
+    assert list(log.newest_first()) == []
+
+
+def iter_once(step: Callable[[], None]) -> Iterator[None]:
+    step()
+    yield
 
 
 def test_what_was_there_before_is_no_change(world: World) -> None:

@@ -227,6 +227,13 @@ def close(site: Site, who: Caller, connection: Connection, reason: str) -> None:
         user=who.user.name,
         reason=reason,
     )
+    user = connection.client.user
+    site.note(
+        "connection.closed",
+        name=connection.transport.connection_name,
+        of_user=None if user is None else user.name,
+        reason=reason,
+    )
     connection.force_close(reason)
 
 

@@ -193,6 +193,12 @@ def router(site: Site) -> APIRouter:
         site.context.clock.refresh()
         with acting(site.context, doer_over_http(request, who.user)):
             _cancel(connection, request)
+        site.note(
+            "consumer.cancelled",
+            vhost=vhost.name,
+            name=name_in_path(request.path_params["consumer"]),
+            connection=name,
+        )
         return no_content()
 
     return router

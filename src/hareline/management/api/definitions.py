@@ -113,6 +113,8 @@ def router(site: Site) -> APIRouter:
 
 
 async def _exported(site: Site, request: Request, vhost: VirtualHost | None = None) -> Response:
+    """The definitions, hashes of passwords among them, so that it is noted who has them."""
+    site.note("definitions.exported", **({} if vhost is None else {"vhost": vhost.name}))
     export = Export(site.context, administration_of(site), vhost)
     parts = [encoded(export.head())[:-1]]
     async with pace_of(request).share() as share:

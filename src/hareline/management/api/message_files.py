@@ -152,6 +152,8 @@ async def _exported_lines(
                 yield line
     for line in written.take():
         yield line
+    if written.count:
+        entered.note("messages.exported", queue, messages=written.count)
     yield (
         encoded({"end": True, "messages": written.count, "unreadable": written.unreadable}) + b"\n"
     )

@@ -78,6 +78,7 @@ from hareline.wire.properties import Properties, encode_properties, replace_head
 GET_COUNT_MAX: Final = 10_000
 WAIT_MS_MAX: Final = 30_000
 _POLL_S: Final = 0.02
+_TAKING: Final = ("ack_requeue_false", "reject_requeue_false")
 _ENDED_AT_ONCE: Final = 256  # messages that are acknowledged between two pauses
 _PERCENT_OF_BODY: Final = 140  # base64, and some more for the rest of a request
 _REST_BYTES: Final = 1_048_576
@@ -193,6 +194,8 @@ def router(site: Site) -> APIRouter:
                     await _read(queue, asked, shown, share, held)
                 else:
                     await _take(queue, asked, shown, share, held)
+                    if shown.count and asked.ackmode in _TAKING:
+                        entered.note("messages.taken", queue, messages=shown.count)
             held.resize(shown.size)
             return shown.answer(b"[", b"]", held)
 

@@ -20,7 +20,7 @@ from hareline.amqp.context import Context
 from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
 from hareline.management.authentication import Authenticator
-from hareline.management.change_log import ChangeLog
+from hareline.management.change_log import CALLER, ChangeLog
 from hareline.management.health import Health
 from hareline.metrics.source import MetricsSource
 from hareline.settings import Settings
@@ -83,6 +83,11 @@ class Site:
     def vhosts(self) -> Mapping[str, VirtualHost]:
         """All virtual hosts by name; ``Caller.vhosts`` are those that a user sees."""
         return self.context.vhosts
+
+    def note(self, event: str, **details: object) -> None:
+        """Have the log of changes remember an act of the user who asks now."""
+        if self.changes is not None:
+            self.changes.note(event, details, CALLER.get())
 
     @property
     def users(self) -> UserRegistry:

@@ -4,6 +4,8 @@ Called by all routes that need a login. The same backends decide as over AMQP (`
 and each failure is answered after ``auth.failure_delay_s``, or at once with 429 while logins are
 locked out after too many of them.
 
+Who has logged in is the ``CALLER`` of what the request then does (``management.change_log``).
+
 Invariant: the backends are asked at each request, so that a change of a password holds for the
 next one.
 """

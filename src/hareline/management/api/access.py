@@ -29,7 +29,6 @@ from hareline.broker.vhost import VirtualHost
 from hareline.errors import NotAllowed
 from hareline.management.api.answers import not_found
 from hareline.management.bodies import read_body
-from hareline.management.change_log import CALLER
 from hareline.management.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -148,7 +147,6 @@ async def caller(site: Site, request: Request, tag: Tag = "management") -> Calle
     user = await site.authenticator.user(request)
     found = Caller(site, user, host_of(request))
     found.require_tag(tag)
-    CALLER.set(doer_over_http(request, found.user))
     return found
 
 

@@ -78,7 +78,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/unit/broker/queues/test_combinations.py",
         "abstract; puts all parts together",
     ),
-    "auth.certificates": ("tests/unit/auth/test_peer.py", "a record; a peer carries it"),
     "auth.work": ("tests/unit/net/test_login_workers.py", "abstract; calls what implements it"),
     "__main__": ("tests/server/test_command.py", "runs it"),
     "broker.exchanges.exchange": (

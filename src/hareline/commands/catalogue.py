@@ -93,6 +93,7 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
             "commands.doctor.command:app",
             "Say what is wrong with this installation, and what to do.",
         ),
+        Row("tls", "commands.tls.command:app", "Make certificates for trying TLS."),
         Row(
             "journal", "cli_journal:app", "Read, check and repair the journal of a stopped broker."
         ),

@@ -1,0 +1,1 @@
+"""``hareline tls``: certificates for trying TLS, from an authority of one's own."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import platform
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hareline import __version__
 from hareline.administration.origins import Origins, VhostOrigin
@@ -24,8 +24,11 @@ from hareline.auth.scram import MECHANISM as SCRAM
 from hareline.auth.scram import PasswordKeys, ScramKeys, salt_of
 from hareline.auth.users import User
 from hareline.broker.capacity import BrokerCapacity
+from hareline.events import Report
 from hareline.net.binding import Address
 from hareline.net.listener import Endpoint
+from hareline.net.tls.contexts import CertificateFiles, TlsOptions
+from hareline.net.tls.service import TlsService
 from hareline.settings import Settings, VirtualHost
 from hareline.settings import User as UserSettings
 from hareline.settings.access_rules import AccessRule as AccessRuleSettings
@@ -36,32 +39,96 @@ from hareline.storage.opening import StorageOptions
 def addresses(settings: Settings) -> list[Address]:
     """Addresses of the AMQP listeners, in their order, then of the management and metrics ports."""
     first, management, metrics = settings.listener, settings.management, settings.metrics
-    addresses = [Address("listener", first.bind, first.port)]
+    tls = settings.tls
+    addresses = [Address("listener", first.bind, first.port)] if first.enabled else []
     addresses += [
-        Address(f"listeners[{index}]", further.bind, further.port)
+        Address(
+            f"listeners[{index}]",
+            further.bind,
+            further.port,
+            has_tls=further.tls,
+            product=further.product,
+        )
         for index, further in enumerate(settings.listeners)
     ]
+    if tls.is_on and tls.amqp:
+        addresses.append(Address("tls", tls.bind, tls.port, has_tls=True))
     if management.enabled:
-        addresses.append(Address("management", management.bind, management.port))
+        addresses += _http_addresses(settings)
         if metrics.enabled and metrics.listener:
-            addresses.append(Address("metrics", metrics.bind, metrics.port))
+            address = Address("metrics", metrics.bind, metrics.port, has_tls=metrics.tls)
+            addresses.append(address._replace(serves="metrics"))
     return addresses
+
+
+def _http_addresses(settings: Settings) -> list[Address]:
+    """Addresses of the management port, without TLS and with it."""
+    management, tls = settings.management, settings.tls
+    found = []
+    if management.http:
+        found.append(Address("management", management.bind, management.port, serves="http"))
+    if tls.is_on and tls.management:
+        key = "management_port"
+        found.append(Address("tls", tls.bind, tls.management_port, key, "http", has_tls=True))
+    return found
+
+
+def tls_options(settings: Settings) -> TlsOptions:
+    """The certificates, and the rules for clients."""
+    tls = settings.tls
+    tables = [("tls", tls.certificate, tls.key, tls.key_password_file)]
+    tables += [
+        (f"tls_certificates[{index}]", each.certificate, each.key, each.key_password_file)
+        for index, each in enumerate(settings.tls_certificates)
+    ]
+    return TlsOptions(
+        tuple(CertificateFiles(*each) for each in tables),
+        tls.client_authorities,
+        tls.verify_clients,
+        tls.verify_http_clients,
+        tls.min_version,
+        tls.ciphers,
+    )
+
+
+def tls_service(
+    settings: Settings, report: Report, handshake_timeout_s: Callable[[], float]
+) -> TlsService | None:
+    """TLS as the settings have it; None: no port has any. Raises ListenError."""
+    if not settings.tls.is_on:
+        return None
+    return TlsService(
+        tls_options(settings),
+        report,
+        handshake_timeout_s,
+        check_interval_s=settings.tls.check_interval_s,
+        warning_days=settings.tls.expiry_warning_days,
+    )
 
 
 def endpoints(
     settings: Settings,
     addresses: Sequence[Address],
     bound: Sequence[Sequence[socket.socket]],
+    tls: TlsService | None,
 ) -> list[Endpoint]:
-    """The AMQP ports; ``addresses`` and ``bound`` may have the ports of HTTP behind them."""
-    first, backlog = settings.listener, settings.listener.backlog
-    ports = [
-        ("", first.proxy_protocol_from),
-        *((further.product, further.proxy_protocol_from) for further in settings.listeners),
-    ]
+    """The AMQP ports among these addresses."""
+    backlog = settings.listener.backlog
+    proxies = {
+        f"listeners[{index}]": further.proxy_protocol_from
+        for index, further in enumerate(settings.listeners)
+    }
+    of_first = settings.listener.proxy_protocol_from
     return [
-        Endpoint(address, sockets, backlog, product, Networks(proxies))
-        for (product, proxies), address, sockets in zip(ports, addresses, bound, strict=False)
+        Endpoint(
+            address,
+            sockets,
+            backlog,
+            tls if address.has_tls else None,
+            Networks(proxies.get(address.table, of_first)),
+        )
+        for address, sockets in zip(addresses, bound, strict=True)
+        if address.serves == "amqp"
     ]
 
 

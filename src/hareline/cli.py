@@ -144,6 +144,7 @@ def serve(
         for name, option, value in (
             ("--bind", "listener.bind", bind),
             ("--bind", "management.bind", bind),
+            ("--bind", "tls.bind", bind),
             ("--port", "listener.port", port),
             ("--management-port", "management.port", management_port),
             ("--data-dir", "data_dir", data_dir),

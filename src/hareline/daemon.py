@@ -80,7 +80,7 @@ async def _serve(
         return 0
     collector = IdleCollector(broker.context.count_entries, broker.context.count_octets)
     collector.start()
-    for url in filter(None, [*broker.urls, broker.management_url, broker.metrics_url]):
+    for url in (*broker.urls, *broker.http_urls):
         report(events.BROKER_LISTENING, url=url)
     report(events.BROKER_READY, startup_ms=round((time.monotonic() - started) * 1000))
     reason = await stopping

@@ -120,6 +120,24 @@ DEAD_LETTER_CYCLE: Final = Event(
     ("queue", "vhost"),
 )
 
+TLS_LOADED: Final = Event(
+    "TLS-1001",
+    "certificate of {names} in use until {expires}",
+    ("file", "subject", "names", "expires"),
+)
+TLS_NOT_RELOADED: Final = Event(
+    "TLS-1002", "certificates stay as they are: {problem}", ("problem",)
+)
+TLS_CERTIFICATE_EXPIRES: Final = Event(
+    "TLS-1003", "certificate expires in {days} days: {file}", ("file", "subject", "days")
+)
+TLS_CERTIFICATE_EXPIRED: Final = Event(
+    "TLS-1004", "certificate has expired: {file}", ("file", "subject")
+)
+TLS_REFUSED: Final = Event(
+    "TLS-1005", "TLS handshake with {peer} failed: {reason}", ("peer", "reason")
+)
+
 MEMORY_ALARM_SET: Final = Event(
     "MEM-1001", "memory above the watermark, publishers blocked", ("used_bytes", "watermark_bytes")
 )

@@ -46,6 +46,7 @@ from hareline.net.memory import MemoryWatch, used_bytes
 from hareline.net.node import descriptors
 from hareline.net.proxy_front import ProxyDoor
 from hareline.net.sampling import Statistics
+from hareline.net.tls.service import TlsService
 from hareline.net.websocket import WebSocketFront
 from hareline.settings import Settings
 from hareline.storage.interface import MessageStore
@@ -56,9 +57,9 @@ from hareline.storage.opening import DiskStorage
 class BrokerParts:
     """What the HTTP side is given. ``storage`` None: nothing is kept on disk.
 
-    What may change while the broker runs is a function. ``listening``: host and port of each AMQP
-    listener, and ``listeners`` those themselves. ``statistics``: what is sampled and timed.
-    ``journal_meter``: what batches of the journal take.
+    What may change while the broker runs is a function. ``listening``: the AMQP listeners, with the
+    ports that they have, and ``listeners`` what listens there. ``statistics``: what is sampled and
+    timed. ``journal_meter``: what batches of the journal take. ``tls`` None: no port has it.
     """
 
     context: Context
@@ -69,22 +70,22 @@ class BrokerParts:
     administration: Administration
     settings: Callable[[], Settings]
     is_stopping: Callable[[], bool]
-    listening: Callable[[], Sequence[tuple[str, int]]]
+    listening: Callable[[], Sequence[Address]]
     listeners: Listeners
     report: Report
     journal_meter: JournalMeter
+    tls: TlsService | None = None
 
 
 class HttpSide:
-    """``addresses``: the management port, and the port for metrics alone if there is one.
+    """``addresses``: those of HTTP: the management ports, and a port for metrics alone.
 
     ``site``: what the API's routes are given.
     """
 
     def __init__(self, parts: BrokerParts, addresses: Sequence[Address]) -> None:
         self._parts = parts
-        self._addresses = addresses
-        self._bound: list[tuple[str, int]] = [(each.host, each.port) for each in addresses]
+        self._listening = list(addresses)
         context = parts.context
         authenticator = Authenticator(
             context.logins,
@@ -110,18 +111,19 @@ class HttpSide:
         if door is not None:
             routers.append(door.router())
         asks_for_rights = any(each.asks_for_rights for each in context.logins.backends)
-        apps = [
-            create_app(
+        apps = {
+            "http": create_app(
                 self.health,
                 routers,
                 forwarded_by,
                 report=parts.report,
                 asks_for_rights=asks_for_rights,
             )
-        ]
-        if len(addresses) > 1:
-            apps.append(create_app(self.health, [metrics.router(self.site)], forwarded_by))
-            apps[1].state.pace = apps[0].state.pace
+        }
+        if any(each.serves == "metrics" for each in addresses):
+            routers_of_metrics = [metrics.router(self.site)]
+            apps["metrics"] = create_app(self.health, routers_of_metrics, forwarded_by)
+            apps["metrics"].state.pace = apps["http"].state.pace
 
         def head_timeout_s() -> float:
             return context.limits.handshake_timeout_s
@@ -132,22 +134,33 @@ class HttpSide:
             parts.report,
         )
         front = self._front if self._proxy_door.proxies else None
-        self._listeners = [ManagementListener(apps[0], head_timeout_s, front, door)]
-        self._listeners += [ManagementListener(app, head_timeout_s) for app in apps[1:]]
+        wrap = None if parts.tls is None else parts.tls.for_http
+        self._listeners = [
+            ManagementListener(
+                apps[each.serves],
+                head_timeout_s,
+                wrap=wrap if each.has_tls else None,
+                front=front if each.serves == "http" else None,
+                door=door if each.serves == "http" else None,
+            )
+            for each in addresses
+        ]
         self._changes: ChangeKeeper | None = None
 
     def _takes_passwords(self, peer: Peer) -> bool:
         return self._parts.context.mechanisms.takes_passwords(peer)  # a reload replaces them
 
-    def start(self, bound: Sequence[Sequence[socket.socket]]) -> list[tuple[str, int]]:
-        """Listen; returns host and port of each address. Raises ListenError."""
+    def start(self, bound: Sequence[Sequence[socket.socket]]) -> list[Address]:
+        """Listen; returns each address with the port that it has. Raises ListenError."""
         for index, (listener, sockets) in enumerate(zip(self._listeners, bound, strict=True)):
+            address = self._listening[index]
             try:
-                self._bound[index] = listener.start(sockets)
+                host, port = listener.start(sockets)
             except OSError as error:
-                raise listen_error(self._addresses[index], error) from error
+                raise listen_error(address, error) from error
+            self._listening[index] = address._replace(host=host, port=port)
         self._changes = self._make_changes()
-        return self._bound
+        return self._listening
 
     async def stop(self) -> None:
         """End what is under way, and close the port."""
@@ -158,7 +171,7 @@ class HttpSide:
         if self._changes is not None:
             await self._changes.stop()
 
-    def _front(self, make: Callable[[Ends | None], asyncio.Protocol]) -> asyncio.BaseProtocol:
+    def _front(self, make: Callable[[Ends | None], asyncio.BaseProtocol]) -> asyncio.BaseProtocol:
         """The first protocol of a connection to a port whose settings name proxies."""
 
         def behind(relayed: Relayed | None) -> asyncio.Protocol:
@@ -221,7 +234,7 @@ class HttpSide:
         return NodeFacts(
             name=self._parts.context.identity.node,
             data_dir=None if storage is None else storage.directory.path,
-            listeners=self._listening,
+            listeners=self._listener_facts,
             health=self.health,
             memory=self._memory,
             disk=self._disk,
@@ -238,11 +251,10 @@ class HttpSide:
         sampler = parts.statistics.sampler
         return MetricsSource(parts.context, parts.store, self._memory, self._disk, meters, sampler)
 
-    def _listening(self) -> list[ListenerFacts]:
-        listening = [ListenerFacts("amqp", *each) for each in self._parts.listening()]
-        names = ("http", "http/prometheus")  # RabbitMQ's
-        return listening + [
-            ListenerFacts(name, *bound) for name, bound in zip(names, self._bound, strict=False)
+    def _listener_facts(self) -> list[ListenerFacts]:
+        return [
+            ListenerFacts(protocol_of(each), each.host, each.port, each.has_tls)
+            for each in (*self._parts.listening(), *self._listening)
         ]
 
     def _memory(self) -> ResourceFacts:
@@ -272,3 +284,11 @@ class HttpSide:
             lambda: context.alarms.is_on or context.turn.is_behind,
             parts.report,
         )
+
+
+def protocol_of(address: Address) -> str:
+    """RabbitMQ's name for what a port speaks."""
+    if address.serves == "amqp":
+        return "amqp/ssl" if address.has_tls else "amqp"
+    scheme = "https" if address.has_tls else "http"
+    return scheme if address.serves == "http" else f"{scheme}/prometheus"

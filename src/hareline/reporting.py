@@ -41,6 +41,10 @@ _SEVERITIES: Final = {
     events.QUEUE_OVERFULL: "warning",
     events.READERS_NOT_WRITTEN: "warning",
     events.STORE_FAILED: "error",
+    events.TLS_CERTIFICATE_EXPIRED: "error",
+    events.TLS_CERTIFICATE_EXPIRES: "warning",
+    events.TLS_NOT_RELOADED: "error",
+    events.TLS_REFUSED: "warning",
     events.VHOST_NOT_SERVED: "warning",
     events.WEBSOCKET_FAILED: "warning",
 }

@@ -45,6 +45,7 @@ from hareline.net.listener import Listeners
 from hareline.net.login_workers import LoginWorkers
 from hareline.net.memory import MemoryWatch, available_bytes
 from hareline.net.timers import LoopTimers
+from hareline.net.tls.service import TlsService
 from hareline.recovery import RecoveryLog, ShowProgress, in_shares
 from hareline.reporting import (
     report,
@@ -132,13 +133,14 @@ class Broker:
         self._disk_watch: DiskWatch | None = None
         self._management: HttpSide | None = None
         self._authorities: Authorities | None = None
-        self._listening: list[tuple[str, int]] = []
+        self._listening: list[Address] = []
+        self._tls: TlsService | None = None
         self.statistics: Statistics | None = None  # while management is on
         self.has_started = False
         self.is_stopping = False
         self.urls: list[str] = []
-        self.management_url = ""
-        self.metrics_url = ""  # where that has a port of its own
+        self.management_url = ""  # without TLS where there is such a port
+        self.http_urls: list[str] = []
 
     def _login_limits(self) -> LoginLimits:
         return LoginLimits(
@@ -148,11 +150,14 @@ class Broker:
     async def start(self) -> None:
         """Returns when clients can connect.
 
-        Raises ListenError if an address cannot be listened on, StoreError if what is on disk cannot
-        be used, ConfigurationError if an authority cannot be asked. Nothing is left running then,
-        nor when it is cancelled.
+        Raises ListenError if an address cannot be listened on or a certificate cannot be used,
+        StoreError if what is on disk cannot be used, ConfigurationError if an authority cannot be
+        asked. Nothing is left running then, nor when it is cancelled.
         """
         settings = self.settings
+        self._tls = assemble.tls_service(
+            settings, report, lambda: self.context.limits.handshake_timeout_s
+        )
         addresses = assemble.addresses(settings)
         bound = await bind_all(addresses)
         try:
@@ -168,15 +173,17 @@ class Broker:
                 self._add_vhosts(settings)
                 await self._start_administration()
             if settings.management.enabled:
-                amqp_count = 1 + len(settings.listeners)
-                self._start_management(addresses[amqp_count:], bound[amqp_count:])
+                pairs = zip(addresses, bound, strict=True)
+                self._start_management([pair for pair in pairs if pair[0].serves != "amqp"])
+            if self._tls is not None:
+                self._tls.start()
             self._memory_watch.start()
             if self._disk_watch is not None:
                 self._disk_watch.start()
             if self.statistics is not None:
                 self.statistics.start()
             self._listening = await self._listeners.start(
-                assemble.endpoints(settings, addresses, bound),
+                assemble.endpoints(settings, addresses, bound, self._tls),
                 write_high_bytes=settings.limits.write_buffer_high_bytes,
             )
         except BaseException:
@@ -188,7 +195,7 @@ class Broker:
             self._close_storage()
             close_all(bound)
             raise
-        self.urls = [_url("amqp", host, port) for host, port in self._listening]
+        self.urls = [each.url for each in self._listening]
         self.has_started = True
 
     @property
@@ -336,9 +343,7 @@ class Broker:
     def _on_store_failure(self, reason: str) -> None:
         report(events.STORE_FAILED, reason=reason, directory=str(self.settings.data_dir))
 
-    def _start_management(
-        self, addresses: Sequence[Address], bound: Sequence[Sequence[socket.socket]]
-    ) -> None:
+    def _start_management(self, ports: Sequence[tuple[Address, Sequence[socket.socket]]]) -> None:
         from hareline.http_side import BrokerParts, HttpSide
         from hareline.net.sampling import Statistics
 
@@ -360,12 +365,12 @@ class Broker:
             listeners=self._listeners,
             report=report,
             journal_meter=self._journal_meter,
+            tls=self._tls,
         )
-        self._management = HttpSide(parts, addresses)
-        management, *metrics = self._management.start(bound)
-        self.management_url = _url("http", *management)
-        if metrics:
-            self.metrics_url = f"{_url('http', *metrics[0])}/metrics"
+        self._management = HttpSide(parts, [address for address, _ in ports])
+        listening = self._management.start([sockets for _, sockets in ports])
+        self.http_urls = [each.url for each in listening]
+        self.management_url = self.http_urls[0]
 
     async def _close_management(self) -> None:
         """Stop the HTTP side, and with it whom it and AMQP ask about logins."""
@@ -426,6 +431,8 @@ class Broker:
     def _stop_watches(self) -> None:
         self._key_maker.stop()
         self._login_workers.stop()
+        if self._tls is not None:
+            self._tls.stop()
         self._memory_watch.stop()
         if self._disk_watch is not None:
             self._disk_watch.stop()
@@ -464,6 +471,12 @@ class Broker:
             total_bytes = disk_space(self.settings.data_dir).total_bytes
             self._disk_watch.watermark_bytes = settings.disk.watermark_bytes(total_bytes)
             self._disk_watch.interval_s = settings.disk.check_interval_s
+        if self._tls is not None and settings.tls.is_on:
+            self._tls.check_interval_s = settings.tls.check_interval_s
+            self._tls.warning_days = settings.tls.expiry_warning_days
+            self._tls.reload(assemble.tls_options(settings))
+        elif settings.tls.is_on != self._started_with.tls.is_on:
+            needs_restart["tls.certificate"] = None  # its ports are opened at the start
         set_level(settings.log.level)
         self.settings = settings
         report(events.CONFIGURATION_RELOADED, changed=changed)
@@ -472,18 +485,9 @@ class Broker:
 
     def _add_vhosts(self, settings: Settings) -> list[str]:
         """Add the missing virtual hosts and set all options; returns what needs a restart."""
-        waiting = []
-        for vhost in settings.vhosts:
-            existing = self.context.vhosts.get(vhost.name)
-            if existing is None and self.administration.vhosts.is_removed(vhost.name):
-                continue  # the default one, deleted at run time
-            if existing is not None:
-                set_up(existing, vhost)
-            elif vhost.name in self._unserved:  # what is on disk is only read at the start
-                waiting.append(f"vhosts: {vhost.name}")
-            else:
-                self._vhost_factory.add(vhost)
-        return waiting
+        return self._vhost_factory.take_over(
+            settings.vhosts, self._unserved, self.administration.vhosts.is_removed
+        )
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -493,7 +497,3 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
-
-
-def _url(scheme: str, host: str, port: int) -> str:
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -7,6 +7,8 @@ can enter it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterable
+
 from hareline import assemble
 from hareline.amqp.context import Context
 from hareline.broker.audit.recorder import AuditRecorder
@@ -60,6 +62,30 @@ class VhostFactory:
         if context.events is not None and self._events_vhost == vhost.name:
             vhost.open_events(context.events)
         return vhost
+
+    def take_over(
+        self,
+        vhosts: Iterable[VhostSettings],
+        unserved: Container[str],
+        is_removed: Callable[[str], bool],
+    ) -> list[str]:
+        """Add the missing virtual hosts and set all options; returns what needs a restart.
+
+        ``unserved``: those that are on disk, which is only read at the start. ``is_removed``: True
+        for the default one if it was deleted at run time.
+        """
+        waiting = []
+        for each in vhosts:
+            existing = self._context.vhosts.get(each.name)
+            if existing is not None:
+                set_up(existing, each)
+            elif is_removed(each.name):
+                continue
+            elif each.name in unserved:
+                waiting.append(f"vhosts: {each.name}")
+            else:
+                self.add(each)
+        return waiting
 
     def add(self, settings: VhostSettings) -> None:
         """Have a new virtual host of the settings served."""

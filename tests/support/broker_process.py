@@ -28,7 +28,9 @@ import pytest
 
 from .waiting import wait_for
 
-READY_LINE = re.compile(r"listening on amqp://[^\s\"]*:(\d+)")
+READY_LINE = re.compile(r"listening on amqps?://[^\s\"]*:(\d+)")
+TLS_LINE = re.compile(r"listening on amqps://[^\s\"]*:(\d+)")
+HTTPS_LINE = re.compile(r"https://[^\s\"/]*:(\d+)")
 MANAGEMENT_LINE = re.compile(r"http://[^\s\"/]*:(\d+)")
 #: What an error nobody caught leaves in a log, as text and as structlog's JSON.
 TRACEBACK = re.compile(r'Traceback \(most recent call last\)|"exc_type"|Fatal Python error')
@@ -203,12 +205,23 @@ class BrokerProcess(BrokerUnderTest):
     @property
     def management_port(self) -> int | None:
         """The port of the HTTP API, as the daemon printed it."""
-        found = wait_for(
-            lambda: MANAGEMENT_LINE.search(self._log_since(self._started_at_offset)),
-            START_DEADLINE_S,
-            "a log line that names the management port",
-        )
-        return int(found[1])
+        return self._port_in(MANAGEMENT_LINE, "a log line that names the management port")
+
+    @property
+    def tls_port(self) -> int:
+        """The port for AMQP with TLS."""
+        return self._port_in(TLS_LINE, "a log line that names the port with TLS")
+
+    @property
+    def https_port(self) -> int:
+        """The port of the HTTP API with TLS."""
+        return self._port_in(HTTPS_LINE, "a log line that names the port for HTTPS")
+
+    def _port_in(self, line: re.Pattern[str], what: str) -> int:
+        def found() -> re.Match[str] | None:
+            return line.search(self._log_since(self._started_at_offset))
+
+        return int(wait_for(found, START_DEADLINE_S, what)[1])
 
     @property
     def management_url(self) -> str:

@@ -15,6 +15,7 @@ from hareline.auth.permissions import Permissions
 from hareline.auth.scram import PasswordKeys, ScramKeys
 from hareline.broker.capacity import BrokerCapacity
 from hareline.errors import CommandInvalid
+from hareline.net.binding import Address
 from hareline.settings import Auth, Settings, VirtualHost
 from hareline.storage.journal.damage import Decision
 from tests.support.settings import SCRAM_KEYS, hash_of
@@ -30,11 +31,54 @@ def settings(**values: object) -> Settings:
 def test_addresses_are_those_of_the_listeners_and_then_of_the_management_port() -> None:
     addresses = assemble.addresses(settings(**PORTS, listeners=FURTHER))
     assert addresses == [
-        ("listener", "127.0.0.1", 1),
-        ("listeners[0]", "127.0.0.1", 2),
-        ("listeners[1]", "192.0.2.1", 3),
-        ("management", "::1", 4),
+        Address("listener", "127.0.0.1", 1),
+        Address("listeners[0]", "127.0.0.1", 2, product="qpid"),
+        Address("listeners[1]", "192.0.2.1", 3),
+        Address("management", "::1", 4, serves="http"),
     ]
+
+
+def test_ports_with_tls_stand_behind_those_without() -> None:
+    tls = {"certificate": "c.pem", "port": 6, "management_port": 7}
+    further = [{"port": 2, "tls": True}]
+    given = settings(**PORTS, listeners=further, tls=tls, metrics={"listener": True, "tls": True})
+    assert [(str(each), each.table, each.has_tls) for each in assemble.addresses(given)] == [
+        ("127.0.0.1:1", "listener", False),
+        ("127.0.0.1:2", "listeners[0]", True),
+        ("127.0.0.1:6", "tls", True),
+        ("[::1]:4", "management", False),
+        ("127.0.0.1:7", "tls", True),
+        ("127.0.0.1:15692", "metrics", True),
+    ]
+
+
+def test_ports_without_tls_can_be_closed() -> None:
+    tls = {"certificate": "c.pem"}
+    given = settings(listener={"enabled": False}, management={"http": False}, tls=tls)
+    assert [str(each) for each in assemble.addresses(given)] == [
+        "127.0.0.1:5671",
+        "127.0.0.1:15671",
+    ]
+    given = settings(tls={**tls, "amqp": False, "management": False})
+    assert not any(each.has_tls for each in assemble.addresses(given))
+
+
+def test_certificates_are_read_in_the_order_of_the_settings() -> None:
+    tls = {
+        "certificate": "c.pem",
+        "key": "c.key",
+        "client_authorities": "ca.pem",
+        "verify_clients": "required",
+        "min_version": "1.3",
+    }
+    further = [{"certificate": "d.pem", "key_password_file": "d.txt"}]
+    options = assemble.tls_options(settings(tls=tls, tls_certificates=further))
+    assert options.certificates == (
+        ("tls", "c.pem", "c.key", ""),
+        ("tls_certificates[0]", "d.pem", "", "d.txt"),
+    )
+    assert (options.client_authorities, options.verify_clients) == ("ca.pem", "required")
+    assert (options.verify_http_clients, options.min_version) == ("none", "1.3")
 
 
 def test_the_port_for_metrics_comes_last() -> None:
@@ -54,9 +98,9 @@ def test_each_amqp_port_has_its_sockets_its_product_and_the_backlog() -> None:
     given = settings(listener={"backlog": 7}, listeners=FURTHER)
     addresses = assemble.addresses(given)
     bound: list[list[socket.socket]] = [[] for _ in addresses]
-    endpoints = assemble.endpoints(given, addresses, bound)
+    endpoints = assemble.endpoints(given, addresses, bound, None)
     assert [each.address for each in endpoints] == addresses[:3]
-    assert [each.product for each in endpoints] == ["", "qpid", ""]
+    assert [each.address.product for each in endpoints] == ["", "qpid", ""]
     assert [each.backlog for each in endpoints] == [7, 7, 7]
     assert all(each.sockets is sockets for each, sockets in zip(endpoints, bound, strict=False))
 

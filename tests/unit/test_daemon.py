@@ -39,8 +39,7 @@ class FakeBroker:
         self.show_progress = show_progress
         self.context = SimpleNamespace(count_entries=lambda: 0, count_octets=lambda: 0)
         self.urls = ["amqp://h:1", "amqp://h:2"]
-        self.management_url = ""
-        self.metrics_url = ""
+        self.http_urls: list[str] = []
         self.has_started = False
         self.reloaded: list[Settings] = []
         self.stopped_with: float | None = None

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hareline.amqp.client import Client
+from hareline.auth.certificates import PeerCertificate
 from hareline.auth.peer import Peer
 from hareline.clock import Timer
 from hareline.compiled import mypyc_attr, trait
@@ -36,6 +37,19 @@ class SocketFacts(NamedTuple):
     sent_bytes: int = 0
     writes: int = 0
     unsent_bytes: int = 0
+
+
+class TlsSession(NamedTuple):
+    """What was agreed upon, in RabbitMQ's words: ``tlsv1.3``, ``any``, ``aes_256_gcm``, ``aead``.
+
+    ``certificate``: the client's, if it has shown one; it was verified.
+    """
+
+    protocol: str
+    key_exchange: str
+    cipher: str
+    hash: str
+    certificate: PeerCertificate | None = None
 
 
 class InnerState(NamedTuple):
@@ -78,6 +92,11 @@ class Transport(metaclass=ABCMeta):
         """RabbitMQ's name of a connection: ``peer -> our address``."""
         return f"{self.peer} -> unknown"
 
+    @property
+    def tls(self) -> TlsSession | None:
+        """What is known of TLS; None for a connection without it."""
+        return None
+
     def traffic_bytes(self) -> int:
         """Octets received and sent."""
         return 0
@@ -93,7 +112,9 @@ class Transport(metaclass=ABCMeta):
     @property
     def auth_peer(self) -> Peer:
         """Where a login on this connection comes from."""
-        return Peer(self.host, self.is_loopback)
+        tls = self.tls
+        certificate = None if tls is None else tls.certificate
+        return Peer(self.host, self.is_loopback, tls is not None, certificate)
 
     @property
     def is_reading(self) -> bool:

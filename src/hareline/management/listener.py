@@ -48,7 +48,7 @@ class Ends(NamedTuple):
 
 
 #: The first protocol of a connection, given what makes that of HTTP; None: the socket's own ends.
-Front = Callable[[Callable[[Ends | None], asyncio.Protocol]], asyncio.BaseProtocol]
+Front = Callable[[Callable[[Ends | None], asyncio.BaseProtocol]], asyncio.BaseProtocol]
 
 
 class _Port(NamedTuple):
@@ -61,6 +61,8 @@ class _Port(NamedTuple):
 _REQUEST_TIMEOUT: Final = (
     b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 )
+#: Makes the protocol of a socket: one that speaks TLS before the one that it is given.
+Wrap = Callable[[Callable[[], asyncio.BaseProtocol]], asyncio.BaseProtocol]
 
 
 class _Protocol(H11Protocol):
@@ -128,31 +130,41 @@ class _Protocol(H11Protocol):
         self._door.upgrade(self.transport, cast("Scope", self.scope), event.target)
 
 
-def _first_protocol(front: Front | None, port: _Port, **uvicorns: Any) -> asyncio.BaseProtocol:
+def _first_protocol(
+    front: Front | None, wrap: Wrap | None, port: _Port, **uvicorns: Any
+) -> asyncio.BaseProtocol:
     """The protocol that a new connection begins with."""
-    if front is None:
-        return _Protocol(None, port, **uvicorns)
-    return front(lambda ends: _Protocol(ends, port, **uvicorns))
+
+    def behind(ends: Ends | None) -> asyncio.BaseProtocol:
+        if wrap is None:
+            return _Protocol(ends, port, **uvicorns)
+        return wrap(lambda: _Protocol(ends, port, **uvicorns))
+
+    return behind(None) if front is None else front(behind)
 
 
 class ManagementListener:
-    """One port of HTTP. ``front``: what a connection begins with; None: HTTP.
+    """One port of HTTP; with ``wrap`` its clients speak TLS.
 
-    ``door``: where upgrades to WebSocket go; None: nowhere. ``head_timeout_s``: how long the head
-    of a request may take, in seconds; a reload may change it.
+    ``front``: what a connection begins with, before TLS too; None: nothing else. ``door``: where
+    upgrades to WebSocket go; None: nowhere. ``head_timeout_s``: how long the head of a request may
+    take, in seconds; a reload may change it.
     """
 
     def __init__(
         self,
         app: FastAPI,
         head_timeout_s: Callable[[], float],
+        *,
+        wrap: Wrap | None = None,
         front: Front | None = None,
         door: WebSocketDoor | None = None,
     ) -> None:
+        make = partial(_first_protocol, front, wrap, _Port(door, head_timeout_s))
         self._server = _EmbeddedServer(
             uvicorn.Config(
                 app,
-                http=partial(_first_protocol, front, _Port(door, head_timeout_s)),  # type: ignore[arg-type]
+                http=make,  # type: ignore[arg-type]
                 log_config=None,
                 access_log=False,
                 server_header=False,

@@ -12,7 +12,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from hareline.errors import ListenError
 
@@ -22,11 +22,26 @@ KEEPALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 
 
 class Address(NamedTuple):
-    """Where to listen. ``table``: the settings that say so, such as ``listeners[0]``."""
+    """Where to listen. ``table``: the settings that say so, such as ``listeners[0]``.
+
+    ``port_key``: the option of that table that has the port. ``product``: what AMQP clients of this
+    port are told; empty if ``amqp.product`` decides.
+    """
 
     table: str
     host: str
     port: int
+    port_key: str = "port"
+    serves: Literal["amqp", "http", "metrics"] = "amqp"
+    has_tls: bool = False
+    product: str = ""
+
+    @property
+    def url(self) -> str:
+        """The URL of what is served there."""
+        scheme = "amqp" if self.serves == "amqp" else "http"
+        path = "/metrics" if self.serves == "metrics" else ""
+        return f"{scheme}{'s' if self.has_tls else ''}://{self}{path}"
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -122,7 +137,7 @@ def _problem(address: Address, error: OSError) -> tuple[str, str]:
     elif error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
         reason = "not an address of this machine"
     elif error.errno == errno.EADDRINUSE:
-        key, reason = "port", "address already in use"
+        key, reason = address.port_key, "address already in use"
     elif error.errno == errno.EACCES and address.port in PRIVILEGED_PORTS:
-        key, reason = "port", "ports below 1024 need a privilege"
+        key, reason = address.port_key, "ports below 1024 need a privilege"
     return f"{address.table}.{key}", f"cannot listen on {address}: {reason}"

@@ -19,19 +19,20 @@ from hareline.net.binding import Address, listen_error
 from hareline.net.pacing import Pacing
 from hareline.net.proxy_front import ProxyDoor
 from hareline.net.shell import ConnectionShell
+from hareline.net.tls.service import TlsService
 
 
 class Endpoint(NamedTuple):
     """One port: its address, and the sockets bound to it.
 
-    ``backlog``: connections that the system may hold ready. ``product``: what clients of this port
-    are told; empty if ``amqp.product`` decides. ``proxies`` begin with a PROXY header.
+    ``backlog``: connections that the system may hold ready. ``tls`` None: clients speak AMQP at
+    once. ``proxies`` begin with a PROXY header, before TLS too.
     """
 
     address: Address
     sockets: Sequence[socket.socket]
     backlog: int
-    product: str = ""
+    tls: TlsService | None = None
     proxies: Networks = Networks()
 
 
@@ -50,10 +51,8 @@ class Listeners:
         self._servers: list[asyncio.Server] = []
         self._doors: list[ProxyDoor] = []
 
-    async def start(
-        self, endpoints: Sequence[Endpoint], *, write_high_bytes: int
-    ) -> list[tuple[str, int]]:
-        """Listen; returns host and port of each. Raises ListenError."""
+    async def start(self, endpoints: Sequence[Endpoint], *, write_high_bytes: int) -> list[Address]:
+        """Listen; returns each address with the port that it has. Raises ListenError."""
         self.write_high_bytes = write_high_bytes
         self._context.turn.on_finished = self._pacing.on_turn_finished
         try:
@@ -80,18 +79,24 @@ class Listeners:
 
     def _maker(self, endpoint: Endpoint) -> Callable[[], asyncio.BaseProtocol]:
         """What makes the first protocol of a connection to this port."""
-        product = endpoint.product
+        tls, product = endpoint.tls, endpoint.address.product
+
+        def behind(relayed: Relayed | None) -> asyncio.BaseProtocol:
+            if tls is None:
+                return self.make_shell(product, relayed)
+            return tls.for_amqp(lambda: self.make_shell(product, relayed))
+
         if not endpoint.proxies:
-            return lambda: self.make_shell(product)
+            return lambda: behind(None)
         door = ProxyDoor(
             endpoint.proxies,
             lambda: self._context.limits.handshake_timeout_s,
             self._context.report,
         )
         self._doors.append(door)
-        return lambda: door.front(lambda relayed: self.make_shell(product, relayed))
+        return lambda: door.front(behind)
 
-    async def _listen(self, endpoint: Endpoint) -> tuple[str, int]:
+    async def _listen(self, endpoint: Endpoint) -> Address:
         make = self._maker(endpoint)
         for each in endpoint.sockets:
             try:
@@ -102,7 +107,7 @@ class Listeners:
                 raise listen_error(endpoint.address, error) from error
             self._servers.append(server)
         host, port = endpoint.sockets[0].getsockname()[:2]
-        return host, port
+        return endpoint.address._replace(host=host, port=port)
 
     async def stop(self) -> None:
         """Accept no more connections; those that exist go on."""

@@ -17,11 +17,12 @@ from typing import Final, cast
 
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
-from hareline.amqp.ports import SocketFacts, Transport
+from hareline.amqp.ports import SocketFacts, TlsSession, Transport
 from hareline.auth.peer import Peer, is_loopback
 from hareline.net.accepting import Accepting
 from hareline.net.addresses import UNKNOWN_ADDRESS, Relayed, SocketAddress, address_text
 from hareline.net.pacing import Paced, Pacing
+from hareline.net.tls.stream import SESSION
 
 # Replies, returns and confirms are not subject to credit. A client that asks for more of them than
 # this without reading any is not read from until it does.
@@ -58,6 +59,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         "_peer",
         "_product",
         "_reads",
+        "_tls",
         "_transport",
         "_write_high_bytes",
         "_writes",
@@ -87,6 +89,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         if relayed is not None:
             self._peer, self._local = relayed.peer, pacing.shared_address(relayed.local)
         self._is_relayed_tls = relayed is not None and relayed.tls is not None
+        self._tls: TlsSession | None = None
         self._buffer = pacing.read_buffer
         self._is_reading = True
         self._linger: asyncio.TimerHandle | None = None
@@ -103,6 +106,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast("asyncio.Transport", transport)
+        self._tls = transport.get_extra_info(SESSION)
         if self._peer is UNKNOWN_ADDRESS:
             self._peer = (transport.get_extra_info("peername") or UNKNOWN_ADDRESS)[:2]
             self._local = self._pacing.shared_address(transport.get_extra_info("sockname"))
@@ -180,6 +184,10 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
     def connection_name(self) -> str:
         return f"{address_text(self._peer)} -> {address_text(self._local)}"
 
+    @property
+    def tls(self) -> TlsSession | None:
+        return self._tls
+
     def traffic_bytes(self) -> int:
         return self.received_bytes + self.sent_bytes
 
@@ -205,7 +213,8 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
 
     @property
     def auth_peer(self) -> Peer:
-        return Peer(self.host, self.is_loopback, self._is_relayed_tls)
+        peer = super().auth_peer
+        return peer._replace(is_tls=peer.is_tls or self._is_relayed_tls)
 
     @property
     def is_loopback(self) -> bool:

@@ -36,6 +36,7 @@ from hareline.settings.sources import (
     read_settings,
     variable_of,
 )
+from hareline.settings.tls import Tls, TlsCertificate
 from hareline.settings.vhosts import VirtualHost
 
 __all__ = [
@@ -61,6 +62,8 @@ __all__ = [
     "Settings",
     "Shutdown",
     "Storage",
+    "Tls",
+    "TlsCertificate",
     "User",
     "VirtualHost",
     "WebSocket",

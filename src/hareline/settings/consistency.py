@@ -27,6 +27,7 @@ from hareline.settings.authorities import authority_problems
 from hareline.settings.network import Events, FurtherListener, Listener, Management, Metrics
 from hareline.settings.problems import below, known_in, problem, value_in
 from hareline.settings.section import Section
+from hareline.settings.tls import Tls, TlsCertificate, tls_problems
 from hareline.settings.vhosts import VirtualHost, prefetch_problems
 
 _SCRAM: Final = "SCRAM-SHA-256"
@@ -39,6 +40,8 @@ class Tables(NamedTuple):
 
     listener: object
     listeners: object
+    tls: object
+    tls_certificates: object
     management: object
     metrics: object
     events: object
@@ -73,6 +76,9 @@ def mismatches(tables: Tables) -> Iterator[InitErrorDetails]:
     yield from _event_problems(
         tables.events, [known_in(VirtualHost, v, "name", str) for v in vhosts]
     )
+    yield from below(("tls",), tls_problems(tables.tls))
+    yield from _tls_port_problems(tables)
+    yield from _closed_port_problems(tables)
     yield from _port_problems(tables)
 
 
@@ -163,16 +169,51 @@ class _Claim(NamedTuple):
     port: int
 
 
+def _tls_port_problems(tables: Tables) -> Iterator[InitErrorDetails]:
+    """What needs the certificate of [tls], where that names none."""
+    if known_in(Tls, tables.tls, "certificate", str) != "":
+        return
+    message = "tls.certificate should be given where this has TLS"
+    for index, further in enumerate(_entries(tables.listeners)):
+        if value_in(FurtherListener, further, "tls") is True:
+            yield problem(("listeners", index, "tls"), message)
+    if value_in(Metrics, tables.metrics, "tls") is True:
+        yield problem(("metrics", "tls"), message)
+    for index, certificate in enumerate(_entries(tables.tls_certificates)):
+        if known_in(TlsCertificate, certificate, "certificate", str):
+            message = "tls.certificate should be given as well: it is shown to all other clients"
+            yield problem(("tls_certificates", index, "certificate"), message)
+
+
+def _closed_port_problems(tables: Tables) -> Iterator[InitErrorDetails]:
+    """Ports without TLS that are closed, where there is none with TLS."""
+    tls = tables.tls
+    certificate = known_in(Tls, tls, "certificate", str)
+    if certificate is None:
+        return
+    is_closed = value_in(Listener, tables.listener, "enabled") is False
+    has_other = bool(certificate) and value_in(Tls, tls, "amqp") is not False
+    if is_closed and not has_other and not _entries(tables.listeners):
+        yield problem(("listener", "enabled"), "no port would be left for AMQP clients")
+    management = tables.management
+    is_closed = value_in(Management, management, "http") is False
+    has_other = bool(certificate) and value_in(Tls, tls, "management") is not False
+    if is_closed and not has_other and value_in(Management, management, "enabled") is True:
+        message = "no port would be left for HTTP; for none at all set management.enabled to false"
+        yield problem(("management", "http"), message)
+
+
 def _claims(tables: Tables) -> Iterator[_Claim]:
     """The claim of each listener whose address is known."""
-    listeners: list[tuple[tuple[str | int, ...], str, type[Section], object]] = [
-        (("listener",), "listener", Listener, tables.listener)
-    ]
+    listeners: list[tuple[tuple[str | int, ...], str, type[Section], object]] = []
+    if value_in(Listener, tables.listener, "enabled") is True:
+        listeners.append((("listener",), "listener", Listener, tables.listener))
     for index, further in enumerate(_entries(tables.listeners)):
         name = f"listeners[{index}]"
         listeners.append((("listeners", index), name, FurtherListener, further))
     if value_in(Management, tables.management, "enabled") is True:
-        listeners.append((("management",), "management", Management, tables.management))
+        if value_in(Management, tables.management, "http") is True:
+            listeners.append((("management",), "management", Management, tables.management))
         metrics = tables.metrics
         if all(value_in(Metrics, metrics, key) is True for key in ("enabled", "listener")):
             listeners.append((("metrics",), "metrics", Metrics, metrics))
@@ -180,6 +221,22 @@ def _claims(tables: Tables) -> Iterator[_Claim]:
         bind, port = known_in(model, table, "bind", str), known_in(model, table, "port", int)
         if bind is not None and port is not None:
             yield _Claim((*place, "port"), f"{name}.port", bind, port)
+    yield from _tls_claims(tables)
+
+
+def _tls_claims(tables: Tables) -> Iterator[_Claim]:
+    """The claims of [tls], where its ports are opened."""
+    tls = tables.tls
+    bind = known_in(Tls, tls, "bind", str)
+    if bind is None or not known_in(Tls, tls, "certificate", str):
+        return
+    keys = ["port"] if value_in(Tls, tls, "amqp") is True else []
+    if value_in(Management, tables.management, "enabled") is True:
+        keys += ["management_port"] if value_in(Tls, tls, "management") is True else []
+    for key in keys:
+        port = known_in(Tls, tls, key, int)
+        if port is not None:
+            yield _Claim(("tls", key), f"tls.{key}", bind, port)
 
 
 def _port_problems(tables: Tables) -> Iterator[InitErrorDetails]:

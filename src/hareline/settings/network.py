@@ -20,6 +20,9 @@ from hareline.settings.values import (
 class Listener(Section):
     """Where AMQP clients connect."""
 
+    enabled: bool = option(
+        True, "Whether this port, without TLS, is opened; [tls] and [[listeners]] have others."
+    )
     bind: BindAddress = option(
         "127.0.0.1",
         "Address to listen on. Loopback unless told otherwise; 0.0.0.0 for every IPv4 "
@@ -49,12 +52,16 @@ class FurtherListener(Section):
     proxy_protocol_from: NetworkList = option(
         (), "Proxies whose connections begin with a header of the PROXY protocol."
     )
+    tls: bool = option(False, "Whether clients of this port speak TLS, as [tls] says.")
 
 
 class Management(Section):
     """Where the HTTP interface listens."""
 
     enabled: bool = option(True, "Whether the HTTP interface is started at all.")
+    http: bool = option(
+        True, "Whether the port without TLS is opened; `tls.management_port` is the other one."
+    )
     bind: BindAddress = option("127.0.0.1", "Address to listen on.")
     port: Port = option(15672, "TCP port for HTTP. 0 lets the system choose; the choice is logged.")
     sample_interval_s: float = option(
@@ -93,6 +100,7 @@ class Metrics(Section):
     )
     bind: BindAddress = option("127.0.0.1", "Address of that port.")
     port: Port = option(15692, "TCP port, where `listener` is on. 0 lets the system choose.")
+    tls: bool = option(False, "Whether that port has TLS, as [tls] says.")
 
 
 class Events(Section):

@@ -40,6 +40,7 @@ from hareline.settings.network import (
 from hareline.settings.problems import refuse
 from hareline.settings.resources import Disk, Journal, Memory, Storage
 from hareline.settings.section import Section, option, reload_of
+from hareline.settings.tls import Tls, TlsCertificate
 from hareline.settings.values import HomeRelativePath, LogFormat
 from hareline.settings.vhosts import VirtualHost
 
@@ -109,7 +110,14 @@ class Settings(Section):
         "decides it, before permissions are looked at.",
         reload="live",
     )
+    tls_certificates: tuple[TlsCertificate, ...] = option(
+        (),
+        "Further certificates, for clients that ask for one of the host names in them: a table "
+        "[[tls_certificates]] for each. Other clients are shown that of [tls].",
+        reload="live",
+    )
     listener: Listener = Listener()
+    tls: Tls = Tls()
     management: Management = Management()
     metrics: Metrics = Metrics()
     websocket: WebSocket = WebSocket()

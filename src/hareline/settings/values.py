@@ -224,6 +224,10 @@ def _networks(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
+def _home_expanded_text(value: str) -> str:
+    return str(_home_expanded(Path(value))) if value else value
+
+
 def _some_without_repetition(values: tuple[str, ...]) -> tuple[str, ...]:
     if not values:
         raise PydanticCustomError("nothing_named", "Input should name at least one")
@@ -247,6 +251,7 @@ QpidProduct = Annotated[EmptyOrShortString, AfterValidator(_qpid_product)]
 PermissionPattern = Annotated[str, AfterValidator(_permission_pattern)]
 ScramKeys = Annotated[str | None, AfterValidator(_scram_keys), InWords("text")]
 HomeRelativePath = Annotated[Path, BeforeValidator(_named), AfterValidator(_home_expanded)]
+EmptyOrPath = Annotated[str, AfterValidator(_home_expanded_text), InWords("path, or empty")]
 Audit = Annotated[str, AfterValidator(_audit), InWords(AUDIT_FORMS)]
 MaxAge = Annotated[str, AfterValidator(_max_age), InWords(MAX_AGE_FORMS)]
 Mechanisms = Annotated[tuple[MechanismName, ...], AfterValidator(_some_without_repetition)]

@@ -29,7 +29,9 @@ def sockets() -> Iterator[list[socket.socket]]:
 
 def endpoints(sockets: list[socket.socket]) -> list[Endpoint]:
     return [
-        Endpoint(Address(f"listeners[{index}]", "127.0.0.1", 0), [each], 10, f"product {index}")
+        Endpoint(
+            Address(f"listeners[{index}]", "127.0.0.1", 0, product=f"product {index}"), [each], 10
+        )
         for index, each in enumerate(sockets)
     ]
 
@@ -42,10 +44,10 @@ async def test_each_port_makes_connections_with_its_product(sockets: list[socket
     broker = SteppedBroker()
     listeners = Listeners(broker.context)
     listening = await listeners.start(endpoints(sockets), write_high_bytes=1000)
-    assert listening == [("127.0.0.1", port_of(each)) for each in sockets]
+    assert [each.port for each in listening] == [port_of(each) for each in sockets]
     connections, products = broker.context.connections, list[str]()
-    for host, port in listening:
-        with socket.create_connection((host, port)) as client:
+    for address in listening:
+        with socket.create_connection((address.host, address.port)) as client:
             client.sendall(PROTOCOL_HEADER)
             await until(lambda: connections, "the connection")
             products.append(next(reversed(connections)).transport.product)
@@ -53,7 +55,7 @@ async def test_each_port_makes_connections_with_its_product(sockets: list[socket
     assert products == ["product 0", "product 1"]
     await listeners.stop()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(listening[0])
+        socket.create_connection((listening[0].host, listening[0].port))
 
 
 async def test_the_turn_lets_paused_connections_go_on(sockets: list[socket.socket]) -> None:

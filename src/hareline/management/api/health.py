@@ -25,7 +25,10 @@ _PROTOCOLS: Final = {
     "amqp": "amqp",
     "amqp091": "amqp",
     "amqp0.9.1": "amqp",
+    "amqp/ssl": "amqp/ssl",
+    "amqps": "amqp/ssl",
     "http": "http",
+    "https": "https",
     "management": "http",
 }
 

@@ -83,7 +83,7 @@ def listeners(site: Site) -> list[dict[str, Any]]:
             "ip_address": each.host,
             "port": each.port,
             "socket_opts": {},
-            "tls": False,
+            "tls": each.has_tls,
         }
         for each in site.node.listeners()
     ]
@@ -100,10 +100,10 @@ def contexts(site: Site) -> list[dict[str, Any]]:
             "ssl_opts": [],
             "ip": each.host,
             "port": str(each.port),
-            "protocol": "http",
+            "protocol": each.protocol,
         }
         for each in site.node.listeners()
-        if each.protocol == "http"
+        if each.protocol in ("http", "https")
     ]
 
 

@@ -29,11 +29,14 @@ from hareline.statistics.sampler import Sampler
 
 
 class ListenerFacts(NamedTuple):
-    """One port that is listened on. ``protocol``: ``amqp`` or ``http``."""
+    """One port that is listened on. ``protocol``: ``amqp``, ``amqp/ssl``, ``http``, ``https``, or
+    one of the latter with ``/prometheus``.
+    """
 
     protocol: str
     host: str
     port: int
+    has_tls: bool = False
 
 
 class ResourceFacts(NamedTuple):

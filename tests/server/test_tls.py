@@ -1,0 +1,245 @@
+"""TLS of a whole broker: clients that are verified, names, renewed certificates, closed ports."""
+
+from __future__ import annotations
+
+import gc
+import json
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pika
+import pika.exceptions
+import pytest
+
+from tests.support.authority import Files
+from tests.support.broker_process import BrokerFailed, BrokerProcess
+from tests.support.waiting import wait_for
+
+from .conftest import StartDaemon
+
+# pika leaves sockets that were refused to the garbage collector
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+DEADLINE_S = 60.0
+CLIENT_ERRORS = (pika.exceptions.AMQPConnectionError, ssl.SSLError, OSError)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_client_garbage_left_for_others() -> Iterator[None]:
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    directory = tmp_path / "certificates"
+    directory.mkdir()
+    made = Files(directory)
+    made.server()
+    made.client("ann")
+    return made
+
+
+def toml_of(files: Files, more: str = "", **options: Any) -> str:
+    """Settings with TLS; text, numbers and flags are the same in JSON and TOML."""
+    table = files.table(**options)
+    lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+    return "\n".join(["[tls]", *lines, more])
+
+
+def connect(
+    broker: BrokerProcess, context: ssl.SSLContext, host: str = "localhost"
+) -> pika.BlockingConnection:
+    options = pika.SSLOptions(context, host)
+    parameters = pika.ConnectionParameters("127.0.0.1", broker.tls_port, ssl_options=options)
+    return pika.BlockingConnection(parameters)
+
+
+def serial_shown(broker: BrokerProcess, files: Files, host: str = "localhost") -> str:
+    """The serial number of the certificate that a new client is shown."""
+    return str(certificate_shown(broker.tls_port, files, host)["serialNumber"])
+
+
+def certificate_shown(port: int, files: Files, host: str = "localhost") -> dict[str, Any]:
+    context = files.client_context()
+    context.check_hostname = False
+    raw = socket.create_connection(("127.0.0.1", port), DEADLINE_S)
+    with context.wrap_socket(raw, server_hostname=host) as client:
+        found = client.getpeercert()
+        assert found is not None
+        return dict(found)
+
+
+def logged(broker: BrokerProcess, code: str) -> list[dict[str, Any]]:
+    lines = broker.log_path.read_text(encoding="utf-8").splitlines()
+    return [entry for line in lines if (entry := json.loads(line)).get("code") == code]
+
+
+def exchange(connection: pika.BlockingConnection, body: bytes) -> None:
+    """Publish a message and get it back."""
+    channel = connection.channel()
+    queue = channel.queue_declare("", exclusive=True).method.queue
+    channel.confirm_delivery()
+    channel.basic_publish("", queue, body)
+    assert channel.basic_get(queue, auto_ack=True)[2] == body
+
+
+def test_messages_go_through_tls_in_both_versions(start_daemon: StartDaemon, files: Files) -> None:
+    broker = start_daemon(toml_of(files))
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        context = files.client_context()
+        context.maximum_version = version
+        connection = connect(broker, context)
+        for size in (0, 1, 16_384, 16_385, 3_000_000):
+            exchange(connection, b"x" * size)
+        connection.close()
+
+
+def test_a_slow_reader_gets_everything(start_daemon: StartDaemon, files: Files) -> None:
+    broker = start_daemon(toml_of(files))
+    connection = connect(broker, files.client_context())
+    channel = connection.channel()
+    queue = channel.queue_declare("", exclusive=True).method.queue
+    bodies = [bytes([index % 256]) * 50_000 for index in range(400)]
+    for body in bodies:
+        channel.basic_publish("", queue, body)
+    got = []
+    for _, _, body in channel.consume(queue, auto_ack=True, inactivity_timeout=DEADLINE_S):
+        got.append(body)
+        if len(got) == len(bodies):
+            break
+    assert got == bodies
+    connection.close()
+
+
+def test_clients_show_certificates_where_they_have_to(
+    start_daemon: StartDaemon, files: Files
+) -> None:
+    authorities = str(files.ca)
+    broker = start_daemon(toml_of(files, client_authorities=authorities, verify_clients="required"))
+    exchange(connect(broker, files.client_context("ann")), b"hello")
+    with pytest.raises(CLIENT_ERRORS):
+        connect(broker, files.client_context())
+    reasons = wait_for(lambda: logged(broker, "TLS-1005"), DEADLINE_S, "the refusal")
+    assert reasons[0]["reason"] == "the client shows no certificate, and one is required"
+    broker.reload(toml_of(files, client_authorities=authorities, verify_clients="optional"))
+    wait_for(lambda: logged(broker, "CFG-1001"), DEADLINE_S, "the reload")
+    exchange(connect(broker, files.client_context()), b"hello")
+
+
+def test_a_client_is_shown_the_certificate_of_its_name(
+    start_daemon: StartDaemon, files: Files
+) -> None:
+    files.server("shop.example", stem="shop")
+    certificate, key = files.pair("shop")
+    more = f'[[tls_certificates]]\ncertificate = "{certificate}"\nkey = "{key}"\n'
+    broker = start_daemon(toml_of(files, more))
+    for port in (broker.tls_port, broker.https_port):
+        shown = certificate_shown(port, files, "shop.example")
+        assert ("DNS", "shop.example") in shown["subjectAltName"]
+        shown = certificate_shown(port, files)
+        assert ("DNS", "localhost") in shown["subjectAltName"]
+    exchange(connect(broker, files.client_context(), "shop.example"), b"hello")
+
+
+def test_renewed_certificates_are_shown_and_no_connection_is_dropped(
+    start_daemon: StartDaemon, files: Files
+) -> None:
+    broker = start_daemon(toml_of(files))
+    connection = connect(broker, files.client_context())
+    before = serial_shown(broker, files)
+    files.server(days=50)
+    wait_for(lambda: serial_shown(broker, files) != before, DEADLINE_S, "the new certificate")
+    assert certificate_shown(broker.https_port, files)["serialNumber"] != before
+    exchange(connection, b"still here")
+    connection.close()
+
+
+def test_sighup_reads_the_files_at_once(start_daemon: StartDaemon, files: Files) -> None:
+    broker = start_daemon(toml_of(files, check_interval_s=86_400))
+    connection = connect(broker, files.client_context())
+    before = serial_shown(broker, files)
+    files.server(stem="other")
+    certificate, key = files.pair("other")
+    options: dict[str, Any] = {"check_interval_s": 86_400, "certificate": certificate, "key": key}
+    broker.reload(toml_of(files, **options))
+    wait_for(lambda: serial_shown(broker, files) != before, DEADLINE_S, "the new certificate")
+    assert not logged(broker, "CFG-1002"), "nothing needs a restart"
+    Path(key).write_text("no key", encoding="utf-8")
+    before = serial_shown(broker, files)
+    broker.reload(broker.config_path.read_text(encoding="utf-8"))
+    (problem,) = wait_for(lambda: logged(broker, "TLS-1002"), DEADLINE_S, "what is wrong")
+    assert problem["problem"].startswith("tls.key: ")
+    assert serial_shown(broker, files) == before
+    exchange(connection, b"still here")
+
+
+def test_the_http_interface_has_tls(start_daemon: StartDaemon, files: Files) -> None:
+    rules = {"client_authorities": str(files.ca), "verify_http_clients": "required"}
+    broker = start_daemon(toml_of(files, **rules))
+    url = f"https://localhost:{broker.https_port}/api/overview"
+    with httpx.Client(verify=files.client_context("ann"), auth=("guest", "guest")) as client:
+        listeners = client.get(url).json()["listeners"]
+    found = {each["protocol"]: (each["port"], each["tls"]) for each in listeners}
+    assert found["https"] == (broker.https_port, True)
+    assert found["amqp/ssl"] == (broker.tls_port, True)
+    assert found["http"] == (broker.management_port, False)
+    with httpx.Client(verify=files.client_context()) as client, pytest.raises(httpx.HTTPError):
+        client.get(url)
+
+
+def test_ports_without_tls_can_be_closed(start_daemon: StartDaemon, files: Files) -> None:
+    more = "[listener]\nenabled = false\n[management]\nhttp = false\n"
+    broker = start_daemon(toml_of(files, more))
+    assert broker.port == broker.tls_port
+    urls = [entry["url"].partition(":")[0] for entry in logged(broker, "BRK-1002")]
+    assert urls == ["amqps", "https"]
+    exchange(connect(broker, files.client_context()), b"hello")
+
+
+def test_a_client_without_tls_is_told_in_the_log(start_daemon: StartDaemon, files: Files) -> None:
+    broker = start_daemon(toml_of(files))
+    with pytest.raises(CLIENT_ERRORS):
+        pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.tls_port))
+    (refused, *_) = wait_for(lambda: logged(broker, "TLS-1005"), DEADLINE_S, "the refusal")
+    assert refused["reason"] == "the client speaks AMQP without TLS"
+
+
+def test_clients_that_vanish_at_any_octet_leave_nothing(
+    start_daemon: StartDaemon, files: Files
+) -> None:
+    """A socket that is reset in the middle of a handshake, and of a record."""
+    broker = start_daemon(toml_of(files))
+    for length in (0, 1, 5, 100, 500):
+        hello = ssl.MemoryBIO()
+        stream = files.client_context().wrap_bio(
+            ssl.MemoryBIO(), hello, server_hostname="localhost"
+        )
+        with pytest.raises(ssl.SSLWantReadError):
+            stream.do_handshake()
+        with socket.create_connection(("127.0.0.1", broker.tls_port)) as client:
+            client.sendall(hello.read()[:length])
+    exchange(connect(broker, files.client_context()), b"hello")
+    with httpx.Client(auth=("guest", "guest")) as client:
+        url = f"{broker.management_url}/api/connections"
+        wait_for(lambda: len(client.get(url).json()) <= 1, DEADLINE_S, "only the last one")
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_a_broker_does_not_start_with_a_key_it_cannot_use(
+    tmp_path: Path, files: Files, is_missing: bool
+) -> None:
+    key = Path(files.pair("server")[1])
+    key.unlink()
+    if not is_missing:
+        key.write_text("no key", encoding="utf-8")
+    daemon = BrokerProcess(tmp_path, toml_of(files))
+    with pytest.raises(BrokerFailed, match="exit status 1 before the ready line"):
+        daemon.start()
+    daemon.check_log()
+    problem = "cannot be read: No such file" if is_missing else "has no private key in PEM"
+    assert f"{daemon.config_path}: tls.key: {key}: {problem}" in daemon.log_tail()

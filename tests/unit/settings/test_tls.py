@@ -1,0 +1,91 @@
+"""Options of TLS, and which of them need another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hareline.settings import Settings
+from tests.support.settings import problems_of
+
+
+def test_tls_is_off_without_a_certificate() -> None:
+    assert not Settings().tls.is_on
+    assert Settings.model_validate({"tls": {"certificate": "c.pem"}}).tls.is_on
+
+
+def test_the_home_directory_may_be_meant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    tls = Settings.model_validate({"tls": {"certificate": "~/c.pem"}}).tls
+    assert (tls.certificate, tls.key) == (str(tmp_path / "c.pem"), "")
+
+
+@pytest.mark.parametrize("key", ["key", "key_password_file", "client_authorities"])
+def test_what_belongs_to_a_certificate_needs_one(key: str) -> None:
+    ((place, text),) = problems_of(tls={key: "f.pem"})
+    assert place == f"tls.{key}"
+    assert text == "certificate should be given as well: without it no port has TLS"
+
+
+@pytest.mark.parametrize("key", ["verify_clients", "verify_http_clients"])
+@pytest.mark.parametrize("value", ["optional", "required"])
+def test_clients_are_verified_by_authorities(key: str, value: str) -> None:
+    ((place, text),) = problems_of(tls={"certificate": "c.pem", key: value})
+    assert place == f"tls.{key}"
+    assert text.startswith("client_authorities should be given where clients are verified")
+
+
+def test_a_further_certificate_needs_a_file() -> None:
+    tls = {"certificate": "c.pem"}
+    ((place, text),) = problems_of(tls=tls, tls_certificates=[{"certificate": ""}])
+    assert (place, text[:6]) == ("tls_certificates.0.certificate", "String")
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"listeners": [{"port": 1, "tls": True}]}, "listeners.0.tls"),
+        ({"metrics": {"tls": True}}, "metrics.tls"),
+        ({"tls_certificates": [{"certificate": "d.pem"}]}, "tls_certificates.0.certificate"),
+    ],
+)
+def test_ports_with_tls_need_the_certificate(given: dict[str, object], place: str) -> None:
+    assert [where for where, _ in problems_of(**given)] == [place]
+    Settings.model_validate({**given, "tls": {"certificate": "c.pem"}})
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"listener": {"enabled": False}}, "listener.enabled"),
+        (
+            {"listener": {"enabled": False}, "tls": {"certificate": "c.pem", "amqp": False}},
+            "listener.enabled",
+        ),
+        ({"management": {"http": False}}, "management.http"),
+        (
+            {"management": {"http": False}, "tls": {"certificate": "c.pem", "management": False}},
+            "management.http",
+        ),
+    ],
+)
+def test_the_last_port_cannot_be_closed(given: dict[str, object], place: str) -> None:
+    ((where, text),) = problems_of(**given)
+    assert where == place
+    assert text.startswith("no port would be left for ")
+
+
+def test_a_port_is_not_claimed_twice() -> None:
+    tls = {"certificate": "c.pem", "port": 5672}
+    ((place, text),) = problems_of(tls=tls)
+    assert place == "tls.port"
+    assert text == "Input should differ from listener.port, which is 5672 too"
+    Settings.model_validate({"tls": tls, "listener": {"enabled": False}})
+    ((place, _),) = problems_of(tls={"certificate": "c.pem", "management_port": 15672})
+    assert place == "tls.management_port"
+
+
+def test_rules_are_of_known_words() -> None:
+    assert len(problems_of(tls={"certificate": "c.pem", "min_version": "1.1"})) == 1
+    assert len(problems_of(tls={"certificate": "c.pem", "verify_clients": "maybe"})) == 1

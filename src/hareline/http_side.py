@@ -174,7 +174,7 @@ class HttpSide:
     def _front(self, make: Callable[[Ends | None], asyncio.BaseProtocol]) -> asyncio.BaseProtocol:
         """The first protocol of a connection to a port whose settings name proxies."""
 
-        def behind(relayed: Relayed | None) -> asyncio.Protocol:
+        def behind(relayed: Relayed | None) -> asyncio.BaseProtocol:
             if relayed is None:
                 return make(None)
             return make(Ends(relayed.peer, relayed.local, relayed.tls is not None))

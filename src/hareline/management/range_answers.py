@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from hareline.broker.queues.stream import Stream
 from hareline.management.reader_process import Answer, ClientGone, ReaderGone
+from hareline.management.relay import Relay, flushed
 from hareline.message import Message
 from hareline.ranges.messages import Build
 from hareline.storage.contents.pinned import Pinned, PinnedPlaces
@@ -36,8 +37,6 @@ LOOKUP_COUNT: Final = 512
 MEMORY_COUNT: Final = 256
 _OFFSET_HEADER: Final = b"x-stream-offset"
 _US_PER_MS: Final = 1000
-_FLUSH_S: Final = 0.001
-_FLUSH_MAX_S: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -157,14 +156,18 @@ class RangeResponse(Response):
 
     The server writes the head and the end of the answer, so the connection can be used again. One
     that cannot be ended well is closed, at which the client sees that the answer is not whole.
+    ``relay``: between the process and a client that speaks TLS.
     """
 
     media_type = CONTENT_TYPE
 
-    def __init__(self, read: JournalRead, transport: asyncio.Transport) -> None:
+    def __init__(
+        self, read: JournalRead, transport: asyncio.Transport, relay: Relay | None = None
+    ) -> None:
         super().__init__()
         self._read = read
         self._transport = transport
+        self._relay = relay
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; returns when the answer has ended, or the client has gone."""
@@ -191,13 +194,21 @@ class RangeResponse(Response):
                 task.cancel()
             await asyncio.wait((gone, work))
             self._read.cancel()
+            if self._relay is not None:
+                self._relay.close()
 
     async def _work(self) -> None:
-        pause_s = _FLUSH_S
-        while self._transport.get_write_buffer_size():  # no event tells of it
-            await asyncio.sleep(pause_s)  # the head goes first, if its client ever takes it
-            pause_s = min(2 * pause_s, _FLUSH_MAX_S)
-        await self._read.run()
+        await flushed(self._transport)  # the head goes first, if its client ever takes it
+        if self._relay is None:
+            await self._read.run()
+            return
+        sending = asyncio.create_task(self._relay.run())
+        try:
+            await self._read.run()
+            await sending
+        finally:
+            sending.cancel()
+            await asyncio.wait((sending,))
 
 
 async def disconnected(receive: Receive) -> None:

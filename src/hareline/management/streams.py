@@ -27,6 +27,7 @@ from hareline.management.range_answers import (
 )
 from hareline.management.reader_process import ReaderProcess
 from hareline.management.refusals import Refusal, json_answer
+from hareline.management.relay import Relay, speaks_tls
 from hareline.management.stream_access import StreamAccess, find_stream, refusing
 from hareline.storage.contents.pinned import PinnedPlaces
 from hareline.wire.stream_chunks import CONTENT_TYPE
@@ -193,12 +194,17 @@ class StreamService:
         self, request: Request, span: Span, places: PinnedPlaces, reader: ReaderProcess
     ) -> Response:
         transport: asyncio.Transport = request.scope["state"][TRANSPORT]
+        relay = Relay(transport) if speaks_tls(transport) else None
+        client = transport.get_extra_info("socket") if relay is None else relay.far
         try:
-            answer = await reader.begin(transport.get_extra_info("socket").fileno())
+            answer = await reader.begin(client.fileno())
         except OSError as error:
+            if relay is not None:
+                relay.close()
             reason = f"the process that reads ranges cannot be started: {error.strerror}"
             raise Refusal(503, "unavailable", reason) from None
-        return RangeResponse(JournalRead(span, places, answer, self._limit_bytes), transport)
+        read = JournalRead(span, places, answer, self._limit_bytes)
+        return RangeResponse(read, transport, relay)
 
     def _limit_bytes(self) -> int:
         """Octets of one chunk: less when there are many answers."""

@@ -314,11 +314,6 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         ),
     ),
     Difference(
-        "`peer_cert_...` and `ssl_...` of connections",
-        "the broker has no TLS ports",
-        tuple(f"GET *: *{prefix}_*: only RabbitMQ" for prefix in ("peer_cert", "ssl")),
-    ),
-    Difference(
         "`recv_oct` and `send_oct` of virtual hosts",
         "octets are counted by connection",
         tuple(f"GET /api/vhosts*: *{name}*: only RabbitMQ" for name in ("recv_oct", "send_oct")),

@@ -77,7 +77,8 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "http_side": (
         *("administration", "management", "metrics", "net", "settings", "events", "amqp.context"),
-        *("auth.networks", "auth.peer", "storage.interface", "storage.opening"),
+        *("auth.networks", "auth.peer", "statistics.facts"),
+        *("storage.interface", "storage.opening"),
     ),
     "ranges": (
         *("ranges", "wire.property_parts", "wire.stream_chunks", "errors"),

@@ -49,6 +49,7 @@ from hareline.net.sampling import Statistics
 from hareline.net.tls.service import TlsService
 from hareline.net.websocket import WebSocketFront
 from hareline.settings import Settings
+from hareline.statistics.facts import TlsFacts
 from hareline.storage.interface import MessageStore
 from hareline.storage.opening import DiskStorage
 
@@ -240,6 +241,7 @@ class HttpSide:
             disk=self._disk,
             numbers=self._parts.statistics.node,
             descriptors=descriptors,
+            tls=self._tls_facts,
         )
 
     def _metrics(self) -> MetricsSource | None:
@@ -249,13 +251,23 @@ class HttpSide:
         watch = parts.statistics.watch
         meters = Meters(watch.lag, watch.turns, watch.collections, parts.journal_meter)
         sampler = parts.statistics.sampler
-        return MetricsSource(parts.context, parts.store, self._memory, self._disk, meters, sampler)
+        return MetricsSource(
+            parts.context, parts.store, self._memory, self._disk, meters, sampler, self._tls_facts
+        )
 
     def _listener_facts(self) -> list[ListenerFacts]:
         return [
             ListenerFacts(protocol_of(each), each.host, each.port, each.has_tls)
             for each in (*self._parts.listening(), *self._listening)
         ]
+
+    def _tls_facts(self) -> TlsFacts | None:
+        tls = self._parts.tls
+        if tls is None:
+            return None
+        handshakes = tls.handshakes
+        certificates = tuple(each.described() for each in tls.certificates)
+        return TlsFacts(handshakes.done_count, handshakes.failed_count, certificates)
 
     def _memory(self) -> ResourceFacts:
         return ResourceFacts(used_bytes(), self._parts.memory_watch.watermark_bytes)

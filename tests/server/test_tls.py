@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pika
@@ -17,6 +20,7 @@ import pytest
 
 from tests.support.authority import Files
 from tests.support.broker_process import BrokerFailed, BrokerProcess
+from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
@@ -243,3 +247,118 @@ def test_a_broker_does_not_start_with_a_key_it_cannot_use(
     daemon.check_log()
     problem = "cannot be read: No such file" if is_missing else "has no private key in PEM"
     assert f"{daemon.config_path}: tls.key: {key}: {problem}" in daemon.log_tail()
+
+
+def test_what_was_agreed_upon_is_told_of_each_connection(
+    start_daemon: StartDaemon, files: Files
+) -> None:
+    rules = {"client_authorities": str(files.ca), "verify_clients": "optional"}
+    broker = start_daemon(toml_of(files, **rules))
+    connections = [connect(broker, files.client_context("ann"))]
+    context = files.client_context()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    connections.append(connect(broker, context))
+    plain = pika.ConnectionParameters("127.0.0.1", broker.port)
+    connections.append(pika.BlockingConnection(plain))
+    rows = HttpApi(broker.management_url).get("/api/connections")
+    keys = ("ssl", "ssl_protocol", "ssl_key_exchange", "ssl_cipher", "ssl_hash")
+    told = {tuple(row[key] for key in keys): row for row in rows}
+    third = told[(True, "tlsv1.3", "any", "aes_256_gcm", "aead")]
+    assert (third["peer_cert_subject"], third["peer_cert_issuer"]) == (
+        "CN=ann",
+        "CN=authority of a test",
+    )
+    assert re.fullmatch(r"[0-9T:-]{19}Z - [0-9T:-]{19}Z", third["peer_cert_validity"])
+    second = told[(True, "tlsv1.2", "ecdhe_ecdsa", "aes_256_gcm", "aead")]
+    assert second["peer_cert_subject"] is None
+    assert (False, None, None, None, None) in told
+    for connection in connections:
+        connection.close()
+
+
+def test_the_end_of_certificates_is_told_in_time(start_daemon: StartDaemon, files: Files) -> None:
+    files.server(days=10)
+    broker = start_daemon(toml_of(files, client_authorities=str(files.ca)))
+    (warning,) = logged(broker, "TLS-1003")
+    assert (warning["days"], warning["level"]) == (9, "warning")
+    api = HttpApi(broker.management_url)
+    check = "/api/health/checks/certificate-expiration"
+    assert api.call("GET", f"{check}/5/days") == (200, {"status": "ok"})
+    status, answer = api.call("GET", f"{check}/2/weeks")
+    assert (status, answer["reason"]) == (503, "Certificates expiring")
+    ports = {each["protocol"]: each for each in answer["expired"]}
+    assert ports.keys() == {"amqp/ssl", "https"}
+    assert ports["amqp/ssl"]["port"] == broker.tls_port
+    assert ports["amqp/ssl"]["certfile"] == [files.pair("server")[0]]
+    assert ports["amqp/ssl"]["cacertfile"] == []
+    status, answer = api.call("GET", f"{check}/20/years")
+    assert answer["expired"][0]["cacertfile"] == [str(files.ca)]
+    for name in ("amqp/ssl", "amqps", "https"):
+        assert api.call("GET", f"/api/health/checks/protocol-listener/{quote(name, '')}")[0] == 200
+
+
+def test_metrics_have_handshakes_and_the_ends_of_certificates(
+    start_daemon: StartDaemon, files: Files
+) -> None:
+    broker = start_daemon(toml_of(files, client_authorities=str(files.ca)))
+    connect(broker, files.client_context()).close()
+    with pytest.raises(CLIENT_ERRORS):
+        pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.tls_port))
+    text = HttpApi(broker.management_url).ask("GET", "/metrics").text
+    assert 'hareline_tls_handshakes_total{outcome="done"} 1\n' in text
+    assert 'hareline_tls_handshakes_total{outcome="failed"} ' in text
+    ends = re.findall(
+        r'hareline_tls_certificate_expiry_timestamp_seconds\{file="(.*?)",kind="(.*?)".*\} (\d+)',
+        text,
+    )
+    assert [(file, kind) for file, kind, _ in ends] == [
+        (files.pair("server")[0], "server"),
+        (str(files.ca), "authority"),
+    ]
+    assert 8 * 86_400 < int(ends[0][2]) - time.time() < 11 * 86_400
+
+
+def test_a_range_of_a_stream_is_encrypted_like_any_answer(
+    start_daemon: StartDaemon, files: Files
+) -> None:
+    """Another process reads the journal; what it writes must not reach the socket as it is."""
+    broker = start_daemon(toml_of(files))
+    connection = connect(broker, files.client_context())
+    channel = connection.channel()
+    channel.queue_declare("s", durable=True, arguments={"x-queue-type": "stream"})
+    channel.confirm_delivery()
+    for index in range(300):
+        persistent = pika.BasicProperties(delivery_mode=2)
+        channel.basic_publish("", "s", b"%d:" % index + b"x" * 10_000, persistent)
+    connection.close()
+    path = "/api/stream/%2F/s/range?start=0&end=300"
+    answers = []
+    urls = (broker.management_url, f"https://localhost:{broker.https_port}")
+    with httpx.Client(verify=files.client_context(), auth=("guest", "guest")) as client:
+        for url in (*urls, urls[1]):  # the last one on the connection of the second
+            answer = client.get(url + path, timeout=DEADLINE_S)
+            assert answer.status_code == 200
+            answers.append(answer.content)
+        assert client.get(f"{urls[1]}/api/whoami").status_code == 200
+    assert len(answers[0]) > 3_000_000
+    assert answers[1] == answers[0] == answers[2]
+
+
+def test_the_event_exchange_tells_of_tls(start_daemon: StartDaemon, files: Files) -> None:
+    more = '[events]\nvhost = "/"\n'
+    broker = start_daemon(toml_of(files, more))
+    watcher = connect(broker, files.client_context())
+    channel = watcher.channel()
+    queue = channel.queue_declare("", exclusive=True).method.queue
+    for key in ("connection.created", "user.authentication.success"):
+        channel.queue_bind(queue, "amq.rabbitmq.event", key)
+    connect(broker, files.client_context()).close()
+    told = {}
+    for method, properties, _ in channel.consume(queue, inactivity_timeout=DEADLINE_S):
+        told[method.routing_key] = properties.headers
+        if len(told) == 2:
+            break
+    assert told["user.authentication.success"]["ssl"] is True
+    created = told["connection.created"]
+    assert (created["ssl"], created["ssl_protocol"]) == (True, "tlsv1.3")
+    watcher.close()

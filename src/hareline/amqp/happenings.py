@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from hareline.amqp.tls_session import tls_fields
 from hareline.broker.change_recorder import NOBODY, ChangeRecorder, Doer
 from hareline.broker.event_exchange import EventExchange
 from hareline.wire.table import Table
@@ -68,7 +69,7 @@ def on_login(
         **_ends(transport, "host", "peer_host", "peer_port"),
         "protocol": PROTOCOL,
         "auth_mechanism": mechanism,
-        "ssl": False,
+        "ssl": transport.tls is not None,
     }
     if error:
         events.emit("user.authentication.failure", {**fields, "error": error})
@@ -98,7 +99,7 @@ def on_connection_open(
             "pid": transport.connection_name,
             "name": transport.connection_name,
             **_ends(transport, "host", "port", "peer_host", "peer_port"),
-            "ssl": False,
+            **tls_fields(transport.tls),
             "auth_mechanism": mechanism,
             "protocol": PROTOCOL,
             "user": client.user.name,

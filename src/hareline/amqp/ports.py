@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hareline.amqp.client import Client
-from hareline.auth.certificates import PeerCertificate
+from hareline.amqp.tls_session import TlsSession
 from hareline.auth.peer import Peer
 from hareline.clock import Timer
 from hareline.compiled import mypyc_attr, trait
@@ -37,19 +37,6 @@ class SocketFacts(NamedTuple):
     sent_bytes: int = 0
     writes: int = 0
     unsent_bytes: int = 0
-
-
-class TlsSession(NamedTuple):
-    """What was agreed upon, in RabbitMQ's words: ``tlsv1.3``, ``any``, ``aes_256_gcm``, ``aead``.
-
-    ``certificate``: the client's, if it has shown one; it was verified.
-    """
-
-    protocol: str
-    key_exchange: str
-    cipher: str
-    hash: str
-    certificate: PeerCertificate | None = None
 
 
 class InnerState(NamedTuple):

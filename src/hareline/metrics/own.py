@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from hareline.metrics.exposition import Family, head, histogram, label, number, sample
 from hareline.metrics.source import Found, MetricsSource, cpu_s
+from hareline.statistics.facts import TlsFacts
 from hareline.statistics.timings import BOUNDS, Timings
 
 if TYPE_CHECKING:
@@ -81,6 +82,14 @@ _TRACED: Final = Family(
 _EVENTS: Final = Family(
     "events_total", "counter", "Events that the event exchange published, or lost"
 )
+_HANDSHAKES: Final = Family(
+    "tls_handshakes_total", "counter", "TLS handshakes that were done, or have failed"
+)
+_CERTIFICATES: Final = Family(
+    "tls_certificate_expiry_timestamp_seconds",
+    "gauge",
+    "When a certificate ends: the broker's own ones, and authorities of its clients",
+)
 
 
 def alone(source: MetricsSource, found: Mapping[Kind, list[Found]]) -> Iterator[str]:
@@ -115,6 +124,7 @@ def alone(source: MetricsSource, found: Mapping[Kind, list[Found]]) -> Iterator[
         yield head(PREFIX, _SCALARS[name]) + sample(f"{PREFIX}{name}", "", value)
     yield _dead_letters(source)
     yield _copies(source)
+    yield _tls(source.tls())
 
 
 def _histogram(family: Family, times: Timings) -> str:
@@ -165,3 +175,26 @@ def of_objects(queues: list[Found]) -> Iterator[str]:
                 for each in queues[start : start + LINES_PER_PIECE]
             ]
         )
+
+
+def _tls(facts: TlsFacts | None) -> str:
+    """Handshakes, and the ends of certificates; nothing where no port has TLS."""
+    if facts is None:
+        return ""
+    name = f"{PREFIX}{_HANDSHAKES.name}"
+    lines = [
+        head(PREFIX, _HANDSHAKES),
+        sample(name, label("outcome", "done"), facts.handshakes),
+        sample(name, label("outcome", "failed"), facts.failed_handshakes),
+        head(PREFIX, _CERTIFICATES),
+    ]
+    for each in facts.certificates:
+        labels = (
+            label("file", each.file),
+            label("kind", "authority" if each.is_authority else "server"),
+            label("serial", each.serial),
+            label("subject", each.subject),
+        )
+        name = f"{PREFIX}{_CERTIFICATES.name}"
+        lines.append(sample(name, ",".join(labels), each.not_after_ms // 1000))
+    return "".join(lines)

@@ -20,6 +20,7 @@ from hareline.amqp.context import Context
 from hareline.metrics.exposition import label
 from hareline.metrics.meters import Meters
 from hareline.statistics.deliveries import Deliveries
+from hareline.statistics.facts import TlsFacts
 from hareline.statistics.readings import channel_facts, connection_facts, queue_facts
 from hareline.statistics.sampler import Sampler
 from hareline.statistics.sources import consumer_capacity
@@ -46,7 +47,7 @@ class Found(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class MetricsSource:
     """``memory`` and ``disk``: octets in use or free, and the watermark. ``sampler`` None: nothing
-    is sampled."""
+    is sampled. ``tls`` returns None where no port has TLS."""
 
     context: Context
     store: MessageStore
@@ -54,6 +55,7 @@ class MetricsSource:
     disk: Callable[[], tuple[int, int]]
     meters: Meters
     sampler: Sampler | None = None
+    tls: Callable[[], TlsFacts | None] = lambda: None
     started_s: float = field(default_factory=time.monotonic)
 
     def objects(self, kind: Kind) -> Iterator[Found | None]:

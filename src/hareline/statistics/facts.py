@@ -126,6 +126,30 @@ class QueueFacts(NamedTuple):
     counts: QueueCounts
 
 
+class CertificateFacts(NamedTuple):
+    """A certificate that the broker shows, or that of an authority of its clients.
+
+    Times are epoch milliseconds. ``names``: host names and addresses that it is for.
+    """
+
+    file: str
+    is_authority: bool
+    subject: str
+    issuer: str
+    serial: str
+    names: tuple[str, ...]
+    not_before_ms: int
+    not_after_ms: int
+
+
+class TlsFacts(NamedTuple):
+    """TLS of the broker: handshakes since the start, and its certificates."""
+
+    handshakes: int
+    failed_handshakes: int
+    certificates: tuple[CertificateFacts, ...]
+
+
 class NodeFacts(NamedTuple):
     """The process: octets, descriptors, and how late its event loop is.
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from hareline import events
 from hareline.amqp.connection import Connection
+from hareline.amqp.tls_session import tls_fields
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import PROBLEMS, answer, no_content
 from hareline.management.api.blocking import BlockedBy, blocked_since_ms, blocking_json
@@ -43,6 +44,7 @@ class ConnectionInfo(BaseModel):
     """A connection. Times are epoch milliseconds; ``timeout``: the heartbeat in seconds.
 
     ``blocked_reason``: why its publishes wait, null if they do not; ``blocked_by`` has the parts.
+    ``ssl_...`` are null without TLS, and ``peer_cert_...`` unless its client has shown one.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -66,6 +68,14 @@ class ConnectionInfo(BaseModel):
     channel_max: int
     timeout: int
     auth_mechanism: str
+    ssl: bool
+    ssl_protocol: str | None
+    ssl_key_exchange: str | None
+    ssl_cipher: str | None
+    ssl_hash: str | None
+    peer_cert_subject: str | None
+    peer_cert_issuer: str | None
+    peer_cert_validity: str | None
     client_properties: dict[str, Any]
     recv_oct: int
     send_oct: int
@@ -90,7 +100,7 @@ def describe(site: Site, rates: Rates) -> Callable[[Connection], dict[str, Any]]
             "peer_port": facts.peer_port,
             "host": facts.host,
             "port": facts.port,
-            "ssl": False,
+            **tls_fields(connection.transport.tls),
             "auth_mechanism": facts.auth_mechanism,
             "connected_at": facts.connected_ms,
             "timeout": facts.heartbeat_s,

@@ -6,7 +6,9 @@ Each check answers 200 with ``{"status": "ok"}``, or 503 with ``"failed"`` and a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -15,10 +17,11 @@ from pydantic import BaseModel, ConfigDict
 
 from hareline.management.api.access import caller
 from hareline.management.api.answers import PROBLEMS, answer, not_found
-from hareline.management.api.site import Site
+from hareline.management.api.site import ListenerFacts, Site
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
 from hareline.message import Address, Table, broker_message
+from hareline.statistics.facts import TlsFacts
 
 ALIVENESS_QUEUE: Final = "aliveness-test"
 _PROTOCOLS: Final = {
@@ -31,6 +34,9 @@ _PROTOCOLS: Final = {
     "https": "https",
     "management": "http",
 }
+
+_DAY_MS: Final = 86_400_000
+_UNIT_DAYS: Final = {"days": 1, "weeks": 7, "months": 365 / 12, "years": 365}
 
 Check = Callable[[Request], dict[str, Any]]
 
@@ -74,13 +80,46 @@ class Checks:
         return failure and failure | {"reason": "There are alarms in effect"}
 
     def certificates(self, request: Request) -> dict[str, Any]:
-        """No certificate expires within this time: there are no TLS ports."""
+        """No certificate expires within this time: of the broker, or of its clients' authorities.
+
+        ``within`` and ``unit``: such as 30 and days; weeks, months and years are known too.
+        """
         within, unit = request.path_params["within"], request.path_params["unit"]
         if not (within.isascii() and within.isdigit()):
             raise Refusal(400, "bad_request", "Invalid expiration value.")
-        if unit not in ("days", "weeks", "months", "years"):
+        if unit not in _UNIT_DAYS:
             raise Refusal(400, "bad_request", "Time unit not recognised.")
-        return {}
+        tls = self._site.node.tls()
+        due_ms = time.time() * 1000 + int(within[:9]) * _UNIT_DAYS[unit] * _DAY_MS
+        if tls is None or all(each.not_after_ms > due_ms for each in tls.certificates):
+            return {}
+        found = [
+            self._expiring(port, tls, due_ms)
+            for port in self._site.node.listeners()
+            if port.has_tls
+        ]
+        return {"reason": "Certificates expiring", "expired": found}
+
+    def _expiring(self, port: ListenerFacts, tls: TlsFacts, due_ms: float) -> dict[str, Any]:
+        """A port whose certificates expire, and which they are."""
+        row: dict[str, Any] = {
+            "node": self._site.node.name,
+            "protocol": port.protocol,
+            "interface": port.host,
+            "port": port.port,
+        }
+        for prefix, is_authority in (("certfile", False), ("cacertfile", True)):
+            found = [
+                each
+                for each in tls.certificates
+                if each.is_authority is is_authority and each.not_after_ms <= due_ms
+            ]
+            row[prefix] = [each.file for each in found]
+            row[f"{prefix}_expires_on"] = [
+                datetime.fromtimestamp(each.not_after_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+                for each in found
+            ]
+        return row
 
     def port(self, request: Request) -> dict[str, Any]:
         """This port is listened on."""

@@ -25,6 +25,7 @@ from hareline.management.health import Health
 from hareline.metrics.source import MetricsSource
 from hareline.settings import Settings
 from hareline.statistics.facts import NodeFacts as ProcessFacts
+from hareline.statistics.facts import TlsFacts
 from hareline.statistics.sampler import Sampler
 
 
@@ -50,7 +51,8 @@ class ResourceFacts(NamedTuple):
 class NodeFacts:
     """The process. ``name``: what RabbitMQ calls the node. ``data_dir`` None: nothing is kept.
 
-    What may change while it runs is a function. ``descriptors``: file descriptors in use, and how
+    What may change while it runs is a function. ``tls``: None where no port has TLS.
+    ``descriptors``: file descriptors in use, and how
     many may be; -1: the system does not say.
     """
 
@@ -62,6 +64,7 @@ class NodeFacts:
     disk: Callable[[], ResourceFacts]
     numbers: Callable[[], ProcessFacts]
     descriptors: Callable[[], tuple[int, int]]
+    tls: Callable[[], TlsFacts | None] = lambda: None
     started_s: float = field(default_factory=time.monotonic)
 
 

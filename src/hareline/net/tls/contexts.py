@@ -17,6 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 from hareline.auth.certificates import PeerCertificate, read_pem
 from hareline.errors import ListenError
+from hareline.statistics.facts import CertificateFacts
 
 Verification = Literal["none", "optional", "required"]
 
@@ -72,6 +73,20 @@ class ReadCertificate(NamedTuple):
     file: str
     is_authority: bool
     facts: PeerCertificate
+
+    def described(self) -> CertificateFacts:
+        """The same for health checks and metrics."""
+        facts = self.facts
+        return CertificateFacts(
+            file=self.file,
+            is_authority=self.is_authority,
+            subject=facts.subject,
+            issuer=facts.issuer,
+            serial=facts.serial,
+            names=facts.dns_names + facts.addresses,
+            not_before_ms=facts.not_before_ms,
+            not_after_ms=facts.not_after_ms,
+        )
 
 
 class TlsContexts(NamedTuple):

@@ -16,6 +16,7 @@ from hareline import __version__
 from hareline.administration.origins import Origins, VhostOrigin
 from hareline.amqp.context import Identity, Limits
 from hareline.auth.access_rules import AccessRule, AccessRules, LogDecision
+from hareline.auth.external import ExternalLogin, NameRule
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.networks import Networks
 from hareline.auth.passwords import hash_password
@@ -171,10 +172,16 @@ def limits(settings: Settings) -> Limits:
 
 
 def mechanisms(settings: Settings, started_with: Settings) -> MechanismRegistry:
-    """How clients may log in; which mechanisms are on is decided until the next restart."""
+    """How clients may log in.
+
+    ``started_with``: decides until the next restart which mechanisms are on, and whom certificates
+    stand for.
+    """
     auth = settings.auth
+    rules = [NameRule(each.match, each.user) for each in started_with.external_users]
     return MechanismRegistry(
         started_with.auth.mechanisms,
+        ExternalLogin(started_with.auth.external_name, rules),
         anonymous_user=auth.anonymous_user,
         needs_tls=auth.passwords_need_tls,
     )

@@ -56,10 +56,12 @@ def toml_of(files: Files, more: str = "", **options: Any) -> str:
 
 
 def connect(
-    broker: BrokerProcess, context: ssl.SSLContext, host: str = "localhost"
+    broker: BrokerProcess, context: ssl.SSLContext, host: str = "localhost", **given: Any
 ) -> pika.BlockingConnection:
     options = pika.SSLOptions(context, host)
-    parameters = pika.ConnectionParameters("127.0.0.1", broker.tls_port, ssl_options=options)
+    parameters = pika.ConnectionParameters(
+        "127.0.0.1", broker.tls_port, ssl_options=options, **given
+    )
     return pika.BlockingConnection(parameters)
 
 
@@ -362,3 +364,37 @@ def test_the_event_exchange_tells_of_tls(start_daemon: StartDaemon, files: Files
     created = told["connection.created"]
     assert (created["ssl"], created["ssl_protocol"]) == (True, "tlsv1.3")
     watcher.close()
+
+
+EXTERNAL = """
+[auth]
+mechanisms = ["PLAIN", "EXTERNAL"]
+failure_delay_s = 0
+external_name = "email"
+[[external_users]]
+match = "(.*)@shop[.]example"
+user = "\\\\1"
+[[users]]
+name = "ann"
+password = "never sent"
+permissions = [{ vhost = "/", configure = ".*", write = ".*", read = ".*" }]
+"""
+
+
+def test_a_certificate_is_a_login(start_daemon: StartDaemon, files: Files) -> None:
+    files.client("ann", email="ann@shop.example")
+    files.client("bob", email="bob@shop.example")
+    files.client("eve", email="ann@elsewhere.example")
+    rules = {"client_authorities": str(files.ca), "verify_clients": "optional"}
+    broker = start_daemon(toml_of(files, EXTERNAL, **rules))
+    external = pika.credentials.ExternalCredentials()
+    connection = connect(broker, files.client_context("ann"), credentials=external)
+    exchange(connection, b"hello")
+    opened = logged(broker, "CON-1001")[-1]
+    assert opened["user"] == "ann"
+    connection.close()
+    for name in ("bob", "eve", None):  # no such user, no rule for the name, no certificate
+        with pytest.raises(CLIENT_ERRORS):
+            connect(broker, files.client_context(name), credentials=external)
+    (refused,) = wait_for(lambda: logged(broker, "CON-1003"), DEADLINE_S, "the refusal")
+    assert "user 'bob' by EXTERNAL" in refused["reason"], "others were not offered EXTERNAL"

@@ -242,7 +242,10 @@ class Handshake:
         if context.mechanisms.has_steps(method.mechanism):
             self._exchange = ScramExchange(context.users)
             return self._take_step(self._exchange, response)
-        return self._ask(context.mechanisms.decode(method.mechanism, response, peer))
+        credentials = context.mechanisms.decode(method.mechanism, response, peer)
+        if not credentials.name and credentials.password is None:
+            return self._refuse("", "the client has shown no certificate that stands for a user")
+        return self._ask(credentials)
 
     def _ask(self, credentials: Credentials) -> Outcome:
         """Have the backends decide; until they have, the connection's input is held."""

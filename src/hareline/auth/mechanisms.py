@@ -10,6 +10,8 @@ PLAIN          ``authzid NUL authcid NUL password`` (RFC 4616); authcid is the u
                ignored
 AMQPLAIN       the fields of a field table, without its length in front, with the long strings
                ``LOGIN`` and ``PASSWORD`` (what PLAIN meant in AMQP 0-8)
+EXTERNAL       without content that matters: the user is known by the certificate that the client
+               has shown, ``auth.external``
 SCRAM-SHA-256  several steps, without the password: ``auth.scram``
 ANONYMOUS      ignored (RFC 4505): the client becomes the one user that the settings name
 =============  ==============================================================================
@@ -21,8 +23,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from hareline.auth import scram
+from hareline.auth import external, scram
 from hareline.auth.backends import Credentials
+from hareline.auth.external import ExternalLogin
 from hareline.auth.peer import Peer
 from hareline.errors import CommandInvalid, MalformedFrame
 from hareline.wire.table import decode_table_body
@@ -60,7 +63,7 @@ ANONYMOUS: Final = "ANONYMOUS"
 USUAL: Final = (*MECHANISMS, scram.MECHANISM)
 """What is offered unless the settings differ, in this order."""
 
-KNOWN: Final = (*USUAL, ANONYMOUS)
+KNOWN: Final = (*USUAL, external.MECHANISM, ANONYMOUS)
 """Every mechanism."""
 
 
@@ -68,14 +71,16 @@ class MechanismRegistry:
     """The mechanisms that are switched on, in the order in which they are offered.
 
     ``anonymous_user``: who logs in by ANONYMOUS. ``needs_tls``: those that send a password are
-    refused without TLS, except from this machine.
+    refused without TLS, except from this machine. ``by_certificate``: who a client is that logs in
+    by EXTERNAL.
     """
 
-    __slots__ = ("_enabled", "anonymous_user", "needs_tls")
+    __slots__ = ("_enabled", "anonymous_user", "by_certificate", "needs_tls")
 
     def __init__(
         self,
         enabled: Iterable[str] = USUAL,
+        by_certificate: ExternalLogin | None = None,
         *,
         anonymous_user: str = "",
         needs_tls: bool = False,
@@ -84,6 +89,7 @@ class MechanismRegistry:
         self.anonymous_user = anonymous_user
         self.needs_tls = needs_tls
         self._enabled = tuple(dict.fromkeys(enabled))
+        self.by_certificate = by_certificate or ExternalLogin()
         if not self._enabled:
             raise ValueError("no authentication mechanism is switched on")
         for name in self._enabled:
@@ -97,11 +103,13 @@ class MechanismRegistry:
     ) -> str:
         """The names of those that work for this peer, separated by spaces, for connection.start.
 
-        SCRAM is left out while a user can log in by another mechanism but not by SCRAM.
+        SCRAM is left out while a user can log in by another mechanism but not by SCRAM, and
+        EXTERNAL for a client without a certificate that stands for a user.
         ``is_anonymous_welcome``: the user of ANONYMOUS exists and may come from there.
         """
         works = dict.fromkeys(MECHANISMS, self.takes_passwords(peer))
         works |= {scram.MECHANISM: is_scram_for_all, ANONYMOUS: is_anonymous_welcome}
+        works[external.MECHANISM] = bool(self.by_certificate.user_name(peer.certificate))
         names = [name for name in self._enabled if works[name]]
         if not names and scram.MECHANISM in self._enabled:
             names = [scram.MECHANISM]
@@ -125,11 +133,14 @@ class MechanismRegistry:
     def decode(self, name: str, response: bytes, peer: Peer) -> Credentials:
         """Credentials of the response of a mechanism without further steps.
 
+        By EXTERNAL the name is that of the peer's certificate, empty if it stands for no user.
         Raises MalformedFrame (502) for a response of the wrong layout, CommandInvalid (503) for a
         password that should not have been sent, and like ``has_steps``.
         """
         has_steps = self.has_steps(name)
         assert not has_steps
+        if name == external.MECHANISM:
+            return Credentials(self.by_certificate.user_name(peer.certificate), None)
         if name == ANONYMOUS:
             return Credentials(self.anonymous_user, None)
         if not self.takes_passwords(peer):

@@ -5,7 +5,7 @@ The CLI and the server use them; every layer below is handed plain values.
 
 from __future__ import annotations
 
-from hareline.settings.access import Auth, Permission, User
+from hareline.settings.access import Auth, ExternalUser, Permission, User
 from hareline.settings.authorities import HttpAuth, Ldap, LdapGroup, OAuth
 from hareline.settings.front_ends import WebSocket
 from hareline.settings.limits import Limits
@@ -43,6 +43,7 @@ __all__ = [
     "Auth",
     "Disk",
     "Events",
+    "ExternalUser",
     "Flag",
     "FurtherListener",
     "HttpAuth",

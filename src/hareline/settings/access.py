@@ -16,6 +16,7 @@ from hareline.settings.problems import UNKNOWN, problem, refuse, value_in
 from hareline.settings.section import Section, option
 from hareline.settings.values import (
     Backends,
+    CertificateName,
     EmptyOrShortString,
     Mechanisms,
     PermissionPattern,
@@ -42,7 +43,8 @@ class Auth(Section):
     mechanisms: Mechanisms = option(
         ("PLAIN", "AMQPLAIN", "SCRAM-SHA-256"),
         "SASL mechanisms that are offered, in this order, where they work. SCRAM-SHA-256 is left "
-        "out while a user could not log in with it. ANONYMOUS needs `anonymous_user`.",
+        "out while a user could not log in with it. EXTERNAL, by a client's certificate, is "
+        "offered to those that have shown one. ANONYMOUS needs `anonymous_user`.",
     )
     anonymous_user: EmptyOrShortString = option(
         "", "The user as whom clients log in by ANONYMOUS, without a password.", reload="live"
@@ -57,6 +59,11 @@ class Auth(Section):
         ("internal",),
         "Who decides whether a user may log in, asked in this order until one says yes: this "
         "broker's own users, `oauth2` ([oauth]), `http` ([http_auth]), `ldap` ([ldap]).",
+    )
+    external_name: CertificateName = option(
+        "common_name",
+        "By EXTERNAL, which name in a client's certificate is the user's: that of its subject, or "
+        "the first alternative name of this kind.",
     )
     loopback_users: tuple[str, ...] = option(
         ("guest",), "Users who may only connect from this machine.", reload="live"
@@ -90,6 +97,26 @@ class Auth(Section):
         ge=0,
         le=1000,
     )
+
+
+class ExternalUser(Section):
+    """Whom names in certificates stand for, by EXTERNAL. The first entry that matches decides."""
+
+    match: PermissionPattern = option(
+        ..., "Regular expression that the whole name has to match.", min_length=1
+    )
+    user: str = option(..., "The user; `\\1` stands for the first group of `match`.", min_length=1)
+
+    @model_validator(mode="after")
+    def _quotes_groups_that_exist(self) -> Self:
+        found = re.fullmatch(f"(?:{self.match})|", "")
+        assert found is not None
+        try:
+            found.expand(self.user)
+        except (re.error, IndexError) as error:
+            message = "Input should quote only groups that match has: {reason}"
+            refuse([problem(("user",), message, reason=str(error))])
+        return self
 
 
 class Permission(Section):

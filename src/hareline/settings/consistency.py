@@ -71,6 +71,7 @@ def mismatches(tables: Tables) -> Iterator[InitErrorDetails]:
     yield from _repetitions("users", User, users)
     yield from _permission_problems(users, [known_in(VirtualHost, v, "name", str) for v in vhosts])
     yield from _mechanism_problems(tables.auth, users)
+    yield from _external_problems(tables)
     backends = value_in(Auth, tables.auth, "backends")
     yield from authority_problems(backends, tables.oauth, tables.http_auth, tables.ldap)
     yield from _event_problems(
@@ -149,6 +150,16 @@ def _mechanism_problems(auth: object, users: Sequence[object]) -> Iterator[InitE
                     "'{name}' needs it: SCRAM-SHA-256 is not offered while '{other}' cannot use it"
                 )
                 yield problem(place, message, name=name, other=others[0])
+
+
+def _external_problems(tables: Tables) -> Iterator[InitErrorDetails]:
+    """EXTERNAL where no client is asked for a certificate."""
+    mechanisms = value_in(Auth, tables.auth, "mechanisms")
+    if not isinstance(mechanisms, list | tuple) or "EXTERNAL" not in mechanisms:
+        return
+    if known_in(Tls, tables.tls, "verify_clients", str) == "none":
+        message = "EXTERNAL needs tls.verify_clients to be optional or required"
+        yield problem(("auth", "mechanisms"), message)
 
 
 def _event_problems(

@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from hareline.choices import LogLevel
-from hareline.settings.access import Auth, Permission, User
+from hareline.settings.access import Auth, ExternalUser, Permission, User
 from hareline.settings.access_rules import AccessRule
 from hareline.settings.authorities import HttpAuth, Ldap, LdapGroup, OAuth
 from hareline.settings.consistency import Tables, mismatches
@@ -115,6 +115,11 @@ class Settings(Section):
         "Further certificates, for clients that ask for one of the host names in them: a table "
         "[[tls_certificates]] for each. Other clients are shown that of [tls].",
         reload="live",
+    )
+    external_users: tuple[ExternalUser, ...] = option(
+        (),
+        "Whom names in certificates stand for, by EXTERNAL: a table [[external_users]] for each "
+        "rule. Without any, a name is the user's own; with some, one that none matches is refused.",
     )
     listener: Listener = Listener()
     tls: Tls = Tls()

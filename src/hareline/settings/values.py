@@ -26,8 +26,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 LogFormat = Literal["auto", "console", "json"]
-MechanismName = Literal["PLAIN", "AMQPLAIN", "SCRAM-SHA-256", "ANONYMOUS"]
+MechanismName = Literal["PLAIN", "AMQPLAIN", "SCRAM-SHA-256", "EXTERNAL", "ANONYMOUS"]
 BackendName = Literal["internal", "oauth2", "http", "ldap"]
+CertificateName = Literal["common_name", "distinguished_name", "dns", "email", "uri"]
 StorageKind = Literal["journal", "memory"]
 JournalSync = Literal["always", "interval", "never"]
 CorruptionPolicy = Literal["fail", "skip", "truncate"]

@@ -270,6 +270,14 @@ def test_a_password_that_needs_tls_is_neither_asked_for_nor_taken(broker: Steppe
     )
 
 
+def test_external_without_a_certificate_is_refused(broker: SteppedBroker, newcomer: Peer) -> None:
+    newcomer.start_ok("EXTERNAL", "guest")
+    assert newcomer.refusal().text == LOGIN_REFUSED.format("EXTERNAL")
+    (report,) = broker.reported(events.CONNECTION_REFUSED)
+    reason = "the client has shown no certificate that stands for a user"
+    assert report["reason"] == f"authentication of user '' by EXTERNAL failed: {reason}"
+
+
 def test_a_start_ok_that_cannot_be_decoded_is_501(newcomer: Peer) -> None:
     newcomer.send_octets(frame(1, 0, START_OK.index.to_bytes(4, "big") + b"\0\0"))
     refusal = newcomer.refusal()

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hareline.auth.certificates import PeerCertificate
+from hareline.auth.external import ExternalLogin
 from hareline.auth.mechanisms import (
     MECHANISMS,
     USUAL,
@@ -127,7 +129,7 @@ def test_scram_alone_has_steps() -> None:
     assert [name for name in USUAL if registry.has_steps(name)] == ["SCRAM-SHA-256"]
 
 
-@pytest.mark.parametrize("name", ["DIGEST-MD5", "plain", "", "EXTERNAL", "SCRAM-SHA-1"])
+@pytest.mark.parametrize("name", ["DIGEST-MD5", "plain", "", "SCRAM-SHA-1"])
 def test_an_unknown_mechanism_is_named(name: str) -> None:
     with pytest.raises(CommandInvalid) as caught:
         MechanismRegistry().decode(name, b"", HERE)
@@ -144,8 +146,8 @@ def test_a_mechanism_that_is_switched_off_is_named() -> None:
 
 
 def test_a_mechanism_that_does_not_exist_cannot_be_switched_on() -> None:
-    with pytest.raises(ValueError, match="unknown authentication mechanism 'EXTERNAL'"):
-        MechanismRegistry(["PLAIN", "EXTERNAL"])
+    with pytest.raises(ValueError, match="unknown authentication mechanism 'DIGEST-MD5'"):
+        MechanismRegistry(["PLAIN", "DIGEST-MD5"])
     with pytest.raises(ValueError, match="no authentication mechanism is switched on"):
         MechanismRegistry([])
 
@@ -179,3 +181,28 @@ def test_passwords_may_need_tls_but_from_this_machine(name: str) -> None:
     assert caught.value.explanation == f"authentication mechanism '{name}' needs TLS"
     assert registry.offered(ELSEWHERE, is_scram_for_all=True) == "SCRAM-SHA-256"
     assert MechanismRegistry([name], needs_tls=True).offered(ELSEWHERE, is_scram_for_all=True) == ""
+
+
+ANN = PeerCertificate("CN=ann", "ann", (), (), (), "CN=authority", "1", 1)
+
+
+def test_external_is_offered_to_those_whose_certificate_stands_for_a_user() -> None:
+    registry = MechanismRegistry(("EXTERNAL", "PLAIN"), ExternalLogin("common_name"))
+    shown = Peer("192.0.2.1", False, True, ANN)
+    assert registry.offered(shown, is_scram_for_all=False) == "EXTERNAL PLAIN"
+    nameless = shown._replace(certificate=ANN._replace(common_name=""))
+    for peer in (nameless, Peer("192.0.2.1", False, True)):
+        assert registry.offered(peer, is_scram_for_all=False) == "PLAIN"
+    registry = MechanismRegistry(("PLAIN",), ExternalLogin("common_name"))
+    assert registry.offered(shown, is_scram_for_all=False) == "PLAIN"
+
+
+def test_external_takes_the_name_of_the_certificate_alone() -> None:
+    registry = MechanismRegistry(("EXTERNAL",))
+    assert not registry.has_steps("EXTERNAL")
+    shown = Peer("192.0.2.1", False, True, ANN)
+    for response in (b"", b"bob", b"\0bob\0secret"):
+        assert registry.decode("EXTERNAL", response, shown) == ("ann", None)
+    assert registry.decode("EXTERNAL", b"ann", Peer("192.0.2.1", False, True)) == ("", None)
+    with pytest.raises(CommandInvalid):
+        MechanismRegistry(("PLAIN",)).decode("EXTERNAL", b"", shown)

@@ -349,8 +349,8 @@ def test_users_and_virtual_hosts_may_come_from_the_environment() -> None:
         ({"HARELINE_PORT": "5673"}, "HARELINE_PORT: no option has this variable"),
         (
             {"HARELINE_AUTH__MECHANISMS": "PLAIN,MAGIC"},
-            "HARELINE_AUTH__MECHANISMS: auth.mechanisms[1]: Input should be 'PLAIN', "
-            "'AMQPLAIN', 'SCRAM-SHA-256' or 'ANONYMOUS'"
+            "HARELINE_AUTH__MECHANISMS: auth.mechanisms[1]: Input should be 'PLAIN', 'AMQPLAIN', "
+            "'SCRAM-SHA-256', 'EXTERNAL' or 'ANONYMOUS'"
             ' (given: "MAGIC")',
         ),
         (

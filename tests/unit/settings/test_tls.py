@@ -89,3 +89,26 @@ def test_a_port_is_not_claimed_twice() -> None:
 def test_rules_are_of_known_words() -> None:
     assert len(problems_of(tls={"certificate": "c.pem", "min_version": "1.1"})) == 1
     assert len(problems_of(tls={"certificate": "c.pem", "verify_clients": "maybe"})) == 1
+
+
+def test_external_needs_certificates_of_clients() -> None:
+    ((place, text),) = problems_of(auth={"mechanisms": ["EXTERNAL", "PLAIN"]})
+    assert place == "auth.mechanisms"
+    assert text == "EXTERNAL needs tls.verify_clients to be optional or required"
+    tls = {"certificate": "c.pem", "client_authorities": "ca.pem", "verify_clients": "optional"}
+    Settings.model_validate({"auth": {"mechanisms": ["EXTERNAL"]}, "tls": tls})
+
+
+@pytest.mark.parametrize(
+    ("rule", "place"),
+    [
+        ({"match": "(", "user": "ann"}, "external_users.0.match"),
+        ({"match": "", "user": "ann"}, "external_users.0.match"),
+        ({"match": "(.*)", "user": ""}, "external_users.0.user"),
+        ({"match": ".*", "user": "\\1"}, "external_users.0.user"),
+        ({"match": "(.*)", "user": "\\q"}, "external_users.0.user"),
+    ],
+)
+def test_a_rule_is_a_pattern_and_a_user(rule: dict[str, str], place: str) -> None:
+    assert [where for where, _ in problems_of(external_users=[rule])] == [place]
+    Settings.model_validate({"external_users": [{"match": "CN=(.*)", "user": "\\1"}]})

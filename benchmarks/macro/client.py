@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -72,10 +73,12 @@ class Client:
     """One connection, with one open channel unless asked not to.
 
     Heartbeats are off and no capability is announced, so that a broker sends nothing unasked but
-    deliveries, and octets can be counted.
+    deliveries, and octets can be counted. With a ``context`` it speaks TLS.
     """
 
-    def __init__(self, url: str, *, with_channel: bool = True) -> None:
+    def __init__(
+        self, url: str, *, with_channel: bool = True, context: ssl.SSLContext | None = None
+    ) -> None:
         self._target = BrokerUrl.parse(url)
         self.frame_max = FRAME_MAX
         self.server_properties: dict[str, object] = {}
@@ -85,6 +88,8 @@ class Client:
         )
         try:
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context is not None:
+                self.sock = context.wrap_socket(self.sock, server_hostname=self._target.host)
             self._open_connection()
             if with_channel:
                 self.open_channel()

@@ -182,8 +182,8 @@ def check_config(
 ) -> None:
     """Say what is wrong with the settings.
 
-    Reads file and environment as `serve` does, names every problem, and says which options the
-    environment sets.
+    Reads file, environment and certificates as `serve` does, names every problem, and says which
+    options the environment sets.
     """
     from hareline.settings import config_path, read_settings
 
@@ -192,10 +192,24 @@ def check_config(
         reading = read_settings(path, os.environ)
     except ConfigurationError as error:
         _fail(error.problems)
+    _check_certificates(reading)
     typer.echo(f"{path}: ok" if path is not None else "no file; environment and defaults: ok")
     for option, origin in reading.origins.items():
         outweighs = f", which outweighs {path}" if option in reading.overridden else ""
         typer.echo(f"{option}: from {origin}{outweighs}")
+
+
+def _check_certificates(reading: Reading) -> None:
+    """Read the files that [tls] names, and say what is wrong with them."""
+    if not reading.settings.tls.is_on:
+        return
+    from hareline.assemble import tls_options
+    from hareline.net.tls.contexts import load_contexts
+
+    try:
+        load_contexts(tls_options(reading.settings))
+    except ListenError as error:
+        _fail(_blame(reading, option, problem) for option, problem in error.problems)
 
 
 @app.command(cls=LeanCommand)

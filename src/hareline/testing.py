@@ -54,8 +54,8 @@ class EmbeddedBroker:
     with the same directory has them again. Without it nothing is written to disk or survives.
 
     ``settings`` may give everything else; the other arguments override them. Listeners and
-    management settings are overridden: loopback, one free port, no HTTP. Raises pydantic's
-    ValidationError, a ValueError, for names that cannot be used.
+    management settings are overridden: loopback, one free port without TLS, no HTTP. Raises
+    pydantic's ValidationError, a ValueError, for names that cannot be used.
     """
 
     def __init__(
@@ -195,10 +195,15 @@ def _settings_for_tests(
     from hareline.settings import Settings
 
     base = given or Settings()
+    mechanisms = tuple(each for each in base.auth.mechanisms if each != "EXTERNAL")
     options: dict[str, object] = {name: getattr(base, name) for name in base.model_fields_set}
     options |= {
         "listener": {"bind": "127.0.0.1"},
         "listeners": (),
+        "tls": {},
+        "tls_certificates": (),
+        "metrics": base.metrics.model_copy(update={"tls": False}),
+        "auth": base.auth.model_copy(update={"mechanisms": mechanisms or base.auth.mechanisms}),
         "management": {"enabled": False},
     }
     names = [vhost.name for vhost in base.vhosts] if vhosts is None else list(vhosts)

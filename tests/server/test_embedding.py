@@ -201,6 +201,23 @@ def test_ports_in_the_settings_are_not_used() -> None:
         assert echo(url) == b"hello"
 
 
+def test_tls_of_the_settings_is_left_out() -> None:
+    settings = Settings.model_validate(
+        {
+            "tls": {
+                "certificate": "absent.pem",
+                "client_authorities": "absent.pem",
+                "verify_clients": "required",
+            },
+            "metrics": {"listener": True, "tls": True},
+            "auth": {"mechanisms": ["EXTERNAL", "PLAIN"]},
+            "listener": {"enabled": False},
+        }
+    )
+    with running_broker(settings) as url:
+        assert url.startswith("amqp://guest:guest@127.0.0.1:")
+
+
 def test_connections_left_open_are_closed_with_320() -> None:
     with running_broker() as url:
         connection = pika.BlockingConnection(pika.URLParameters(url))

@@ -22,6 +22,7 @@ from hareline.compiled import build
 from hareline.errors import ConfigurationError, StoreError
 from hareline.settings import Settings
 from hareline.settings.reference import option_help, sample
+from tests.support.authority import Files
 
 Serve = Callable[..., int]
 
@@ -104,6 +105,20 @@ def test_check_config_names_every_problem_with_file_and_key(tmp_path: Path) -> N
         f"{path}: listener.prot: unknown option; did you mean port?",
         f"{path}: users[0]: Exactly one of password and password_hash should be given",
     ]
+
+
+def test_check_config_reads_the_certificates(tmp_path: Path) -> None:
+    path = _file(tmp_path, f'[tls]\ncertificate = "{tmp_path}/server.pem"\n')
+    result = _run("check-config", path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.strip() == (
+        f"hareline: {path}: tls.certificate: {tmp_path}/server.pem: cannot be read: "
+        "No such file or directory"
+    )
+    files = Files(tmp_path)
+    certificate, key = files.server(), files.pair("server")[1]
+    certificate.write_bytes(certificate.read_bytes() + Path(key).read_bytes())
+    assert _run("check-config", path).exit_code == 0
 
 
 def test_check_config_lists_what_the_environment_sets(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ frame_max of 4096. Both go into ``.cache/interop-node``. amqplib has no transact
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -16,24 +15,18 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest
 
-from .node_packages import installed_packages
-from .suite_runs import CaseResult, SuiteRun, names_in, need_programs, run
+from .node_runs import CASES, SOURCES, installed_modules, run_suites
+from .suite_runs import SuiteRun, need_programs
 
 need_programs("node", "npm")
 pytestmark = pytest.mark.timeout(400)
 
-SOURCES = Path(__file__).parent / "node"
-CASE = re.compile(r"^test\((?P<quote>['\"])(?P<name>.+?)(?P=quote),", re.MULTILINE)
-CASES = names_in(SOURCES.glob("*.test.cjs"), CASE)
-
-RUN_TIMEOUT_S = 180
 RESTART_TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
 def node_modules() -> Path:
-    """The directory of installed packages; installs what package.json pins when it changed."""
-    return installed_packages(SOURCES, "interop-node")
+    return installed_modules()
 
 
 @pytest.fixture(scope="module", params=["amqplib", "amqplib-legacy"])
@@ -44,24 +37,12 @@ def suite(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> SuiteRun:
     report = tmp_path_factory.mktemp("node") / "cases.jsonl"
-    command = ["node", "--test", f"--test-reporter={SOURCES / 'json_lines.mjs'}"]
-    command += [f"--test-reporter-destination={report}"]
-    command += [path.name for path in sorted(SOURCES.glob("*.test.cjs"))]
-    finished = run(
-        command,
-        cwd=SOURCES,
-        timeout_s=RUN_TIMEOUT_S,
-        environment={
-            "AMQPLIB": request.param,
-            "AMQP_URL": broker.url,
-            "NODE_PATH": str(node_modules),
-        },
-    )
-    lines = report.read_text("utf-8").splitlines() if report.exists() else []
-    cases = [json.loads(line) for line in lines]
-    return SuiteRun(
-        finished, {case["name"]: CaseResult(case["status"], case["text"]) for case in cases}
-    )
+    environment = {
+        "AMQPLIB": request.param,
+        "AMQP_URL": broker.url,
+        "NODE_PATH": str(node_modules),
+    }
+    return run_suites(report, environment)
 
 
 @pytest.mark.parametrize("case", CASES)

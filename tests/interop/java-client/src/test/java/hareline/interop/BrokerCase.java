@@ -17,6 +17,7 @@ import com.rabbitmq.client.ShutdownNotifier;
 import com.rabbitmq.client.ShutdownSignalException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
@@ -24,6 +25,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import javax.net.ssl.SSLContext;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 
@@ -72,7 +74,20 @@ abstract class BrokerCase {
     factory.setPassword(System.getProperty("broker.password", "guest"));
     factory.setVirtualHost(System.getProperty("broker.vhost", "/"));
     factory.setAutomaticRecoveryEnabled(false);
+    if (Boolean.getBoolean("broker.tls")) {
+      speakTls(factory);
+    }
     return factory;
+  }
+
+  /** By the JVM's own stores: javax.net.ssl.trustStore, and keyStore for the client's certificate. */
+  private static void speakTls(ConnectionFactory factory) {
+    try {
+      factory.useSslProtocol(SSLContext.getDefault());
+    } catch (NoSuchAlgorithmException unreadable) {
+      throw new IllegalStateException("the stores of javax.net.ssl cannot be used", unreadable);
+    }
+    factory.enableHostnameVerification();
   }
 
   Connection open(ConnectionFactory factory) throws Exception {

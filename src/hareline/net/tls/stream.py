@@ -5,8 +5,9 @@ could not send an end of stream before the client closes. So a ``TlsStream`` is 
 socket, and the transport of what is behind it, which is made once the handshake is done.
 ``net.listener`` and ``hareline.http_side`` make one for each accepted socket.
 
-``start`` and ``feed`` are called in place of ``connection_made`` by what reads something before
-TLS begins on the same socket, such as a header of the PROXY protocol.
+What reads something before TLS begins on the same socket, such as a header of the PROXY protocol,
+makes this the transport's protocol, calls ``connection_made`` itself, and then ``feed`` with the
+octets that it has read too many.
 
 Invariants: what is behind it is called between ``connection_made`` and ``connection_lost`` only,
 each of them once; while a step of the handshake is computed in a thread, nothing touches the

@@ -400,3 +400,17 @@ async def test_octets_that_come_during_a_step_are_kept(stand: Stand) -> None:
     stand.deliver(octets[-5:])
     await until(lambda: stand.app.got, "what followed")
     assert stand.app.got == b"at once"
+
+
+async def test_octets_that_were_read_before_it_began_are_taken(stand: Stand) -> None:
+    """As what has read a header on the same socket hands them on."""
+    with pytest.raises(ssl.SSLWantReadError):
+        stand.client.do_handshake()
+    stand.stream.connection_made(stand.socket)
+    stand.stream.feed(stand._to_server.read())
+    await until(lambda: stand.socket.sent, "the answer")
+    stand._to_client.write(stand.socket.sent)
+    stand.socket.sent = b""
+    stand.client.do_handshake()
+    stand.pass_on()
+    await until(lambda: stand.stream.get_extra_info(SESSION), "the session")

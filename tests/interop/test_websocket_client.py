@@ -25,6 +25,7 @@ RUN_TIMEOUT_S = 180
 
 @pytest.fixture(scope="module")
 def suite(broker: BrokerUnderTest, tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
+    # differs: websocket
     if broker.is_foreign:
         pytest.skip("RabbitMQ has no AMQP 0-9-1 over WebSocket")
     node_modules = installed_packages(SOURCES, "interop-websocket")

@@ -71,10 +71,9 @@ class Users:
 
         One that was given a password at run time is no default any more.
         """
-        origins = self.origins
-        if not origins.are_users_default or origins.keeps_default_user:
+        if not self.origins.are_users_default or self.origins.keeps_default_user:
             return
-        for name in origins.users:
+        for name in self.origins.users:
             record = self._records.get(name)
             if name in self._removed or (record is not None and record.is_own):
                 continue
@@ -97,8 +96,8 @@ class Users:
 
     def renew_connections(self) -> None:
         """All connections take over what their users may do now: access rules have changed."""
-        connections = [each for each in self._context.connections if each.client.user is not None]
-        self._connection_changes.add(connections, lambda each: each.renew_access())
+        found = [each for each in self._context.connections if each.client.user is not None]
+        self._connection_changes.add(found, lambda each: each.renew_access())
 
     def _change_connections(self, name: str, change: Callable[[LiveConnection], None]) -> None:
         found = [each for each in self._context.connections if is_administered(each, name)]

@@ -158,6 +158,8 @@ def limits(settings: Settings) -> Limits:
         authentication_failure_delay_s=settings.auth.failure_delay_s,
         max_message_bytes=given.max_message_bytes,
         large_message_bytes=given.large_message_bytes,
+        publish_rate_per_user=given.publish_rate_per_user,
+        publish_bytes_rate_per_user=given.publish_bytes_rate_per_user,
         max_connections=given.max_connections,
         max_connections_per_user=given.max_connections_per_user,
         max_connections_per_address=given.max_connections_per_address,

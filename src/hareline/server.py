@@ -460,7 +460,7 @@ class Broker:
         needs_restart |= dict.fromkeys(self._add_vhosts(settings))
         self.administration.reload(assemble.origins(settings, self._started_with))
         self._key_maker.start()
-        context.limits = assemble.limits(settings)
+        context.set_limits(assemble.limits(settings))
         assemble.set_capacity(context.capacity, settings)
         context.mechanisms = assemble.mechanisms(settings, self._started_with)
         self._listeners.write_high_bytes = settings.limits.write_buffer_high_bytes

@@ -124,6 +124,8 @@ def test_every_limit_comes_from_its_option() -> None:
         "max_message_bytes": 5005,
         "large_message_bytes": 70_006,
         "max_connections": 5007,
+        "publish_rate_per_user": 5018,
+        "publish_bytes_rate_per_user": 5019,
         "authentication_timeout_s": 1014.0,
         "connection_rate": 5015,
         "connection_rate_per_address": 5016,

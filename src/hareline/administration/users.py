@@ -34,7 +34,9 @@ from hareline.storage.administration import (
     UserRecord,
 )
 
-USER_LIMITS: Final = ("max-connections", "max-channels")
+RATES: Final = ("max-publish-rate", "max-publish-bytes-rate")
+#: RabbitMQ has the first two.
+USER_LIMITS: Final = ("max-connections", "max-channels", *RATES)
 _DELETED_AT_ONCE: Final = 20
 
 
@@ -126,6 +128,8 @@ class Users:
             },
             max_connections=in_force(limits.get("max-connections")),
             max_channels=in_force(limits.get("max-channels")),
+            max_publish_rate=in_force(limits.get("max-publish-rate")),
+            max_publish_bytes_rate=in_force(limits.get("max-publish-bytes-rate")),
         )
 
     def _base(self, name: str, record: UserRecord | None) -> User | None:
@@ -459,6 +463,11 @@ class Users:
         """Set one limit of a user. Raises AdministrationError."""
         self.lookup(name)
         checked = check_limit("user-limits", limit, value, USER_LIMITS)
+        if limit in RATES and checked == 0:
+            raise bad_request(
+                f"{limit} should be at least 1, or negative for no limit: a user that may publish "
+                "nothing at all needs permissions without write"
+            )
         self._put_limits(name, {**self.limits(name), limit: checked})
         self._changes.tell("user.limits.set", by, name=name, **{limit: checked})
 

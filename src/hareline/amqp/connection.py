@@ -101,7 +101,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         self._gate = gate = InputGate(decoder, transport, turn, context.alarms, self)
         self.output = output = Output(transport, turn, gate, self)
         self._flow = flow = ConnectionFlow(
-            client, gate, output, context.alarms, context.report, transport, self
+            client, gate, output, context.alarms, context.rates, context.report, transport, self
         )
         self._backlogs = Backlogs(gate, output, context.clock, self)
         parts = ConnectionParts(context, transport, client, gate, output, flow, self._backlogs)

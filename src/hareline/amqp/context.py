@@ -12,6 +12,7 @@ from hareline.amqp.alarms import Alarms
 from hareline.amqp.open_counts import OpenCounts
 from hareline.amqp.ports import LiveConnection
 from hareline.amqp.product import ProductNames
+from hareline.amqp.publish_rate import PublishRates
 from hareline.amqp.shares import Shares
 from hareline.auth.backends import AuthChain
 from hareline.auth.mechanisms import MechanismRegistry
@@ -56,6 +57,8 @@ class Limits:
     authentication_failure_delay_s: float = 3.0
     max_message_bytes: int = 134_217_728
     large_message_bytes: int = 1_048_576
+    publish_rate_per_user: int = 0
+    publish_bytes_rate_per_user: int = 0
     max_connections: int = 0
     max_connections_per_user: int = 0
     max_connections_per_address: int = 0
@@ -69,7 +72,8 @@ class Limits:
 
 
 class Context:
-    """``limits``, ``users`` and ``mechanisms`` may be replaced while running (reload).
+    """``users`` and ``mechanisms`` may be replaced while running (reload), ``limits`` by
+    ``set_limits``.
 
     ``logins`` decides who may log in, over AMQP and HTTP.
 
@@ -103,7 +107,6 @@ class Context:
         self.mechanisms = mechanisms
         self.identity = identity
         self.products = ProductNames(identity.product, identity.qpid_product, clock, report)
-        self.limits = limits
         self.report = report
         self.large_bodies = large_bodies
         self.events = events
@@ -114,11 +117,25 @@ class Context:
         self.open_counts = OpenCounts()
         self.counts = BrokerCounts()
         self.capacity = BrokerCapacity(self.counts.limits_reached)
+        self.rates = PublishRates(clock, self.counts.limits_reached)
         self.alarms = Alarms(self.connections, clock)
         if self.events is not None:
             self.alarms.on_changed.append(self.events.on_alarm)
         self.commit_definitions: Callable[[], None] = _nothing_to_commit
         self.on_last_connection_gone: Callable[[], None] | None = None
+        self.limits = limits
+        self.set_limits(limits)
+
+    def set_limits(self, limits: Limits) -> None:
+        """Let these be in force from now on; connections whose rate changes notice it."""
+        rates = self.rates
+        before = (rates.per_user, rates.bytes_per_user)
+        self.limits = limits
+        rates.per_user = limits.publish_rate_per_user
+        rates.bytes_per_user = limits.publish_bytes_rate_per_user
+        if before != (rates.per_user, rates.bytes_per_user):
+            for connection in list(self.connections):
+                connection.renew_access()
 
     def listen_to(self, vhost: VirtualHost) -> None:
         """Hear from now on of what comes and goes in a virtual host."""

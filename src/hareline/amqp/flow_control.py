@@ -1,7 +1,7 @@
-"""Publishers that must wait: for a full queue (overflow "flow-control"), or for a resource alarm.
+"""Publishers that must wait: for a full queue, for a resource alarm, or for their user's rate.
 
-A publisher is stopped at its own publish to the full queue, and goes on when all such queues have
-room again. How it is stopped depends on the client:
+With overflow "flow-control" a publisher is stopped at its own publish to the full queue, and goes
+on when all such queues have room again. How it is stopped depends on the client:
 
 ==============================  ===================================================================
 client                          what stops it
@@ -17,7 +17,8 @@ any other, that also consumes   connection.blocked alone: its acknowledgements m
 ``amqp.publishing`` calls ``ChannelFlow.stop``, the queue's ``Overflow`` calls ``on_underfull``.
 ``ConnectionFlow`` is also what blocks a connection at its first publish while a resource alarm is
 on, since connection.blocked stands for both reasons: it is sent at the first one and
-connection.unblocked after the last one.
+connection.unblocked after the last one. A user that publishes above its rate
+(``amqp.publish_rate``) is told nothing: the socket is not read for as long as that takes.
 
 Invariant: a connection that is gone waits at no queue.
 """
@@ -31,11 +32,12 @@ from hareline import events
 from hareline.amqp.alarms import Alarms
 from hareline.amqp.client import Client
 from hareline.amqp.delivery_port import DeliveryPort
-from hareline.amqp.input_gate import ALARM, QUEUE, InputGate
+from hareline.amqp.input_gate import ALARM, QUEUE, RATE, InputGate
 from hareline.amqp.output import Output
 from hareline.amqp.ports import ConnectionPort, Transport
+from hareline.amqp.publish_rate import PublishRates
 from hareline.broker.queues.policies.overflow import Overflow, StoppedPublisher
-from hareline.clock import Clock
+from hareline.clock import Clock, Timer
 from hareline.errors import within_short_string
 from hareline.events import Report
 from hareline.wire.methods import commands
@@ -117,6 +119,9 @@ class ConnectionFlow:
         "_is_closing",
         "_is_reported",
         "_output",
+        "_rate_end_s",
+        "_rate_timer",
+        "_rates",
         "_report",
         "_stopped",
         "_transport",
@@ -129,6 +134,7 @@ class ConnectionFlow:
         gate: InputGate,
         output: Output,
         alarms: Alarms,
+        rates: PublishRates,
         report: Report,
         transport: Transport,
         connection: ConnectionPort,
@@ -137,6 +143,9 @@ class ConnectionFlow:
         self._gate = gate
         self._output = output
         self._alarms = alarms
+        self._rates = rates
+        self._rate_timer: Timer | None = None  # while it waits for the rate, until ``_rate_end_s``
+        self._rate_end_s = 0.0
         self._report = report
         self._transport = transport
         self._connection: ConnectionPort | None = connection  # until ``close``
@@ -162,6 +171,16 @@ class ConnectionFlow:
             self._send_blocked(reason)
             self._blocked_ms = self._alarms.clock.now_ms
             self._gate.hold(ALARM)
+        rate, gate = self._rates.of(self._client.user), self._gate
+        if rate is None:
+            gate.on_octets = None  # the lanes open behind this publish
+            return
+        if gate.on_octets is None:
+            gate.on_octets = self._on_octets
+            gate.close_all_publish_lanes()
+        if rate.messages is not None:
+            wait_s = rate.messages.take(1, self._alarms.clock.monotonic_s)
+            self._wait_for_rate(wait_s, "user.max-publish-rate")
 
     def on_alarm_cleared(self) -> None:
         """No resource is short any more: all that were blocked go on, one after the other."""
@@ -179,6 +198,34 @@ class ConnectionFlow:
     def waits(self) -> tuple[int, bool]:
         """Since when an alarm blocks it, 0 if none does; and whether it waits for full queues."""
         return self._blocked_ms if self.is_blocked else 0, bool(self._stopped)
+
+    # -------------------------------------------------------------- the user's rate
+
+    def _on_octets(self, count: int) -> None:
+        """So many were read of a user that publishes at a rate."""
+        rate = self._rates.of(self._client.user)
+        if rate is not None and rate.octets is not None:
+            wait_s = rate.octets.take(count, self._alarms.clock.monotonic_s)
+            self._wait_for_rate(wait_s, "user.max-publish-bytes-rate")
+
+    def _wait_for_rate(self, wait_s: float, limit: str) -> None:
+        """Read no more for so long; a longer wait than the one that goes on takes its place."""
+        end_s = self._alarms.clock.monotonic_s + wait_s
+        if not wait_s or (self._rate_timer is not None and end_s <= self._rate_end_s):
+            return
+        if self._rate_timer is not None:
+            self._rate_timer.cancel()
+        else:
+            self._rates.reached.count(limit)
+            self._gate.hold(RATE)
+        self._rate_end_s = end_s
+        self._rate_timer = self._transport.call_later(wait_s, self._end_wait_for_rate)
+
+    def _end_wait_for_rate(self) -> None:
+        self._rate_timer = None
+        if self._gate.reasons & RATE:  # otherwise the connection closes
+            self._gate.wait_for_turn()
+            self._gate.end(RATE)
 
     # ----------------------------------------------------------------- full queues
 
@@ -228,3 +275,6 @@ class ConnectionFlow:
     def close(self) -> None:
         """The socket is gone."""
         self._connection = None
+        if self._rate_timer is not None:
+            self._rate_timer.cancel()
+            self._rate_timer = None

@@ -17,6 +17,8 @@ QUEUE            ``amqp.flow_control``, at a publish to a  ``amqp.flow_control``
                  full queue with overflow flow-control     room in all such queues
 LOGIN            ``amqp.handshake``, while the backends    ``amqp.handshake``, when they have;
                  decide who may log in                     then SHARE
+RATE             ``amqp.flow_control``, at a publish or a  ``amqp.flow_control``, when the user's
+                 read above the rate of its user           bucket is level again; then SHARE
 -- in ``net``, beside this gate --
 store or queues  ``net.listener`` (``Pacing``): the turn   ``Pacing``, one connection after the
 behind           or its store is behind, and this          other, when the turn has finished
@@ -28,7 +30,7 @@ socket           ``net.shell``: replies without credit     ``net.shell``, when t
 
 All reasons stop reading the socket. All of the gate but QUEUE also stop the decoder, which keeps
 what was read. While an alarm is on, no channel has a publish lane, so that the first publish is
-noticed.
+noticed, and none has one while its user may only publish at a rate: each publish is counted.
 
 Called by the connection and its parts. Invariant: the socket is read again, as far as this gate
 goes, exactly when the last reason has ended.                                   [hot: take_share]
@@ -36,6 +38,7 @@ goes, exactly when the last reason has ended.                                   
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from hareline.amqp.alarms import Alarms
@@ -56,15 +59,17 @@ ALARM: Final = 4
 BACKLOG: Final = 8
 QUEUE: Final = 16
 LOGIN: Final = 32
+RATE: Final = 64
 #: What a connection brings in one read if it only asks something now and then.
 LITTLE_BYTES: Final = 1_024
-_STOPS_DECODER: Final = OUTPUT | SHARE | ALARM | BACKLOG | LOGIN
+_STOPS_DECODER: Final = OUTPUT | SHARE | ALARM | BACKLOG | LOGIN | RATE
 
 
 class InputGate:
     """``reasons`` is the set of reasons that hold now, as bits.
 
-    ``share_end``: of the turn's work, where this connection's share of it ends.
+    ``share_end``: of the turn's work, where this connection's share of it ends. ``on_octets`` is
+    called with how many were read, where the user may only publish at a rate.
     """
 
     __slots__ = (
@@ -73,6 +78,7 @@ class InputGate:
         "_decoder",
         "_transport",
         "_turn",
+        "on_octets",
         "reasons",
         "share_end",
     )
@@ -91,6 +97,7 @@ class InputGate:
         self._alarms = alarms
         self._connection: Receiving | None = connection  # until ``close``
         self.reasons = 0
+        self.on_octets: Callable[[int], None] | None = None
         self.share_end = WORK_PER_SHARE
 
     # ---------------------------------------------------------- shares of a turn
@@ -103,6 +110,8 @@ class InputGate:
             share = WORK_PER_SHARE if start_work <= WORK_PER_TURN else WORK_WHEN_FULL
             self.share_end = start_work + share
             self._decoder.feed(data)
+            if self.on_octets is not None:
+                self.on_octets(len(data))
         else:
             self.share_end = start_work + turn.line_share
             self._decoder.resume()
@@ -159,8 +168,8 @@ class InputGate:
     # --------------------------------------------------------------------- lanes
 
     def open_publish_lane(self, number: int, lane: PublishLane) -> None:
-        """Let publishes of this channel take the decoder's short cut, unless an alarm is on."""
-        if not self._alarms.is_on:
+        """Let publishes of this channel take the decoder's short cut, unless each is looked at."""
+        if not self._alarms.is_on and self.on_octets is None:
             self._decoder.publish_lanes[number] = lane
 
     def open_settle_lane(self, number: int, lane: SettleLane) -> None:
@@ -183,4 +192,5 @@ class InputGate:
     def close(self) -> None:
         """The socket is gone: nothing waits in line any more."""
         self.reasons = 0
+        self.on_octets = None
         self._connection = None

@@ -42,9 +42,10 @@ class User:
     None: a login by SCRAM is never accepted. ``topic_permissions``: by virtual host and exchange.
     ``grants``: another authority decides what the user may do; it has no permissions here then.
     ``max_connections``, ``max_channels``: how many the user may have open; None: no limit.
-    ``expires_ms``: until when the login holds, in epoch milliseconds; None: it does not end.
-    ``backend``: who let the user in. Raises ValueError naming the user if the name is empty or the
-    hash does not fit the ``hashing`` algorithm.
+    ``max_publish_rate``, ``max_publish_bytes_rate``: messages and octets that it may publish in a
+    second, above 0; None: no limit of its own. ``expires_ms``: until when the login holds, in epoch
+    milliseconds; None: it does not end. ``backend``: who let the user in. Raises ValueError naming
+    the user if the name is empty or the hash does not fit the ``hashing`` algorithm.
     """
 
     name: str
@@ -56,6 +57,8 @@ class User:
     topic_permissions: Mapping[tuple[str, str], TopicPermissions] = field(default_factory=dict)
     max_connections: int | None = None
     max_channels: int | None = None
+    max_publish_rate: int | None = None
+    max_publish_bytes_rate: int | None = None
     expires_ms: int | None = None
     backend: str = INTERNAL
     grants: Grants | None = None

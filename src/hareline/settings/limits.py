@@ -101,6 +101,20 @@ class Limits(Section):
         reload="live",
         ge=0,
     )
+    publish_rate_per_user: int = option(
+        0,
+        "Messages that each user without a limit of its own may publish in a second, on all its "
+        "connections; above it they are read more slowly. 0 means no limit.",
+        reload="live",
+        ge=0,
+    )
+    publish_bytes_rate_per_user: Octets = option(
+        0,
+        "As publish_rate_per_user, in octets that its publishing connections send. 0 means no "
+        "limit.",
+        reload="live",
+        ge=0,
+    )
     max_vhosts: int = option(
         0,
         "Virtual hosts, those of the settings included, that may be made at run time; 0 means no "

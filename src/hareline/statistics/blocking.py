@@ -15,16 +15,17 @@ from typing import Final, Literal, NamedTuple
 from hareline.amqp.alarms import Alarms
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
-from hareline.amqp.input_gate import BACKLOG, OUTPUT, SHARE
+from hareline.amqp.input_gate import BACKLOG, OUTPUT, RATE, SHARE
 from hareline.broker.queues.policies.overflow import Overflow
 
-Reason = Literal["memory", "disk", "queue", "behind", "commit", "output", "client"]
+Reason = Literal["memory", "disk", "queue", "behind", "commit", "output", "client", "rate"]
 
 _TEXTS: Final = {
     "behind": "the broker has more to do than it can, so publishers are read one after the other",
     "commit": "too much waits behind a transaction that is being committed",
     "output": "the client does not read what it has asked for",
     "client": "the client has stopped deliveries with channel.flow",
+    "rate": "its user publishes faster than it may",
 }
 
 
@@ -56,6 +57,8 @@ def why_connection_waits(connection: Connection) -> list[Blocked]:
         found += _full_queues(channel)
     if inner.reasons & BACKLOG:
         found.append(_plain("commit"))
+    if inner.reasons & RATE:
+        found.append(_plain("rate"))
     is_read = connection.transport.is_reading
     if inner.reasons & OUTPUT or (not is_read and connection.output.is_socket_full):
         found.append(_plain("output"))
@@ -122,5 +125,5 @@ def _full_queue(overflow: Overflow, since_ms: int, channel: Channel) -> Blocked:
     )
 
 
-def _plain(reason: Literal["behind", "commit", "output", "client"]) -> Blocked:
+def _plain(reason: Literal["behind", "commit", "output", "client", "rate"]) -> Blocked:
     return Blocked(reason, _TEXTS[reason])

@@ -204,6 +204,15 @@ def test_limits_of_a_user_bound_connections_and_channels(broker: Administered) -
     assert second.refusal().text == (
         "NOT_ALLOWED - connection refused for user 'ann': user connection limit (1) is reached"
     )
+    users.set_limit("ann", "max-publish-rate", 5)
+    users.set_limit("ann", "max-publish-bytes-rate", 6)
+    ann = broker.users.lookup("ann")
+    assert ann is not None
+    assert (ann.max_publish_rate, ann.max_publish_bytes_rate) == (5, 6)
+    error = refused(lambda: users.set_limit("ann", "max-publish-rate", 0))
+    assert "max-publish-rate should be at least 1, or negative" in error.reason
+    users.clear_limit("ann", "max-publish-rate")
+    users.clear_limit("ann", "max-publish-bytes-rate")
     users.set_limit("ann", "max-connections", -1)
     broker.connect("ann", channels=())
     users.clear_limit("ann", "max-channels")

@@ -191,7 +191,7 @@ def test_limits_bound_exchanges_and_bindings(restarted: Restart) -> None:
 
 
 def test_only_so_many_virtual_hosts_can_be_made(broker: Administered) -> None:
-    broker.context.limits = Limits(max_vhosts=2)
+    broker.context.set_limits(Limits(max_vhosts=2))
     vhosts = broker.administration.vhosts
     vhosts.put("shop")
     error = refused(lambda: vhosts.put("other"))

@@ -54,7 +54,7 @@ def expect_limit(broker: SteppedBroker, count: int, text: str, limit: str) -> No
 
 
 def test_connections_of_the_broker(broker: SteppedBroker) -> None:
-    broker.context.limits = Limits(max_connections=2)
+    broker.context.set_limits(Limits(max_connections=2))
     text = "connection refused: node connection limit (2) is reached"
     expect_limit(broker, 2, text, "max_connections")
 
@@ -74,14 +74,14 @@ def test_connections_of_a_user(broker: SteppedBroker) -> None:
 
 
 def test_connections_of_each_user_by_the_settings(broker: SteppedBroker) -> None:
-    broker.context.limits = Limits(max_connections_per_user=2)
+    broker.context.set_limits(Limits(max_connections_per_user=2))
     broker.connect("bob")
     text = "connection refused for user 'ann': user connection limit (2) is reached"
     expect_limit(broker, 2, text, "user.max-connections")
 
 
 def test_a_limit_of_the_user_counts_more_than_that_of_all(broker: SteppedBroker) -> None:
-    broker.context.limits = Limits(max_connections_per_user=1, max_channels_per_user=1)
+    broker.context.set_limits(Limits(max_connections_per_user=1, max_channels_per_user=1))
     set_user_limits(broker, "ann", max_connections=2, max_channels=3)
     peer = broker.connect("ann", channels=(1, 2))
     broker.connect("ann", channels=(1,))
@@ -97,14 +97,14 @@ def test_a_limit_of_0_lets_a_user_in_nowhere(broker: SteppedBroker) -> None:
 
 
 def test_connections_of_an_address(broker: SteppedBroker) -> None:
-    broker.context.limits = Limits(max_connections_per_address=2)
+    broker.context.set_limits(Limits(max_connections_per_address=2))
     broker.connect("guest")  # from another one
     text = "connection refused for address '192.0.2.7': address connection limit (2) is reached"
     expect_limit(broker, 2, text, "max_connections_per_address")
 
 
 def test_a_connection_that_is_closing_counts_no_more(broker: SteppedBroker) -> None:
-    broker.context.limits = Limits(max_connections=1)
+    broker.context.set_limits(Limits(max_connections=1))
     peer = broker.connect("ann")
     peer.send(0, commands.Connection.Close, reply_code=200, reply_text="", class_id=0, method_id=0)
     broker.connect("ann")
@@ -116,7 +116,7 @@ def test_a_connection_that_is_closing_counts_no_more(broker: SteppedBroker) -> N
 def test_one_that_is_refused_or_goes_in_the_handshake_was_never_counted(
     broker: SteppedBroker,
 ) -> None:
-    broker.context.limits = Limits(max_connections=1)
+    broker.context.set_limits(Limits(max_connections=1))
     at_open(broker).lose()
     peer = at_open(broker)
     assert peer.refused(0, OPEN, virtual_host="nowhere")[0] == 530
@@ -136,7 +136,7 @@ def channel_is_refused(peer: Peer, number: int, text: str) -> None:
 
 
 def test_channels_of_the_broker(broker: SteppedBroker) -> None:
-    broker.context.limits = Limits(max_channels=3)
+    broker.context.set_limits(Limits(max_channels=3))
     others = broker.connect("bob", channels=(1, 2))
     text = (
         "number of channels opened on node 'hareline@localhost' has reached the maximum allowed "
@@ -155,7 +155,7 @@ def test_channels_of_a_user(broker: SteppedBroker, is_own: bool) -> None:
     if is_own:
         set_user_limits(broker, "ann", max_channels=2)
     else:
-        broker.context.limits = Limits(max_channels_per_user=2)
+        broker.context.set_limits(Limits(max_channels_per_user=2))
     text = (
         "number of channels opened for user 'ann' has reached the maximum allowed user limit of (2)"
     )

@@ -27,7 +27,7 @@ class Door:
         return self.accepting.admit(host, f"{host}:4711")
 
     def change(self, **limits: Any) -> None:
-        self.broker.context.limits = replace(self.broker.context.limits, **limits)
+        self.broker.context.set_limits(replace(self.broker.context.limits, **limits))
 
     @property
     def reached(self) -> dict[str, int]:

@@ -189,7 +189,7 @@ async def test_the_peer_is_named_as_the_system_knows_it(
 
 async def test_a_socket_that_is_refused_is_dropped_and_never_a_connection(stand: Stand) -> None:
     context = stand.broker.context
-    context.limits = Limits(max_connections_per_address=1)
+    context.set_limits(Limits(max_connections_per_address=1))
     for _ in range(HANDSHAKES_MAX):
         stand.accepting.admit("127.0.0.1", "")
     refused, transport = stand.make_shell(), FakeTransport()
@@ -205,7 +205,7 @@ async def test_a_socket_that_is_refused_is_dropped_and_never_a_connection(stand:
 
 
 async def test_a_socket_above_the_rate_is_read_when_its_time_has_come(stand: Stand) -> None:
-    stand.broker.context.limits = Limits(connection_rate=1000)
+    stand.broker.context.set_limits(Limits(connection_rate=1000))
     for _ in range(1010):
         stand.accepting.admit("192.0.2.9", "")
     shell, transport = stand.make_shell(), FakeTransport()

@@ -24,7 +24,7 @@ class VhostLimits(BaseModel):
 
 
 class UserLimits(BaseModel):
-    """The limits of a user: ``max-connections``, ``max-channels``."""
+    """The limits of a user: ``max-connections``, ``max-channels`` and rates of publishing."""
 
     user: str
     value: dict[str, int]

@@ -1,0 +1,94 @@
+"""How fast a user may publish: a bucket of messages and one of octets, for all its connections.
+
+``amqp.flow_control`` asks ``PublishRates`` at each publish that does not take the decoder's lane;
+those of a user with a limit never do, so each of them is counted. What is overdrawn is waited for
+with the socket unread: nothing is refused, and no message is lost.
+
+Invariant: the buckets of a user outlast its connections, so connecting again fills none of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hareline.amqp.token_bucket import TokenBucket
+from hareline.auth.users import User
+from hareline.clock import Clock
+from hareline.statistics.counts import ReachedLimits
+
+USERS_MAX: Final = 1024  # above it, buckets that are full again are forgotten
+
+
+class UserRate:
+    """The buckets of one user, None where it has no limit; ``limits`` are what they were made of.
+
+    Messages and octets, as in ``limits``.
+    """
+
+    __slots__ = ("limits", "messages", "octets")
+
+    def __init__(self) -> None:
+        self.limits: tuple[int | None, int | None] = (None, None)
+        self.messages: TokenBucket | None = None
+        self.octets: TokenBucket | None = None
+
+    def is_full(self, now_s: float) -> bool:
+        """True if new buckets would be no different."""
+        return all(
+            bucket is None or bucket.is_full(now_s) for bucket in (self.messages, self.octets)
+        )
+
+
+class PublishRates:
+    """``per_user``, ``bytes_per_user``: a second, of users without a limit of their own; 0: any.
+
+    ``reached`` counts how often one has to be waited for.
+    """
+
+    __slots__ = ("_by_user", "_clock", "bytes_per_user", "per_user", "reached")
+
+    def __init__(self, clock: Clock, reached: ReachedLimits) -> None:
+        self._clock = clock
+        self.reached = reached
+        self.per_user = 0
+        self.bytes_per_user = 0
+        self._by_user: dict[str, UserRate] = {}
+
+    def of(self, user: User | None) -> UserRate | None:
+        """The buckets of a user, by the limits that it has now; None if it has none."""
+        if user is None:
+            return None
+        messages, octets = user.max_publish_rate, user.max_publish_bytes_rate
+        if messages is None:
+            messages = self.per_user or None
+        if octets is None:
+            octets = self.bytes_per_user or None
+        if messages is None and octets is None:
+            return None
+        rate = self._by_user.get(user.name)
+        if rate is None:
+            self._make_room()
+            rate = self._by_user[user.name] = UserRate()
+        if rate.limits != (messages, octets):
+            now_s = self._clock.monotonic_s
+            rate.limits = (messages, octets)
+            rate.messages = _at(messages, rate.messages, now_s)
+            rate.octets = _at(octets, rate.octets, now_s)
+        return rate
+
+    def _make_room(self) -> None:
+        if len(self._by_user) >= USERS_MAX:
+            now_s = self._clock.monotonic_s
+            self._by_user = {
+                name: rate for name, rate in self._by_user.items() if not rate.is_full(now_s)
+            }
+
+
+def _at(rate: int | None, bucket: TokenBucket | None, now_s: float) -> TokenBucket | None:
+    """A bucket of this rate: the one that is there, as full as it is, or a new one."""
+    if rate is None:
+        return None
+    if bucket is None:
+        return TokenBucket(rate, now_s)
+    bucket.set_rate(rate, now_s)
+    return bucket

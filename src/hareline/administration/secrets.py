@@ -18,7 +18,7 @@ from hareline.auth.passwords import (
     hash_password,
     verify_password,
 )
-from hareline.auth.scram import new_keys
+from hareline.auth.scram import ScramKeys, new_keys
 from hareline.auth.users import User
 from hareline.storage.administration import UserRecord
 
@@ -70,3 +70,10 @@ def is_same(user: User, record: UserRecord, password: str | None) -> bool:
             password, user.password_hash, user.hashing
         )
     return user.password_hash == record.password_hash and user.hashing == record.hashing
+
+
+def derived_keys(user: User) -> ScramKeys:
+    """The SCRAM keys of a user who has some, worked out if they are not yet."""
+    keys = user.scram
+    assert keys is not None
+    return keys if isinstance(keys, ScramKeys) else keys.derive()

@@ -18,8 +18,14 @@ from hareline.administration.changes import INTERNAL, Changes
 from hareline.administration.checks import check_limit, check_name, in_force
 from hareline.administration.connection_changes import ConnectionChanges, is_administered
 from hareline.administration.error import AdministrationError, bad_request
-from hareline.administration.origins import Origins
-from hareline.administration.secrets import Secret, algorithm_of, is_same, secret_of
+from hareline.administration.origins import Origins, is_other_administrator
+from hareline.administration.secrets import (
+    Secret,
+    algorithm_of,
+    derived_keys,
+    is_same,
+    secret_of,
+)
 from hareline.amqp.context import Context
 from hareline.amqp.ports import LiveConnection
 from hareline.auth.passwords import DEFAULT_ALGORITHM, check_hash
@@ -79,9 +85,9 @@ class Users:
             record = self._records.get(name)
             if name in self._removed or (record is not None and record.is_own):
                 continue
-            other = next((each for each in self._context.users if _is_other(each, name)), None)
-            if other is not None:
-                self._context.report(events.DEFAULT_USER_REMOVED, user=name, other=other.name)
+            others = [each for each in self._context.users if is_other_administrator(each, name)]
+            if others:
+                self._context.report(events.DEFAULT_USER_REMOVED, user=name, other=others[0].name)
                 self.delete(name)
 
     def _compose(self, name: str) -> None:
@@ -357,7 +363,7 @@ class Users:
 
     def _own(self, user: User) -> None:
         """Write down the default user as it is, so that it can be changed."""
-        scram = "" if user.scram is None else str(_derived(user))
+        scram = "" if user.scram is None else str(derived_keys(user))
         limits = self._records[user.name].limits if user.name in self._records else {}
         record = UserRecord(
             user.name,
@@ -479,11 +485,8 @@ class Users:
         self._changes.tell("user.limits.cleared", by, name=name, limit=limit)
 
     def _put_limits(self, name: str, limits: Mapping[str, int]) -> None:
-        record = self._records.get(name)
-        if record is None:
-            record = UserRecord(name, "", DEFAULT_ALGORITHM, "", (), limits, is_own=False)
-        else:
-            record = record._replace(limits=limits)
+        empty = UserRecord(name, "", DEFAULT_ALGORITHM, "", (), {}, is_own=False)
+        record = self._records.get(name, empty)._replace(limits=limits)
         self._changes.put(record)
         self._records[name] = record
         self._compose(name)
@@ -495,15 +498,3 @@ class Users:
         if found is None or vhost not in self._context.vhosts:
             raise bad_request("vhost_or_user_not_found")
         return found
-
-
-def _is_other(user: User, name: str) -> bool:
-    """True if this is an administrator of another name who can log in."""
-    can_log_in = bool(user.password_hash) or user.scram is not None
-    return user.name != name and can_log_in and "administrator" in user.tags
-
-
-def _derived(user: User) -> ScramKeys:
-    keys = user.scram
-    assert keys is not None
-    return keys if isinstance(keys, ScramKeys) else keys.derive()

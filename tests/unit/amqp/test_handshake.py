@@ -271,6 +271,7 @@ def test_a_password_that_needs_tls_is_neither_asked_for_nor_taken(broker: Steppe
 
 
 def test_external_without_a_certificate_is_refused(broker: SteppedBroker, newcomer: Peer) -> None:
+    broker.context.mechanisms = MechanismRegistry(["EXTERNAL"])
     newcomer.start_ok("EXTERNAL", "guest")
     assert newcomer.refusal().text == LOGIN_REFUSED.format("EXTERNAL")
     (report,) = broker.reported(events.CONNECTION_REFUSED)

@@ -135,7 +135,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "compiled": ("mypy_extensions",),
     "logs": ("structlog",),
     "settings": ("pydantic", "pydantic_core", "annotated_types"),
-    "net.websocket": ("wsproto",),
+    "net.websocket": ("h11", "wsproto"),
     "auth.certificates": ("cryptography",),
     "wire": ("pamqp",),
     "auth.argon2id": ("argon2",),

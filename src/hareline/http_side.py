@@ -190,7 +190,8 @@ class HttpSide:
 
         def answer(request: UpgradeRequest) -> None:
             tls = ProxyTls() if request.is_tls else None
-            shell = parts.listeners.make_shell(relayed=Relayed(request.client, request.local, tls))
+            relayed = Relayed(request.client, request.local, tls, not request.is_forwarded)
+            shell = parts.listeners.make_shell(relayed=relayed)
             front = WebSocketFront(shell, parts.report)
             front.upgrade(request.transport, request.headers, request.target)
 

@@ -377,6 +377,9 @@ class Broker:
         if self._management is not None:
             await self._management.stop()
             self._management = None
+        self._login_workers.stop()
+        if self._tls is not None:
+            self._tls.stop()
         if self._authorities is not None:
             await self._authorities.close()
             self._authorities = None
@@ -430,9 +433,6 @@ class Broker:
 
     def _stop_watches(self) -> None:
         self._key_maker.stop()
-        self._login_workers.stop()
-        if self._tls is not None:
-            self._tls.stop()
         self._memory_watch.stop()
         if self._disk_watch is not None:
             self._disk_watch.stop()

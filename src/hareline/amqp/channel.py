@@ -117,7 +117,8 @@ class Channel:
         """Let acks, and outside of a transaction publishes, take the decoder's short cut."""
         gate = self.parts.gate
         gate.open_settle_lane(self.number, self.settling)
-        if self.publishing.transaction is None:
+        # behind the decoder's lane nobody could wait for a right that has to be asked for
+        if self.publishing.transaction is None and not self.access.may_pend:
             gate.open_publish_lane(self.number, self.publishing)
 
     def reopen_lanes(self) -> None:

@@ -54,7 +54,7 @@ class Channels:
         backlogs = self._backlogs
         if backlogs.by_channel and backlogs.keep(number, kind, payload):
             if method == BASIC_PUBLISH:
-                self.parts.flow.before_publish()
+                self.parts.flow.block_if_alarmed()
             return
         channel = self.by_number.get(number)
         if channel is not None:

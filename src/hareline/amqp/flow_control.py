@@ -164,13 +164,7 @@ class ConnectionFlow:
 
     def before_publish(self) -> None:
         """A publish method arrived outside the lane; while an alarm is on they all do."""
-        self.has_published = True
-        if self._alarms.is_on and not self.is_blocked and not self._is_closing:
-            reason = self._alarms.reason
-            self._report(events.CONNECTION_BLOCKED, peer=self._transport.peer, reason=reason)
-            self._send_blocked(reason)
-            self._blocked_ms = self._alarms.clock.now_ms
-            self._gate.hold(ALARM)
+        self.block_if_alarmed()
         rate, gate = self._rates.of(self._client.user), self._gate
         if rate is None:
             gate.on_octets = None  # the lanes open behind this publish
@@ -181,6 +175,16 @@ class ConnectionFlow:
         if rate.messages is not None:
             wait_s = rate.messages.take(1, self._alarms.clock.monotonic_s)
             self._wait_for_rate(wait_s, "user.max-publish-rate")
+
+    def block_if_alarmed(self) -> None:
+        """A frame of a publish has come: while a resource is short the connection is blocked."""
+        self.has_published = True
+        if self._alarms.is_on and not self.is_blocked and not self._is_closing:
+            reason = self._alarms.reason
+            self._report(events.CONNECTION_BLOCKED, peer=self._transport.peer, reason=reason)
+            self._send_blocked(reason)
+            self._blocked_ms = self._alarms.clock.now_ms
+            self._gate.hold(ALARM)
 
     def on_alarm_cleared(self) -> None:
         """No resource is short any more: all that were blocked go on, one after the other."""

@@ -42,13 +42,16 @@ from hareline.amqp.open_limits import check_connection, count_connection
 from hareline.amqp.ports import ConnectionPort, Transport
 from hareline.amqp.product import QPID_PROPERTIES, is_qpid
 from hareline.auth.backends import Answer, Credentials, Refusal
+from hareline.auth.external import MECHANISM as EXTERNAL
 from hareline.auth.grants import RightsPending
+from hareline.auth.mechanisms import ANONYMOUS
 from hareline.auth.scram import ScramExchange, ScramRefused
 from hareline.auth.users import INTERNAL, User
 from hareline.errors import (
     AccessRefused,
     AmqpError,
     ChannelError,
+    CommandInvalid,
     NotAllowed,
     UnknownFrameType,
 )
@@ -188,7 +191,10 @@ class Handshake:
         is_scram_for_all = users.is_scram_for_all and context.logins.is_internal
         anonymous = users.admit(mechanisms.anonymous_user, peer.is_loopback)
         return mechanisms.offered(
-            peer, is_scram_for_all=is_scram_for_all, is_anonymous_welcome=anonymous is not None
+            peer,
+            is_scram_for_all=is_scram_for_all,
+            is_scram_possible=context.logins.has_internal,
+            is_anonymous_welcome=anonymous is not None,
         )
 
     def takes_close(self, error: AmqpError) -> bool:
@@ -240,11 +246,18 @@ class Handshake:
         self._mechanism = method.mechanism
         response, peer = text_octets(method.response), self._transport.auth_peer
         if context.mechanisms.has_steps(method.mechanism):
+            if not context.logins.has_internal:  # whose users alone have keys
+                raise CommandInvalid(f"invalid authentication mechanism '{method.mechanism}'")
             self._exchange = ScramExchange(context.users)
             return self._take_step(self._exchange, response)
         credentials = context.mechanisms.decode(method.mechanism, response, peer)
-        if not credentials.name and credentials.password is None:
+        if method.mechanism == EXTERNAL and not credentials.name:
             return self._refuse("", "the client has shown no certificate that stands for a user")
+        if method.mechanism == ANONYMOUS:  # the settings name the user, so no backend is asked
+            name = self._name = credentials.name
+            welcome = context.users.admit(name, peer.is_loopback)
+            refusal = Refusal("auth.anonymous_user may not log in", is_guess=False)
+            return self._conclude(context.logins.settle(name, welcome or refusal, peer))
         return self._ask(credentials)
 
     def _ask(self, credentials: Credentials) -> Outcome:

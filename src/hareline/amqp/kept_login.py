@@ -81,12 +81,15 @@ class KeptLogin:
     def look_up_rights(self) -> None:
         """Take over what the user may do now, or close (530) if that is nothing here."""
         parts, connection = self._parts, self._connection
+        if connection is None:
+            return
         try:
             parts.client.renew(parts.context.users)
+        except RightsPending as pending:
+            pending.when_decided(self.look_up_rights)
         except NotAllowed as error:
             error.class_id = error.method_id = 0
-            if connection is not None:
-                connection.on_error(0, error)
+            connection.on_error(0, error)
         else:
             self._channels.renew_rights()
 

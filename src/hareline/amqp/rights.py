@@ -53,14 +53,25 @@ def require_dead_letter_rights(
     if exchange is not None:
         key = arguments.dead_letter_routing_key
         access.require("write", "exchange", exchange, key)
-        if key is None:
-            access.require_every_topic("write", exchange)
-        else:
-            access.require_topic("write", exchange, key)
+        if _needs_topics(access, vhost, exchange):
+            if key is None:
+                access.require_every_topic("write", exchange)
+            else:
+                access.require_topic("write", exchange, key)
     if alternate is not None:
         resource: Resource = "exchange" if alternate in vhost.exchanges else "queue"
         access.require("write", resource, alternate)
-        access.require_every_topic("write", alternate)
+        if _needs_topics(access, vhost, alternate):
+            access.require_every_topic("write", alternate)
+
+
+def _needs_topics(access: AccessChecker, vhost: VirtualHost, name: str) -> bool:
+    """Whether topic permissions are looked at for what passes messages on to this place.
+
+    Another authority is asked about keys of topic exchanges alone, as for publishes.
+    """
+    exchange = vhost.exchanges.get(name)
+    return not access.has_grants or (exchange is not None and exchange.type_name == "topic")
 
 
 def require_exchange_rights(

@@ -102,6 +102,11 @@ class AuthChain:
         _Login(backends, credentials, peer, lambda answer: done(self.settle(name, answer, peer)))
 
     @property
+    def has_internal(self) -> bool:
+        """True if the broker's own users can log in."""
+        return any(each.name == INTERNAL for each in self.backends)
+
+    @property
     def is_internal(self) -> bool:
         """True if only the broker's own users can log in."""
         return all(each.name == INTERNAL for each in self.backends)
@@ -118,7 +123,8 @@ class AuthChain:
         limits = self._limits
         if limits is not None:
             if not isinstance(answer, Refusal):
-                limits.on_success(peer.host, name)
+                if answer.name == name:  # a token may be that of another user
+                    limits.on_success(peer.host, name)
             elif answer.is_guess:
                 limits.on_failure(peer.host, name)
         return answer

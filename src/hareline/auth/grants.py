@@ -32,9 +32,11 @@ class RightsPending(Exception):
 
 
 class Grants(ABC):
-    """Each method may raise RightsPending."""
+    """Each method may raise RightsPending, unless ``never_pends``."""
 
     __slots__ = ()
+
+    never_pends = False
 
     @abstractmethod
     def enters(self, vhost_name: str) -> bool:

@@ -22,7 +22,8 @@ WINDOW_S: Final = 60.0
 NAMES_FACTOR: Final = 5
 PLACES_MAX: Final = 4_096
 
-Place = tuple[str, str]
+#: A network and a user; None: all users together.
+Place = tuple[str, str | None]
 
 
 class LoginLimits:
@@ -51,7 +52,7 @@ class LoginLimits:
         network = network_of(host)
         return max(
             self._wait_of((network, user), limit),
-            self._wait_of((network, ""), limit * NAMES_FACTOR),
+            self._wait_of((network, None), limit * NAMES_FACTOR),
         )
 
     def _wait_of(self, place: Place, limit: int) -> int:
@@ -75,7 +76,7 @@ class LoginLimits:
             return
         network = network_of(host)
         self._note((network, user), limit)
-        self._note((network, ""), limit * NAMES_FACTOR)
+        self._note((network, None), limit * NAMES_FACTOR)
 
     def _note(self, place: Place, limit: int) -> None:
         was_locked = self._wait_of(place, limit) > 0
@@ -88,7 +89,7 @@ class LoginLimits:
             self._failures.popitem(last=False)
         wait_s = self._wait_of(place, limit)
         if wait_s and not was_locked and self._on_locked is not None:
-            self._on_locked(*place, wait_s)
+            self._on_locked(place[0], place[1] or "", wait_s)
 
     def on_success(self, host: str, user: str) -> None:
         """A login has succeeded: the earlier failures of this user were slips."""

@@ -99,19 +99,25 @@ class MechanismRegistry:
                 )
 
     def offered(
-        self, peer: Peer, *, is_scram_for_all: bool, is_anonymous_welcome: bool = False
+        self,
+        peer: Peer,
+        *,
+        is_scram_for_all: bool,
+        is_scram_possible: bool = True,
+        is_anonymous_welcome: bool = False,
     ) -> str:
         """The names of those that work for this peer, separated by spaces, for connection.start.
 
         SCRAM is left out while a user can log in by another mechanism but not by SCRAM, and
         EXTERNAL for a client without a certificate that stands for a user.
-        ``is_anonymous_welcome``: the user of ANONYMOUS exists and may come from there.
+        ``is_scram_possible``: the broker's own users can log in. ``is_anonymous_welcome``: the user
+        of ANONYMOUS exists and may come from there.
         """
         works = dict.fromkeys(MECHANISMS, self.takes_passwords(peer))
         works |= {scram.MECHANISM: is_scram_for_all, ANONYMOUS: is_anonymous_welcome}
         works[external.MECHANISM] = bool(self.by_certificate.user_name(peer.certificate))
         names = [name for name in self._enabled if works[name]]
-        if not names and scram.MECHANISM in self._enabled:
+        if not names and is_scram_possible and scram.MECHANISM in self._enabled:
             names = [scram.MECHANISM]
         return " ".join(names)
 

@@ -31,24 +31,37 @@ SCOPES_MAX: Final = 2048
 
 _TAG: Final = "tag:"
 _RIGHTS: Final = frozenset(get_args(Right))
+_BAD_NUL: Final = "%00"
 _BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
 _VHOST: Final = "vhost"
+#: Stands for ``{vhost}`` in a scope that was read; no scope of a token may have it.
+VHOST_MARK: Final = "\0"
 
 
 class Wildcard:
-    """A pattern in which ``*`` stands for any text. Raises ValueError for a bad ``%``."""
+    """A pattern in which ``*`` stands for any text. Raises ValueError for a bad ``%``, or a NUL.
 
-    __slots__ = ("_parts",)
+    ``VHOST_MARK`` in it stands for the virtual host that ``matches`` is given.
+    """
+
+    __slots__ = ("_is_marked", "_parts")
 
     def __init__(self, pattern: str) -> None:
         if _BAD_PERCENT.search(pattern):
             raise ValueError(f"'{pattern}' has a % without two hexadecimal digits")
+        if _BAD_NUL in pattern:
+            raise ValueError(f"'{pattern}' has a NUL, which no name has")
         self._parts = [unquote_plus(part, errors="surrogateescape") for part in pattern.split("*")]
 
-    def matches(self, text: str) -> bool:
+        self._is_marked = VHOST_MARK in pattern
+
+    def matches(self, text: str, vhost_name: str = "") -> bool:
         """True if the whole text fits; takes time in proportion to the text for each ``*``."""
-        first, *middle = self._parts
+        parts = self._parts
+        if self._is_marked:
+            parts = [part.replace(VHOST_MARK, vhost_name) for part in parts]
+        first, *middle = parts
         if not middle:
             return text == first
         last = middle.pop()
@@ -79,45 +92,40 @@ class ScopeGrants(Grants):
     ``claims``: those of the token that are text, for variables in scopes.
     """
 
-    __slots__ = ("_by_vhost", "_fixed", "_open")
+    __slots__ = ("_here", "_scopes")
+
+    never_pends = True
 
     def __init__(self, scopes: Iterable[str], claims: Mapping[str, str]) -> None:
-        self._fixed: list[_Scope] = []
-        self._open: list[str] = []  # those with {vhost}, read for each virtual host
-        for scope in scopes:
-            filled = _filled(scope, claims)
-            if f"{{{_VHOST}}}" in filled:
-                self._open.append(filled)
-            else:
-                self._fixed += _read(filled)
-        self._by_vhost: tuple[str, list[_Scope]] | None = None  # of the one asked for last
+        self._scopes = [
+            read for scope in scopes if VHOST_MARK not in scope for read in _read(scope, claims)
+        ]
+        self._here: tuple[str, list[_Scope]] | None = None  # of the virtual host asked for last
 
     def enters(self, vhost_name: str) -> bool:
         return bool(self._in(vhost_name))
 
     def allows(self, vhost_name: str, right: Right, resource: Resource, name: str) -> bool:
         return any(
-            scope.right == right and scope.name.matches(name) for scope in self._in(vhost_name)
+            scope.right == right and scope.name.matches(name, vhost_name)
+            for scope in self._in(vhost_name)
         )
 
     def allows_topic(self, vhost_name: str, right: Right, exchange: str, routing_key: str) -> bool:
         return any(
             scope.right == right
             and scope.routing_key is not None
-            and scope.name.matches(exchange)
-            and scope.routing_key.matches(routing_key)
+            and scope.name.matches(exchange, vhost_name)
+            and scope.routing_key.matches(routing_key, vhost_name)
             for scope in self._in(vhost_name)
         )
 
     def _in(self, vhost_name: str) -> list[_Scope]:
         """The scopes that say something of this virtual host."""
-        if self._by_vhost is not None and self._by_vhost[0] == vhost_name:
-            return self._by_vhost[1]
-        value = quote(vhost_name, safe="", errors="surrogateescape")
-        opened = (each for text in self._open for each in _read(_VARIABLE.sub(value, text)))
-        found = [each for each in (*self._fixed, *opened) if each.vhost.matches(vhost_name)]
-        self._by_vhost = vhost_name, found
-        return found
+        if self._here is None or self._here[0] != vhost_name:
+            found = [each for each in self._scopes if each.vhost.matches(vhost_name, vhost_name)]
+            self._here = vhost_name, found
+        return self._here[1]
 
 
 def tags_of(scopes: Iterable[str]) -> frozenset[str]:
@@ -127,7 +135,7 @@ def tags_of(scopes: Iterable[str]) -> frozenset[str]:
 
 
 def _filled(scope: str, claims: Mapping[str, str]) -> str:
-    """The scope with its variables put in, but for ``{vhost}``.
+    """The scope with its variables put in, and ``VHOST_MARK`` for the virtual host.
 
     A value stands for itself: a ``*`` or ``/`` in a claim, which the user may have chosen, widens
     no pattern. An unknown variable stands for its own name, as in RabbitMQ.
@@ -135,14 +143,14 @@ def _filled(scope: str, claims: Mapping[str, str]) -> str:
 
     def value(found: re.Match[str]) -> str:
         name = found[1]
-        return found[0] if name == _VHOST else quote(claims.get(name, name), safe="")
+        return VHOST_MARK if name == _VHOST else quote(claims.get(name, name), safe="")
 
     return _VARIABLE.sub(value, scope)
 
 
-def _read(scope: str) -> list[_Scope]:
+def _read(scope: str, claims: Mapping[str, str]) -> list[_Scope]:
     """What a scope permits: one entry, or none if it is not of the form for permissions."""
-    right, colon, pattern = scope.partition(":")
+    right, colon, pattern = _filled(scope, claims).partition(":")
     parts = pattern.split("/")
     if not colon or right not in _RIGHTS or len(parts) not in (2, 3):
         return []

@@ -59,6 +59,9 @@ class _Reply:
     rest: str = ""
 
 
+_NO_ANSWER: Final = "the service gave no valid answer"
+
+
 class HttpService:
     """Asks the service, and remembers what it said. ``is_post``: fields go into a form."""
 
@@ -111,7 +114,7 @@ class HttpService:
         except AskingFailed as problem:
             user = fields["username"]
             self._report(events.AUTHORITY_FAILED, user=user, problem=str(problem))
-            return _Reply(is_allowed=False, rest="the service gave no valid answer")
+            return _Reply(is_allowed=False, rest=_NO_ANSWER)
 
 
 def service_decisions(
@@ -156,7 +159,7 @@ class HttpBackend(AuthBackend):
 
     def _answer(self, name: str, peer: Peer, reply: _Reply) -> Answer:
         if not reply.is_allowed:
-            return Refusal(f"http: {reply.rest or 'denied'}")
+            return Refusal(f"http: {reply.rest or 'denied'}", is_guess=reply.rest != _NO_ANSWER)
         if self._users is not None:
             user = self._users.lookup(name)
             return user or Refusal(f"http: no user '{name}' is known here, so it has no rights")

@@ -97,10 +97,16 @@ class LdapBackend(AuthBackend):
         def on_reply() -> None:
             reply = self._decisions.find(question)
             assert reply is not None, "it was put when this was called"
-            done(self._answer(name, reply))
+            try:
+                answer = self._answer(name, reply)
+            except ValueError as problem:  # the patterns of several groups do not go together
+                self._report(events.AUTHORITY_FAILED, user=name, problem=str(problem))
+                answer = Refusal("ldap: its groups do not go together", is_guess=False)
+            done(answer)
 
         if len(self._tasks) >= WAITING_MAX:
-            done(Refusal(f"ldap: {WAITING_MAX} logins wait for the directory already"))
+            waiting = f"ldap: {WAITING_MAX} logins wait for the directory already"
+            done(Refusal(waiting, is_guess=False))
         elif self._decisions.wait(question, on_reply):
             task = asyncio.get_running_loop().create_task(self._ask(question, name, password))
             self._tasks.add(task)
@@ -124,7 +130,7 @@ class LdapBackend(AuthBackend):
 
     def _answer(self, name: str, reply: _Reply) -> Answer:
         if reply.groups is None:
-            return Refusal(f"ldap: {reply.reason or 'denied'}")
+            return Refusal(f"ldap: {reply.reason or 'denied'}", is_guess=not reply.reason)
         if self._users is not None:
             user = self._users.lookup(name)
             return user or Refusal(f"ldap: no user '{name}' is known here, so it has no rights")

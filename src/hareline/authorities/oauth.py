@@ -52,7 +52,7 @@ class OAuthBackend(AuthBackend):
         try:
             return self._answer(token)
         except KeyUnknown as problem:
-            return Refusal(f"token: {problem}")
+            return Refusal(f"token: {problem}", is_guess=self._keys.current is not None)
 
     def _answer(self, token: str) -> Answer:
         """The user or the refusal. Raises KeyUnknown if other keys might help."""

@@ -69,9 +69,15 @@ def client_of(peer: ClientAddress, headers: Headers, proxies: Networks) -> Clien
 
 
 def scheme_of(scheme: str, peer: ClientAddress, headers: Headers, proxies: Networks) -> str:
-    """How the client came: ``scheme``, unless ``peer`` is a trusted proxy that says otherwise."""
+    """How the client came: ``scheme``, unless ``peer`` is a trusted proxy that says otherwise.
+
+    Of a client that a proxy names without a scheme nothing is known, so it counts as ``http``.
+    """
     if peer[0] in proxies:
-        for name, value in headers:
+        pairs = list(headers)
+        if any(name == _FOR for name, _ in pairs):
+            scheme = "http"
+        for name, value in pairs:
             if name == _PROTO and value in (b"http", b"https"):
                 scheme = value.decode()
     return scheme

@@ -41,6 +41,7 @@ class UpgradeRequest(NamedTuple):
     """A request that becomes a connection: as it came, and the addresses of both ends.
 
     ``is_tls``: whether the client came by TLS, to the broker or to a proxy that says so.
+    ``is_forwarded``: a proxy that is believed has sent it.
     """
 
     transport: asyncio.Transport
@@ -49,6 +50,7 @@ class UpgradeRequest(NamedTuple):
     client: SocketAddress
     local: SocketAddress
     is_tls: bool
+    is_forwarded: bool = False
 
 
 class WebSocketDoor:
@@ -76,7 +78,10 @@ class WebSocketDoor:
         peer, local = scope["client"] or UNKNOWN, scope["server"] or UNKNOWN
         client = client_of(peer, headers, self._proxies)
         is_tls = scheme_of(scope["scheme"], peer, headers, self._proxies) == "https"
-        self._answer(UpgradeRequest(transport, headers, target, client, local, is_tls))
+        is_forwarded = client != peer
+        self._answer(
+            UpgradeRequest(transport, headers, target, client, local, is_tls, is_forwarded)
+        )
 
     def accepts(self, scope: Scope) -> bool:
         """True if the request of this scope is to become a connection."""

@@ -28,11 +28,13 @@ class Relayed(NamedTuple):
     """A connection that comes through a proxy: the client's address, and the one it came to.
 
     ``tls``: how the client came to the proxy; None without TLS, or if the proxy does not say.
+    ``is_own_tls``: TLS on the socket itself, if there is any, is the client's and not the proxy's.
     """
 
     peer: SocketAddress
     local: SocketAddress
     tls: ProxyTls | None = None
+    is_own_tls: bool = True
 
 
 def address_text(address: SocketAddress) -> str:

@@ -101,8 +101,7 @@ class ProxyFront(asyncio.BufferedProtocol):
         if reader.header is not None:
             # the event loop chooses how it reads by the protocol that is there when reading begins
             transport.pause_reading()
-            self._hand_on(self._relayed(reader.header))
-            transport.resume_reading()
+            self._hand_on(self._relayed(reader.header), is_paused=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is not None:  # the other side has closed
@@ -120,13 +119,15 @@ class ProxyFront(asyncio.BufferedProtocol):
         self._report(events.HANDSHAKE_TIMED_OUT)
         self.abort()
 
-    def _hand_on(self, relayed: Relayed | None) -> None:
-        """Let the protocol behind have the transport."""
+    def _hand_on(self, relayed: Relayed | None, *, is_paused: bool = False) -> None:
+        """Let the protocol behind have the transport, which it may pause at once."""
         transport = self._transport
         assert transport is not None
         self._leave()
         protocol = self._make(relayed)
         transport.set_protocol(protocol)
+        if is_paused:  # nothing is read before this callback has returned
+            transport.resume_reading()
         protocol.connection_made(transport)
 
     def _relayed(self, header: ProxyHeader) -> Relayed | None:
@@ -139,7 +140,9 @@ class ProxyFront(asyncio.BufferedProtocol):
             return None
         if is_loopback(source[0]) and not is_loopback(self._peer[0]):
             source = self._peer
-        return Relayed(source, header.destination or self._local, header.tls)
+        # with TLS between client and proxy, TLS on this socket is the proxy's own
+        is_own_tls = header.tls is None
+        return Relayed(source, header.destination or self._local, header.tls, is_own_tls)
 
     def _leave(self) -> None:
         """Stop waiting for the header."""

@@ -51,6 +51,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         "_is_behind",
         "_is_choked",
         "_is_early",
+        "_is_own_tls",
         "_is_reading",
         "_is_relayed_tls",
         "_linger",
@@ -89,6 +90,7 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         self._local: SocketAddress = UNKNOWN_ADDRESS
         if relayed is not None:
             self._peer, self._local = relayed.peer, pacing.shared_address(relayed.local)
+        self._is_own_tls = relayed is None or relayed.is_own_tls
         self._is_relayed_tls = relayed is not None and relayed.tls is not None
         self._tls: TlsSession | None = None
         self._buffer = pacing.read_buffer
@@ -215,6 +217,8 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
     @property
     def auth_peer(self) -> Peer:
         peer = super().auth_peer
+        if not self._is_own_tls:  # what the proxy has shown says nothing of the client
+            return peer._replace(is_tls=self._is_relayed_tls, certificate=None)
         return peer._replace(is_tls=peer.is_tls or self._is_relayed_tls)
 
     @property

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
+import h11
 from wsproto import WSConnection
 from wsproto.connection import ConnectionState, ConnectionType
 from wsproto.events import (
@@ -65,7 +66,7 @@ class WebSocketFront(asyncio.Protocol):
         """Answer the request with 101 and take the transport over; 400 if it is not valid."""
         try:
             self._socket.initiate_upgrade_connection(list(headers), target)
-        except (RemoteProtocolError, UnicodeError):  # such as a Host that is no name
+        except (h11.ProtocolError, RemoteProtocolError, UnicodeError):  # such as an invalid Host
             transport.write(_BAD_REQUEST)
             transport.close()
             return

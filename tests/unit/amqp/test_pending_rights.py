@@ -7,11 +7,15 @@ from functools import partial
 
 import pytest
 
+from hareline.auth.access_rules import AccessRules
 from hareline.auth.backends import AuthBackend, Credentials, Done
 from hareline.auth.grants import Grants, Resource, Right, RightsPending
 from hareline.auth.peer import Peer as LoginPeer
 from hareline.auth.users import User
+from hareline.wire.constants import PROTOCOL_HEADER
 from hareline.wire.methods import commands
+from hareline.wire.properties import Properties
+from hareline.wire.table import Table
 
 from .peer import Peer, SteppedBroker
 
@@ -148,7 +152,7 @@ def test_a_right_that_is_denied_closes_the_channel_as_always(
 def test_each_right_of_a_method_is_asked_for(authority: Authority, peer: Peer) -> None:
     arguments = {"x-dead-letter-exchange": "dlx"}
     peer.send(1, QUEUE.Declare, queue="a", arguments=arguments)
-    for right in ("configure", "read", "write", "write"):  # to dlx, and there by any key
+    for right in ("configure", "read", "write"):
         peer.expect_nothing()
         assert [question[0] for question in authority.questions] == [right]
         authority.answer()
@@ -161,7 +165,7 @@ def test_a_generated_name_stays_the_same_while_it_is_asked_for(
     arguments = {"x-dead-letter-exchange": "dlx"}
     peer.send(1, QUEUE.Declare, queue="", arguments=arguments)
     asked = set()
-    for _ in range(4):
+    for _ in range(3):
         asked |= {question[2] for question in authority.questions if question[1] == "queue"}
         authority.answer()
         peer.broker.run_turns()
@@ -234,6 +238,47 @@ class TestPublishes:
         authority.answer()
         peer.expect(commands.Channel.CloseOk)
         assert peer.broker.queue("q").ready_count == 1
+
+
+def test_a_key_of_a_copy_is_asked_for_at_a_later_publish_too(
+    broker: SteppedBroker, authority: Authority, peer: Peer
+) -> None:
+    for number in range(3):
+        properties = Properties(headers=Table(CC=[f"key.{number}"]))
+        peer.publish(1, "a.b", b"x", exchange="amq.topic", properties=properties)
+        for _ in range(4):  # the exchange, the key, and the key of the copy
+            authority.answer()
+            broker.run_turns()
+    peer.send(1, BASIC.Qos, prefetch_count=5)
+    assert names(peer) == [(1, "basic.qos-ok")]
+    assert {"key.0", "key.1", "key.2"} <= {question[-1] for question in authority.known}
+
+
+def test_rights_are_looked_up_again_when_the_answer_is_there(
+    broker: SteppedBroker, authority: Authority, peer: Peer
+) -> None:
+    broker.context.users.rules = AccessRules()
+    authority.known.clear()
+    (connection,) = broker.context.connections
+    connection.renew_access()
+    assert authority.questions
+    authority.answer()
+    peer.expect_nothing()
+    assert connection.client.access.rules is broker.context.users.rules
+
+
+def test_scram_is_not_taken_where_the_brokers_own_users_may_not_log_in(
+    broker: SteppedBroker, authority: Authority
+) -> None:
+    newcomer = broker.accept()
+    newcomer.send_octets(PROTOCOL_HEADER)
+    newcomer.expect(CONNECTION.Start)
+    newcomer.start_ok("SCRAM-SHA-256", b"n,,n=ann,r=abc")
+    refusal = newcomer.refusal()
+    assert (refusal.code, refusal.text) == (
+        503,
+        "COMMAND_INVALID - invalid authentication mechanism 'SCRAM-SHA-256'",
+    )
 
 
 def test_a_client_that_closes_is_answered_when_all_before_is_done(

@@ -134,6 +134,18 @@ def test_of_many_guesses_at_once_those_after_the_lockout_are_refused_right_or_wr
     assert last.wait_s == 60
 
 
+def test_a_token_of_another_user_forgives_no_failure() -> None:
+    stand = LockStand()
+    for name in ("ann", ""):
+        stand.log_in("ann", "wrong")
+        stand.first.answer(Refusal())
+        stand.log_in(name, "a token")
+        stand.first.answer(User("bob", "", backend="ldap"))
+    stand.log_in("ann", "secret")
+    assert stand.first.asked == []
+    assert isinstance(stand.answers[-1], Refusal)
+
+
 def test_a_server_that_does_not_answer_locks_nobody_out() -> None:
     stand = LockStand()
     for _ in range(5):

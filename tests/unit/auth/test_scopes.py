@@ -121,6 +121,11 @@ class TestVariables:
         assert grants.allows("shop", "read", "queue", "shop")
         assert not ScopeGrants(["read:{vhost}x/q"], {}).enters("*")
 
+    def test_nobody_else_sets_the_mark_for_the_virtual_host(self) -> None:
+        assert not ScopeGrants(["read:\0/x"], {}).enters("shop")
+        grants = ScopeGrants(["read:*/{sub}"], {"sub": "\0"})
+        assert not grants.allows("shop", "read", "queue", "shop")
+
     def test_an_unknown_variable_stands_for_its_name(self) -> None:
         assert ScopeGrants(["read:*/{nobody}"], {}).allows("/", "read", "queue", "nobody")
 

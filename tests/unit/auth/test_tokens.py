@@ -221,4 +221,6 @@ class TestScopes:
 def test_a_password_that_can_be_a_token_is_told_by_its_form() -> None:
     assert looks_like_a_token(token())
     assert not looks_like_a_token("guest")
+    assert looks_like_a_token("ewogImFsZyI6ICJFUzI1NiJ9.e30.x"), "a header in several lines"
     assert not looks_like_a_token("eyJhbGciOi.b")
+    assert not looks_like_a_token("a.b.c")

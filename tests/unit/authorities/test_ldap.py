@@ -120,7 +120,9 @@ async def test_a_line_that_is_too_long_is_refused(
     stand = Stand(url, threads=1)
     directory.gate.clear()
     waiting = [stand.begin("ann", f"pw{number}") for number in range(3)]
-    assert waiting[2].result() == Refusal("ldap: 2 logins wait for the directory already")
+    assert waiting[2].result() == Refusal(
+        "ldap: 2 logins wait for the directory already", is_guess=False
+    )
     directory.gate.set()
     await asyncio.gather(*waiting)
     stand.backend.close()
@@ -130,7 +132,8 @@ async def test_a_directory_that_is_gone_lets_nobody_in() -> None:
     with serving(Directory()) as url:
         pass
     stand = Stand(url)
-    assert await stand.begin("ann", "pw") == Refusal("ldap: the directory gave no valid answer")
+    answer = await stand.begin("ann", "pw")
+    assert answer == Refusal("ldap: the directory gave no valid answer", is_guess=False)
     event, fields = stand.reports[0]
     assert event is events.AUTHORITY_FAILED
     assert "cannot be asked" in str(fields["problem"])

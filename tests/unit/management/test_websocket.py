@@ -110,5 +110,8 @@ def test_the_client_is_whom_a_proxy_of_ours_names(
     }
     stand.door.upgrade(transport, scope, b"/ws/amqp")
     assert stand.requests == [
-        UpgradeRequest(transport, headers, b"/ws/amqp", client, ("192.0.2.1", 443), is_tls)
+        UpgradeRequest(
+            *(transport, headers, b"/ws/amqp", client, ("192.0.2.1", 443), is_tls),
+            is_forwarded=peer is not None and client != peer,
+        )
     ]

@@ -44,6 +44,8 @@ class Behind(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
+        assert isinstance(transport, FakeTransport)
+        transport.calls.append("made")
 
 
 class Stand:
@@ -92,8 +94,14 @@ async def test_a_proxy_s_client_is_handed_on_with_its_addresses_and_no_octet_is_
     (behind,) = stand.made
     assert behind.relayed == Relayed(("192.0.2.7", 40000), ("198.51.100.1", 5672))
     assert stand.transport.protocol is behind
-    assert stand.transport.calls == ["pause", "resume"]
+    assert stand.transport.calls == ["pause", "resume", "made"]
     assert not stand.door.waiting
+
+
+async def test_what_is_behind_can_pause_at_once() -> None:
+    stand = Stand()
+    stand.send(HEADER)
+    assert stand.transport.calls == ["pause", "resume", "made"]
 
 
 async def test_a_proxy_s_own_connection_has_its_own_addresses() -> None:

@@ -93,11 +93,11 @@ def _on_content_frame(channel: Channel, kind: int, payload: bytes) -> None:
         parts = content.take(channel.number)
         large = content.take_large()
         channel.open_lanes()
-        publish = partial(channel.publishing.publish_first, content.method_payload, *parts, large)
         try:
-            publish()
-        except RightsPending as pending:
-            pending.again = publish  # its frames are gone
+            channel.publishing.publish_first(content.method_payload, *parts, large)
+        except RightsPending as pending:  # its frames are gone, so it begins again from here
+            publish = channel.publishing.publish_first
+            pending.again = partial(publish, content.method_payload, *parts, large)
             raise
 
 

@@ -314,6 +314,24 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         ),
     ),
     Difference(
+        "`peer_cert_...` and `ssl_...` of a connection without TLS are null",
+        "there is nothing to tell; RabbitMQ has empty texts where one connection is asked for",
+        tuple(
+            f"GET /api/connections/{{connection}}: {prefix}_*: null, RabbitMQ text"
+            for prefix in ("peer_cert", "ssl")
+        ),
+    ),
+    Difference(
+        "`hashing_algorithm` of users whose password was set here is "
+        "`rabbit_password_hashing_argon2id`",
+        "a stolen hash is harder to guess from; `auth.password_hashing` has it otherwise",
+        (
+            "GET /api/all-configuration: users.each.hashing_algorithm: *",
+            "GET /api/definitions: users.each.hashing_algorithm: *",
+            "GET /api/users*: *hashing_algorithm: *",
+        ),
+    ),
+    Difference(
         "`recv_oct` and `send_oct` of virtual hosts",
         "octets are counted by connection",
         tuple(f"GET /api/vhosts*: *{name}*: only RabbitMQ" for name in ("recv_oct", "send_oct")),

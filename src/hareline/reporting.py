@@ -62,8 +62,10 @@ def report_administered(event: str, fields: Mapping[str, Any]) -> None:
         act=event,
         user=fields.get("user_who_performed_action"),
         via="broker",
+        address="",  # without the HTTP API nobody is connected who could do it
         name=fields.get("name", fields.get("user")),
         vhost=fields.get("vhost"),
+        details={},  # of parameters they would have values, which may be secret
     )
 
 

@@ -41,7 +41,6 @@ level = "debug"
 format = "json"
 [auth]
 failure_delay_s = 0
-[management]
 login_failures_max = 0
 {USER}"""
 

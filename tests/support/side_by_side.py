@@ -30,6 +30,7 @@ TOGETHER: Final = (
             "tests/interop/test_java_client.py",
             "tests/interop/test_java_perf_test.py",
             "tests/interop/test_jms.py",
+            "tests/interop/test_tls_clients.py",
             "tests/interop/test_examples.py",
             "tests/benchmarks/test_jms_program.py",
         ),

@@ -3,8 +3,8 @@
 Called by the routes that take one. Bodies that may be large are counted, those of all requests
 together (``BodiesInFlight``), so that no number of clients fills the memory with them. Answers with
 messages are counted in the same way, by a ``BodiesInFlight`` of their own, until they are sent. One
-user has half of the room at most, unless that is for one body: a client that reads its answers
-slowly keeps no other user from theirs.
+user has half of the room at most, unless that is for one body, or small: a client that reads its
+answers slowly keeps no other user from theirs.
 
 Invariant: a body that is refused names each field that is wrong, and what is wrong with it.
 """
@@ -92,7 +92,7 @@ class HeldBody:
         """So many octets are held now. Raises Refusal (503) if others leave no room for more.
 
         One that is the only one has room, however large it is; the only one of its user has what
-        others leave.
+        others leave, and so has a small one.
         """
         bodies, user = self._bodies, self._user
         if size <= bodies.free_bytes:
@@ -102,7 +102,8 @@ class HeldBody:
         if more > 0:
             if bodies.held > self._size and bodies.held + more > self._limit:
                 raise Refusal(503, "busy", bodies.refusal, headers={"Retry-After": "1"})
-            if user and of_user > self._size and of_user + more > self._limit // 2:
+            is_small = size <= BODY_MAX_BYTES
+            if not is_small and of_user > self._size and user and of_user + more > self._limit // 2:
                 raise Refusal(503, "busy", OWN_REFUSAL, headers={"Retry-After": "1"})
         bodies.held += more
         self._size = size

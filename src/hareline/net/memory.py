@@ -185,6 +185,8 @@ class MemoryWatch:
         if is_critical == self._is_critical:
             return
         self._is_critical = is_critical
-        event = events.MEMORY_CRITICAL if is_critical else events.MEMORY_NOT_CRITICAL
-        self._report(event, used_bytes=used, critical_bytes=mark)
+        if is_critical:
+            self._report(events.MEMORY_CRITICAL, used_bytes=used, critical_bytes=mark)
+        else:
+            self._report(events.MEMORY_NOT_CRITICAL, used_bytes=used, critical_bytes=mark)
         on_critical(is_critical)

@@ -95,7 +95,9 @@ class ProxyFront(asyncio.BufferedProtocol):
         try:
             reader.feed(bytes(self._buffer[:nbytes]))
         except InvalidProxyHeader as invalid:
-            self._report(events.PROXY_HEADER_INVALID, reason=str(invalid))
+            self._door.report(
+                events.PROXY_HEADER_INVALID, peer=self._peer_text, reason=str(invalid)
+            )
             self.abort()
             return
         if reader.header is not None:
@@ -105,7 +107,7 @@ class ProxyFront(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is not None:  # the other side has closed
-            self._report(events.CONNECTION_UNUSED)
+            self._door.report(events.CONNECTION_UNUSED, peer=self._peer_text)
         self._leave()
 
     def abort(self) -> None:
@@ -116,7 +118,7 @@ class ProxyFront(asyncio.BufferedProtocol):
             transport.abort()
 
     def _on_timeout(self) -> None:
-        self._report(events.HANDSHAKE_TIMED_OUT)
+        self._door.report(events.HANDSHAKE_TIMED_OUT, peer=self._peer_text)
         self.abort()
 
     def _hand_on(self, relayed: Relayed | None, *, is_paused: bool = False) -> None:
@@ -152,5 +154,6 @@ class ProxyFront(asyncio.BufferedProtocol):
             self._deadline.cancel()
             self._deadline = None
 
-    def _report(self, event: events.Event, **fields: object) -> None:
-        self._door.report(event, peer=address_text(self._peer), **fields)
+    @property
+    def _peer_text(self) -> str:
+        return address_text(self._peer)

@@ -120,10 +120,11 @@ def test_one_user_has_half_of_the_room_unless_it_is_for_one_body() -> None:
     CALLER.set(Doer("http", "slow"))
     with answers.hold(SPARE_BYTES) as first, answers.hold(SPARE_BYTES) as second:
         first.resize(SPARE_BYTES - 1)
-        second.resize(1)
+        second.resize(BODY_MAX_BYTES)  # what is small has room
         with pytest.raises(Refusal, match="of yours") as refused:
-            second.resize(2)
+            second.resize(BODY_MAX_BYTES + 1)
         assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
+        second.resize(1)
         CALLER.set(Doer("http", "other"))
         with answers.hold(SPARE_BYTES) as third:
             third.resize(SPARE_BYTES)

@@ -14,12 +14,15 @@ from pamqp import body, commands, frame, header, heartbeat
 from hareline import events
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Limits
+from hareline.amqp.tls_session import TlsSession
+from hareline.auth.certificates import PeerCertificate
 from hareline.auth.peer import Peer
 from hareline.net import shell as shell_module
 from hareline.net.accepting import HANDSHAKES_MAX, Accepting
 from hareline.net.addresses import ProxyTls, Relayed
 from hareline.net.pacing import Pacing
 from hareline.net.shell import LARGE_FRAME_BYTES, LITTLE_BYTES, UNREAD_OUTPUT_MAX, ConnectionShell
+from hareline.net.tls.stream import SESSION
 from hareline.wire.constants import PROTOCOL_HEADER
 from tests.support.waiting import until
 from tests.unit.amqp.peer import SteppedBroker
@@ -34,8 +37,9 @@ class FakeTransport(asyncio.Transport):
         self,
         peer: tuple[Any, ...] | None = ("127.0.0.1", 40000),
         sockname: tuple[Any, ...] | None = None,
+        session: TlsSession | None = None,
     ) -> None:
-        super().__init__({"peername": peer, "sockname": sockname})
+        super().__init__({"peername": peer, "sockname": sockname, SESSION: session})
         self.written = b""
         self.waiting_bytes = 0
         self.high: int | None = None
@@ -149,6 +153,27 @@ async def test_a_relayed_connection_is_the_client_s(tls: ProxyTls | None) -> Non
     shell.connection_made(FakeTransport(("127.0.0.1", 9), ("127.0.0.1", 5672)))
     assert shell.connection_name == "192.0.2.7:4 -> 192.0.2.1:5671"
     assert shell.auth_peer == Peer("192.0.2.7", is_loopback=False, is_tls=tls is not None)
+    shell.connection_lost(None)
+
+
+@pytest.mark.parametrize("came_by", [None, ProxyTls("TLSv1.3")])
+@pytest.mark.parametrize("is_own_tls", [True, False], ids=["its own", "the proxy's"])
+async def test_tls_of_a_proxy_says_nothing_of_its_client(
+    came_by: ProxyTls | None, is_own_tls: bool
+) -> None:
+    broker = SteppedBroker()
+    shown = PeerCertificate("CN=proxy", "proxy", (), (), (), "CN=authority", "1", 1)
+    session = TlsSession("tlsv1.3", "any", "aes_256_gcm", "aead", shown)
+    transport = FakeTransport(session=session)
+    relayed = Relayed(("192.0.2.7", 4), ("192.0.2.1", 5671), came_by, is_own_tls)
+    context = broker.context
+    shell = ConnectionShell(
+        context, Pacing(broker.turn), Accepting(context), HIGH_BYTES, "", relayed
+    )
+    shell.connection_made(transport)
+    peer = shell.auth_peer
+    assert peer.is_tls is (is_own_tls or came_by is not None)
+    assert peer.certificate == (shown if is_own_tls else None)
     shell.connection_lost(None)
 
 

@@ -272,3 +272,17 @@ async def test_a_request_that_is_no_upgrade_is_refused(stand: Stand, missing: in
     assert fresh.written.startswith(b"HTTP/1.1 400 ")
     assert fresh.calls == ["close"]
     assert fresh.protocol is None
+
+
+async def test_an_upgrade_without_a_host_is_refused(stand: Stand) -> None:
+    """As of HTTP/1.0, of which h11 makes no request of version 1.1."""
+    request = [
+        (b"connection", b"upgrade"),
+        (b"upgrade", b"websocket"),
+        (b"sec-websocket-version", b"13"),
+        (b"sec-websocket-key", b"AAAAAAAAAAAAAAAAAAAAAA=="),
+    ]
+    fresh = FakeTransport()
+    WebSocketFront(RecordingShell(), stand._report).upgrade(fresh, request, b"/ws/amqp")
+    assert fresh.written.startswith(b"HTTP/1.1 400 ")
+    assert fresh.protocol is None

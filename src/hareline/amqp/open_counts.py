@@ -8,12 +8,7 @@ Invariant: a name that has nothing open has no entry, so that names which come o
 
 from __future__ import annotations
 
-import ipaddress
-from functools import lru_cache
-from typing import Final
-
-# Who has an IPv6 address has a network of at least this length, and so 2**64 addresses.
-_IPV6_PREFIX: Final = 64
+from hareline.auth.peer import network_of
 
 
 class OpenCounts:
@@ -59,19 +54,3 @@ def add_to(counts: dict[str, int], name: str, by: int) -> None:
         counts[name] = count
     else:
         counts.pop(name, None)
-
-
-@lru_cache(maxsize=4096)
-def network_of(host: str) -> str:
-    """What counts as one client's address: an IPv4 address, or the /64 network of an IPv6 one."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:  # the client was gone before it could be asked for
-        return host
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        if address.is_loopback:
-            return host
-        return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))
-    return host

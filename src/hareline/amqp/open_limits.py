@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from hareline.amqp.client import Client
 from hareline.amqp.context import Context
-from hareline.amqp.open_counts import network_of
+from hareline.auth.peer import network_of
 from hareline.auth.users import User
 from hareline.broker.capacity import LOW_ON_MEMORY
 from hareline.errors import NotAllowed, ResourceError

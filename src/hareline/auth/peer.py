@@ -9,6 +9,7 @@ Invariant: a ``Peer`` says what the broker has seen, and nothing that the client
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from typing import NamedTuple
 
 from hareline.auth.certificates import PeerCertificate
@@ -41,6 +42,7 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
+@lru_cache(maxsize=4096)
 def network_of(host: str) -> str:
     """What counts as one address: an IPv4 address, or the /64 of an IPv6 address."""
     try:
@@ -50,5 +52,7 @@ def network_of(host: str) -> str:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return str(address.ipv4_mapped)
+        if address.is_loopback:
+            return str(address)
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)

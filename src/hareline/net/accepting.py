@@ -15,8 +15,9 @@ from typing import Final
 
 from hareline import events
 from hareline.amqp.context import Context
-from hareline.amqp.open_counts import add_to, network_of
+from hareline.amqp.open_counts import add_to
 from hareline.amqp.token_bucket import TokenBucket
+from hareline.auth.peer import network_of
 
 #: Sockets of one address that may be in the handshake when it has all the connections it may have.
 HANDSHAKES_MAX: Final = 16

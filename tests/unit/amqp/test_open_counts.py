@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from hareline.amqp.open_counts import OpenCounts, network_of
+from hareline.amqp.open_counts import OpenCounts
 
 
 def test_what_is_open_is_counted_by_each_of_its_names() -> None:
@@ -30,19 +28,3 @@ def test_names_with_nothing_open_are_forgotten() -> None:
     assert not counts.by_user
     assert not counts.by_address
     assert not counts.channels_by_user
-
-
-@pytest.mark.parametrize(
-    ("host", "network"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("::1", "::1"),
-        ("2001:db8:0:1:2:3:4:5", "2001:db8:0:1::/64"),
-        ("2001:db8:0:1:ffff::", "2001:db8:0:1::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("", ""),
-    ],
-)
-def test_an_ipv6_network_counts_as_one_address(host: str, network: str) -> None:
-    assert network_of(host) == network

@@ -1,12 +1,11 @@
-"""Which tests `make test` gives to one process together, and which come first.
+"""Division of the tests among the processes of pytest-xdist, which mostly wait for brokers.
 
-pytest-xdist runs the suite in several processes, which mostly wait for brokers of their own.
-tests/conftest.py calls this. The tests of a file stay together, for they share a broker, a suite in
-another language, or what was built for it. Files stay together that share what is dear, as Spark's
-session is, or what only one process may have, as Maven's repository is.
+tests/conftest.py calls this. The tests of a file stay in one process, for they share a broker, a
+suite in another language, or what was built for it. The groups of ``TOGETHER`` stay in one process
+each.
 
-Invariant: each test belongs to one group, whatever the order; a group runs in the order of its
-files, in one process.
+Invariant: each test belongs to one division, whatever the order; a division runs in the order of
+its files, in one process.
 """
 
 from __future__ import annotations
@@ -17,27 +16,18 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from .groups import group_of
+
 if TYPE_CHECKING:
     from xdist.remote import Producer
 
-#: What the names of files of a group begin with. The group that takes longest comes first: what
-#: begins last keeps all others waiting at the end.
-TOGETHER: Final = (
-    ("Spark", ("tests/spark/",)),
-    (
-        "Maven",
-        (
-            "tests/interop/test_java_client.py",
-            "tests/interop/test_java_perf_test.py",
-            "tests/interop/test_jms.py",
-            "tests/interop/test_tls_clients.py",
-            "tests/interop/test_examples.py",
-            "tests/benchmarks/test_jms_program.py",
-        ),
-    ),
-)
-#: Where files take long, the longest first; all others are short, and come last.
+#: Groups that share something expensive (Spark's session), or a thing for one process only (Maven's
+#: repository).
+TOGETHER: Final = frozenset({"spark", "java"})
+#: Tests that take long, the longest first: a long file that begins last keeps all others waiting.
 LONG: Final = (
+    "tests/spark/",
+    "tests/interop/java/",
     "tests/server/test_restart.py",
     "tests/conformance/test_paged_model.py",
     "tests/crash/",
@@ -51,25 +41,18 @@ LONG: Final = (
 )
 
 
-def group_of(nodeid: str) -> str:
-    """The group of a test: a name of ``TOGETHER``, or its file."""
-    file = nodeid.partition("::")[0]
-    for name, beginnings in TOGETHER:
-        if file.startswith(beginnings):
-            return name
-    return file
+def division_of(nodeid: str) -> str:
+    """Division of a test: its group if that is one of ``TOGETHER``, or its file."""
+    group = group_of(nodeid)
+    return group if group in TOGETHER else nodeid.partition("::")[0]
 
 
 def rank_of(nodeid: str) -> int:
-    """How many kinds of groups come before that of a test."""
-    group = group_of(nodeid)
-    for rank, (name, _) in enumerate(TOGETHER):
-        if group == name:
+    """Index of the first entry of ``LONG`` that fits; tests of a lower rank come first."""
+    for rank, beginning in enumerate(LONG):
+        if nodeid.startswith(beginning):
             return rank
-    for rank, beginning in enumerate(LONG, len(TOGETHER)):
-        if group.startswith(beginning):
-            return rank
-    return len(TOGETHER) + len(LONG)
+    return len(LONG)
 
 
 def workers() -> int:
@@ -77,12 +60,12 @@ def workers() -> int:
     return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else 2
 
 
-class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc] # of no known type
-    """Gives a whole group to the next process that is free, in the order of collection."""
+class DivisionScheduling(LoadScopeScheduling):  # type: ignore[misc] # of no known type
+    """Gives a whole division to the next free process, in the order of collection."""
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         config.option.loadscopereorder = False
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
-        return group_of(nodeid)
+        return division_of(nodeid)

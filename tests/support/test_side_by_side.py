@@ -1,58 +1,64 @@
-"""How `make test` divides the suite: groups stay together, and the long ones come first."""
+"""How `make test` divides the suite: divisions stay together, and the long ones come first."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from .side_by_side import LONG, TOGETHER, group_of, rank_of, workers
+from .side_by_side import LONG, division_of, rank_of, workers
 
 pytest_plugins = ["pytester"]
 
 PROJECT = Path(__file__).resolve().parents[2]
+RUNS_MAVEN = re.compile(r'[\[(,] ?"mvn"|import .*Maven')
 
 
-@pytest.mark.parametrize(
-    "beginning", [*LONG, *(beginning for _, group in TOGETHER for beginning in group)]
-)
+@pytest.mark.parametrize("beginning", LONG)
 def test_there_are_tests_of_each_name(beginning: str) -> None:
     path = PROJECT / beginning
     assert path.is_file() or any(path.rglob("test_*.py"))
 
 
 def test_the_tests_of_a_file_stay_together() -> None:
-    assert group_of("tests/unit/test_turn.py::test_a") == "tests/unit/test_turn.py"
-    assert group_of("tests/unit/test_turn.py::TestB::test_c[x::y]") == "tests/unit/test_turn.py"
+    assert division_of("tests/unit/test_turn.py::test_a") == "tests/unit/test_turn.py"
+    assert division_of("tests/unit/test_turn.py::TestB::test_c[x::y]") == "tests/unit/test_turn.py"
 
 
 def test_files_that_share_what_is_dear_stay_together() -> None:
-    spark = {group_of(f"tests/spark/{file}::test_a") for file in ("test_a.py", "writing/test_b.py")}
-    assert spark == {"Spark"}
-    assert group_of("tests/unit/spark/test_places.py::test_a") != "Spark"
-    java = ("tests/interop/test_jms.py::test_a", "tests/interop/test_java_client.py::test_b[c]")
-    assert {group_of(nodeid) for nodeid in java} == {"Maven"}
+    files = ("tests/spark/test_a.py", "tests/spark/writing/test_b.py")
+    spark = {division_of(f"{file}::test_a") for file in files}
+    assert spark == {"spark"}
+    assert division_of("tests/unit/spark/test_places.py::test_a") != "spark"
+    folder = "tests/interop/java"
+    java = (f"{folder}/test_jms.py::test_a", f"{folder}/test_java_client.py::test_b[c]")
+    assert {division_of(nodeid) for nodeid in java} == {"java"}
 
 
-def test_all_that_runs_maven_is_in_its_group() -> None:
+def test_all_that_runs_maven_is_in_its_division() -> None:
     """Its local repository is not made for two that fill it at a time."""
     mine = Path(__file__).name
     running = [
         file.relative_to(PROJECT).as_posix()
         for file in sorted((PROJECT / "tests").rglob("test_*.py"))
-        if file.name != mine and ('"mvn"' in (text := file.read_text("utf-8")) or "maven" in text)
+        if file.name != mine and RUNS_MAVEN.search(file.read_text("utf-8"))
     ]
     assert len(running) >= 4
-    assert {group_of(file) for file in running} == {"Maven"}
+    assert {division_of(file) for file in running} == {"java"}
 
 
 def test_what_takes_long_comes_first() -> None:
     files = ["tests/unit/test_a.py", "tests/server/test_b.py", "tests/spark/test_c.py"]
-    files += ["tests/interop/test_jms.py", "tests/server/test_restart.py", "tests/test_docs.py"]
+    files += [
+        "tests/interop/java/test_jms.py",
+        "tests/server/test_restart.py",
+        "tests/test_docs.py",
+    ]
     assert sorted(files, key=rank_of) == [
         "tests/spark/test_c.py",
-        "tests/interop/test_jms.py",
+        "tests/interop/java/test_jms.py",
         "tests/server/test_restart.py",
         "tests/server/test_b.py",
         "tests/unit/test_a.py",
@@ -64,15 +70,16 @@ def test_there_is_more_than_one_process() -> None:
     assert workers() >= 2
 
 
-def test_a_run_keeps_groups_in_one_process_each(
+def test_a_run_keeps_divisions_in_one_process_each(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through pytest-xdist itself, with the hooks of the suite."""
     monkeypatch.setenv("PYTHONPATH", f"{pytester.path}{os.pathsep}{PROJECT / 'src'}")
-    for name in ("tests/conftest.py", "tests/support/side_by_side.py"):
-        path = pytester.path / name
+    support = ("groups", "results", "side_by_side")
+    for name in ("conftest.py", *(f"support/{module}.py" for module in support)):
+        path = pytester.path / "tests" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes((PROJECT / name).read_bytes())
+        path.write_bytes((PROJECT / "tests" / name).read_bytes())
     source = "\n".join(f"def test_{number}(): pass" for number in range(6))
     for name in ("tests/spark/test_a.py", "tests/spark/test_b.py", "tests/test_c.py"):
         path = pytester.path / name

@@ -1,7 +1,7 @@
 """Where RabbitMQ's order of checks or of deliveries shows, each as RabbitMQ 3.10 was seen to do it.
 
-These were found by sending the same frames to both (tests/interop/test_rabbitmq_parity.py does that
-again); what belongs to one subject alone is tested with that subject.
+These were found by sending the same frames to both (tests/interop/rabbitmq/test_rabbitmq_parity.py
+does that again); what belongs to one subject alone is tested with that subject.
 """
 
 from __future__ import annotations

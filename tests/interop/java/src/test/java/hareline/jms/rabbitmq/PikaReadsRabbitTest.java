@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * What JMS sends for a reader in Python: {@code tests/interop/test_jms.py} looks at the queues
+ * What JMS sends for a reader in Python: {@code tests/interop/java/test_jms.py} looks at the queues
  * after the suite, so these cases leave them behind. Names begin with the property jms.prefix.
  */
 class PikaReadsRabbitTest extends RabbitCase {

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /**
- * What a writer in Python published before the suite: {@code tests/interop/jms_pika_rabbitmq.py}.
+ * What a writer in Python published before the suite: {@code tests/interop/java/jms_pika_rabbitmq.py}.
  *
  * <p>Run by hand, where no one has written, these skip.
  */

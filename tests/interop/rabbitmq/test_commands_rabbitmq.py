@@ -15,6 +15,8 @@ from tests.support.command_line import CommandLine
 from tests.support.rabbitmq_management import ManagedRabbitMQ, managed_rabbitmq
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.acceptance
+
 DEADLINE_S = 60.0
 
 

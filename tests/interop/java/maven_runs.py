@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from .suite_runs import CaseResult, SuiteRun, names_in, reason_line, run
+from ..suite_runs import CaseResult, SuiteRun, names_in, reason_line, run
 
 UNRESOLVED = re.compile(r"could not (be resolved|resolve|transfer)", re.IGNORECASE)
 

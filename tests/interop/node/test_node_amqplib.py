@@ -15,11 +15,11 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest
 
+from ..suite_runs import SuiteRun, need_programs
 from .node_runs import CASES, SOURCES, installed_modules, run_suites
-from .suite_runs import SuiteRun, need_programs
 
 need_programs("node", "npm")
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
 
 RESTART_TIMEOUT_S = 60
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .suite_runs import CaseResult, Outcome, SuiteRun, names_in, reason_line, run
+from ..suite_runs import CaseResult, Outcome, SuiteRun, names_in, reason_line, run
 
 CASE = re.compile(r"^func (?P<name>Test\w+)\(", re.MULTILINE)
 

@@ -21,6 +21,8 @@ from tests.support.waiting import wait_for
 
 pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 
+pytestmark = pytest.mark.acceptance
+
 PATHS: Final = (
     "/metrics",
     "/metrics/per-object",

@@ -8,14 +8,14 @@ import pytest
 
 from tests.support.broker_process import BrokerUnderTest
 
+from ..suite_runs import CACHE, SuiteRun, need_programs
 from .maven_runs import MavenModule
-from .suite_runs import CACHE, SuiteRun, need_programs
 
 need_programs("mvn", "javac")
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 
 MODULE = MavenModule(
-    Path(__file__).parent / "java-client", CACHE / "interop-java-client", "hareline.interop"
+    Path(__file__).parents[1] / "java-client", CACHE / "interop-java-client", "hareline.interop"
 )
 CASES = MODULE.cases()
 

@@ -21,7 +21,9 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi
 from tests.support.rabbitmq_management import ManagedRabbitMQ, managed_rabbitmq
 
-FIXTURE: Final = Path(__file__).parent / "definitions" / "rabbitmq-3.10.json"
+pytestmark = pytest.mark.acceptance
+
+FIXTURE: Final = Path(__file__).parents[1] / "definitions" / "rabbitmq-3.10.json"
 
 EVERYTHING: Final = {"configure": ".*", "write": ".*", "read": ".*"}
 

@@ -27,6 +27,8 @@ from tests.support.terminal import TerminalProcess
 from tests.support.tls import make_certificates, tls_front
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.acceptance
+
 DEADLINE_S = 120.0
 COUNT = 1_700
 BATCH = 500

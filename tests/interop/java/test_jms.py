@@ -21,15 +21,15 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest, ForeignBroker
 
+from ..conftest import URL_VARIABLE, USERS_CONFIG
+from ..suite_runs import CACHE, SuiteRun, need_programs
 from . import jms_pika_qpid, jms_pika_rabbitmq
-from .conftest import URL_VARIABLE, USERS_CONFIG
 from .maven_runs import MavenModule
-from .suite_runs import CACHE, SuiteRun, need_programs
 
 need_programs("mvn", "javac")
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 
-MODULE = MavenModule(Path(__file__).parent / "java", CACHE / "interop-java", "hareline.jms")
+MODULE = MavenModule(Path(__file__).parent, CACHE / "interop-java", "hareline.jms")
 CASES = MODULE.cases()
 
 #: Downloads on a fresh machine, compiling, and about a minute and a half of cases.

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..suite_runs import CaseResult, SuiteRun, names_in, run
 from .node_packages import installed_packages
-from .suite_runs import CaseResult, SuiteRun, names_in, run
 
-SOURCES = Path(__file__).parent / "node"
+SOURCES = Path(__file__).parent
 CASE = re.compile(r"^test\((?P<quote>['\"])(?P<name>.+?)(?P=quote),", re.MULTILINE)
 CASES = names_in(SOURCES.glob("*.test.cjs"), CASE)
 

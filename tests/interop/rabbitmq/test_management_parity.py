@@ -19,6 +19,8 @@ from tests.support.rabbitmq_management import managed_rabbitmq
 
 from .management_walk import BEFORE_TRAFFIC, UNDER_TRAFFIC, Side, take
 
+pytestmark = pytest.mark.acceptance
+
 CONFIG = """
 [auth]
 failure_delay_s = 0

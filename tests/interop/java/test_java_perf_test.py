@@ -14,12 +14,12 @@ import pytest
 
 from tests.support.broker_process import BrokerUnderTest
 
-from .suite_runs import CACHE, need_programs, reason_line, run
+from ..suite_runs import CACHE, need_programs, reason_line, run
 
 need_programs("mvn", "java")
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 
-MODULE = Path(__file__).parent / "perf-test"
+MODULE = Path(__file__).parents[1] / "perf-test"
 POM = MODULE / "pom.xml"
 CLASSPATH = CACHE / "interop-perf-test"
 MAIN_CLASS = "com.rabbitmq.perf.PerfTest"

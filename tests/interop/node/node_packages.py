@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .suite_runs import CACHE, reason_line, run
+from ..suite_runs import CACHE, reason_line, run
 
 INSTALL_TIMEOUT_S = 180
 #: The first version whose runner takes a reporter of ours by path.

@@ -26,15 +26,16 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from tests.support.authority import Files
 from tests.support.broker_process import BrokerProcess
 
-from . import go_runs, node_runs
-from .conftest import USERS_CONFIG
+from ..conftest import USERS_CONFIG
+from ..go import go_runs
+from ..node import node_runs
+from ..suite_runs import CACHE, SuiteRun
 from .maven_runs import MavenModule
-from .suite_runs import CACHE, SuiteRun
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 
 DEADLINE_S = 60.0
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 GO = HERE / "go"
 JAVA = MavenModule(HERE / "java-client", CACHE / "interop-java-client", "hareline.interop")
 #: Classes of the Java suite that open all their connections by the factory.

@@ -10,14 +10,14 @@ import pytest
 
 from tests.support.broker_process import BrokerUnderTest
 
+from ..suite_runs import CaseResult, SuiteRun, names_in, need_programs, run
 from .node_packages import installed_packages
-from .suite_runs import CaseResult, SuiteRun, names_in, need_programs, run
 
 need_programs("node", "npm")
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
 
-SOURCES = Path(__file__).parent / "websocket"
-REPORTER = Path(__file__).parent / "node" / "json_lines.mjs"
+SOURCES = Path(__file__).parents[1] / "websocket"
+REPORTER = Path(__file__).parent / "json_lines.mjs"
 CASE = re.compile(r"^test\((?P<quote>['\"])(?P<name>.+?)(?P=quote),", re.MULTILINE)
 CASES = names_in(SOURCES.glob("*.test.cjs"), CASE)
 RUN_TIMEOUT_S = 180

@@ -12,13 +12,13 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess
 
+from ..suite_runs import SuiteRun, need_programs
 from .go_runs import cases_of, run_module
-from .suite_runs import SuiteRun, need_programs
 
 need_programs("go")
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
 
-MODULE = Path(__file__).parent / "go-management"
+MODULE = Path(__file__).parents[1] / "go-management"
 CASES = cases_of(MODULE)
 
 

@@ -203,6 +203,7 @@ def answers_to(methods: list[Frame], address: Address) -> list[str]:
 # ----------------------------------------------------------------------------------- walks
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("seed", range(WALKS))
 def test_a_random_walk_gets_the_same_answers(
     seed: int, name: str, addresses: tuple[Address, Address]

@@ -8,13 +8,13 @@ import pytest
 
 from tests.support.broker_process import BrokerUnderTest
 
+from ..suite_runs import SuiteRun, need_programs
 from .go_runs import cases_of, run_module
-from .suite_runs import SuiteRun, need_programs
 
 need_programs("go")
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
 
-MODULE = Path(__file__).parent / "go"
+MODULE = Path(__file__).parent
 CASES = cases_of(MODULE)
 
 

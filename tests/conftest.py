@@ -1,29 +1,35 @@
-"""What the whole suite shares: how long property tests search, ``--row``, what compiled code cannot
-run, and a quick collector.
+"""Options and hooks of the whole suite: how long property tests search, ``--row``, what compiled
+code cannot run, a quick collector, and results by group.
 
-`make fuzz` runs the property tests under the profile "fuzz". A test whose examples are long, or
-cheap, takes a share of what the profile says: tests/support/examples.py. `make test` divides the
-tests among processes as tests/support/side_by_side.py says.
+Property tests look at the same examples in every run, under the profile "short"; `make acceptance`
+draws new ones, under "random", and `make fuzz` many, under "fuzz". A test whose examples are long,
+or cheap, takes a share of what the profile says: tests/support/examples.py. `make test` divides the
+tests among processes as tests/support/side_by_side.py says; tests/support/results.py reports.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from hareline.compiled import build
+from tests.support import results
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
 
-    from tests.support.side_by_side import GroupScheduling
+    from tests.support.side_by_side import DivisionScheduling
 
 # No deadline: on a shared machine it measures the neighbours.
-settings.register_profile("short", deadline=None, max_examples=100, print_blob=True)
+settings.register_profile(
+    "short", deadline=None, max_examples=40, print_blob=True, derandomize=True
+)
+settings.register_profile("random", deadline=None, max_examples=100, print_blob=True)
 settings.register_profile(
     "fuzz",
     deadline=None,
@@ -35,7 +41,7 @@ settings.load_profile("short")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--row``, which may be given several times."""
+    """Add ``--row``, which may be given several times, and the options of the results."""
     parser.addoption(
         "--row",
         action="append",
@@ -43,6 +49,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="ID",
         help="run only tests of this row of docs/features.md",
     )
+    results.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the results of all processes counted, and brokers end by the signals that they get."""
+    results.register(config)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            # As in a job in the background. A child inherits "ignored", but not a handler.
+            signal.signal(number, lambda *_: None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -84,13 +100,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling | None:
-    """Divide the suite by groups of its own where pytest-xdist is told to divide it by scopes."""
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> DivisionScheduling | None:
+    """Have pytest-xdist divide the suite by our divisions where it is told to do so by scopes."""
     if config.getoption("dist") != "loadscope":
         return None
-    from tests.support.side_by_side import GroupScheduling
+    from tests.support.side_by_side import DivisionScheduling
 
-    return GroupScheduling(config, log)
+    return DivisionScheduling(config, log)
 
 
 def pytest_collection_finish() -> None:

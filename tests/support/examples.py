@@ -1,7 +1,7 @@
 """How many examples a property test looks at, where it is not as many as the profile says.
 
-tests/conftest.py has the profiles: "short" for every run, "fuzz" for `make fuzz`. A test whose
-examples are long, or cheap, takes a share of them, so that `make fuzz` deepens it, too.
+tests/conftest.py has the profiles. A test whose examples are long, or cheap, takes a share of them,
+so that `make fuzz` deepens it, too.
 """
 
 from __future__ import annotations

@@ -86,7 +86,8 @@ def test_a_run_keeps_divisions_in_one_process_each(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source, "utf-8")
     result = pytester.runpytest_subprocess(
-        *("-n", "2", "--dist", "loadscope", "-v", "--import-mode=importlib", "tests")
+        *("-n", "2", "--dist", "loadscope", "-v", "--import-mode=importlib"),
+        *("-p", "no:schemathesis", "tests"),
     )
     result.assert_outcomes(passed=18)
     lines = [line.split() for line in result.outlines if line.startswith("[gw")]

@@ -10,6 +10,8 @@ QUICK_TESTS := tests/unit tests/support tests/transcripts $(wildcard tests/test_
 # One process more than there are cores; tests/support/side_by_side.py says who gets which tests.
 # ARGS="-n 0" has all of them in one.
 SIDE_BY_SIDE := -n auto --maxprocesses=8 --dist loadscope
+# What every change must pass: tests whose outcome depends on the code alone.
+GATE := -m "not acceptance" --second-try --results .cache/gate-results.json --durations=15
 # The extra of pyproject.toml that is installed too; empty where no Java can run Spark.
 SPARK := $(shell sh scripts/has_java.sh 17 && echo spark)
 # Each is newer than its inputs while .venv has what running, or developing, needs.
@@ -34,7 +36,7 @@ FAULT_TESTS := tests/faults tests/crash/test_io_errors.py tests/crash/test_full_
 	tests/crash/test_tmpfs.py tests/server/test_memory_alarm.py tests/server/test_heartbeats.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-broker run check test wheel test-compiled bench bench-jms bench-management bench-spark lint format reference screenshots fuzz faults fairness soak crash rabbitmqadmin2 lock audit sbom clean
+.PHONY: help install install-broker run check test gate acceptance wheel test-compiled bench bench-jms bench-management bench-spark lint format reference screenshots fuzz faults fairness soak crash rabbitmqadmin2 lock audit sbom clean
 
 help:                 ## Print this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -63,8 +65,14 @@ run: install-broker   ## Run the broker
 check: lint           ## Check style, types, layers, unit tests and transcripts, in a minute or so
 	$(PYTEST) -q -n auto --maxprocesses=8 $(QUICK_TESTS) $(ARGS)
 
-test: install         ## Run the whole test suite
-	$(PYTEST) $(SIDE_BY_SIDE) $(ARGS)
+test: install         ## Run the tests that every change must pass
+	$(PYTEST) $(SIDE_BY_SIDE) $(GATE) $(ARGS)
+
+gate:                 ## Run what CI runs, on a clean clone of what is committed; HOGS=2: beside two busy processes
+	@HOGS=$(HOGS) bash scripts/gate.sh
+
+acceptance: install   ## Run all tests, group by group; GROUPS="java browser": these; CONTINUE=1: those not green yet
+	$(VENV_PYTHON) -m scripts.acceptance $(if $(CONTINUE),--continue) $(GROUPS)
 
 wheel: install-broker ## Build a wheel into dist; COMPILED=1: for this Python, with modules compiled
 	$(if $(filter 1,$(COMPILED)),HATCH_BUILD_HOOK_ENABLE_CUSTOM=1) $(VENV_PYTHON) -m pip wheel \
@@ -136,7 +144,7 @@ sbom: $(CAN_AUDIT)    ## Write dist/hareline.cdx.json, what the image installs, 
 	$(VENV_PYTHON) -m cyclonedx_py requirements requirements/run.txt --pyproject pyproject.toml \
 		--output-reproducible --output-file dist/hareline.cdx.json $(ARGS)
 
-# Into the cache of the user, once; from then on `make test` runs these tests too.
+# Into the cache of the user, once; from then on `make acceptance` runs these tests too.
 rabbitmqadmin2: install  ## Build the newer rabbitmqadmin and run its tests; needs Cargo
 	RABBITMQADMIN_2=build $(PYTEST) tests/interop/test_rabbitmqadmin_2.py $(ARGS)
 

@@ -34,8 +34,8 @@ TESTS_INTRODUCTION: Final = """\
 # Tests of the features
 
 Written by `make reference` from the marks of the tests; do not edit. [features.md](features.md) has
-the rows. `make test ARGS="--row A12"` runs the tests of A12 that are written in Python, transcripts
-included.
+the rows. `.venv/bin/python -m pytest --row A12` runs the tests of A12 that are written in Python,
+transcripts included.
 """
 
 _JAVA_TEST: Final = re.compile(r"(?P<tags>(?:@Tag\(\"\w+\"\)\s+)+)@Test\s+void (?P<name>\w+)\(")

@@ -24,6 +24,8 @@ from tests.support.web_browser import WebUi
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Route
 
+pytestmark = pytest.mark.acceptance
+
 
 def row(ui: WebUi, text: str) -> Locator:
     return ui.page.locator("main tbody tr", has_text=text)

@@ -7,6 +7,8 @@ import pytest
 from tests.support.api_broker import ApiBroker
 from tests.support.web_browser import WebUi
 
+pytestmark = pytest.mark.acceptance
+
 PAGE = 300
 
 

@@ -24,6 +24,8 @@ from tests.support.web_browser import WebUi
 if TYPE_CHECKING:
     from playwright.sync_api import Route
 
+pytestmark = pytest.mark.acceptance
+
 
 def declare(broker: ApiBroker, name: str, arguments: dict[str, Any] | None = None) -> None:
     body = {"durable": True, "arguments": arguments or {}}

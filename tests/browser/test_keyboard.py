@@ -8,6 +8,8 @@ from tests.support.api_broker import ApiBroker
 from tests.support.browser_scene import Scene
 from tests.support.web_browser import WebUi
 
+pytestmark = pytest.mark.acceptance
+
 
 @pytest.mark.parametrize("keys", ["Control+k", "/"])
 def test_search_finds_everything_by_keyboard(ui: WebUi, keys: str) -> None:

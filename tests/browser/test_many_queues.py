@@ -17,6 +17,8 @@ from tests.support.web_browser import WebUi
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Response
 
+pytestmark = pytest.mark.acceptance
+
 QUEUES = 10_000
 STREAMS = 700
 CONSUMERS = 600

@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.browser.steps import confirm, dialog, field, open_exchange, open_queue, section, toast
 from tests.support.api_broker import ApiBroker, segment
 from tests.support.browser_scene import HOUR_MS, Scene
 from tests.support.web_browser import WebUi
+
+pytestmark = pytest.mark.acceptance
 
 
 def declare(broker: ApiBroker, name: str, arguments: dict[str, Any] | None = None) -> None:

@@ -11,6 +11,8 @@ from tests.support.api_broker import ApiBroker, segment
 from tests.support.browser_scene import Scene
 from tests.support.web_browser import PHONE, WebUi
 
+pytestmark = pytest.mark.acceptance
+
 Open = Callable[..., WebUi]
 
 

@@ -17,6 +17,8 @@ from tests.support.web_browser import WebUi
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
 
+pytestmark = pytest.mark.acceptance
+
 
 COUNT_CLICKS = """() => {
     window.clicks = 0;

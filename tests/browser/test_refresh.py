@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.web_browser import WebUi
 
+pytestmark = pytest.mark.acceptance
+
 Open = Callable[..., WebUi]
 
 

@@ -1,7 +1,7 @@
 """No load of one client makes another wait for longer than `LONGEST_WAIT_S`.
 
-`make test` runs the catalogue in small, at a hundredth; `make fairness` in full, and prints the
-longest wait of each load. What is held against the bound is processor time, so that it does not
+`make acceptance` runs the catalogue in small, at a hundredth; `make fairness` in full, and prints
+the longest wait of each load. What is held against the bound is processor time, so that it does not
 depend on what else the machine does.
 """
 
@@ -28,6 +28,7 @@ OVER_THE_BOUND: Final = {
 }
 
 pytestmark = [
+    pytest.mark.acceptance,
     pytest.mark.fairness,
     pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs Linux's /proc"),
 ]

@@ -1,6 +1,6 @@
 """One broker, SOAK_CONNECTIONS connections with names of their own: its memory reaches a plateau.
 
-`make test` makes a few hundred. With 100000 (five to ten minutes) the numbers are those of
+`make acceptance` makes a few hundred. With 100000 (five to ten minutes) the numbers are those of
 docs/architecture.md, "Memory".
 """
 
@@ -25,6 +25,7 @@ FULL_FROM = 20_000
 LATE_GROWTH_LIMIT_BYTES = 1024 * 1024
 
 pytestmark = [
+    pytest.mark.acceptance,
     pytest.mark.soak,
     pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc"),
 ]

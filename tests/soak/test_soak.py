@@ -1,8 +1,8 @@
 """One broker under mixed load for SOAK_SECONDS: nothing is lost, repeated, or left behind.
 
-`make test` runs it for a few seconds, `make soak` for an hour. Workers open connections, publish
-with confirms through a topic exchange, consume, requeue, ask over HTTP, come by WebSocket, provoke
-errors and vanish. Meanwhile a pair that always stays measures what a message takes, and the
+`make acceptance` runs it for a few seconds, `make soak` for an hour. Workers open connections,
+publish with confirms through a topic exchange, consume, requeue, ask over HTTP, come by WebSocket,
+provoke errors and vanish. Meanwhile a pair that always stays measures what a message takes, and the
 broker's memory and open files are sampled. At the end they have to be where they were, and from
 `STRICT_FROM_S` on memory and times have to keep within the bars.
 """
@@ -46,6 +46,7 @@ WINDOW_S = 300.0
 PROBE_INTERVAL_S = 0.02
 
 pytestmark = [
+    pytest.mark.acceptance,
     pytest.mark.soak,
     pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc"),
 ]

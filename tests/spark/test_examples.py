@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.acceptance
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "spark"
 DEADLINE_S = 300.0
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
 #: Beside other work, starting Spark alone may take a minute.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
 END_S: Final = 180
 STREAM: Final = {"x-queue-type": "stream"}
 

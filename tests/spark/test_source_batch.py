@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: Beside other work, starting Spark alone may take a minute.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400)]
 
 ALL = tuple(column.name for column in COLUMNS)
 
@@ -108,6 +108,7 @@ def test_every_property_and_header_arrives(spark: SparkSession, server: StreamSe
     assert (second.body, second.size, second.timestamp) == (b"", 0, _local(0))
 
 
+@pytest.mark.acceptance
 def test_ranges_at_their_bounds(spark: SparkSession, server: StreamServer) -> None:
     server.chunk_rows = 3
     server.fill("q", 10)
@@ -122,6 +123,7 @@ def test_ranges_at_their_bounds(spark: SparkSession, server: StreamServer) -> No
     assert read(spark, server, queue="empty").count() == 0
 
 
+@pytest.mark.acceptance
 def test_large_ranges_are_complete(spark: SparkSession, server: StreamServer) -> None:
     server.chunk_rows, server.max_octets = 15_000, 1 << 20
     server.fill("q", 50_000)
@@ -135,6 +137,7 @@ def test_large_ranges_are_complete(spark: SparkSession, server: StreamServer) ->
     assert row.routing_key == "key.1"
 
 
+@pytest.mark.acceptance
 def test_only_the_columns_of_the_schema_are_read(spark: SparkSession, server: StreamServer) -> None:
     server.fill("q", 5)
     # Properties that cannot be decoded do not matter to those who do not ask for them.
@@ -150,6 +153,7 @@ def test_only_the_columns_of_the_schema_are_read(spark: SparkSession, server: St
         narrow.collect()
 
 
+@pytest.mark.acceptance
 def test_schemas_are_those_that_spark_computes() -> None:
     for names in (*((name,) for name in ALL), ALL, NARROW, NARROW[::-1]):
         for null in ("", " NOT NULL"):
@@ -159,6 +163,7 @@ def test_schemas_are_those_that_spark_computes() -> None:
             assert arrow_schema(kind).equals(to_arrow_schema(kind, timezone="UTC")), names
 
 
+@pytest.mark.acceptance
 def test_filters_narrow_the_read_where_they_are_enabled(
     spark: SparkSession, server: StreamServer
 ) -> None:
@@ -184,6 +189,7 @@ def test_filters_narrow_the_read_where_they_are_enabled(
     assert offsets(pushed().where("offset > 98 or queue = 'none'")) == [99, 99]
 
 
+@pytest.mark.acceptance
 def test_several_queues_and_patterns(spark: SparkSession, server: StreamServer) -> None:
     for number in range(3):
         server.fill(f"orders-{number}", 10 + number)
@@ -194,6 +200,7 @@ def test_several_queues_and_patterns(spark: SparkSession, server: StreamServer) 
     assert read(spark, server, queues="bills, orders-1").count() == 16
 
 
+@pytest.mark.acceptance
 def test_a_read_by_time_and_a_task_that_is_repeated(
     spark: SparkSession, server: StreamServer
 ) -> None:
@@ -224,6 +231,7 @@ def test_errors_say_what_is_wrong(
     assert "s3cret" not in text_of(raised)
 
 
+@pytest.mark.acceptance
 def test_a_range_with_a_hole_is_an_error_and_never_short(
     spark: SparkSession, server: StreamServer
 ) -> None:
@@ -233,6 +241,7 @@ def test_a_range_with_a_hole_is_an_error_and_never_short(
         read(spark, server).count()
 
 
+@pytest.mark.acceptance
 def test_a_password_is_shown_nowhere(spark: SparkSession, server: StreamServer) -> None:
     server.fill("q", 1)
     frame = read(spark, server)

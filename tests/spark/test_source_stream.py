@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
 #: Beside other work, starting Spark alone may take a minute.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
 END_S = 180
 
 

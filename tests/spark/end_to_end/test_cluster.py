@@ -17,6 +17,8 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawClient
 from tests.support.sink_broker import declare, options_for, source_options_for, take_all
 
+pytestmark = pytest.mark.acceptance
+
 COUNT = 3_000
 SECONDS_MAX = 240
 

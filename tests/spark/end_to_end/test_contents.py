@@ -37,6 +37,8 @@ from tests.support.raw_client import RawClient
 from tests.support.sink_broker import channel_of, declare, options_for, source_options_for
 from tests.support.stream_contents import Content, contents_of
 
+pytestmark = pytest.mark.acceptance
+
 STREAM = {"x-queue-type": "stream"}
 #: More than the broker keeps in memory of a stream, so that the first ones stand in pages on disk.
 DEEP = 20_000

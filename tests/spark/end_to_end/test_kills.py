@@ -48,6 +48,8 @@ from tests.support.sink_broker import (
 )
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.acceptance
+
 KILLS: Final = int(os.environ.get("SPARK_KILLS", "2"))
 #: A batch takes about so long; each kill comes at a random moment of one.
 BATCH_S: Final = 0.7

@@ -18,6 +18,8 @@ from hareline.spark.errors import InvalidOption, SparkSideError
 from hareline.spark.pipelines import layout
 from hareline.spark.pipelines.archive import ArchiveProgress, archive_stream
 
+pytestmark = pytest.mark.acceptance
+
 # Names that a file system, Spark's guessing of types, and escaping could each spoil.
 QUEUES = ["orders", "007", "a/b=c %2F", "größe", "2026-01-01"]
 MIDNIGHT = datetime.datetime(2026, 1, 6, tzinfo=datetime.UTC)

@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 
 from hareline.spark.pipelines import places
 
+pytestmark = pytest.mark.acceptance
+
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_what_is_written_is_there_until_it_is_removed(

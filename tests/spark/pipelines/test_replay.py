@@ -26,6 +26,8 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawClient
 from tests.support.sink_broker import bodies_in, declare, options_for, take_all
 
+pytestmark = pytest.mark.acceptance
+
 MIDNIGHT = datetime.datetime(2026, 1, 6, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)
 NESTED = encode_table(

@@ -21,6 +21,8 @@ from hareline.spark.pipelines.report_data import Report
 from tests.support import audit_log
 from tests.support.audit_log import START_US, Event, percentile
 
+pytestmark = pytest.mark.acceptance
+
 EVENTS = audit_log.audit_log(3_000)
 LAST_US = max(each["ts_us"] for each in EVENTS)
 COUNTS = (

@@ -144,6 +144,7 @@ def test_every_column_comes_out_at_a_consumer(session: SparkSession, broker: Bro
     assert {name for name, value in vars(third[1]).items() if value is not None} == set()
 
 
+@pytest.mark.acceptance
 def test_partitions_without_rows_and_many_rows(
     session: SparkSession, broker: BrokerProcess
 ) -> None:
@@ -168,6 +169,7 @@ def fail_first_attempt_at(row: int) -> Any:
     return F.udf(pass_on, "string", useArrow=False)
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("dedup", ["none", "batch"])
 def test_the_rows_of_a_retried_task_are_there_once_with_dedup(
     session: SparkSession, broker: BrokerProcess, dedup: str
@@ -190,6 +192,7 @@ def test_the_rows_of_a_retried_task_are_there_once_with_dedup(
         assert numbers_taken == [*range(count)]
 
 
+@pytest.mark.acceptance
 def test_two_writes_of_the_same_rows_are_two_producers(
     session: SparkSession, broker: BrokerProcess
 ) -> None:
@@ -216,6 +219,7 @@ def run_stream(session: SparkSession, folder: Path, broker: BrokerProcess, queue
         query.stop()
 
 
+@pytest.mark.acceptance
 def test_a_stream_writes_each_batch_once_also_if_it_is_replayed(
     session: SparkSession, broker: BrokerProcess, tmp_path: Path
 ) -> None:
@@ -242,6 +246,7 @@ def test_a_stream_writes_each_batch_once_also_if_it_is_replayed(
 # -------------------------------------------------------------------------------------- errors
 
 
+@pytest.mark.acceptance
 def test_unroutable_rows_fail_the_write_or_are_dropped(
     session: SparkSession, broker: BrokerProcess
 ) -> None:
@@ -254,6 +259,7 @@ def test_unroutable_rows_fail_the_write_or_are_dropped(
     save(numbers(session, 5), broker, routingKey="nowhere", onUnroutable="drop")
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("columns", "options", "kind", "text"),
     [
@@ -279,11 +285,13 @@ def test_what_is_wrong_with_a_write_is_said_in_one_sentence(
     assert isinstance(error_of(error.value), kind)
 
 
+@pytest.mark.acceptance
 def test_nothing_at_the_broker_is_overwritten(session: SparkSession, broker: BrokerProcess) -> None:
     with pytest.raises(Exception, match="use mode\\('append'\\)"):
         save(numbers(session, 1), broker, mode="overwrite", routingKey="k")
 
 
+@pytest.mark.acceptance
 def test_a_task_sees_how_many_share_the_rate(session: SparkSession, broker: BrokerProcess) -> None:
     """Without the settings of Spark the sink would ask for maxRateTasks."""
     declare(broker, "rate")
@@ -291,6 +299,7 @@ def test_a_task_sees_how_many_share_the_rate(session: SparkSession, broker: Brok
     assert len(bodies_in(broker, "rate")) == 20
 
 
+@pytest.mark.acceptance
 def test_commit_and_abort_say_how_many_rows(caplog: pytest.LogCaptureFixture) -> None:
     options = {"url": "amqp://host", "user": "guest", "routingKey": "k"}
     columns = StructType([StructField("body", StringType())])

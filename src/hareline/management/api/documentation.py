@@ -44,6 +44,7 @@ FOR_DEVELOPERS: Final = frozenset(
         "modules",
         "reading-guide",
         "testing",
+        "testing-the-project",
     )
 )
 

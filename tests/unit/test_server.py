@@ -147,19 +147,24 @@ async def test_no_client_can_connect_while_the_disk_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[type[OSError]] = []
-    listener = socket.create_server(("127.0.0.1", 0))
+    bind = "127.0.0.2"  # other processes take ports of 127.0.0.1
+    listener = socket.create_server((bind, 0))
     port = listener.getsockname()[1]
     listener.close()
 
     async def watched(self: Broker) -> None:
         try:
-            socket.create_connection(("127.0.0.1", port)).close()
+            socket.create_connection((bind, port)).close()
         except OSError as error:
             tried.append(type(error))
 
     monkeypatch.setattr(Broker, "_open_storage", watched)
     broker = Broker(
-        settings(listener={"port": port}, storage={"kind": "journal"}, data_dir=str(tmp_path))
+        settings(
+            listener={"bind": bind, "port": port},
+            storage={"kind": "journal"},
+            data_dir=str(tmp_path),
+        )
     )
     await broker.start()
     assert tried == [ConnectionRefusedError]

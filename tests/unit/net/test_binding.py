@@ -13,6 +13,8 @@ import pytest
 from hareline.errors import ListenError
 from hareline.net.binding import Address, bind_all, close_all
 
+ELSEWHERE = "127.0.0.2"  # other processes take ports of 127.0.0.1
+
 Found = list[tuple[int, int, int, str, tuple[Any, ...]]]
 
 
@@ -56,18 +58,18 @@ async def test_a_name_is_bound_at_all_of_its_addresses_that_there_are(
 async def test_what_was_bound_is_let_go_of_when_another_address_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         free = socket.socket()
-        free.bind(("127.0.0.1", 0))
+        free.bind((ELSEWHERE, 0))
         port = free.getsockname()[1]
         free.close()
         with pytest.raises(ListenError, match=r"management\.port: .*already in use"):
             await bind_all(
                 [
-                    Address("listener", "127.0.0.1", port),
+                    Address("listener", ELSEWHERE, port),
                     Address("management", "127.0.0.1", other.getsockname()[1]),
                 ]
             )
     with socket.socket() as again:  # without SO_REUSEADDR, so nobody else has it
-        again.bind(("127.0.0.1", port))
+        again.bind((ELSEWHERE, port))
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,10 @@ def test_a_file_with_passwords_that_all_can_read_is_a_warning(tmp_path: Path) ->
 
 
 def test_a_port_in_use_is_an_error_unless_the_broker_has_it() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    bind = "127.0.0.2"  # other processes take ports of 127.0.0.1
+    with socket.create_server((bind, 0)) as taken:
         port = taken.getsockname()[1]
-        settings = made(listener={"port": port}, management={"enabled": False})
+        settings = made(listener={"bind": bind, "port": port}, management={"enabled": False})
         found = list(installation.check_ports(settings, is_broker_here=False))
         assert worst(found) is Verdict.error
         assert f"sport = :{port}" in said(found)

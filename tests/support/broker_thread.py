@@ -84,7 +84,7 @@ class BrokerThread:
         return self.ask(lambda broker: question(broker.context.vhosts["/"].queues[name]))
 
     def wait_until(
-        self, is_so: Callable[[Broker], bool], what: str, deadline_s: float = 30.0
+        self, is_so: Callable[[Broker], bool], what: str, deadline_s: float = 60.0
     ) -> None:
         wait_for(lambda: self.ask(is_so) or None, deadline_s, what)
 

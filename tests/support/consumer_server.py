@@ -309,7 +309,7 @@ def offsets_in(header: ChunkHeader, columns: bytearray) -> list[int]:
     return offsets
 
 
-def wait_until_closed(server: ConsumerServer, seconds: float = 10) -> None:
+def wait_until_closed(server: ConsumerServer, seconds: float = 60) -> None:
     """Until no connection is open; fails after ``seconds``."""
     end = time.monotonic() + seconds
     while server.open_connections:

@@ -14,6 +14,7 @@ from typing import Final
 
 from .broker_process import BrokerProcess
 from .raw_client import RawClient
+from .waiting import wait_for
 
 PAUSE_S: Final = 0.002
 STOP_DEADLINE_S: Final = 60.0
@@ -61,7 +62,7 @@ def neighbour_of(daemon: BrokerProcess) -> Iterator[Neighbour]:
     neighbour = Neighbour(daemon)
     neighbour.start()
     try:
+        wait_for(lambda: neighbour.question_count, STOP_DEADLINE_S, "a neighbour's first answer")
         yield neighbour
     finally:
         neighbour.stop()
-    assert neighbour.question_count, "it was never answered"

@@ -83,13 +83,20 @@ class RawClient:
     def send(self, method: Frame, channel: int = 1) -> None:
         self.send_octets(frame.marshal(method, channel))
 
-    def send_until_nobody_reads(self, octets: bytes, most_bytes: int = NOBODY_READS_BYTES) -> int:
+    def send_until_nobody_reads(
+        self,
+        octets: bytes,
+        most_bytes: int = NOBODY_READS_BYTES,
+        *,
+        patience_s: float = NOBODY_READS_S,
+    ) -> int:
         """Send this again and again until the socket takes no more; returns how often it went out.
 
+        A broker that reads may be so slow that it seems not to: where that matters, have patience.
         The one that the socket took a part of is not counted; ``send_the_rest`` completes it. Fails
         if the broker has read ``most_bytes`` by then.
         """
-        self.socket.settimeout(NOBODY_READS_S)
+        self.socket.settimeout(patience_s)
         count = 0
         while count * len(octets) < most_bytes:
             unsent = memoryview(octets)
@@ -101,7 +108,7 @@ class RawClient:
                 return count
             finally:
                 self.socket.settimeout(TIMEOUT_S)
-            self.socket.settimeout(NOBODY_READS_S)
+            self.socket.settimeout(patience_s)
             count += 1
         raise AssertionError(f"the broker has read {most_bytes} octets")
 

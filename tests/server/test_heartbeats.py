@@ -86,14 +86,13 @@ class Stories:
     """All of the above, told at once; each test here waits for one of them."""
 
     def __init__(self, broker: BrokerThread) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=8)
+        self._pool = ThreadPoolExecutor(max_workers=7)
         submit = self._pool.submit
         self.dropped: list[Future[float]] = [submit(time_until_dropped, broker) for _ in range(3)]
         self.first: Future[list[float]] = submit(times_until_the_first, broker)
         self.gaps: Future[list[float]] = submit(gaps_between_heartbeats, broker)
         self.beating: Future[bool] = submit(outlives_three_intervals, broker, send_a_heartbeat)
         self.publishing: Future[bool] = submit(outlives_three_intervals, broker, publish)
-        self.without: Future[bool] = submit(is_kept_without_heartbeats, broker)
 
     def end(self) -> None:
         self._pool.shutdown()
@@ -107,28 +106,33 @@ def stories() -> Iterator[Stories]:
         told.end()
 
 
+def test_a_silent_peer_is_dropped_and_one_without_heartbeats_is_not(broker: BrokerThread) -> None:
+    assert is_kept_without_heartbeats(broker)
+
+
+@pytest.mark.acceptance
 def test_a_silent_peer_is_dropped_between_two_and_three_intervals(stories: Stories) -> None:
     times = [told.result() for told in stories.dropped]
     assert 2 * INTERVAL_S <= min(times) <= 3 * INTERVAL_S + SLACK_S
 
 
+@pytest.mark.acceptance
 def test_the_first_heartbeat_comes_half_an_interval_after_the_handshake(stories: Stories) -> None:
     """A busy machine makes it later, and never earlier, so the earliest one tells."""
     assert min(stories.first.result()) <= 0.75 * INTERVAL_S
 
 
+@pytest.mark.acceptance
 def test_the_broker_sends_a_heartbeat_every_half_interval(stories: Stories) -> None:
     """As above; one that is late makes the next one early, so half of them tell."""
     assert sorted(stories.gaps.result())[1] <= 0.75 * INTERVAL_S
 
 
+@pytest.mark.acceptance
 def test_a_peer_that_sends_heartbeats_is_kept(stories: Stories) -> None:
     assert stories.beating.result()
 
 
+@pytest.mark.acceptance
 def test_any_octets_count_as_a_sign_of_life(stories: Stories) -> None:
     assert stories.publishing.result()
-
-
-def test_without_heartbeats_a_silent_peer_is_kept(stories: Stories) -> None:
-    assert stories.without.result()

@@ -86,6 +86,7 @@ def test_a_password_that_saslprep_prohibits_withdraws_scram_alone(
         client.open("guest", "a\tb").close()
 
 
+@pytest.mark.acceptance
 def test_a_thousand_users_do_not_delay_the_start(start_daemon: StartDaemon) -> None:
     """Their keys take more than a second; whoever comes first does not wait for all others."""
     daemon = start_daemon("".join(user(f"u{n}", password=f"p{n}") for n in range(1000)))

@@ -21,7 +21,7 @@ from .conftest import StartDaemon
 DEADLINE_S = 60.0
 SETTINGS = """
 [limits]
-handshake_timeout_s = 4
+handshake_timeout_s = 3600
 [log]
 level = "debug"
 """
@@ -157,8 +157,14 @@ def test_each_end_of_a_connection_is_one_line(
             end(client)
         return f"{host}:{port}"
 
-    with ThreadPoolExecutor(max_workers=len(ENDS)) as pool:  # some wait for seconds
-        expected = dict(zip(pool.map(come_to, ENDS), ENDS.values(), strict=True))
+    ends = [end for end in ENDS if end is not wait_in_the_handshake]
+    with ThreadPoolExecutor(max_workers=len(ends)) as pool:  # some wait for seconds
+        expected = {
+            peer: ENDS[end] for peer, end in zip(pool.map(come_to, ends), ends, strict=True)
+        }
+    daemon.reload(SETTINGS.replace("3600", "0.5"))
+    wait_for(lambda: "CFG-1001" in codes_by_peer(daemon)[""], DEADLINE_S, "the reload")
+    expected[come_to(wait_in_the_handshake)] = ENDS[wait_in_the_handshake]
     wait_for(
         lambda: expected.keys() <= codes_by_peer(daemon).keys() or None, DEADLINE_S, "all peers"
     )

@@ -19,7 +19,7 @@ def test_a_flood_waits_for_the_disk_and_goes_on_when_it_is_back(
     other.declare("t")
     gate.clear()
     octets = publisher.publish_octets("d", BODY)
-    count = publisher.send_until_nobody_reads(octets)
+    count = publisher.send_until_nobody_reads(octets, patience_s=4.0)
     assert count * len(octets) > BEHIND_BYTES
     assert broker.ask(lambda inside: inside.context.turn.is_store_behind)
     taken = broker.ask_queue("d", lambda queue: queue.ready_bytes)

@@ -223,7 +223,7 @@ def test_connections_left_open_are_closed_with_320() -> None:
         connection = pika.BlockingConnection(pika.URLParameters(url))
         waiting = threading.Thread(target=wait_for_the_end, args=(connection,))
         waiting.start()
-    waiting.join(30)
+    waiting.join(60)
     assert not waiting.is_alive()
     assert connection.is_closed
 
@@ -235,7 +235,7 @@ def wait_for_the_end(connection: pika.BlockingConnection) -> None:
 
 def serve_for_ever(connection: pika.BlockingConnection) -> None:
     while True:
-        connection.process_data_events(30)
+        connection.process_data_events(60)
 
 
 def test_a_block_that_fails_ends_the_broker_too() -> None:

@@ -45,7 +45,8 @@ def config(service: WebService, more: str = "") -> str:
         vhost_url = "{service.url}/auth/vhost"
         resource_url = "{service.url}/auth/resource"
         topic_url = "{service.url}/auth/topic"
-        timeout_s = 20
+        timeout_s = 60
+        cache_s = 3600
         {more}
     """
 

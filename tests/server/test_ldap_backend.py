@@ -27,7 +27,7 @@ def config(url: str, more: str = "") -> str:
         servers = ["{url}"]
         user_dn_pattern = "uid=${{username}},{PEOPLE}"
         group_base = "{GROUPS}"
-        timeout_s = 20
+        timeout_s = 60
         {more}
         [[ldap_groups]]
         dn = "cn=ops,{GROUPS}"

@@ -250,6 +250,7 @@ def test_channels_that_come_and_go_leave_nothing(broker: BrokerThread) -> None:
             commands.Channel.CloseOk,
             2,
         )
+    broker.ask(lambda inside: None)
     assert alive() - before == Counter()
 
 
@@ -264,4 +265,5 @@ def test_consumers_that_come_and_go_leave_nothing(broker: BrokerThread) -> None:
     for _ in range(200):
         raw.consume(queue, no_ack=False)
         raw.call(commands.Basic.Cancel(consumer_tag="raw"), commands.Basic.CancelOk)
+    broker.ask(lambda inside: None)
     assert alive() - before == Counter()

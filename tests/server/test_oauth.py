@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pika
 import pika.exceptions
 import pytest
 
+from hareline.authorities.keys import COOLDOWN_S
 from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi
 from tests.support.tokens import Signer
@@ -23,6 +24,7 @@ from .conftest import StartDaemon
 
 ALL = ("rabbitmq.read:*/*", "rabbitmq.write:*/*", "rabbitmq.configure:*/*")
 SIGNER = Signer("ES256", "key-1")
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -164,10 +166,11 @@ class TestKeys:
     def test_made_up_keys_do_not_have_the_server_asked_each_time(
         self, daemon: BrokerProcess, provider: WebService
     ) -> None:
-        asked = len(provider.asked)
+        asked, started_s = len(provider.asked), time.monotonic()
         for number in range(20):
             assert bearer(daemon, Signer("ES256", f"x{number}").token()).status_code in (401, 429)
-        assert len(provider.asked) <= asked + 2
+        cooldowns = (time.monotonic() - started_s) // COOLDOWN_S
+        assert len(provider.asked) <= asked + 2 + cooldowns
 
     def test_a_slow_provider_delays_only_those_who_need_it(
         self, start_daemon: StartDaemon, provider: WebService
@@ -208,9 +211,21 @@ class TestKeys:
             assert connection.is_open
 
 
+def with_a_short_life(story: Callable[[int], T]) -> T:
+    """What comes of ``story``, which gets the end of its token; a slow machine has more time."""
+    for life_s in (3, 12):
+        try:
+            return story(int(time.time()) + life_s)
+        except pika.exceptions.AMQPConnectionError:
+            continue
+    return story(int(time.time()) + 48)
+
+
 class TestExpiry:
     def test_a_connection_ends_with_its_token(self, daemon: BrokerProcess) -> None:
-        connection = connect(daemon, SIGNER.token(*ALL, exp=int(time.time()) + 3))
+        connection = with_a_short_life(
+            lambda expires_s: connect(daemon, SIGNER.token(*ALL, exp=expires_s))
+        )
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
             connection.sleep(60)
         assert (caught.value.reply_code, caught.value.reply_text) == (
@@ -219,10 +234,13 @@ class TestExpiry:
         )
 
     def test_update_secret_renews_it(self, daemon: BrokerProcess) -> None:
-        expires_s = int(time.time()) + 3
-        connection = connect(daemon, SIGNER.token(*ALL, exp=expires_s))
+        def renew(expires_s: int) -> tuple[pika.BlockingConnection, int]:
+            connection = connect(daemon, SIGNER.token(*ALL, exp=expires_s))
+            connection.update_secret(SIGNER.token("rabbitmq.configure:*/a*"), "renewed")
+            return connection, expires_s
+
+        connection, expires_s = with_a_short_life(renew)
         channel = connection.channel()
-        connection.update_secret(SIGNER.token("rabbitmq.configure:*/a*"), "renewed")
         while time.time() < expires_s + 1:  # the first one has ended, and the broker has seen it
             connection.process_data_events(0.1)
         channel.queue_declare("abc")

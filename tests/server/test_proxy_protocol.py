@@ -6,6 +6,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pika
 import pika.exceptions
@@ -100,6 +101,12 @@ def http(daemon: BrokerProcess, greeting: bytes, user: str = "ann") -> Iterator[
         yield HttpApi(f"http://{host}:{near}", user, "secret")
 
 
+def the_only_one(api: HttpApi) -> list[dict[str, Any]]:
+    """The connection, if there is one alone."""
+    shown: list[dict[str, Any]] = api.get("/api/connections")
+    return shown if len(shown) == 1 else []
+
+
 @pytest.mark.parametrize(
     ("greeting", "name"),
     [
@@ -119,7 +126,7 @@ def test_a_client_has_the_addresses_that_the_proxy_gives(
         queue = channel.queue_declare("", exclusive=True).method.queue
         channel.basic_publish("", queue, b"through a proxy")
         assert channel.basic_get(queue, auto_ack=True)[2] == b"through a proxy"
-        (shown,) = api.get("/api/connections")
+        (shown,) = wait_for(lambda: the_only_one(api), DEADLINE_S, "earlier connections to be gone")
         assert shown["name"] == name
         assert (shown["peer_port"], shown["port"]) == (40000, 5671)
 
@@ -153,13 +160,13 @@ def test_who_is_no_proxy_sends_no_header_and_is_not_believed(daemon: BrokerProce
     target = (daemon.host, daemon.port)
     with relay(target, b"", ELSEWHERE) as address, connected(address) as connection:
         assert connection.is_open
-    with socket.create_connection(target, 30, (ELSEWHERE, 0)) as liar:
+    with socket.create_connection(target, DEADLINE_S, (ELSEWHERE, 0)) as liar:
         liar.sendall(V1)
         assert liar.recv(8) == b"AMQP\x00\x00\x09\x01"  # as for any other wrong protocol header
 
 
 def test_a_proxy_without_a_header_is_dropped_and_the_log_says_why(daemon: BrokerProcess) -> None:
-    with socket.create_connection((daemon.host, daemon.port), 30) as link:
+    with socket.create_connection((daemon.host, daemon.port), DEADLINE_S) as link:
         link.sendall(b"AMQP\x00\x00\x09\x01")
         with suppress(ConnectionResetError):
             assert link.recv(1) == b""

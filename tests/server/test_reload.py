@@ -59,7 +59,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]
 
 @pytest.fixture
 def reload(running: BrokerProcess) -> Iterator[Reload]:
-    """``reload(text)`` puts it into the file, sends SIGHUP, and returns what was logged then."""
+    """``reload(text)`` puts it into the file, sends SIGHUP, and returns what is logged of that."""
 
     def replace(text: str, answer: str = "CFG-1001") -> list[dict[str, object]]:
         start = running.log_path.stat().st_size
@@ -71,7 +71,8 @@ def reload(running: BrokerProcess) -> Iterator[Reload]:
                 written = log.read()
             if not written.endswith(b"\n") or answer.encode() not in written:
                 return None
-            return [json.loads(line) for line in written.splitlines()]
+            lines = [json.loads(line) for line in written.splitlines()]
+            return [line for line in lines if str(line.get("code", "CFG")).startswith("CFG")]
 
         return wait_for(new_lines, DEADLINE_S, f"{answer} in the log")
 

@@ -271,6 +271,7 @@ def test_the_log_says_who_replayed_what(daemon: BrokerProcess) -> None:
         channel.queue_declare("again", durable=True)
         publish(channel, "orders", b"x")
     assert replay(daemon).returncode == 0
+    wait_for(lambda: "JRN-1009" in daemon.log_tail(), DEADLINE_S, "the line in the log")
     line = next(each for each in daemon.log_tail().splitlines() if "JRN-1009" in each)
     assert '"user": "guest"' in line
     assert '"messages": 1' in line

@@ -824,8 +824,16 @@ def test_dead_letters_that_wait_at_an_orderly_stop_are_published(
         channel.queue_declare("big", durable=True, arguments={"alternateBinding": alternate})
         for _ in range(count):
             channel.basic_publish("", "big", b"m", PERSISTENT)
-        assert channel.queue_delete("big").method.message_count == count
-        assert channel.queue_declare("dead", passive=True).method.message_count < count
+        assert channel.queue_declare("big", passive=True).method.message_count == count
+        parameters = pika.URLParameters(url)
+        with RawClient((parameters.host, parameters.port)) as raw:
+            raw.open()
+            delete = commands.Queue.Delete(queue="big")
+            declare = commands.Queue.Declare(queue="dead", passive=True)
+            # in one piece, so that the answers are of one turn
+            raw.send_octets(frame.marshal(delete, 1) + frame.marshal(declare, 1))
+            assert raw.expect(commands.Queue.DeleteOk).message_count == count
+            assert (raw.expect(commands.Queue.DeclareOk).message_count or 0) < count
         connection.close()
     with running_broker(settings) as url:
         connection = pika.BlockingConnection(pika.URLParameters(url))

@@ -95,6 +95,7 @@ def test_a_consumer_that_reads_late_gets_everything(broker: BrokerThread) -> Non
 
 
 def test_the_connection_is_shown_with_the_addresses_of_its_socket(broker: BrokerThread) -> None:
+    expect_nobody_left(broker)
     host, port = address_of(broker)
     with WebSocketClient((host, port)) as client:
         near = client.socket.getsockname()
@@ -181,7 +182,7 @@ def test_a_frame_that_claims_to_be_huge_takes_no_memory(broker: BrokerThread) ->
 
 
 def test_who_never_says_anything_is_dropped(broker: BrokerThread) -> None:
-    settings = Settings(limits=Limits(handshake_timeout_s=0.2))
+    settings = Settings(limits=Limits(authentication_timeout_s=0.2, handshake_timeout_s=3600))
     with (
         broker_in_thread(settings, has_http=True) as hasty,
         WebSocketClient(address_of(hasty)) as client,

@@ -6,15 +6,20 @@ missing.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pamqp import commands, frame, header
+from pamqp.body import ContentBody
+
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest
 from tests.support.neighbour import busy_s
+from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import pika
     from pika.adapters.blocking_connection import BlockingChannel
@@ -41,6 +46,24 @@ def declare(channel: BlockingChannel, name: str = "", **arguments: object) -> st
 def publish(channel: BlockingChannel, queue: str, *bodies: bytes) -> None:
     for body in bodies:
         channel.basic_publish("", queue, body)
+
+
+@contextmanager
+def raw_to(broker: BrokerUnderTest) -> Iterator[RawClient]:
+    """An open client that can send several things in one piece, which arrive at the same time."""
+    with RawClient((broker.host, broker.port)) as raw:
+        yield raw.open(broker.username, broker.password, vhost=broker.vhost)
+        raw.close()
+
+
+def publish_octets(exchange: str, routing_key: str, body: bytes, **properties: Any) -> bytes:
+    """The frames of a publish, on channel 1."""
+    publishing = commands.Basic.Publish(exchange=exchange, routing_key=routing_key)
+    head = header.ContentHeader(
+        body_size=len(body), properties=commands.Basic.Properties(**properties)
+    )
+    parts = (publishing, head, ContentBody(body))
+    return b"".join(frame.marshal(part, 1) for part in parts)
 
 
 def get_all(channel: BlockingChannel, queue: str) -> list[bytes]:

@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 import pika
+from pamqp import commands, frame
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
@@ -22,7 +23,15 @@ from tests.support.broker_process import BrokerProcess, BrokerUnderTest
 from tests.support.waiting import wait_for
 
 from .conftest import PikaConnect
-from .pika_calls import DELIVERY_DEADLINE_S, get_all, ready_count, receive, worked_s
+from .pika_calls import (
+    DELIVERY_DEADLINE_S,
+    get_all,
+    publish_octets,
+    raw_to,
+    ready_count,
+    receive,
+    worked_s,
+)
 
 # differs: plugins
 pytestmark = pytest.mark.usefixtures("only_hareline")
@@ -61,6 +70,29 @@ def publish(
     )
 
 
+def delayed_octets(
+    exchange: str, body: bytes, delay: int | None, properties: dict[str, Any]
+) -> bytes:
+    headers = {} if delay is None else {"x-delay": delay}
+    return publish_octets(exchange, "k", body, headers=headers, **properties)
+
+
+def publish_at_once(
+    broker: BrokerUnderTest, *messages: tuple[str, bytes, int | None, dict[str, Any]]
+) -> None:
+    """Exchange, body, delay and properties of each; all delays begin at the same time."""
+    with raw_to(broker) as raw:
+        raw.send_octets(b"".join(delayed_octets(*each) for each in messages))
+
+
+def publish_and_delete(broker: BrokerUnderTest, exchange: str, body: bytes, delay: int) -> None:
+    """A persistent message, and the end of its exchange before it is due."""
+    with raw_to(broker) as raw:
+        delete = frame.marshal(commands.Exchange.Delete(exchange=exchange), 1)
+        raw.send_octets(delayed_octets(exchange, body, delay, {"delivery_mode": 2}) + delete)
+        raw.expect(commands.Exchange.DeleteOk)
+
+
 def bodies(received: list[tuple[Any, pika.BasicProperties, bytes]]) -> list[bytes]:
     return [body for _, _, body in received]
 
@@ -70,12 +102,12 @@ def bodies(received: list[tuple[Any, pika.BasicProperties, bytes]]) -> list[byte
 
 @pytest.mark.row("S9")
 def test_a_message_comes_at_its_time_with_its_delay_negated(
-    channel: BlockingChannel, exchange: str, queue: str
+    broker: BrokerUnderTest, channel: BlockingChannel, exchange: str, queue: str
 ) -> None:
     channel.queue_bind(queue, exchange, "k")
     start_s = time.monotonic()
-    publish(channel, exchange, b"later", 300, message_id="id", content_type="text/plain")
-    publish(channel, exchange, b"now", None)
+    named = {"message_id": "id", "content_type": "text/plain"}
+    publish_at_once(broker, (exchange, b"later", 300, named), (exchange, b"now", None, {}))
     now, (method, properties, body) = receive(channel, queue, 2)
     assert time.monotonic() - start_s >= 0.3 - ROUNDING_S
     assert (now[2], body) == (b"now", b"later")
@@ -86,12 +118,12 @@ def test_a_message_comes_at_its_time_with_its_delay_negated(
 
 @pytest.mark.row("S9")
 def test_messages_come_in_the_order_of_their_times(
-    channel: BlockingChannel, exchange: str, queue: str
+    broker: BrokerUnderTest, channel: BlockingChannel, exchange: str, queue: str
 ) -> None:
     """The plugin's own test of order."""
     channel.queue_bind(queue, exchange, "k")
-    for delay in (500, 100, 300, 200, 101, 400):
-        publish(channel, exchange, str(delay).encode(), delay)
+    delays = (500, 100, 300, 200, 101, 400)
+    publish_at_once(broker, *[(exchange, b"%d" % delay, delay, {}) for delay in delays])
     received = [int(body) for body in bodies(receive(channel, queue, 6))]
     assert received == [100, 101, 200, 300, 400, 500]
 
@@ -128,7 +160,7 @@ def test_it_routes_as_the_type_it_was_declared_with(
 
 @pytest.mark.row("S9")
 def test_exchanges_can_be_bound_to_it_and_it_to_them(
-    channel: BlockingChannel, exchange: str, queue: str, name: str
+    broker: BrokerUnderTest, channel: BlockingChannel, exchange: str, queue: str, name: str
 ) -> None:
     first, last = f"{name}-first", f"{name}-last"
     channel.exchange_declare(first, "fanout", auto_delete=True)
@@ -136,8 +168,7 @@ def test_exchanges_can_be_bound_to_it_and_it_to_them(
     channel.exchange_bind(exchange, first)
     channel.exchange_bind(last, exchange, "k")
     channel.queue_bind(queue, last, "#")
-    publish(channel, first, b"later", 100)
-    publish(channel, first, b"now", 0)
+    publish_at_once(broker, (first, b"later", 100, {}), (first, b"now", 0, {}))
     assert bodies(receive(channel, queue, 2)) == [b"now", b"later"]
 
 
@@ -283,12 +314,11 @@ def test_no_method_reaches_the_queue_of_the_exchange(connect: PikaConnect, excha
 
 
 def test_what_is_delayed_is_gone_with_the_exchange(
-    channel: BlockingChannel, queue: str, name: str
+    broker: BrokerUnderTest, channel: BlockingChannel, queue: str, name: str
 ) -> None:
     declare(channel, name)
     channel.queue_bind(queue, name, "k")
-    publish(channel, name, b"gone", 50)
-    channel.exchange_delete(name)
+    publish_and_delete(broker, name, b"gone", 50)
     declare(channel, name)
     channel.queue_bind(queue, name, "k")
     publish(channel, name, b"kept", 100)  # due when the other one has been for a while
@@ -356,8 +386,7 @@ def test_what_is_delayed_survives_and_comes_at_its_time(
 def test_deleting_the_exchange_is_not_undone_by_a_crash(own_broker: BrokerProcess) -> None:
     with channel_to(own_broker) as channel:
         set_up(channel)
-        publish(channel, "d", b"gone", 600, delivery_mode=2)
-        channel.exchange_delete("d")
+        publish_and_delete(own_broker, "d", b"gone", 600)
         set_up(channel)
         publish(channel, "d", b"kept", 1200, delivery_mode=2)
     own_broker.kill()
@@ -372,8 +401,8 @@ def test_bindings_and_delays_work_after_a_restart(own_broker: BrokerProcess) -> 
         set_up(channel)
     own_broker.restart()
     with channel_to(own_broker) as channel:
-        publish(channel, "d", b"later", 50, delivery_mode=2)
-        publish(channel, "d", b"now", None, delivery_mode=2)
+        durable = {"delivery_mode": 2}
+        publish_at_once(own_broker, ("d", b"later", 50, durable), ("d", b"now", None, durable))
         assert bodies(receive(channel, "q", 2)) == [b"now", b"later"]
 
 

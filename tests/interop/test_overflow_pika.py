@@ -235,7 +235,8 @@ def test_a_publisher_is_blocked_and_unblocked(
     assert heard == [f"queue '{name}' in vhost '{broker.vhost}' is full"]
     for _ in range(20):
         channel.basic_get(name, auto_ack=True)
-    publisher.process_data_events(0.2)
+    ready_count(channel, name)  # what the broker had to say to others is on its way
+    publisher.process_data_events(0)
     assert len(heard) == 1
     channel.basic_get(name, auto_ack=True)
     serve_until(publisher, lambda: len(heard) > 1, "connection.unblocked")

@@ -274,7 +274,8 @@ def test_publishers_are_held_until_the_queue_is_down_to_the_limit(
         serve_until(publisher, lambda: heard, "connection.blocked")
         for _ in range(11 - resume_count - 1):
             assert channel.basic_get(name, auto_ack=True)[0] is not None
-        publisher.process_data_events(0.1)
+        ready_count(channel, name)  # what the broker had to say to others is on its way
+        publisher.process_data_events(0)
         assert heard == ["blocked"]
         assert channel.basic_get(name, auto_ack=True)[0] is not None
         serve_until(publisher, lambda: len(heard) == 2, "connection.unblocked")

@@ -8,9 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pamqp import commands, frame
 
 from tests.support.broker_process import BrokerUnderTest
 from tests.support.waiting import wait_for
+
+from .pika_calls import publish_octets, raw_to
 
 pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 
@@ -154,9 +157,9 @@ def test_a_last_value_queue_that_is_only_read_is_a_snapshot(
 @pytest.mark.row("A28")
 def test_expired_messages_leave_a_queue_that_is_only_read(channel: Any, declare: Declare) -> None:
     queue = declare(NON_DESTRUCTIVE)
+    inbox = Inbox(channel, queue, {})
     publish(channel, queue, b"stays")
     publish(channel, queue, b"goes", expiration="50")
-    inbox = Inbox(channel, queue, {})
     assert inbox.wait(2) == [b"stays", b"goes"]
     wait_for(lambda: depth(channel, queue) == 1, DEADLINE_S, "the message to expire")
     assert channel.basic_get(queue, auto_ack=True)[2] == b"stays"
@@ -190,14 +193,21 @@ def test_a_consumer_begins_at_a_timestamp(channel: Any, declare: Declare) -> Non
 
 
 @pytest.mark.row("A17")
-def test_a_negative_replay_period_begins_in_the_future(channel: Any, declare: Declare) -> None:
+def test_a_negative_replay_period_begins_in_the_future(
+    broker: BrokerUnderTest, channel: Any, declare: Declare
+) -> None:
     queue = declare(NON_DESTRUCTIVE)
-    inbox = Inbox(channel, queue, {"x-qpid-replay-period": "-1"})
-    started = time.time()
-    publish(channel, queue, b"too early")
-    wait_for(lambda: time.time() - started > 1.1, DEADLINE_S, "the second to pass")
-    publish(channel, queue, b"in time")
-    assert inbox.wait(1) == [b"in time"]
+    with raw_to(broker) as raw:
+        consume = commands.Basic.Consume(
+            queue=queue, no_ack=True, arguments={"x-qpid-replay-period": "-1"}
+        )
+        raw.send_octets(frame.marshal(consume, 1) + publish_octets("", queue, b"too early"))
+        raw.expect(commands.Basic.ConsumeOk)
+        assert raw.ready_count(queue) == 1
+        started = time.time()
+        wait_for(lambda: time.time() - started > 1.1, DEADLINE_S, "the second to pass")
+        publish(channel, queue, b"in time")
+        assert raw.read_content()[1] == b"in time"
 
 
 @pytest.mark.row("A17")
@@ -403,10 +413,15 @@ def test_what_streams_do_not_do_is_refused(
     )
 
 
-def test_a_stream_drops_what_is_too_old(channel: Any, declare: Declare) -> None:
+def test_a_stream_drops_what_is_too_old(
+    broker: BrokerUnderTest, channel: Any, declare: Declare
+) -> None:
     queue = declare({**STREAM, "x-max-age": "1s"})
-    publish(channel, queue, *numbered(0, 5))
-    assert depth(channel, queue) == 5
+    with raw_to(broker) as raw:
+        look = frame.marshal(commands.Queue.Declare(queue=queue, passive=True), 1)
+        published = [publish_octets("", queue, body) for body in numbered(0, 5)]
+        raw.send_octets(b"".join(published) + look)
+        assert raw.expect(commands.Queue.DeclareOk).message_count == 5
     wait_for(lambda: depth(channel, queue) == 0, DEADLINE_S, "the messages to get too old")
 
 

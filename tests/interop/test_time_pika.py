@@ -20,7 +20,16 @@ from pika.exceptions import ChannelClosedByBroker
 from tests.support.broker_process import BrokerUnderTest
 from tests.support.waiting import wait_for
 
-from .pika_calls import DELIVERY_DEADLINE_S, get_all, publish, ready_count, receive
+from .pika_calls import (
+    DELIVERY_DEADLINE_S,
+    get_all,
+    publish,
+    publish_octets,
+    raw_to,
+    ready_count,
+    receive,
+    serve_until,
+)
 
 ROUNDING_S = 0.02  # wall time in milliseconds here and there, and timers of whole milliseconds
 
@@ -77,7 +86,10 @@ def test_messages_expire_by_their_times_wherever_they_stand(
         pytest.skip("RabbitMQ drops expired messages only at the head of a queue")
     dying = declare_dying(channel, queue)
     publish(channel, dying, b"for ever")
-    publish_expiring(channel, dying, c=300, a=100, b=200)
+    with raw_to(broker) as raw:
+        times = (b"c", "300"), (b"a", "100"), (b"b", "200")
+        dated = [publish_octets("", dying, body, expiration=time) for body, time in times]
+        raw.send_octets(b"".join(dated))
     assert bodies(receive(channel, queue, 3)) == [b"a", b"b", b"c"]
     assert get_all(channel, dying) == [b"for ever"]
 
@@ -116,11 +128,14 @@ def test_what_a_client_has_does_not_expire_until_it_gives_it_back(
     channel: BlockingChannel, queue: str
 ) -> None:
     dying = declare_dying(channel, queue)
+    got: list[int] = []
+    tag = channel.basic_consume(dying, lambda _c, method, *_: got.append(method.delivery_tag))
     publish_expiring(channel, dying, m=50)
-    method, _, _ = channel.basic_get(dying)
+    serve_until(channel.connection, lambda: got, "the delivery")
+    channel.basic_cancel(tag)
     publish_expiring(channel, dying, later=60)
     assert bodies(receive(channel, queue, 1)) == [b"later"]
-    channel.basic_nack(method.delivery_tag)
+    channel.basic_nack(got[0])
     ((_, properties, body),) = receive(channel, queue, 1)
     assert body == b"m"
     assert properties.headers["x-death"][0]["reason"] == "expired"
@@ -152,30 +167,44 @@ def test_held_messages_are_overtaken_and_come_at_their_time(
     queue = channel.queue_declare(
         "", exclusive=True, arguments={"holdOnPublishEnabled": True}
     ).method.queue
-    now_ms = round(time.time() * 1000)
-    start_s = time.monotonic()
-    for body, headers in [
-        (b"valid", {"x-qpid-not-valid-before": now_ms - 1000}),
-        (b"third", {"x-qpid-not-valid-before": now_ms + 300}),
-        (b"second", {"x-delay": 150}),
-        (b"text", {"x-qpid-not-valid-before": str(now_ms + 60_000)}),
-    ]:
-        channel.basic_publish("", queue, body, pika.BasicProperties(headers=headers))
-    assert get_all(channel, queue) == [b"valid", b"text"]
-    assert bodies(receive(channel, queue, 2)) == [b"second", b"third"]
-    assert time.monotonic() - start_s >= 0.3 - ROUNDING_S
+    got: list[bytes] = []
+    channel.basic_consume(queue, lambda _c, _m, _p, body: got.append(body), auto_ack=True)
+    with raw_to(broker) as raw:
+        now_ms = round(time.time() * 1000)
+        start_s = time.monotonic()
+        held: list[tuple[bytes, dict[str, Any]]] = [
+            (b"valid", {"x-qpid-not-valid-before": now_ms - 1000}),
+            (b"third", {"x-qpid-not-valid-before": now_ms + 2000}),
+            (b"second", {"x-delay": 150}),
+            (b"text", {"x-qpid-not-valid-before": str(now_ms + 60_000)}),
+        ]
+        octets = [publish_octets("", queue, body, headers=headers) for body, headers in held]
+        raw.send_octets(b"".join(octets))
+    serve_until(channel.connection, lambda: len(got) == 4, "all of them")
+    assert got == [b"valid", b"text", b"second", b"third"]
+    assert time.monotonic() - start_s >= 2.0 - ROUNDING_S
 
 
 # ------------------------------------------------------------------------- queues that go away
 
 
 def test_an_unused_queue_is_deleted_and_one_with_a_consumer_is_not(
-    channel: BlockingChannel, name: str
+    connection: pika.BlockingConnection, channel: BlockingChannel, name: str
 ) -> None:
-    for suffix in ("-used", "-unused"):
-        channel.queue_declare(name + suffix, arguments={"x-expires": 200})
-    tag = channel.basic_consume(f"{name}-used", lambda *_: None)
+    arguments = {"x-expires": 200}
+
+    def used() -> str | None:
+        """The consumer, unless the queue was gone before it came."""
+        user.append(connection.channel())
+        user[-1].queue_declare(f"{name}-used", arguments=arguments)
+        with contextlib.suppress(ChannelClosedByBroker):
+            return str(user[-1].basic_consume(f"{name}-used", lambda *_: None))
+        return None
+
+    user: list[BlockingChannel] = []
+    tag = wait_for(used, DELIVERY_DEADLINE_S, "a queue with a consumer")
     start_s = time.monotonic()
+    channel.queue_declare(f"{name}-unused", arguments=arguments)
 
     def is_gone(queue: str) -> bool:
         """Found out by a purge, which is no use of a queue, as a passive declare would be."""
@@ -190,7 +219,7 @@ def test_an_unused_queue_is_deleted_and_one_with_a_consumer_is_not(
     wait_for(lambda: is_gone(f"{name}-unused"), DELIVERY_DEADLINE_S, "the unused queue's end")
     assert time.monotonic() - start_s >= 0.2 - ROUNDING_S
     assert not is_gone(f"{name}-used")
-    channel.basic_cancel(tag)
     cancelled_s = time.monotonic()
+    user[-1].basic_cancel(tag)
     wait_for(lambda: is_gone(f"{name}-used"), DELIVERY_DEADLINE_S, "the used queue's end")
     assert time.monotonic() - cancelled_s >= 0.2 - 2 * ROUNDING_S

@@ -25,7 +25,7 @@ from .conftest import PikaConnect
 PUBLISHERS = 4
 CONSUMERS = 4
 MESSAGES_EACH = 750
-IDLE_S = 20.0
+IDLE_S = 60.0
 
 
 class Ledger:

@@ -55,6 +55,7 @@ def test_requests_are_answered(hareline: CommandLine) -> None:
     assert (result["sent"], result["received"], result["processes"]) == (100, 100, 1)
 
 
+@pytest.mark.acceptance
 def test_a_rate_is_kept_and_the_time_measured(hareline: CommandLine) -> None:
     flags = ["--rate", "100", "--duration", "2", "--warm-up", "0.5", "--in-flight", "0"]
     result = hareline.ok("perf", *flags, "--json").json

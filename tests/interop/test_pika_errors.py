@@ -473,7 +473,7 @@ def test_unknown_vhost_is_not_allowed(connect: PikaConnect) -> None:
 def test_wrong_protocol_header_is_answered_with_ours(
     broker: BrokerUnderTest, header: bytes
 ) -> None:
-    with socket.create_connection((broker.host, broker.port), timeout=10) as client:
+    with socket.create_connection((broker.host, broker.port), timeout=60) as client:
         client.sendall(header)
         answer = client.recv(64)
         with contextlib.suppress(ConnectionResetError):  # RabbitMQ closes without reading the rest

@@ -386,6 +386,7 @@ def test_unknown_exchange_type(channel: amqp.Channel, name: str, broker: BrokerU
         channel.exchange_declare(name, "x-nonsense")
 
 
+@pytest.mark.acceptance
 def test_heartbeats_arrive_and_keep_the_connection(connect: Connect) -> None:
     connection = connect(heartbeat=1)
     assert connection.heartbeat == 1

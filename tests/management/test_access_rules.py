@@ -98,7 +98,7 @@ def test_a_network_that_is_kept_out_is_closed_and_cannot_come_back(broker: ApiBr
         {"rule": "deny", "rights": ["access"], "users": ["anna"], "from_networks": ["127.0.0.0/8"]},
     )
     with pytest.raises(ConnectionClosedByBroker, match="access to vhost '/' refused"):
-        wait_for(lambda: connection.process_data_events(0.1), 30, "the end of the connection")
+        wait_for(lambda: connection.process_data_events(0.1), 60, "the end of the connection")
     with pytest.raises((ConnectionClosedByBroker, ProbableAccessDeniedError)):
         broker.connect("anna")
     assert publish(broker, "open").status_code in (400, 401)
@@ -113,4 +113,4 @@ def test_a_consumer_ends_by_a_rule_that_is_added(broker: ApiBroker) -> None:
     channel.add_on_cancel_callback(cancelled.append)
     channel.basic_consume("q", print)
     reload(broker, {"rule": "deny-log", "objects": ["queue"], "rights": ["read"]})
-    wait_for(lambda: connection.process_data_events(0.1) or cancelled, 30, "a cancel")
+    wait_for(lambda: connection.process_data_events(0.1) or cancelled, 60, "a cancel")

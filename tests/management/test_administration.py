@@ -142,7 +142,7 @@ def test_a_virtual_host_from_its_making_to_its_end(broker: BrokerProcess, api: H
     assert api.call("POST", "/api/vhosts/my%2Fshop/start/any")[0] == 204
     assert api.call("DELETE", "/api/vhosts/my%2Fshop")[0] == 204
     with pytest.raises(pika.exceptions.ConnectionClosed, match="vhost 'my/shop' is deleted"):
-        connection.process_data_events(10)
+        connection.process_data_events(60)
     assert api.call("DELETE", "/api/vhosts/my%2Fshop")[0] == 404
     assert api.call("DELETE", "/api/vhosts/%2F")[0] == 409
     assert api.get("/api/users/seller/permissions") == []

@@ -114,6 +114,7 @@ def operations(broker: ApiBroker) -> list[Any]:
     return [each.ok() for each in found]
 
 
+@pytest.mark.acceptance
 @pytest.mark.timeout(SECONDS * 3 + 300)
 def test_no_request_of_the_description_fails_the_broker(
     broker: ApiBroker, operations: list[Any]

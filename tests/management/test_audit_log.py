@@ -72,7 +72,7 @@ def test_administrative_acts_are_logged_with_who_when_and_from_where(
     for _, method, path, body in acts:
         assert http.ask(method, f"/api{path}", body).status_code < 300, (method, path)
     wanted = {act for act, *_ in acts}
-    found = wait_for(lambda: _if(logged(broker, "ADM-1001"), wanted), 30, "a message for each act")
+    found = wait_for(lambda: _if(logged(broker, "ADM-1001"), wanted), 60, "a message for each act")
     for each in found:
         assert each["user"] == "guest", each
         assert each["via"] == "http", each
@@ -107,12 +107,12 @@ def test_what_ends_connections_of_others_and_takes_their_messages_is_logged(
     [name] = [each["name"] for each in http.get("/api/connections")]
     http.done("DELETE", f"/api/connections/{segment(name)}")
     with pytest.raises(ConnectionClosedByBroker):
-        wait_for(lambda: connection.process_data_events(0.1), 30, "the end of the connection")
+        wait_for(lambda: connection.process_data_events(0.1), 60, "the end of the connection")
     found = wait_for(
         lambda: _if(
             logged(broker, "ADM-1001"), {"messages.taken", "messages.exported", "connection.closed"}
         ),
-        30,
+        60,
         "a message for each act",
     )
     told = {each["act"]: each["details"] for each in found}
@@ -137,7 +137,7 @@ def test_acts_that_are_refused_are_logged_and_looks_are_not(broker: BrokerProces
     assert low.ask("GET", "/api/users").status_code == 401
     stranger = HttpApi(broker.management_url, "low", "wrong")
     assert stranger.ask("PUT", "/api/queues/%2F/q", {}).status_code == 401
-    wait_for(lambda: len(logged(broker, "ADM-1006")) >= 3, 30, "refusals")
+    wait_for(lambda: len(logged(broker, "ADM-1006")) >= 3, 60, "refusals")
     found = logged(broker, "ADM-1006")
     assert [(each["user"], each["request"], each["status"]) for each in found] == [
         ("low", "PUT /api/users/mine", 401),

@@ -247,6 +247,11 @@ def test_dead_letters_go_back(http: HttpApi, channel: Any) -> None:
     for _ in range(4):
         method, _, _ = channel.basic_get(work)
         channel.basic_reject(method.delivery_tag, requeue=False)
+    wait_for(
+        lambda: channel.queue_declare(dead, passive=True).method.message_count == 4,
+        DEADLINE_S,
+        "the dead letters",
+    )
     retried = http.done("POST", path(dead, "retry"), {"all": True})
     assert retried["retried"] == 4
     assert drain(channel, dead) == []
@@ -379,6 +384,7 @@ def test_a_long_move_leaves_consumers_and_publishers_at_work(
     count = 3_000
     publish(channel, source, *numbers(count))
     consumed: list[bytes] = []
+    new = {b"new %d" % number for number in range(20)}
     stopping = threading.Event()
 
     def consume() -> None:
@@ -398,6 +404,7 @@ def test_a_long_move_leaves_consumers_and_publishers_at_work(
     try:
         moved = http.done("POST", path(source, "move"), {"all": True, "to_queue": target})
         publish(channel, source, *[b"new %d" % number for number in range(20)])
+        wait_for(lambda: len(set(consumed) & new) == len(new), DEADLINE_S, "the new ones")
     finally:
         stopping.set()
         thread.join(DEADLINE_S)

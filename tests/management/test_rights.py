@@ -184,7 +184,7 @@ class Scene:
         channel.basic_publish("", "dying", b"body")
         method, _, _ = channel.basic_get("dying")
         channel.basic_nack(method.delivery_tag, requeue=False)
-        wait_for(lambda: channel.basic_get("dead", auto_ack=False)[0], 30, "a dead letter")
+        wait_for(lambda: channel.basic_get("dead", auto_ack=False)[0], 60, "a dead letter")
         channel.basic_recover(requeue=True)
 
     def _await_replies(self, connection: pika.BlockingConnection) -> None:
@@ -730,7 +730,7 @@ def test_an_operation_needs_each_of_its_rights_and_no_other(
     before = scene.state()
     assert refused(scene) is None
     if operation.title not in LOOKS:
-        wait_for(lambda: scene.state() != before or None, 30, "what the operation changes")
+        wait_for(lambda: scene.state() != before or None, 60, "what the operation changes")
     broker.disconnect()
 
 

@@ -14,7 +14,7 @@ from hareline.server import Broker
 from tests.support.api_broker import PASSWORD, ApiBroker, api_broker, api_settings
 from tests.support.waiting import wait_for
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ def test_publishers_wait_before_there_is_no_memory_and_all_messages_come(
     with connect(tight) as publisher, connect(tight) as consumer:
         publisher.declare("q")
         octets = publisher.publish_octets("q", BODY)
-        count = publisher.send_until_nobody_reads(octets, most_bytes=limit)
+        count = publisher.send_until_nobody_reads(octets, most_bytes=limit, patience_s=4.0)
         assert isinstance(publisher.expect(Frame), commands.Connection.Blocked)
         taken = consumer.ready_count("q")
         assert 0 < taken <= count

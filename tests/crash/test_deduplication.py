@@ -32,7 +32,7 @@ DEADLINE_S: Final = 60.0
 CONFIG: Final = '[journal]\nsegment_bytes = "1MiB"\n'
 SEED = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().getrandbits(32)
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.acceptance, pytest.mark.crash]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ LIVES_A_STORY = 4
 SEED = os.environ.get("CRASH_SEED")
 STORIES = 1 if SEED else -(-ROUNDS // LIVES_A_STORY)
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.acceptance, pytest.mark.crash]
 
 
 @pytest.mark.row("D8")

@@ -22,6 +22,7 @@ def test_each_command_is_measured(
         assert 0 < each["cpu_min_ms"] <= each["cpu_median_ms"]
 
 
+@pytest.mark.acceptance
 def test_no_command_needs_twice_the_limit_of_processor_time() -> None:
     """The time of a processor hardly depends on what else runs, as that on the wall does."""
     found = cli_start.measure(3)

@@ -33,7 +33,7 @@ from hareline.testing import running_broker
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 PUBLISHERS = 3
 QUEUES = 5
-SECONDS = 0.2
+SECONDS = 1.0
 GRACE_S = 0.2
 PATIENCE_S = 60.0
 
@@ -89,6 +89,7 @@ def here(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
         return exchanges[-1]
 
     monkeypatch.setattr(fanout_flood, "unique_name", noted_name)
+    monkeypatch.setattr(fanout_flood, "GRACE_S", PATIENCE_S)
     yield broker
     with Client(url) as client:  # it lives on here, for the next test
         for exchange in exchanges:

@@ -44,7 +44,7 @@ Pair = tuple[socket.socket, socket.socket]
 def pair() -> Iterator[Pair]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        theirs.settimeout(10)
+        theirs.settimeout(60)
         yield ours, theirs
 
 

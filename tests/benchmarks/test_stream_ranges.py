@@ -15,7 +15,7 @@ def test_it_measures_both_rates_with_and_without_a_reader(
     directory = tmp_path_factory.mktemp("bench")
     with stream_ranges.running_broker(directory) as (url, port):
         stream_ranges.fill(url, 500)
-        found = stream_ranges.measure(port, url, 500, windows=1, seconds=0.2)
+        found = stream_ranges.measure(port, url, 500, windows=1, seconds=1.0)
     for name in ("steady", "full"):
         for label in ("without", "with"):
             figures = found[name][label]

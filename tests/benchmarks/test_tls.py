@@ -13,7 +13,7 @@ def test_each_figure_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CERTIFICATE", "KEY", "PORT", "MANAGEMENT"):
         monkeypatch.setenv(f"HARELINE_TLS__{name}", "")  # put back at the end
         monkeypatch.delenv(f"HARELINE_TLS__{name}")
-    found = tls.measure(["hareline"], rounds=1, seconds=0.3)
+    found = tls.measure(["hareline"], rounds=1, seconds=1.0)
     assert found.keys() == {"hareline"}
     assert set(found["hareline"]) == {
         *("handshakes_per_s", "tls_messages_per_s", "plain_messages_per_s")

@@ -64,6 +64,7 @@ def test_each_test_file_is_in_one_group() -> None:
     assert set(acceptance.groups()) >= INSIDE | {"server", "interop", "java", "spark", "browser"}
 
 
+@pytest.mark.acceptance
 def test_the_groups_of_the_gate_keep_to_their_seconds() -> None:
     """On the last run of `make test` here."""
     file = PROJECT / ".cache/gate-results.json"

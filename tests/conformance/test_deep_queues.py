@@ -97,6 +97,7 @@ def cost_s(queue: Queue, many: dict[str, Any], one: dict[str, Any]) -> float:
     return best_s / MEASURED
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("C13")
 @pytest.mark.usefixtures("no_collections")
 @pytest.mark.parametrize(("arguments", "many", "one"), DEEP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -90,6 +91,7 @@ def test_the_first_publish_and_those_by_the_lane_are_recorded_alike(audited: Aud
 
 
 def test_a_share_of_publishes_is_taken_at_random() -> None:
+    random.seed(1)
     audited = Audited(0.25)
     for _ in range(2_000):
         audited.peer.publish(1, "q", b"x")

@@ -103,10 +103,13 @@ def test_a_connection_that_has_gone_stale_is_opened_again(api: ScriptedApi, clie
 
 
 def test_nobody_at_the_address_is_a_sentence_with_a_hint() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(CommandFailed, match=r"Connection refused; is the broker running") as caught:
-        client_of(f"http://127.0.0.1:{port}").get("/overview")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: connecting is refused
+        client = client_of(f"http://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(
+            CommandFailed, match="Connection refused; is the broker running"
+        ) as caught:
+            client.get("/overview")
     assert caught.value.status is ExitStatus.UNREACHABLE
 
 

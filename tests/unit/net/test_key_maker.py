@@ -9,7 +9,7 @@ from hareline.auth.scram import PasswordKeys, salt_of
 from hareline.auth.users import User, UserRegistry
 from hareline.net.key_maker import KeyMaker
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 def _users(*names: str) -> list[User]:

@@ -22,7 +22,7 @@ from benchmarks.macro.shapes import Shape, ShapedTape
 from benchmarks.macro.traffic import Consumer
 from hareline.testing import running_broker
 
-SECONDS = 0.05
+SECONDS = 0.25
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ from benchmarks.macro.shapes import Shape
 from hareline.testing import running_broker
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-SECONDS = 0.02
+SECONDS = 0.2
 SIZE = 100
 
 

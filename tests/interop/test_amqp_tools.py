@@ -17,7 +17,7 @@ from tests.support.broker_process import BrokerUnderTest
 
 from .suite_runs import Finished, need_programs, run
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
 
 TOOLS = ["amqp-publish", "amqp-consume", "amqp-get", "amqp-declare-queue", "amqp-delete-queue"]
 CAN_INSTALL = os.geteuid() == 0 and shutil.which("apt-get") is not None

@@ -81,7 +81,8 @@ def test_no_weak_version_or_suite_is_taken(broker: BrokerProcess, port: str) -> 
     )
     commands = {sslyze.ScanCommand(name) for name in (*wanted, *CHECKS)}
     scanner = sslyze.Scanner()
-    scanner.queue_scans([sslyze.ServerScanRequest(location, scan_commands=commands)])
+    patient = sslyze.ServerNetworkConfiguration("localhost", network_timeout=60)
+    scanner.queue_scans([sslyze.ServerScanRequest(location, patient, scan_commands=commands)])
     (found,) = scanner.get_results()
     result = found.scan_result
     assert result is not None, found.connectivity_error_trace

@@ -37,7 +37,7 @@ def url(directory: Directory) -> Iterator[str]:
 
 
 def rules(url: str, **more: object) -> DirectoryRules:
-    options = {"user_dn_pattern": f"uid=${{username}},{PEOPLE}", "timeout_s": 20, **more}
+    options = {"user_dn_pattern": f"uid=${{username}},{PEOPLE}", "timeout_s": 60, **more}
     return DirectoryRules((url,), **options)  # type: ignore[arg-type]
 
 

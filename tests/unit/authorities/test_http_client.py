@@ -10,7 +10,7 @@ from hareline.authorities.http_client import ANSWER_MAX_BYTES, AskingFailed, Htt
 from tests.support.web_service import WebService, web_service
 
 
-async def ask(service: WebService, path: str = "/x", timeout_s: float = 20) -> str:
+async def ask(service: WebService, path: str = "/x", timeout_s: float = 60) -> str:
     client = HttpClient(timeout_s)
     try:
         return await client.get(service.url + path)
@@ -20,7 +20,7 @@ async def ask(service: WebService, path: str = "/x", timeout_s: float = 20) -> s
 
 async def test_the_text_of_an_answer_is_returned() -> None:
     with web_service(lambda asked: (201, f"{asked.method} {dict(asked.fields)}")) as service:
-        client = HttpClient(20)
+        client = HttpClient(60)
         assert await client.get(service.url, {"a": "1 &"}) == "GET {'a': '1 &'}"
         assert await client.post(service.url, {"a": "ü"}) == "POST {'a': 'ü'}"
         await client.close()

@@ -82,7 +82,7 @@ async def test_keys_that_cannot_be_read_leave_those_there_were(tmp_path: Path, t
 async def test_all_who_wait_are_called_after_one_request() -> None:
     with web_service(key_server(Signer("ES256", "a").public())) as service:
         service.gate.clear()
-        client = HttpClient(20)
+        client = HttpClient(60)
         stand = Stand(client, jwks_url=f"{service.url}/jwks")
         waiting = [asyncio.ensure_future(stand.renewed()) for _ in range(5)]
         await asyncio.sleep(0)
@@ -96,7 +96,7 @@ async def test_all_who_wait_are_called_after_one_request() -> None:
 
 async def test_keys_are_read_again_by_themselves() -> None:
     with web_service(key_server(Signer("ES256", "a").public())) as service:
-        client = HttpClient(20)
+        client = HttpClient(60)
         stand = Stand(client, jwks_url=f"{service.url}/jwks", refresh_s=0.01)
         stand.keys.start()
         service.answer = key_server(Signer("ES256", "b").public())
@@ -116,7 +116,7 @@ async def test_keys_are_read_again_by_themselves() -> None:
 )
 async def test_an_issuer_says_where_its_keys_are(document: str, problem: str) -> None:
     with web_service(lambda _: (200, document)) as service:
-        client = HttpClient(20)
+        client = HttpClient(60)
         stand = Stand(client, issuer=service.url)
         await stand.renewed()
         assert problem in str(stand.reports[-1][1]["problem"])

@@ -68,7 +68,7 @@ def asking() -> Iterator[Callable[..., AmqpStreamClient]]:
     made: list[AmqpStreamClient] = []
 
     def make(
-        server: ConsumerServer, *, retries: int = 1, timeout_s: float = 5, password: str = "guest"
+        server: ConsumerServer, *, retries: int = 1, timeout_s: float = 60, password: str = "guest"
     ) -> AmqpStreamClient:
         made.append(AmqpStreamClient(server.connection(password), timeout_s, retries))
         return made[-1]

@@ -27,7 +27,7 @@ def server() -> Iterator[ConsumerServer]:
 
 @pytest.fixture
 def session(server: ConsumerServer) -> Iterator[AmqpSession]:
-    with AmqpSession(server.connection(), 5) as opened:
+    with AmqpSession(server.connection(), 60) as opened:
         yield opened
 
 
@@ -36,7 +36,7 @@ def session(server: ConsumerServer) -> Iterator[AmqpSession]:
     [("hareline", True, False), ("rabbitmq", False, True), ("other", False, False)],
 )
 def test_brokers_are_told_apart(kind: str, is_hareline: bool, has_gaps: bool) -> None:
-    with consumer_server(kind) as server, AmqpSession(server.connection(), 5) as session:
+    with consumer_server(kind) as server, AmqpSession(server.connection(), 60) as session:
         assert (session.is_hareline, session.has_gaps) == (is_hareline, has_gaps)
 
 
@@ -105,7 +105,7 @@ def test_a_refused_consumer_leaves_the_connection(
 
 def test_nothing_stays_open_after_a_refused_login(server: ConsumerServer) -> None:
     with pytest.raises(Refusal) as refused:
-        AmqpSession(server.connection("wrong"), 5)
+        AmqpSession(server.connection("wrong"), 60)
     assert refused.value.is_at_login
     wait_until_closed(server)
 
@@ -165,7 +165,7 @@ def test_what_is_no_broker_is_named(answering: Answering, octets: bytes) -> None
     port = answering(octets)
     given = type(connection)(**{**connection.__dict__, "port": port})
     with pytest.raises(BrokerRefused, match=r"does not answer as an AMQP broker does: .* url the"):
-        AmqpSession(given, 5)
+        AmqpSession(given, 60)
 
 
 def test_a_broker_that_says_nothing_is_not_waited_for_for_ever(answering: Answering) -> None:

@@ -30,7 +30,7 @@ from tests.support import stream_server
 from tests.support.stream_server import StreamServer
 
 
-def client(server: StreamServer, *, retries: int = 3, timeout_s: float = 5) -> StreamClient:
+def client(server: StreamServer, *, retries: int = 3, timeout_s: float = 60) -> StreamClient:
     connection = Connection("h", 1, False, "/", server.url, "guest", "guest")
     return StreamClient(connection, timeout_s, retries)
 
@@ -110,7 +110,7 @@ def test_what_does_not_pass_is_an_error(
     incarnation = server.fill("q", 10).incarnation
     setattr(server.faults, fault, 1 << 30)
     with pytest.raises(error, match=text):
-        offsets(client(server, retries=1, timeout_s=60.0), 0, 10, incarnation)
+        offsets(client(server, retries=1, timeout_s=2.0), 0, 10, incarnation)
 
 
 def test_slow_answers_end_in_an_error(server: StreamServer) -> None:

@@ -44,6 +44,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 @linux_only
 class TestMeasuring:
+    @pytest.mark.acceptance
     @pytest.mark.parametrize(
         "curve",
         curves.scenarios(4, 3, (20, 50)),

@@ -121,6 +121,7 @@ class TestLoads:
             with Client(bench.url) as client, pytest.raises(BenchmarkError, match="406"):
                 client.declare_queue(queue)
 
+    @pytest.mark.acceptance
     def test_publishing_goes_on_where_it_was(self, bench: Bench) -> None:
         with bench.control() as control, durable_queue(control, "test") as queue:
             with Client(bench.url) as client:
@@ -187,6 +188,7 @@ def silent_client(sock: socket.socket) -> Client:
 
 
 class TestBesideRabbitMQ:
+    @pytest.mark.acceptance
     @pytest.mark.parametrize(
         "scenario", persistent.scenarios(), ids=lambda scenario: str(scenario.name)
     )
@@ -196,6 +198,7 @@ class TestBesideRabbitMQ:
     ) -> None:
         assert all(number > 0 for number in run(scenario, bench).values())
 
+    @pytest.mark.acceptance
     @pytest.mark.parametrize("shape", Shape)
     def test_confirms_of_a_broker_that_writes_nothing_fail(
         self, shape: Shape, bench: Bench, monkeypatch: pytest.MonkeyPatch
@@ -267,6 +270,7 @@ class TestBesideRabbitMQ:
 
 
 class TestOnTheStore:
+    @pytest.mark.acceptance
     def test_recovery_is_timed_after_a_kill_and_after_a_stop(self, bench: Bench) -> None:
         values = run(durable_store.Recovery(500), bench)
         assert list(values.values()) == [1.5, 1.5]
@@ -295,6 +299,7 @@ class TestOnTheStore:
         with bench.control() as control:
             control.delete_queue(names[0])
 
+    @pytest.mark.acceptance
     def test_a_deep_queue_is_drained_and_memory_is_watched(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -311,6 +316,7 @@ class TestOnTheStore:
         with pytest.raises(BenchmarkError, match="GB on disk; there are"):
             durable_store.DurableDeepQueue(10**15).run(bench)
 
+    @pytest.mark.acceptance
     def test_what_old_messages_cost_is_what_is_written_beyond_the_rest(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -328,6 +334,7 @@ class TestOnTheStore:
         assert values["written / published"] == pytest.approx(3.0)
         assert values["extra for old ones / published"] == pytest.approx(1.0)
 
+    @pytest.mark.acceptance
     def test_old_messages_stay_unacked_while_the_traffic_goes_on(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -371,6 +378,7 @@ class TestRunning:
         assert "must have started the broker" in (found.scenarios[0].skipped or "")
         assert not found.scenarios[0].errors
 
+    @pytest.mark.acceptance
     def test_a_peer_that_cannot_be_restarted_does_not_matter(self, here: Here) -> None:
         recovery = durable_store.Recovery(10)
         remote = RemoteBroker("elsewhere", "amqp://127.0.0.1:1/")
@@ -378,6 +386,7 @@ class TestRunning:
         assert found.scenarios[0].skipped is None
         assert found.scenarios[0].metrics[0].runs == {"here": [1.5]}
 
+    @pytest.mark.acceptance
     def test_a_scenario_that_takes_minutes_is_run_once(
         self, here: Here, monkeypatch: pytest.MonkeyPatch
     ) -> None:

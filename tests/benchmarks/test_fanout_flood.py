@@ -151,11 +151,13 @@ class TestScenario:
         assert outcome.details["seconds of the flood"] >= SECONDS
         assert outcome.details["peak RSS while it stopped in MB"] == 70
 
+    @pytest.mark.acceptance
     def test_every_queue_has_messages_when_the_broker_is_stopped(self, here: Here) -> None:
         flood(here)
         assert len(here.depths) == QUEUES
         assert min(here.depths) > 0
 
+    @pytest.mark.acceptance
     def test_too_much_memory_ends_the_flood_early(
         self, here: Here, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -173,6 +175,7 @@ class TestScenario:
         assert outcome.details["seconds of the flood"] < PATIENCE_S
         assert "memory passed 5 GB, so the flood ended after" in outcome.remarks[0]
 
+    @pytest.mark.acceptance
     def test_a_killed_broker_is_told_and_was_not_quick(self, here: Here) -> None:
         here.ending = Ending(0.5, 7_000_000_000, "its memory passed 6 GB while it stopped")
         outcome = flood(here)
@@ -181,6 +184,7 @@ class TestScenario:
             "it was killed, which counts as a stop of 60 s: its memory passed 6 GB while it stopped"
         ]
 
+    @pytest.mark.acceptance
     def test_a_call_without_an_answer_counts_with_the_time_it_waited(
         self, here: Here, silent_after: SilentAfter
     ) -> None:
@@ -190,6 +194,7 @@ class TestScenario:
         assert outcome.values["declare max"] >= GRACE_S * 1e3
         assert "the client that declares queues waited for an answer" in outcome.remarks[0]
 
+    @pytest.mark.acceptance
     def test_without_any_answer_there_is_no_count_of_entries(
         self, here: Here, silent_after: SilentAfter
     ) -> None:

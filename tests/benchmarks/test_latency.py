@@ -75,6 +75,7 @@ class TestScenarios:
             else:
                 assert targets == [None] * 3
 
+    @pytest.mark.acceptance
     @pytest.mark.parametrize("scenario", latency.scenarios(), ids=lambda each: str(each.name))
     def test_against_a_broker_of_others_it_gives_what_it_promises(
         self, scenario: latency.Latency, monkeypatch: pytest.MonkeyPatch
@@ -195,6 +196,7 @@ class TestTurnWatch:
         watch.clear()
         assert watch.read() == turn_watch.TurnCounts(0, 0.0, 0, 0.0)
 
+    @pytest.mark.acceptance
     def test_a_watched_broker_serves_and_the_next_one_counts_nothing(self) -> None:
         broker = Hareline()
         try:

@@ -34,6 +34,7 @@ def test_quick_scenarios_of_another_size_have_another_name(
     assert {"idle_connections_200", "deep_queue_100000_100B"} <= set(listed(capsys, "--quick"))
 
 
+@pytest.mark.acceptance
 def test_scenarios_are_chosen_by_part_and_by_pattern(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = listed(capsys, "--scenario", "fanout", "autoack_*iB_any", "--scenario", "1MiB")
     assert chosen == [
@@ -64,6 +65,7 @@ def test_queue_types_are_chosen_with_the_fifo_figure_they_are_compared_with(
     ]
 
 
+@pytest.mark.acceptance
 def test_durable_scenarios_are_chosen_apart_and_with_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -89,6 +91,7 @@ def test_shapes_are_chosen_and_nothing_without_a_shape_is(
     ]
 
 
+@pytest.mark.acceptance
 def test_what_takes_long_is_run_only_if_it_is_asked_for() -> None:
     def run(*arguments: str) -> list[str]:
         options = command.make_parser().parse_args(arguments)
@@ -166,6 +169,7 @@ def test_a_page_is_written_again_from_an_earlier_run(tmp_path: Path) -> None:
     assert text.index(BEGIN) < text.index("12,345") < text.index(END)
 
 
+@pytest.mark.acceptance
 def test_what_is_measured_later_is_merged_into_an_earlier_run_and_its_page(tmp_path: Path) -> None:
     run, page = tmp_path / "run.json", tmp_path / "page.md"
     with running_broker() as url:

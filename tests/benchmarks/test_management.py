@@ -118,6 +118,7 @@ class _Broker:
         self.management_url = f"http://127.0.0.1:{process.management_port}"
 
 
+@pytest.mark.acceptance
 def test_answers_are_timed_idle_and_under_load(bench: Bench) -> None:
     for is_loaded in (False, True):
         found = WholeList(5, is_loaded=is_loaded).run(bench)
@@ -126,6 +127,7 @@ def test_answers_are_timed_idle_and_under_load(bench: Bench) -> None:
         assert ("messages per second meanwhile" in found.details) is is_loaded
 
 
+@pytest.mark.acceptance
 def test_a_page_by_each_sort_and_the_end_of_a_queue(bench: Bench) -> None:
     for name in ("queues", "consumers", "channels", "connections"):
         scenario = SortedPages(name, 3, is_loaded=False)
@@ -134,6 +136,7 @@ def test_a_page_by_each_sort_and_the_end_of_a_queue(bench: Bench) -> None:
     assert Browse(30, is_loaded=False).run(bench).values["p99, the end"] > 0
 
 
+@pytest.mark.acceptance
 def test_a_page_beside_a_full_load(bench: Bench) -> None:
     scenario = OpenPage("overview", "", 3, lambda node, _: pages.overview(node))
     found = scenario.run(bench)
@@ -141,6 +144,7 @@ def test_a_page_beside_a_full_load(bench: Bench) -> None:
     assert found.details["msg/s without"] > 0
 
 
+@pytest.mark.acceptance
 def test_dead_letters_are_there_before_they_are_asked_for(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +156,7 @@ def test_dead_letters_are_there_before_they_are_asked_for(
     assert len(times) == 1
 
 
+@pytest.mark.acceptance
 def test_an_answer_that_is_no_success_does_not_count(bench: Bench) -> None:
     assert bench.broker is not None
     with Asker(bench.broker.management_url) as asker, pytest.raises(BenchmarkError, match="404"):

@@ -59,6 +59,7 @@ def test_one_that_fails_is_named_and_the_others_are_run(
     assert json.loads(file.read_text()) == {"queue": {"results": []}}
 
 
+@pytest.mark.acceptance
 def test_messages_that_are_not_alike_are_measured_on_each_way(tmp_path: Path) -> None:
     file = tmp_path / "record.json"
     assert micro.main(["any_shape", "--repetitions", "1", "--json", str(file)]) == 0

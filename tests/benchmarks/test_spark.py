@@ -106,6 +106,7 @@ def test_the_broker_does_not_count_as_spark() -> None:
     assert watch.cores["generator"] * watch.elapsed_s < 0.2
 
 
+@pytest.mark.acceptance
 def test_the_reader_with_pika_reads_a_stream(tmp_path: Path) -> None:
     pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
     broker = BrokerProcess(tmp_path)

@@ -9,6 +9,7 @@ import pytest
 from benchmarks import stream_ranges
 
 
+@pytest.mark.acceptance
 def test_it_measures_both_rates_with_and_without_a_reader(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from benchmarks import tls
 
 
+@pytest.mark.acceptance
 def test_each_figure_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CERTIFICATE", "KEY", "PORT", "MANAGEMENT"):
         monkeypatch.setenv(f"HARELINE_TLS__{name}", "")  # put back at the end

@@ -67,6 +67,7 @@ def contents(broker: BrokerProcess, queue: str) -> list[tuple[bytes, bool]]:
     return found
 
 
+@pytest.mark.acceptance
 def test_version_1_comes_back_to_its_queues(broker: BrokerProcess) -> None:
     lay_out(broker.data_dir, 1)
     broker.start()
@@ -80,6 +81,7 @@ def test_version_1_comes_back_to_its_queues(broker: BrokerProcess) -> None:
     broker.stop()
 
 
+@pytest.mark.acceptance
 def test_version_2_comes_back_to_its_queues(broker: BrokerProcess) -> None:
     lay_out(broker.data_dir, 2)
     broker.start()

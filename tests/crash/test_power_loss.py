@@ -119,6 +119,7 @@ class Watcher:
         self.witness.check(self._recover(files))
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("D8")
 @pytest.mark.parametrize(("retention_bytes", "linger_ms"), [(0, 0), (100_000, 0), (0, 5)])
 @pytest.mark.parametrize("seed", range(2))

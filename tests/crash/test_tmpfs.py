@@ -141,6 +141,7 @@ def test_publishers_wait_while_the_disk_is_full_and_acks_make_room(
     broker.stop()
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("watermark", ['"2MiB"', "1000"])
 def test_a_broker_that_is_killed_on_a_full_disk_comes_back_with_everything(
     small_disk: BrokerProcess, watermark: str

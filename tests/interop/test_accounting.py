@@ -100,6 +100,7 @@ def run_all(tasks: Sequence[Callable[[], None]]) -> None:
             future.result()
 
 
+@pytest.mark.acceptance
 def test_nothing_is_lost_or_doubled_by_eight_connections(
     broker: BrokerUnderTest, channel: BlockingChannel, name: str
 ) -> None:
@@ -117,6 +118,7 @@ def test_nothing_is_lost_or_doubled_by_eight_connections(
     assert {i: c for i, c in ledger.acked.items() if c != 1} == {}
 
 
+@pytest.mark.acceptance
 def test_one_consumer_sees_each_publisher_in_order(
     broker: BrokerUnderTest, connect: PikaConnect, name: str
 ) -> None:
@@ -141,6 +143,7 @@ def test_one_consumer_sees_each_publisher_in_order(
     assert all(numbers == list(range(MESSAGES_EACH)) for numbers in seen.values())
 
 
+@pytest.mark.acceptance
 def test_fan_out_copies_to_every_queue(
     broker: BrokerUnderTest, channel: BlockingChannel, name: str
 ) -> None:

@@ -241,6 +241,7 @@ def test_without_acks_no_limit_counts_and_delivered_is_gone(
     assert ready_count(channel, jobs) == 0
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("D5")
 def test_without_acks_a_client_that_does_not_read_is_waited_for(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]

@@ -86,6 +86,7 @@ async def test_iterator_receives_in_order(channel: AbstractChannel, queue: Abstr
     assert await counts(channel, queue) == (0, 0)
 
 
+@pytest.mark.acceptance
 async def test_concurrent_publishes_are_each_confirmed(
     channel: AbstractChannel, queue: AbstractQueue
 ) -> None:
@@ -374,6 +375,7 @@ async def test_consumer_is_told_when_its_queue_is_deleted(
     assert not channel.is_closed
 
 
+@pytest.mark.acceptance
 async def test_many_channels_open_concurrently(
     connection: aio_pika.abc.AbstractConnection,
 ) -> None:
@@ -524,6 +526,7 @@ async def test_robust_consumer_follows_a_queue_that_was_deleted(
     assert (await received.get()).body == b"anybody there?"
 
 
+@pytest.mark.acceptance
 async def test_robust_consumer_survives_a_restart(own_broker: BrokerProcess, name: str) -> None:
     received: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()
     async with await robust(own_broker.url) as connection:

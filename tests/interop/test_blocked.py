@@ -35,6 +35,7 @@ def end_the_alarm(daemon: BrokerProcess) -> None:
     daemon.reload(daemon.config_path.read_text().replace(ALARM, NO_ALARM))
 
 
+@pytest.mark.acceptance
 def test_publisher_is_told_that_it_is_blocked_and_unblocked(
     alarmed: BrokerProcess, name: str
 ) -> None:
@@ -57,6 +58,7 @@ def test_publisher_is_told_that_it_is_blocked_and_unblocked(
     connection.close()
 
 
+@pytest.mark.acceptance
 def test_consumers_go_on_while_publishers_are_blocked(start_broker: StartBroker, name: str) -> None:
     daemon = start_broker(NO_ALARM)
     publisher = pika.BlockingConnection(pika.URLParameters(daemon.url))
@@ -87,6 +89,7 @@ def test_consumers_go_on_while_publishers_are_blocked(start_broker: StartBroker,
         connection.close()
 
 
+@pytest.mark.acceptance
 def test_blocked_connection_timeout_ends_a_blocked_publisher(
     alarmed: BrokerProcess, name: str
 ) -> None:
@@ -104,6 +107,7 @@ def test_blocked_connection_timeout_ends_a_blocked_publisher(
         publish_for_ever()
 
 
+@pytest.mark.acceptance
 def test_py_amqp_calls_on_blocked_and_on_unblocked(alarmed: BrokerProcess, name: str) -> None:
     amqp = pytest.importorskip("amqp", reason="amqp (py-amqp, PyPI) is not installed")
     events: list[str] = []

@@ -156,6 +156,7 @@ def started(directory: Path, count: int) -> list[int]:
 # Results
 
 
+@pytest.mark.acceptance
 def test_result_comes_back(worker: Worker) -> None:
     assert worker.run("add", 2, 3) == 5
 
@@ -191,6 +192,7 @@ def test_task_that_never_succeeds_fails_after_its_retries(worker: Worker) -> Non
         worker.run("flaky", 99)
 
 
+@pytest.mark.acceptance
 def test_concurrent_clients_each_get_their_own_results(worker: Worker) -> None:
     answers: dict[int, list[int]] = {}
 
@@ -206,12 +208,14 @@ def test_concurrent_clients_each_get_their_own_results(worker: Worker) -> None:
     assert answers == {c: [c * 1000 + n for n in range(20)] for c in range(4)}
 
 
+@pytest.mark.acceptance
 def test_chord_runs_its_body_after_every_header_task(sqlite_worker: Worker) -> None:
     header = [sqlite_worker.task("add", n, 1) for n in range(10)]
     result = chord(header, app=sqlite_worker.client)(sqlite_worker.task("total"))
     assert result.get(timeout=DEADLINE_S) == sum(range(1, 11))
 
 
+@pytest.mark.acceptance
 def test_chain_of_groups_becomes_chords(sqlite_worker: Worker) -> None:
     first = group(sqlite_worker.task("add", n, n) for n in range(5))
     flow = chain(first, sqlite_worker.task("total"), sqlite_worker.task("add", 1000))
@@ -221,6 +225,7 @@ def test_chain_of_groups_becomes_chords(sqlite_worker: Worker) -> None:
 # Time
 
 
+@pytest.mark.acceptance
 def test_countdown_and_eta_are_kept_while_others_run(worker: Worker) -> None:
     for countdown in COUNTDOWNS_S:
         sent_at = time.time()
@@ -233,6 +238,7 @@ def test_countdown_and_eta_are_kept_while_others_run(worker: Worker) -> None:
     pytest.fail("no other task came before it")
 
 
+@pytest.mark.acceptance
 def test_revoked_task_does_not_run(worker: Worker) -> None:
     for countdown in COUNTDOWNS_S:
         result = worker.task("add", 1, 1).apply_async(countdown=countdown)
@@ -327,6 +333,7 @@ def test_event_receiver_sees_a_task_live_and_succeed(worker: Worker) -> None:
 # Prefetch, late acks and lost workers
 
 
+@pytest.mark.acceptance
 def test_prefetch_multiplier_one_leaves_the_rest_to_others(worker: Worker, tmp_path: Path) -> None:
     results = [worker.task("hold", str(tmp_path)).apply_async() for _ in range(5)]
     started(tmp_path, 2)
@@ -337,6 +344,7 @@ def test_prefetch_multiplier_one_leaves_the_rest_to_others(worker: Worker, tmp_p
     wait_for(lambda: worker.ready_messages() == 0, DEADLINE_S, "an empty queue")
 
 
+@pytest.mark.acceptance
 def test_task_of_a_killed_pool_process_is_delivered_again(worker: Worker, tmp_path: Path) -> None:
     result = worker.task("hold", str(tmp_path)).apply_async()
     [pid] = started(tmp_path, 1)
@@ -344,6 +352,7 @@ def test_task_of_a_killed_pool_process_is_delivered_again(worker: Worker, tmp_pa
     assert result.get(timeout=DEADLINE_S) == "redelivered"
 
 
+@pytest.mark.acceptance
 def test_task_of_a_killed_worker_goes_to_another(
     broker: BrokerUnderTest, worker: Worker, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ def named(hareline: CommandLine, resource: str, name: str) -> list[list[str]]:
 # --------------------------------------------------------------------------------- what there is
 
 
+@pytest.mark.acceptance
 def test_a_life_of_a_queue(hareline: CommandLine) -> None:
     hareline.ok("queue", "declare", "life", "-a", "x-max-length=10")
     assert hareline.ok("queue", "declare", "life", "-a", "x-max-length=10", "--json").json == {
@@ -106,6 +107,7 @@ def test_a_life_of_a_queue(hareline: CommandLine) -> None:
     assert hareline("exchanges", "show", "life.x").status == 4
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     "resource",
     ["queues", "streams", "exchanges", "bindings", "connections", "channels", "consumers"],
@@ -127,6 +129,7 @@ def test_every_list_is_a_table_lines_and_json(
         assert "name" in shown.text.splitlines()[0] or resource in {"bindings", "consumers"}
 
 
+@pytest.mark.acceptance
 def test_connections_channels_consumers_and_streams_are_shown(
     hareline: CommandLine, channel: Any
 ) -> None:
@@ -155,6 +158,7 @@ def test_connections_channels_consumers_and_streams_are_shown(
 # --------------------------------------------------------------------------------------- messages
 
 
+@pytest.mark.acceptance
 def test_messages_are_browsed_moved_copied_deleted_and_purged(hareline: CommandLine) -> None:
     for queue in ("source", "other"):
         hareline.ok("queue", "declare", queue)
@@ -188,6 +192,7 @@ def test_messages_are_browsed_moved_copied_deleted_and_purged(hareline: CommandL
     assert (refused.status, "say which messages" in refused.err) == (2, True)
 
 
+@pytest.mark.acceptance
 def test_messages_go_to_a_file_and_back(hareline: CommandLine, tmp_path: Path) -> None:
     for queue in ("exported", "imported"):
         hareline.ok("queue", "declare", queue)
@@ -203,6 +208,7 @@ def test_messages_go_to_a_file_and_back(hareline: CommandLine, tmp_path: Path) -
     assert cut.err.startswith("hareline: queue 'imported' in vhost '/': ")
 
 
+@pytest.mark.acceptance
 def test_a_queue_is_paused_and_resumed(hareline: CommandLine) -> None:
     hareline.ok("queue", "declare", "slow")
     hareline.ok("publish", "-q", "slow", "1")
@@ -213,6 +219,7 @@ def test_a_queue_is_paused_and_resumed(hareline: CommandLine) -> None:
     assert hareline.ok("get", "slow", "--body").text == "1\n"
 
 
+@pytest.mark.acceptance
 def test_dead_letters_go_back(hareline: CommandLine, channel: Any) -> None:
     hareline.ok("queue", "declare", "dead")
     arguments = ["-a", 'x-dead-letter-exchange=""', "-a", "x-dead-letter-routing-key=dead"]
@@ -228,6 +235,7 @@ def test_dead_letters_go_back(hareline: CommandLine, channel: Any) -> None:
 # --------------------------------------------------------------------------------- administration
 
 
+@pytest.mark.acceptance
 def test_users_permissions_vhosts_and_policies(
     broker: BrokerProcess, hareline: CommandLine
 ) -> None:
@@ -262,6 +270,7 @@ def test_users_permissions_vhosts_and_policies(
     assert hareline("user", "delete", "ann").status == 4
 
 
+@pytest.mark.acceptance
 def test_definitions_go_out_and_in_and_what_is_left_out_is_said(
     hareline: CommandLine, tmp_path: Path
 ) -> None:
@@ -282,6 +291,7 @@ def test_definitions_go_out_and_in_and_what_is_left_out_is_said(
 # ---------------------------------------------------------------------------- how the broker is
 
 
+@pytest.mark.acceptance
 def test_status_health_and_doctor(broker: BrokerProcess, hareline: CommandLine) -> None:
     fields = dict(hareline.ok("status").rows)
     assert (fields["product"], fields["memory alarm"]) == ("Hareline", "false")
@@ -299,6 +309,7 @@ def test_status_health_and_doctor(broker: BrokerProcess, hareline: CommandLine) 
     assert {row[1] for row in here.rows} >= {"python", "settings", "passwords", "api", "amqp"}
 
 
+@pytest.mark.acceptance
 def test_top_on_a_terminal_sorts_and_ends(broker: BrokerProcess, hareline: CommandLine) -> None:
     hareline.ok("queue", "declare", "top.a")
     hareline.ok("publish", "-q", "top.a", "1", "--count", "3")
@@ -337,6 +348,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_broker_that_is_down_is_a_sentence_and_status_3(words: tuple[str, ...]) -> None:
     down = CommandLine(HARELINE_URL="http://127.0.0.1:1", HARELINE_AMQP_URL="amqp://127.0.0.1:1")
@@ -347,6 +359,7 @@ def test_a_broker_that_is_down_is_a_sentence_and_status_3(words: tuple[str, ...]
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_wrong_password_is_a_sentence_and_status_5(
     broker: BrokerProcess, words: tuple[str, ...]
@@ -358,6 +371,7 @@ def test_a_wrong_password_is_a_sentence_and_status_5(
     assert "wrong user or password" in done.err or "login refused" in done.err
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -386,6 +400,7 @@ def test_a_missing_right_is_a_sentence_and_status_5(
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     "words",
     [
@@ -420,6 +435,7 @@ def test_what_is_not_there_is_named_and_status_4(
 # ------------------------------------------------------------------------------------- completion
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_loads_the_script_and_completes_by_tab(
     broker: BrokerProcess, hareline: CommandLine, tmp_path: Path, shell: str

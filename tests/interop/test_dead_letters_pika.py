@@ -317,6 +317,7 @@ def test_a_routing_key_that_no_message_could_have_is_refused(
     assert refusal.value.reply_code == 406
 
 
+@pytest.mark.acceptance
 def test_many_at_once_come_in_order(name: str, channel: BlockingChannel) -> None:
     """More than are published in one go."""
     count = 6_000

@@ -69,6 +69,7 @@ def drop_all(broker: Any) -> None:
         connection.transport.abort()
 
 
+@pytest.mark.acceptance
 def test_the_example_of_the_page_sends_each_message_once(
     inside: BrokerThread, open_channel: Open
 ) -> None:
@@ -91,6 +92,7 @@ def test_the_example_of_the_page_sends_each_message_once(
     assert numbers_in(open_channel()) == list(range(600))
 
 
+@pytest.mark.acceptance
 def test_all_sent_again_after_a_connection_was_lost_in_the_middle(
     inside: BrokerThread, open_channel: Open
 ) -> None:
@@ -191,6 +193,7 @@ def test_a_duplicate_of_what_the_disk_did_not_take_is_not_confirmed(
     assert ready_count(channel, "orders") == 2  # in memory
 
 
+@pytest.mark.acceptance
 def test_numbers_are_known_after_a_restart(own_broker: BrokerProcess) -> None:
     for is_killed in (False, True, False):
         with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:

@@ -116,6 +116,7 @@ def test_a_message_comes_at_its_time_with_its_delay_negated(
     assert (method.exchange, method.routing_key, method.redelivered) == (exchange, "k", False)
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("S9")
 def test_messages_come_in_the_order_of_their_times(
     broker: BrokerUnderTest, channel: BlockingChannel, exchange: str, queue: str
@@ -351,6 +352,7 @@ def kill(daemon: BrokerProcess) -> None:
     daemon.kill()
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("S9")
 @pytest.mark.parametrize("end", [stop, kill], ids=["stop", "kill"])
 def test_what_is_delayed_survives_and_comes_at_its_time(
@@ -382,6 +384,7 @@ def test_what_is_delayed_survives_and_comes_at_its_time(
     assert not early
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("S9")
 def test_deleting_the_exchange_is_not_undone_by_a_crash(own_broker: BrokerProcess) -> None:
     with channel_to(own_broker) as channel:
@@ -396,6 +399,7 @@ def test_deleting_the_exchange_is_not_undone_by_a_crash(own_broker: BrokerProces
         assert bodies(receive(channel, "q", 1)) == [b"kept"]
 
 
+@pytest.mark.acceptance
 def test_bindings_and_delays_work_after_a_restart(own_broker: BrokerProcess) -> None:
     with channel_to(own_broker) as channel:
         set_up(channel)
@@ -409,6 +413,7 @@ def test_bindings_and_delays_work_after_a_restart(own_broker: BrokerProcess) -> 
 # ------------------------------------------------------------------------------ many at once
 
 
+@pytest.mark.acceptance
 def test_many_that_are_due_at_once_stop_nobody(
     broker: BrokerUnderTest,
     connect: PikaConnect,

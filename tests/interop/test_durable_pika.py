@@ -68,6 +68,7 @@ def break_disk(inside: BrokerThread, disk: Disk, channel: BlockingChannel) -> No
 # --------------------------------------------------------------------------- all is well
 
 
+@pytest.mark.acceptance
 def test_persistent_publishes_are_confirmed_and_there_after_a_restart(
     start_broker: StartBroker,
 ) -> None:
@@ -245,6 +246,7 @@ def test_a_publisher_waits_until_the_disk_has_room_again(
     inside.wait_until(lambda broker: not broker.context.alarms.is_on, "the end of the alarm")
 
 
+@pytest.mark.acceptance
 def test_publishers_are_told_that_the_disk_is_low(start_broker: StartBroker) -> None:
     daemon: BrokerProcess = start_broker(LOW_DISK)
     wait_for(lambda: "DSK-1001" in daemon.log_tail(), DEADLINE_S, "DSK-1001 in its log")

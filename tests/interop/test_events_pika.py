@@ -106,6 +106,7 @@ def story(url: str) -> dict[str, dict[str, Any]]:
         return found
 
 
+@pytest.mark.acceptance
 def test_a_client_s_life_as_events(here: str) -> None:
     happened = story(here)
     assert set(happened) == {
@@ -118,6 +119,7 @@ def test_a_client_s_life_as_events(here: str) -> None:
     assert happened["queue.created"]["arguments"] == {"x-max-length": 10}
 
 
+@pytest.mark.acceptance
 def test_keys_headers_and_types_are_rabbitmq_s(here: str, there: str) -> None:
     ours, theirs = story(here), story(there)
     assert set(ours) == set(theirs)

@@ -47,6 +47,7 @@ def test_the_first_message_of_the_readme_arrives(broker: BrokerUnderTest) -> Non
     assert (finished.returncode, finished.stdout) == (0, "hello from pika\n"), finished.stderr
 
 
+@pytest.mark.acceptance
 def test_celery_application_needs_only_its_broker_url(
     broker: BrokerUnderTest, tmp_path: Path
 ) -> None:

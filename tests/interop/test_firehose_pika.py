@@ -105,6 +105,7 @@ def _plain(
     return method.routing_key, body, headers, further
 
 
+@pytest.mark.acceptance
 def test_copies_of_a_publish_and_its_deliveries(here: str) -> None:
     copies = story(here)
     assert [key for key, *_ in copies] == [
@@ -119,5 +120,6 @@ def test_copies_of_a_publish_and_its_deliveries(here: str) -> None:
     assert all(not further for *_, further in copies)
 
 
+@pytest.mark.acceptance
 def test_copies_are_rabbitmq_s(here: str, there: str) -> None:
     assert story(here) == story(there)

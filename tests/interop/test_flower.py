@@ -120,6 +120,7 @@ def row_of(flower: Flower, queue: str) -> list[str]:
     return []
 
 
+@pytest.mark.acceptance
 def test_the_broker_page_has_the_queue_of_the_worker(flower: Flower, worker: Worker) -> None:
     assert worker.run("add", 2, 3) == 5
     wanted = [worker.queue, "0", "0", "0", "1"]  # the task is acknowledged behind its result
@@ -132,6 +133,7 @@ def test_the_broker_page_has_the_queue_of_the_worker(flower: Flower, worker: Wor
     assert "broker" not in [line.lower() for line in flower.log().splitlines() if "ERROR" in line]
 
 
+@pytest.mark.acceptance
 def test_flowers_own_api_counts_the_messages(flower: Flower, worker: Worker) -> None:
     def length() -> Any:
         answer = flower.ask("/api/queues/length")

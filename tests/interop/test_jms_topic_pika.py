@@ -217,6 +217,7 @@ def test_a_message_comes_once_for_however_many_conditions(
     assert get_all(channel, queue) == [b"all"]
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("M17")
 def test_durable_subscriptions_survive_a_restart(own_broker: BrokerProcess) -> None:
     with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:

@@ -340,6 +340,7 @@ def test_wrong_password_and_unknown_vhost(broker: BrokerUnderTest) -> None:
         connection.connect()
 
 
+@pytest.mark.acceptance
 def test_pool_gives_every_thread_a_producer(
     broker: BrokerUnderTest, connection: Connection, queue: Queue
 ) -> None:
@@ -377,6 +378,7 @@ class Echo(ConsumerMixin):
         message.ack()
 
 
+@pytest.mark.acceptance
 def test_consumer_mixin_and_ensure_survive_a_restart(own_broker: BrokerProcess, name: str) -> None:
     queue = Queue(name, Exchange(name, durable=False), routing_key="k", durable=False)
     with (

@@ -96,6 +96,7 @@ TRANSIENT = pika.BasicProperties(headers={"kind": "large"})
 either_mode = pytest.mark.parametrize("properties", [TRANSIENT, PERSISTENT], ids=["1", "2"])
 
 
+@pytest.mark.acceptance
 @either_mode
 def test_it_goes_in_and_out_again(
     own_broker: BrokerProcess,
@@ -116,6 +117,7 @@ def test_it_goes_in_and_out_again(
     no_file_is_left(own_broker)
 
 
+@pytest.mark.acceptance
 @either_mode
 def test_it_is_got_put_back_and_got_again(
     own_broker: BrokerProcess,
@@ -135,6 +137,7 @@ def test_it_is_got_put_back_and_got_again(
     no_file_is_left(own_broker)
 
 
+@pytest.mark.acceptance
 @either_mode
 def test_three_queues_have_it_in_one_file(
     own_broker: BrokerProcess,
@@ -156,6 +159,7 @@ def test_three_queues_have_it_in_one_file(
     no_file_is_left(own_broker)
 
 
+@pytest.mark.acceptance
 @either_mode
 def test_a_rejected_one_is_dead_lettered(
     own_broker: BrokerProcess,
@@ -180,6 +184,7 @@ def test_a_rejected_one_is_dead_lettered(
     no_file_is_left(own_broker)
 
 
+@pytest.mark.acceptance
 def test_an_unroutable_one_comes_back(
     own_broker: BrokerProcess, client: pika.BlockingConnection
 ) -> None:
@@ -193,6 +198,7 @@ def test_an_unroutable_one_comes_back(
     no_file_is_left(own_broker)
 
 
+@pytest.mark.acceptance
 def test_a_persistent_one_survives_a_restart_and_a_transient_one_leaves_nothing(
     own_broker: BrokerProcess, client: pika.BlockingConnection
 ) -> None:
@@ -216,6 +222,7 @@ def test_a_persistent_one_survives_a_restart_and_a_transient_one_leaves_nothing(
     again.close()
 
 
+@pytest.mark.acceptance
 def test_a_confirmed_one_survives_a_kill(
     own_broker: BrokerProcess, client: pika.BlockingConnection
 ) -> None:
@@ -240,6 +247,7 @@ def test_a_confirmed_one_survives_a_kill(
     again.close()
 
 
+@pytest.mark.acceptance
 def test_a_publisher_that_dies_half_way_leaves_nothing(own_broker: BrokerProcess) -> None:
     with RawClient((own_broker.host, own_broker.port)) as client:
         client.open()
@@ -249,6 +257,7 @@ def test_a_publisher_that_dies_half_way_leaves_nothing(own_broker: BrokerProcess
     no_file_is_left(own_broker)
 
 
+@pytest.mark.acceptance
 def test_a_client_that_does_not_read_costs_no_memory(
     own_broker: BrokerProcess, client: pika.BlockingConnection
 ) -> None:
@@ -271,6 +280,7 @@ def test_a_client_that_does_not_read_costs_no_memory(
     sleeping.close()
 
 
+@pytest.mark.acceptance
 @judged
 def test_others_are_confirmed_meanwhile(
     own_broker: BrokerProcess, client: pika.BlockingConnection, is_timed: bool

@@ -40,6 +40,7 @@ def refused(status: int, call: Any, *arguments: Any, **options: Any) -> None:
     assert caught.value.error_code == status
 
 
+@pytest.mark.acceptance
 def test_the_broker_is_seen(api: Any) -> None:
     assert api.aliveness_test() == {"status": "ok"}
     assert api.whoami()["name"] == "guest"
@@ -81,6 +82,7 @@ def test_messages(api: Any) -> None:
     api.queue.delete("m")
 
 
+@pytest.mark.acceptance
 def test_connections_are_seen_and_closed(api: Any, broker: BrokerProcess) -> None:
     with amqpstorm.connection.Connection(
         broker.host, "guest", "guest", port=broker.port
@@ -94,6 +96,7 @@ def test_connections_are_seen_and_closed(api: Any, broker: BrokerProcess) -> Non
         wait_for(lambda: not api.connection.list(), DEADLINE_S, "the connection's end")
 
 
+@pytest.mark.acceptance
 def test_users_and_virtual_hosts(api: Any) -> None:
     api.virtual_host.create("shop")
     api.user.create("ann", "secret", tags="management")

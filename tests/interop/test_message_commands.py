@@ -47,6 +47,7 @@ def depth(channel: BlockingChannel, queue: str) -> int:
     return int(channel.queue_declare(queue, passive=True).method.message_count)
 
 
+@pytest.mark.acceptance
 def test_a_message_goes_in_and_comes_out(hareline: CommandLine, queue: str) -> None:
     properties = ["-P", "content_type=a/b", "-P", "priority=3", "-H", "n=1", "-H", "t=ü"]
     done = hareline.ok("publish", "--queue", queue, "grüß dich", *properties, "--persistent")
@@ -70,6 +71,7 @@ def test_a_message_goes_in_and_comes_out(hareline: CommandLine, queue: str) -> N
     assert hareline.ok("get", queue, "--json").json == []
 
 
+@pytest.mark.acceptance
 def test_a_file_lines_and_standard_input_are_bodies(
     hareline: CommandLine, queue: str, tmp_path: Path
 ) -> None:
@@ -83,6 +85,7 @@ def test_a_file_lines_and_standard_input_are_bodies(
     assert done.out == b"\xff\x00\n\nfrom input\none\ntwo\nagain\nagain\n"
 
 
+@pytest.mark.acceptance
 def test_what_is_kept_is_still_there(
     hareline: CommandLine, queue: str, channel: BlockingChannel
 ) -> None:
@@ -92,6 +95,7 @@ def test_what_is_kept_is_still_there(
     assert hareline.ok("get", queue).rows[0][2] == "true"
 
 
+@pytest.mark.acceptance
 def test_get_waits_for_a_message(hareline: CommandLine, queue: str) -> None:
     waiting = hareline.start("get", queue, "--wait", "60", "--body")
     hareline.ok("publish", "-q", queue, "late")
@@ -99,6 +103,7 @@ def test_get_waits_for_a_message(hareline: CommandLine, queue: str) -> None:
     assert (waiting.returncode, out) == (0, b"late\n")
 
 
+@pytest.mark.acceptance
 def test_a_message_that_no_queue_takes_ends_with_1(hareline: CommandLine) -> None:
     done = hareline("publish", "--exchange", "amq.direct", "-k", "nobody", "x")
     assert done.status == 1
@@ -108,6 +113,7 @@ def test_a_message_that_no_queue_takes_ends_with_1(hareline: CommandLine) -> Non
     assert done.json == {"published": 1, "unroutable": 1}
 
 
+@pytest.mark.acceptance
 def test_a_full_queue_ends_with_1(
     hareline: CommandLine, channel: BlockingChannel, queue: str
 ) -> None:
@@ -121,6 +127,7 @@ def test_a_full_queue_ends_with_1(
     assert f"refused a message to exchange '' with routing key '{name}'" in done.err
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [
@@ -146,6 +153,7 @@ def test_what_goes_wrong_is_a_sentence_and_a_status(
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.acceptance
 def test_a_wrong_password_ends_with_5(broker: BrokerUnderTest, queue: str) -> None:
     wrong = CommandLine(HARELINE_URL=broker.url_for(password="nope"))
     done = wrong("get", queue)
@@ -153,6 +161,7 @@ def test_a_wrong_password_ends_with_5(broker: BrokerUnderTest, queue: str) -> No
     assert "guest: login refused" in done.err
 
 
+@pytest.mark.acceptance
 def test_tail_shows_a_queue_and_takes_nothing(
     hareline: CommandLine, queue: str, channel: BlockingChannel
 ) -> None:
@@ -165,6 +174,7 @@ def test_tail_shows_a_queue_and_takes_nothing(
     assert not message["redelivered"]
 
 
+@pytest.mark.acceptance
 def test_tail_follows_a_queue_until_ctrl_c(
     hareline: CommandLine, queue: str, channel: BlockingChannel
 ) -> None:
@@ -181,6 +191,7 @@ def test_tail_follows_a_queue_until_ctrl_c(
     assert depth(channel, queue) == 3
 
 
+@pytest.mark.acceptance
 def test_tail_reads_a_stream_from_an_offset(hareline: CommandLine, stream: str) -> None:
     hareline.ok("publish", "-q", stream, "--lines", text="a\nb\nc\n")
     for start, shown in (("first", "a\nb\nc\n"), ("1", "b\nc\n"), ("last", "c\n")):
@@ -188,6 +199,7 @@ def test_tail_reads_a_stream_from_an_offset(hareline: CommandLine, stream: str) 
         assert done.text == shown
 
 
+@pytest.mark.acceptance
 def test_a_reader_that_closes_the_pipe_ends_it_well(hareline: CommandLine, queue: str) -> None:
     hareline.ok("publish", "-q", queue, "x" * 100_000, "--count", "20")
     process = hareline.start("tail", queue, "--from", "first", "--body")
@@ -200,6 +212,7 @@ def test_a_reader_that_closes_the_pipe_ends_it_well(hareline: CommandLine, queue
     process.stderr.close()
 
 
+@pytest.mark.acceptance
 def test_a_broker_that_goes_away_is_a_sentence(queue: str) -> None:
     import socket
 

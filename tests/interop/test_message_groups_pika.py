@@ -265,6 +265,7 @@ def test_messages_without_a_group_share_the_default_one(
 # ------------------------------------------------------------------------------- both
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A12")
 @BOTH
 def test_a_busy_group_of_100_000_does_not_block_another(
@@ -423,6 +424,7 @@ class Worker(threading.Thread):
         channel.basic_ack(method.delivery_tag)
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A13")
 @BOTH
 def test_a_cart_is_never_with_two_consumers(

@@ -133,6 +133,7 @@ def lavinmq() -> Iterator[ScriptedApi]:
         yield made
 
 
+@pytest.mark.acceptance
 def test_definitions_messages_and_streams_come_over(
     brokers: tuple[BrokerProcess, BrokerProcess], lavinmq: ScriptedApi
 ) -> None:

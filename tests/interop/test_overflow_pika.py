@@ -244,6 +244,7 @@ def test_a_publisher_is_blocked_and_unblocked(
     channel.queue_delete(name)
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A23")
 def test_a_flood_is_held_back_at_its_socket_and_nothing_is_lost(
     connect: PikaConnect, channel: BlockingChannel, name: str
@@ -285,6 +286,7 @@ def test_a_flood_is_held_back_at_its_socket_and_nothing_is_lost(
     channel.queue_delete(name)
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A23")
 def test_a_worker_that_answers_into_a_full_queue_is_not_stuck(
     connection: pika.BlockingConnection, channel: BlockingChannel, name: str
@@ -313,6 +315,7 @@ def test_a_worker_that_answers_into_a_full_queue_is_not_stuck(
 # ------------------------------------------------------------------------------------ the log
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A26")
 def test_the_log_says_when_a_queue_is_full_and_when_it_is_not(
     start_broker: StartBroker, name: str

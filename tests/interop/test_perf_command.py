@@ -46,6 +46,7 @@ def run_that_received(hareline: CommandLine, count: int, *flags: str) -> Any:
     return wait_for(result, DEADLINE_S, f"a run with {count} messages received")
 
 
+@pytest.mark.acceptance
 def test_all_messages_of_a_work_queue_are_confirmed_and_received(hareline: CommandLine) -> None:
     flags = ["--producers", "2", "--consumers", "2", "--count", "300", "--size", "8,500"]
     result = run_that_received(hareline, 600, "work", *flags, "--variety", "5")
@@ -56,12 +57,14 @@ def test_all_messages_of_a_work_queue_are_confirmed_and_received(hareline: Comma
     assert (result["pattern"], result["sizes"], result["processes"]) == ("work", [8, 500], 2)
 
 
+@pytest.mark.acceptance
 def test_each_consumer_of_a_fan_out_gets_everything(hareline: CommandLine) -> None:
     flags = ["--consumers", "3", "--count", "100", "--auto-ack", "--persistent"]
     result = run_that_received(hareline, 300, "fanout", *flags)
     assert (result["sent"], result["received"]) == (100, 300)
 
 
+@pytest.mark.acceptance
 def test_requests_are_answered(hareline: CommandLine) -> None:
     flags = ["--count", "100", "--in-flight", "4", "--processes", "1"]
     result = run_that_received(hareline, 100, "request", *flags)
@@ -77,6 +80,7 @@ def test_a_rate_is_kept_and_the_time_measured(hareline: CommandLine) -> None:
     assert result["seconds"] >= 2
 
 
+@pytest.mark.acceptance
 def test_a_queue_that_exists_is_used_and_left(
     hareline: CommandLine, channel: BlockingChannel, queue: str
 ) -> None:
@@ -90,6 +94,7 @@ def test_a_queue_that_exists_is_used_and_left(
     wait_for(depth, DEADLINE_S, "ten messages")
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [
@@ -110,6 +115,7 @@ def test_what_goes_wrong_is_a_sentence(
     assert (done.status, sentence in done.err) == (status, True), done
 
 
+@pytest.mark.acceptance
 def test_ctrl_c_ends_all_processes_and_deletes_the_queue(
     hareline: CommandLine, channel: BlockingChannel, queue: str
 ) -> None:

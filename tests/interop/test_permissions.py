@@ -138,6 +138,7 @@ def test_vhost_without_permission_is_refused(
     assert "530" in repr(raised.value)
 
 
+@pytest.mark.acceptance
 def test_vhosts_are_separate_name_spaces(
     connect: PikaConnect, channel: BlockingChannel, queue: str, broker: BrokerUnderTest
 ) -> None:

@@ -327,6 +327,7 @@ def test_global_prefetch_is_shared_by_the_channels_consumers(
     assert ready_count(channel, queue) == 6
 
 
+@pytest.mark.acceptance
 def test_consumers_of_one_queue_take_turns(
     connection: pika.BlockingConnection, channel: BlockingChannel, queue: str
 ) -> None:

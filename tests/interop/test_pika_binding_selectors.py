@@ -103,6 +103,7 @@ def test_a_bad_selector_is_refused_with_what_is_wrong(
     assert problem in refused.value.reply_text
 
 
+@pytest.mark.acceptance
 def test_a_blank_selector_is_none(channel: BlockingChannel) -> None:
     queue = channel.queue_declare("", exclusive=True).method.queue
     channel.queue_bind(queue, "amq.direct", queue, {SELECTOR: " "})

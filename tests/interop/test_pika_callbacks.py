@@ -247,6 +247,7 @@ def test_second_use_of_a_consumer_tag_closes_the_connection(
     )
 
 
+@pytest.mark.acceptance
 def test_shutdown_is_announced_with_320(own_broker: BrokerProcess, adapter: str) -> None:
     session = CallbackSession(adapter, own_broker)
     with ThreadPoolExecutor(max_workers=1) as pool:

@@ -402,6 +402,7 @@ def test_acking_twice_is_an_unknown_tag(channel: BlockingChannel, queue: str) ->
     assert (code, text) == (406, "PRECONDITION_FAILED - unknown delivery tag 1")
 
 
+@pytest.mark.acceptance
 def test_message_above_the_limit_closes_its_channel(start_broker: StartBroker, name: str) -> None:
     daemon = start_broker("[limits]\nmax_message_bytes = 200000\n")
     with pika.BlockingConnection(pika.URLParameters(daemon.url)) as connection:
@@ -450,6 +451,7 @@ def test_wrong_password_is_told_to_a_client_that_can_be_told(connect: PikaConnec
         connect(credentials=pika.PlainCredentials("guest", "wrong"))
 
 
+@pytest.mark.acceptance
 def test_wrong_password_drops_a_client_that_cannot_be_told(connect: PikaConnect) -> None:
     with pytest.raises(ProbableAuthenticationError) as raised:
         connect(

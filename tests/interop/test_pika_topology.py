@@ -135,6 +135,7 @@ def test_alternate_exchange_takes_what_nothing_else_matched(
     assert (get_all(channel, matched), get_all(channel, queue)) == ([b"1"], [b"2"])
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("kind", ["x-consistent-hash", "x-random"])
 def test_spreading_exchange_gives_each_message_to_one_queue(
     channel: BlockingChannel, name: str, broker: BrokerUnderTest, kind: str
@@ -211,6 +212,7 @@ def test_declare_purge_and_delete_tell_their_counts(
     assert channel.queue_delete(name).method.message_count == 0
 
 
+@pytest.mark.acceptance
 def test_exclusive_queue_goes_before_close_ok(connect: PikaConnect, name: str) -> None:
     for _ in range(20):
         connection = connect()
@@ -234,6 +236,7 @@ def test_auto_delete_queue_goes_with_its_last_consumer(
 # Connections and channels
 
 
+@pytest.mark.acceptance
 def test_many_channels_of_one_connection_work_independently(
     connection: pika.BlockingConnection,
 ) -> None:
@@ -284,6 +287,7 @@ def test_blocked_capability_and_extensions_are_advertised(
     assert connection.exchange_exchange_bindings_supported
 
 
+@pytest.mark.acceptance
 def test_silent_peer_is_dropped_after_missed_heartbeats(
     connect: PikaConnect, channel: BlockingChannel, connection: pika.BlockingConnection, name: str
 ) -> None:
@@ -303,6 +307,7 @@ def test_silent_peer_is_dropped_after_missed_heartbeats(
         silent.channel()
 
 
+@pytest.mark.acceptance
 def test_consumer_reconnects_after_a_restart(own_broker: BrokerProcess, name: str) -> None:
     parameters = pika.URLParameters(own_broker.url)
     connection = pika.BlockingConnection(parameters)

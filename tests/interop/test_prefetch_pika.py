@@ -195,6 +195,7 @@ def set_up_broker(broker: BrokerUnderTest, request: Any, tmp_path: Path) -> Iter
         daemon.kill()
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("B6")
 @pytest.mark.parametrize("set_up_broker", ["default_prefetch = 7"], indirect=True)
 def test_who_asks_for_no_limit_gets_the_default(set_up_broker: BrokerProcess, name: str) -> None:
@@ -208,6 +209,7 @@ def test_who_asks_for_no_limit_gets_the_default(set_up_broker: BrokerProcess, na
         Inbox(unlimited, name).wait_for(COUNT - 7)
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("B10")
 @pytest.mark.parametrize("set_up_broker", ['prefetch_profile = "activemq"'], indirect=True)
 @pytest.mark.parametrize(
@@ -237,6 +239,7 @@ def test_the_defaults_may_be_activemqs(
 # ------------------------------------------------------------------- shared by a channel
 
 
+@pytest.mark.acceptance
 def test_a_limit_for_the_channel_serves_its_queues_in_turn(channel: BlockingChannel) -> None:
     """What Celery's workers ask for (kombu before 5.7)."""
     queues = [declare(channel) for _ in range(3)]

@@ -180,6 +180,7 @@ def deep(broker: BrokerUnderTest, channel: BlockingChannel, name: str) -> str:
     return name
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("C6", "C7")
 def test_behind_very_many_low_ones_a_high_one_is_next(
     connect: PikaConnect, channel: BlockingChannel, deep: str
@@ -206,6 +207,7 @@ def test_behind_very_many_low_ones_a_high_one_is_next(
     channel.queue_delete(deep)
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A5", "C6")
 @needs_hareline
 def test_behind_very_many_a_lower_key_is_next(
@@ -285,6 +287,7 @@ def exact_broker(broker: BrokerUnderTest, tmp_path: Path) -> Iterator[BrokerProc
         daemon.kill()
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A27")
 def test_an_operator_makes_the_order_exact_whatever_clients_ask_for(
     exact_broker: BrokerProcess, name: str
@@ -360,6 +363,7 @@ def test_what_expires_leaves_the_others_in_their_order(
     assert sorted([*came, *get_all(channel, queue)]) == sorted(expiring)
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("C9")
 @needs_hareline
 def test_a_sweep_does_not_move_what_comes_back_meanwhile(

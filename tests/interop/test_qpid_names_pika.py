@@ -247,6 +247,7 @@ def test_a_limit_below_0_is_none(channel: BlockingChannel, name_of_limit: str) -
     assert ready_count(channel, queue) == 100
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A23")
 @pytest.mark.parametrize(
     ("arguments", "resume_count"),

@@ -104,6 +104,7 @@ CONTRADICTORY = [
 ]
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A2")
 @needs_hareline
 def test_a_queue_with_two_orderings_is_refused_and_both_are_named(
@@ -231,6 +232,7 @@ def test_messages_are_in_the_order_of_their_numbers(
     assert texts(get_all(channel, sorted_)) == ["text", "none", *numbers]
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A5")
 @needs_hareline
 def test_a_lower_key_that_comes_late_is_next(channel: BlockingChannel) -> None:
@@ -368,6 +370,7 @@ def test_what_comes_back_returns_to_its_own_place(
     assert [method.redelivered for method, _, _ in received] == [True] * 3 + [False] * 2
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A3", "A4", "A5", "A6")
 @needs_hareline
 @pytest.mark.parametrize(("arguments", "order"), TYPES)

@@ -147,6 +147,7 @@ def test_a_selector_by_priority_in_a_queue_with_priorities(
     rest.wait(b"4", b"1")
 
 
+@pytest.mark.acceptance
 def test_100_000_others_in_front_do_not_hold_up_a_match(
     connection: pika.BlockingConnection, channel: BlockingChannel, declare: Declare
 ) -> None:
@@ -209,6 +210,7 @@ def test_what_is_requeued_keeps_its_place_among_the_selected(
     red.wait(b"r1", b"r2", b"r1", b"r2", b"r3")
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("is_shared", [False, True], ids=["unlimited", "shared limit"])
 def test_a_channel_s_consumers_are_served_in_the_order_of_the_queue(
     connection: pika.BlockingConnection,
@@ -287,6 +289,7 @@ def test_a_selector_and_groups_both_count(
     plain.wait(b"b1", b"a2")
 
 
+@pytest.mark.acceptance
 def test_one_selector_more_than_a_queue_takes_is_refused_by_the_setting(
     start_broker: StartBroker,
 ) -> None:
@@ -307,6 +310,7 @@ def test_one_selector_more_than_a_queue_takes_is_refused_by_the_setting(
     connection.close()
 
 
+@pytest.mark.acceptance
 def test_a_cancelled_selector_leaves_nothing_behind(
     connect: PikaConnect, channel: BlockingChannel, declare: Declare
 ) -> None:

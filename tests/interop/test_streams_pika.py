@@ -192,6 +192,7 @@ def test_a_consumer_begins_at_a_timestamp(channel: Any, declare: Declare) -> Non
     assert ahead.wait(1) == [b"3"]
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A17")
 def test_a_negative_replay_period_begins_in_the_future(
     broker: BrokerUnderTest, channel: Any, declare: Declare
@@ -329,6 +330,7 @@ def test_a_stream_is_read_from_its_end_unless_told_otherwise(
     assert start.wait(6) == numbered(0, 6)
 
 
+@pytest.mark.acceptance
 def test_credit_of_a_stream_s_consumer_comes_back_with_acks(channel: Any, declare: Declare) -> None:
     queue = declare(STREAM)
     publish(channel, queue, *numbered(0, 500))
@@ -413,6 +415,7 @@ def test_what_streams_do_not_do_is_refused(
     )
 
 
+@pytest.mark.acceptance
 def test_a_stream_drops_what_is_too_old(
     broker: BrokerUnderTest, channel: Any, declare: Declare
 ) -> None:

@@ -188,6 +188,7 @@ def test_held_messages_are_overtaken_and_come_at_their_time(
 # ------------------------------------------------------------------------- queues that go away
 
 
+@pytest.mark.acceptance
 def test_an_unused_queue_is_deleted_and_one_with_a_consumer_is_not(
     connection: pika.BlockingConnection, channel: BlockingChannel, name: str
 ) -> None:

@@ -73,6 +73,7 @@ def broker(
         process.kill()
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("port", ["tls_port", "https_port"])
 def test_no_weak_version_or_suite_is_taken(broker: BrokerProcess, port: str) -> None:
     wanted = [f"{version}_cipher_suites" for version in (*OLD, "tls_1_2", "tls_1_3")]

@@ -61,6 +61,7 @@ def publish(broker: ApiBroker, key: str, **properties: Any) -> Any:
     return broker.ask("POST", "/exchanges/%2F/amq.direct/publish", "anna", body=body)
 
 
+@pytest.mark.acceptance
 def test_a_rule_bounds_the_keys_of_any_exchange_on_open_channels(broker: ApiBroker) -> None:
     channel = broker.connect("anna").channel()
     channel.confirm_delivery()
@@ -90,6 +91,7 @@ def test_a_rule_allows_what_permissions_do_not(broker: ApiBroker) -> None:
         channel.basic_get("other")
 
 
+@pytest.mark.acceptance
 def test_a_network_that_is_kept_out_is_closed_and_cannot_come_back(broker: ApiBroker) -> None:
     connection = broker.connect("anna")
     reload(

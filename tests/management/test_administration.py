@@ -57,6 +57,7 @@ def connected(broker: BrokerProcess, user: str, password: str, vhost: str) -> An
     )
 
 
+@pytest.mark.acceptance
 def test_users(api: HttpApi) -> None:
     assert api.call("PUT", "/api/users/ann", {"password": "p", "tags": "management"}) == (201, None)
     assert api.call("PUT", "/api/users/ann", {"password": "q", "tags": ["a", "b"]}) == (204, None)
@@ -91,6 +92,7 @@ def test_a_hash_of_the_api_is_a_password_hash(broker: BrokerProcess, api: HttpAp
     assert api_of(broker, "hashed", "secret/word").call("GET", "/api/whoami")[0] == 200
 
 
+@pytest.mark.acceptance
 def test_only_administrators_administer(broker: BrokerProcess, api: HttpApi) -> None:
     for name, tags in (("low", "management"), ("maker", "policymaker"), ("watch", "monitoring")):
         api.call("PUT", f"/api/users/{name}", {"password": name, "tags": tags})
@@ -322,6 +324,7 @@ def test_definitions_as_a_form(api: HttpApi) -> None:
     assert (status, body["reason"]) == (400, "form: there is no part 'file'")
 
 
+@pytest.mark.acceptance
 def test_a_restart_has_all_of_it(broker: BrokerProcess, api: HttpApi) -> None:
     for path, body in (
         ("/api/vhosts/kept", {"description": "kept"}),
@@ -354,6 +357,7 @@ def test_a_restart_has_all_of_it(broker: BrokerProcess, api: HttpApi) -> None:
     assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/"]
 
 
+@pytest.mark.acceptance
 def test_the_files_of_a_deleted_virtual_host_are_freed(tmp_path: Path) -> None:
     made = BrokerProcess(tmp_path, '[journal]\nsegment_bytes = "1MiB"\n')
     made.start()
@@ -379,6 +383,7 @@ def test_the_files_of_a_deleted_virtual_host_are_freed(tmp_path: Path) -> None:
         made.stop()
 
 
+@pytest.mark.acceptance
 def test_definitions_at_the_start(tmp_path: Path) -> None:
     file = tmp_path / "definitions.json"
     file.write_text('{"vhosts": [{"name": "loaded"}]}', encoding="utf-8")
@@ -416,6 +421,7 @@ def test_a_virtual_host_has_depths_with_rates_unless_they_are_not_wanted(api: Ht
     assert api.get("/api/vhosts/%2F?columns=name,messages_details.rate")["name"] == "/"
 
 
+@pytest.mark.acceptance
 def test_a_virtual_host_has_counters_of_messages(broker: BrokerProcess, api: HttpApi) -> None:
     connection = connected(broker, "admin", "admin", "/")
     channel = connection.channel()

@@ -54,6 +54,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
         await made.stop(0)
 
 
+@pytest.mark.acceptance
 async def test_alarms_say_that_publishers_are_blocked_and_the_broker_stays_healthy(
     broker: Broker,
 ) -> None:
@@ -90,6 +91,7 @@ class FullOrBrokenFiles(Files):
         super().write(fd, parts, offset)
 
 
+@pytest.mark.acceptance
 async def test_a_store_that_refuses_is_healthy_and_one_that_has_failed_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +130,7 @@ async def health_with(broker: Broker, store: str) -> Answer:
             return answer
 
 
+@pytest.mark.acceptance
 async def test_what_is_not_served_is_refused_in_the_form_of_all_refusals(broker: Broker) -> None:
     assert await ask(broker, "/api/nope") == (
         404,
@@ -142,6 +145,7 @@ async def test_what_is_not_served_is_refused_in_the_form_of_all_refusals(broker:
 # ------------------------------------------------------------------------------- the page
 
 
+@pytest.mark.acceptance
 async def test_the_page_has_a_row_for_each_route_and_no_other(broker: Broker) -> None:
     status, description = await ask(broker, "/openapi.json")
     assert status == 200
@@ -165,6 +169,7 @@ def test_the_pages_name_every_field() -> None:
         assert re.search(rf"^\|.*`{name}`.*\|", replay, re.MULTILINE), name
 
 
+@pytest.mark.acceptance
 async def test_the_description_is_valid(broker: Broker) -> None:
     _, description = await ask(broker, "/openapi.json")
     validate(description)

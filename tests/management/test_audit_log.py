@@ -42,6 +42,7 @@ def logged(broker: BrokerProcess, code: str) -> list[dict[str, Any]]:
     return [each for each in found if each.get("code") == code]
 
 
+@pytest.mark.acceptance
 def test_administrative_acts_are_logged_with_who_when_and_from_where(
     broker: BrokerProcess,
 ) -> None:
@@ -91,6 +92,7 @@ def _if(found: list[dict[str, Any]], wanted: set[str]) -> list[dict[str, Any]] |
     return found if wanted <= {each["act"] for each in found} else None
 
 
+@pytest.mark.acceptance
 def test_what_ends_connections_of_others_and_takes_their_messages_is_logged(
     broker: BrokerProcess,
 ) -> None:
@@ -125,6 +127,7 @@ def test_what_ends_connections_of_others_and_takes_their_messages_is_logged(
     assert not any(each["act"] == "queue.created" for each in found)  # a client's, over AMQP
 
 
+@pytest.mark.acceptance
 def test_acts_that_are_refused_are_logged_and_looks_are_not(broker: BrokerProcess) -> None:
     http = HttpApi(broker.management_url)
     http.done("PUT", "/api/users/low", {"password": "low", "tags": "management"})

@@ -36,6 +36,7 @@ def channel(broker: BrokerProcess) -> Iterator[Any]:
         connection.close()
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("key", "location"),
     [("a.b", "a.b"), ("", "~"), ("a~ /b", "a%257E%2B%252Fb"), ("\udcff", "%25FF")],
@@ -107,6 +108,7 @@ def test_rights_are_those_of_amqp(broker: BrokerProcess, channel: Any) -> None:
     assert "write access to queue" in answer.json()["reason"]
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("kind", ["q", "e"])
 def test_topic_permissions_bound_what_is_bound_and_what_is_ended(
     broker: BrokerProcess, http: HttpApi, channel: Any, kind: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hareline.settings import Auth, Management, Settings
 from tests.support.broker_thread import broker_in_thread
 from tests.support.http_api import HttpApi
@@ -17,10 +19,12 @@ def status(broker_settings: Settings, client: str) -> int:
         return api.ask("GET", "/api/whoami", headers={"X-Forwarded-For": client}).status_code
 
 
+@pytest.mark.acceptance
 def test_a_proxy_on_this_machine_is_believed() -> None:
     assert status(settings(), "192.0.2.7") == 401
     assert status(settings(), "127.0.0.1") == 200
 
 
+@pytest.mark.acceptance
 def test_a_proxy_that_is_not_named_is_not_believed() -> None:
     assert status(settings(forwarded_by=["192.0.2.1"]), "192.0.2.7") == 200

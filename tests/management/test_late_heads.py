@@ -50,6 +50,7 @@ def succeeds(story: Callable[[], None]) -> None:
     wait_for(is_told, DEADLINE_S, "a client that is quicker than the timeout")
 
 
+@pytest.mark.acceptance
 def test_half_a_head_is_answered_with_408(hasty: tuple[str, int]) -> None:
     def story() -> None:
         with socket.create_connection(hasty, DEADLINE_S) as link:
@@ -76,6 +77,7 @@ def test_half_a_head_behind_a_request_is_not_waited_for_either(hasty: tuple[str,
     succeeds(story)
 
 
+@pytest.mark.acceptance
 def test_a_head_in_pieces_is_a_request() -> None:
     with (
         broker_in_thread(Settings(), has_http=True) as thread,

@@ -51,6 +51,7 @@ def add_user(api: HttpApi, name: str, **credentials: str) -> None:
     api.call("PUT", f"/api/permissions/%2F/{name}", EVERYTHING)
 
 
+@pytest.mark.acceptance
 def test_a_new_password_has_a_slow_hash_and_logs_in_everywhere(
     broker: BrokerProcess, api: HttpApi
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_changed_password_holds_for_the_next_login(broker: BrokerProcess, api:
     connected(broker, "cleo", "two").close()
 
 
+@pytest.mark.acceptance
 def test_guest_goes_when_another_administrator_exists(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -99,6 +99,7 @@ def path(queue: str, operation: str) -> str:
 # --------------------------------------------------------------------------------------- browse
 
 
+@pytest.mark.acceptance
 def test_browse_shows_messages_and_takes_none(http: HttpApi, channel: Any) -> None:
     queue = declare(channel)
     headers = {"text": "t", "number": 5, "table": {"a": [1, 2]}}
@@ -196,6 +197,7 @@ def test_a_queue_of_a_connection_is_its_own(http: HttpApi, channel: Any) -> None
 # ------------------------------------------------------------------------------ move and the like
 
 
+@pytest.mark.acceptance
 def test_move_while_a_consumer_is_at_work(http: HttpApi, channel: Any) -> None:
     source, target = declare(channel), declare(channel)
     publish(channel, source, *numbers(200))
@@ -312,6 +314,7 @@ def test_a_dead_letter_of_a_retry_loop_goes_back_by_its_first_key(
     assert drain(channel, trap) == []
 
 
+@pytest.mark.acceptance
 def test_retry_goes_only_where_the_user_may_publish(
     broker: BrokerProcess, http: HttpApi, channel: Any
 ) -> None:
@@ -376,6 +379,7 @@ def test_progress_comes_in_lines(http: HttpApi, channel: Any) -> None:
     assert (last["complete"], last["moved"]) == (True, 50)
 
 
+@pytest.mark.acceptance
 def test_a_long_move_leaves_consumers_and_publishers_at_work(
     broker: BrokerProcess, http: HttpApi, channel: Any
 ) -> None:
@@ -416,6 +420,7 @@ def test_a_long_move_leaves_consumers_and_publishers_at_work(
     assert len(consumed) - len(old) == 20
 
 
+@pytest.mark.acceptance
 def test_a_client_that_leaves_ends_its_operation(
     broker: BrokerProcess, http: HttpApi, channel: Any
 ) -> None:
@@ -586,6 +591,7 @@ def test_a_file_that_is_cut_off_or_wrong_says_at_which_line(http: HttpApi, chann
 # -------------------------------------------------------------------- deep, restart, and crash
 
 
+@pytest.mark.acceptance
 def test_messages_that_were_on_disk_at_a_restart_move_and_stay_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -615,6 +621,7 @@ def test_messages_that_were_on_disk_at_a_restart_move_and_stay_moved(
         broker.stop()
 
 
+@pytest.mark.acceptance
 def test_a_kill_in_the_middle_of_a_move_loses_nothing(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, CONFIG)
     broker.start()

@@ -61,6 +61,7 @@ def change(http: HttpApi, queue: str, **arguments: Any) -> Any:
     return http.done("PATCH", f"/api/queues/%2F/{queue}", {"arguments": named})
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A29")
 def test_a_limit_is_lowered_under_way(http: HttpApi, channel: Any) -> None:
     queue = declare(channel, x_max_length=100)
@@ -225,6 +226,7 @@ def test_delayed_messages_of_an_exchange(http: HttpApi, channel: Any) -> None:
     assert http.ask("GET", "/api/exchanges/%2F/no-such/delayed").status_code == 404
 
 
+@pytest.mark.acceptance
 def test_readers_of_a_stream_and_their_lag(http: HttpApi, channel: Any) -> None:
     stream = declare(channel, x_queue_type="stream")
     publish(channel, stream, *numbers(10))
@@ -253,6 +255,7 @@ def test_readers_of_a_stream_and_their_lag(http: HttpApi, channel: Any) -> None:
     assert http.ask("GET", path(plain, "readers")).status_code == 400
 
 
+@pytest.mark.acceptance
 def test_changes_and_pauses_are_kept_over_a_kill(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, CONFIG)
     broker.start()
@@ -286,6 +289,7 @@ def test_changes_and_pauses_are_kept_over_a_kill(tmp_path: Path) -> None:
         broker.stop()
 
 
+@pytest.mark.acceptance
 def test_the_audit_stream_is_the_brokers(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, f'{CONFIG}\n[[vhosts]]\nname = "/"\naudit = "all"\n')
     broker.start()

@@ -86,6 +86,7 @@ async def put(broker: Broker, name: str = "r", **fields: object) -> Answer:
     return await ask(broker, f"/readers/{segment(name)}", "PUT", fields)
 
 
+@pytest.mark.acceptance
 async def test_a_reader_reports_is_seen_and_is_forgotten(broker: Broker) -> None:
     queue = stream(broker)
     status, reported = await put(broker, offset=4)
@@ -109,6 +110,7 @@ async def test_a_reader_reports_is_seen_and_is_forgotten(broker: Broker) -> None
     assert (await ask(broker, "/readers"))[1][0]["name"] == "another"
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("name", ["a/b", "readers", "Grüße", "100%", "%2F", "."])
 async def test_any_name_is_one(broker: Broker, name: str) -> None:
     stream(broker, name)
@@ -120,6 +122,7 @@ async def test_any_name_is_one(broker: Broker, name: str) -> None:
     assert (await ask(broker, path, queue=name))[1]["offset"] == 1
 
 
+@pytest.mark.acceptance
 async def test_a_pin_keeps_what_its_reader_has_not_read(broker: Broker) -> None:
     vhost = broker.context.vhosts["/"]
     queue = vhost.declare_queue(
@@ -143,6 +146,7 @@ async def test_a_pin_keeps_what_its_reader_has_not_read(broker: Broker) -> None:
 
 
 class TestRefusals:
+    @pytest.mark.acceptance
     async def test_an_earlier_incarnation(self, broker: Broker) -> None:
         old = stream(broker).incarnation
         broker.context.vhosts["/"].delete_queue("s", None)
@@ -156,6 +160,7 @@ class TestRefusals:
         )
         assert (await ask(broker, "/readers"))[1] == []
 
+    @pytest.mark.acceptance
     async def test_what_is_beyond_the_end(self, broker: Broker) -> None:
         stream(broker)
         assert (await put(broker, offset=10))[0] == 200
@@ -163,6 +168,7 @@ class TestRefusals:
         assert (status, refused["error"], refused["next"]) == (416, "beyond_tail", 10)
         assert (await ask(broker, "/readers/r"))[1]["offset"] == 10
 
+    @pytest.mark.acceptance
     @pytest.mark.parametrize(
         ("body", "reason"),
         [
@@ -184,12 +190,14 @@ class TestRefusals:
         assert refused["reason"].startswith(reason)
         assert (await ask(broker, "/readers"))[1] == []
 
+    @pytest.mark.acceptance
     async def test_a_name_that_is_too_long(self, broker: Broker) -> None:
         stream(broker)
         assert (await put(broker, "ü" * 127 + "x", offset=1))[0] == 200
         status, refused = await put(broker, "ü" * 128, offset=1)
         assert (status, refused["reason"]) == (400, "the reader's name is longer than 255 octets")
 
+    @pytest.mark.acceptance
     async def test_one_reader_too_many(
         self, broker: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -200,6 +208,7 @@ class TestRefusals:
         assert (status, refused["error"]) == (409, "too_many_readers")
         assert "delete one that is not used any more" in refused["reason"]
 
+    @pytest.mark.acceptance
     async def test_who_may(self, broker: Broker) -> None:
         stream(broker)
         stream(broker, "mine")
@@ -214,6 +223,7 @@ class TestRefusals:
                 assert (answer[0], answer[1]["error"]) == (status, word)
         assert (await ask(broker, "/readers", user="limited", queue="mine")) == (200, [])
 
+    @pytest.mark.acceptance
     async def test_what_is_not_there_or_is_not_a_stream(self, broker: Broker) -> None:
         broker.context.vhosts["/"].declare_queue(
             "classic", is_durable=True, is_auto_delete=False, owner=None, arguments={}

@@ -120,6 +120,7 @@ async def replay(
 # ----------------------------------------------------------------------------- what it does
 
 
+@pytest.mark.acceptance
 async def test_it_answers_how_many_and_from_when_to_when(broker: Broker) -> None:
     await give_and_take(broker, "q", *(message(b"%d" % n, 1000 + n) for n in range(5)))
     target = declare(broker, "t")
@@ -137,6 +138,7 @@ async def test_it_answers_how_many_and_from_when_to_when(broker: Broker) -> None
     assert bodies(target) == [b"1", b"2", b"3"]
 
 
+@pytest.mark.acceptance
 async def test_nothing_found_is_no_error(broker: Broker) -> None:
     await give_and_take(broker, "q", message(b"x"))
     target = declare(broker, "t")
@@ -145,6 +147,7 @@ async def test_nothing_found_is_no_error(broker: Broker) -> None:
     assert bodies(target) == []
 
 
+@pytest.mark.acceptance
 async def test_a_queue_may_be_replayed_into_itself_and_this_ends(broker: Broker) -> None:
     queue = await give_and_take(broker, "q", message(b"1"), message(b"2"))
     for count in (2, 4, 8):
@@ -154,6 +157,7 @@ async def test_a_queue_may_be_replayed_into_itself_and_this_ends(broker: Broker)
         await is_durable(broker)
 
 
+@pytest.mark.acceptance
 async def test_many_messages_come_in_pieces_and_in_order(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +179,7 @@ async def test_many_messages_come_in_pieces_and_in_order(
     assert bodies(target) == sent[:900]
 
 
+@pytest.mark.acceptance
 async def test_a_queue_with_priorities_or_a_stream_takes_them_as_any_publish(
     broker: Broker,
 ) -> None:
@@ -187,6 +192,7 @@ async def test_a_queue_with_priorities_or_a_stream_takes_them_as_any_publish(
     assert stream.ready_count == 3
 
 
+@pytest.mark.acceptance
 async def test_a_transient_queue_gets_them_and_nothing_is_written(broker: Broker) -> None:
     await give_and_take(broker, "q", message(b"x"))
     target = vhost_of(broker).declare_queue(
@@ -200,6 +206,7 @@ async def test_a_transient_queue_gets_them_and_nothing_is_written(broker: Broker
     assert bodies(target) == [b"x"]
 
 
+@pytest.mark.acceptance
 async def test_a_large_message_whose_body_is_gone_is_counted_and_the_others_come(
     broker: Broker,
 ) -> None:
@@ -228,6 +235,7 @@ async def test_a_large_message_whose_body_is_gone_is_counted_and_the_others_come
 # ------------------------------------------------------------------------ what is refused
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("login", "fields", "status", "error", "reason"),
     [
@@ -263,6 +271,7 @@ async def test_what_is_wrong_is_named(
     assert target.ready_count == 0
 
 
+@pytest.mark.acceptance
 async def test_one_replay_at_a_time(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     await give_and_take(broker, "q", message(b"x"))
     declare(broker, "t")
@@ -284,6 +293,7 @@ async def test_one_replay_at_a_time(broker: Broker, monkeypatch: pytest.MonkeyPa
     assert (await replay(broker))[0] == 200
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("policy", ["reject-publish", "discard"])
 async def test_a_full_queue_ends_it_and_the_answer_says_how_far_it_came(
     broker: Broker, policy: str
@@ -309,6 +319,7 @@ async def until(is_so: Callable[[], bool]) -> None:
             await turned.wait()
 
 
+@pytest.mark.acceptance
 async def test_it_waits_for_a_queue_that_stops_its_publishers(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,6 +336,7 @@ async def test_it_waits_for_a_queue_that_stops_its_publishers(
     assert (await asked)[1]["replayed"] == 6
 
 
+@pytest.mark.acceptance
 async def test_it_waits_while_an_alarm_is_on(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,6 +351,7 @@ async def test_it_waits_while_an_alarm_is_on(
     assert (await asked)[1]["replayed"] == 2
 
 
+@pytest.mark.acceptance
 async def test_a_client_that_has_gone_is_not_waited_for(broker: Broker) -> None:
     await give_and_take(broker, "q", message(b"1"), message(b"2"))
     declare(broker, "t", x_max_length=1, x_overflow="flow-control")
@@ -363,6 +376,7 @@ async def test_a_client_that_has_gone_is_not_waited_for(broker: Broker) -> None:
     assert status == 200
 
 
+@pytest.mark.acceptance
 async def test_a_queue_that_is_deleted_meanwhile_ends_it(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,6 +402,7 @@ async def test_a_queue_that_is_deleted_meanwhile_ends_it(
     assert answer["reason"].endswith("queue 't' is gone")
 
 
+@pytest.mark.acceptance
 async def test_a_store_that_refuses_ends_it_but_for_transient_queues(broker: Broker) -> None:
     await give_and_take(broker, "q", message(b"1"))
     target = declare(broker, "t")
@@ -401,6 +416,7 @@ async def test_a_store_that_refuses_ends_it_but_for_transient_queues(broker: Bro
     assert (await replay(broker))[0] == 200
 
 
+@pytest.mark.acceptance
 async def test_a_journal_that_cannot_be_read_is_500_and_says_why(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,6 +433,7 @@ async def test_a_journal_that_cannot_be_read_is_500_and_says_why(
     assert answer["replayed"] == 0
 
 
+@pytest.mark.acceptance
 async def test_more_than_one_replay_takes_is_400(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -428,6 +445,7 @@ async def test_more_than_one_replay_takes_is_400(
     assert answer["reason"].startswith("more than 1 messages came in that time")
 
 
+@pytest.mark.acceptance
 async def test_properties_that_cannot_be_decoded_cost_that_message_alone(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -448,6 +466,7 @@ async def test_properties_that_cannot_be_decoded_cost_that_message_alone(
     assert bodies(target) == [b"2"]
 
 
+@pytest.mark.acceptance
 async def test_the_api_describes_itself(broker: Broker) -> None:
     paths = (await asyncio.to_thread(HttpApi(broker.management_url).get, "/openapi.json"))["paths"]
     described = paths["/api/replay"]["post"]
@@ -455,6 +474,7 @@ async def test_the_api_describes_itself(broker: Broker) -> None:
     assert schema["required"] == ["queue", "from", "to", "to_queue"]
 
 
+@pytest.mark.acceptance
 async def test_a_broker_that_stops_does_not_wait_for_a_replay(broker: Broker) -> None:
     await give_and_take(broker, "q", message(b"1"), message(b"2"))
     target = declare(broker, "t", x_max_length=1, x_overflow="flow-control")

@@ -751,6 +751,7 @@ def routes(broker: ApiBroker) -> set[str]:
     return {f"{method.upper()} {path}" for path, found in paths.items() for method in found}
 
 
+@pytest.mark.acceptance
 def test_every_route_that_changes_something_is_in_the_table(broker: ApiBroker) -> None:
     changing = {each for each in routes(broker) if not each.startswith(("GET ", "HEAD "))}
     known = {each.name for each in OPERATIONS if each.way == "HTTP"} | TAG_ONLY.keys()
@@ -785,6 +786,7 @@ def allow_everything(broker: Broker) -> None:
 OPEN_TO_ALL: Final = ("/api/health", "/metrics", "/api/metrics", "/api/stream/", "/api/auth")
 
 
+@pytest.mark.acceptance
 def test_no_route_answers_a_user_without_a_tag(broker: ApiBroker) -> None:
     asked = 0
     for route in sorted(routes(broker)):
@@ -810,6 +812,7 @@ COMMANDS: Final = {
 }
 
 
+@pytest.mark.acceptance
 def test_commands_do_no_more_than_their_user_may(broker: ApiBroker) -> None:
     scene = Scene(broker, Operation("HTTP", "commands", tag="management"))
     scene.make()

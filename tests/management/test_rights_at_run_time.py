@@ -43,6 +43,7 @@ def allow(broker: ApiBroker, **patterns: str) -> None:
     assert broker.ask("PUT", "/permissions/%2F/anna", body=given).status_code in (201, 204)
 
 
+@pytest.mark.acceptance
 def test_a_consumer_is_cancelled_and_gets_nothing_more(broker: ApiBroker) -> None:
     connection = broker.connect("anna")
     channel = connection.channel()
@@ -94,6 +95,7 @@ def is_waited_for(broker: Broker) -> bool:
     return bool(lane.watchers)
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("pattern", ["^other$", None])
 def test_a_request_that_waits_for_a_stream_is_not_answered_without_the_right(
     broker: ApiBroker, pattern: str | None

@@ -64,6 +64,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.acceptance
 def test_what_pika_has_published_is_read_again_after_a_crash(broker: BrokerProcess) -> None:
     publish(broker, 50, 100)
     before = read(broker, 0, 50)
@@ -74,6 +75,7 @@ def test_what_pika_has_published_is_read_again_after_a_crash(broker: BrokerProce
     read(broker, 50, 60)
 
 
+@pytest.mark.acceptance
 def test_the_reader_ends_with_a_broker_that_is_killed(broker: BrokerProcess) -> None:
     publish(broker, 20, 2_000_000)
     assert broker.process is not None
@@ -100,6 +102,7 @@ def test_the_reader_ends_with_a_broker_that_is_killed(broker: BrokerProcess) -> 
     broker.start()
 
 
+@pytest.mark.acceptance
 def test_a_stop_leaves_no_reader(broker: BrokerProcess) -> None:
     publish(broker, 5, 10)
     read(broker, 0, 5)

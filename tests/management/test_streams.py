@@ -227,6 +227,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 # -------------------------------------------------------------------------- what is answered
 
 
+@pytest.mark.acceptance
 async def test_the_streams_of_a_virtual_host_are_those_the_user_may_read(
     any_broker: Broker,
 ) -> None:
@@ -241,6 +242,7 @@ async def test_the_streams_of_a_virtual_host_are_those_the_user_may_read(
     ]
 
 
+@pytest.mark.acceptance
 async def test_the_tail_says_where_a_stream_begins_and_ends(any_broker: Broker) -> None:
     stream = declare(any_broker)
     ends = {"queue": "s", "incarnation": stream.incarnation, "first": 0, "next": 0, "bytes": 0}
@@ -253,6 +255,7 @@ async def test_the_tail_says_where_a_stream_begins_and_ends(any_broker: Broker) 
     assert (await get(any_broker, "/s/tail")).json == ends
 
 
+@pytest.mark.acceptance
 async def test_an_instant_has_an_offset(any_broker: Broker) -> None:
     stream = declare(any_broker)
     await fill(any_broker, stream, 3)
@@ -262,6 +265,7 @@ async def test_an_instant_has_an_offset(any_broker: Broker) -> None:
         assert found == {"offset": offset, "incarnation": stream.incarnation}
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(("start", "end"), [(0, 600), (0, 1), (599, 600), (17, 400), (5, 5)])
 async def test_a_range_has_its_messages_and_no_other(
     any_broker: Broker, start: int, end: int
@@ -276,6 +280,7 @@ async def test_a_range_has_its_messages_and_no_other(
     ]
 
 
+@pytest.mark.acceptance
 async def test_a_range_ends_at_a_chunk_once_enough_octets_were_sent(
     any_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +297,7 @@ async def test_a_range_ends_at_a_chunk_once_enough_octets_were_sent(
     assert lengths == [200, 200, 100]
 
 
+@pytest.mark.acceptance
 async def test_a_connection_is_used_again_after_a_range(broker: Broker) -> None:
     await fill(broker, declare(broker), 10)
     parts = urlsplit(broker.management_url)
@@ -313,6 +319,7 @@ async def test_a_connection_is_used_again_after_a_range(broker: Broker) -> None:
     assert min(tail, refused) > 0
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("name", ["a/b", "größe", "caf\udce9", "%2F", "range", "tail"])
 async def test_names_are_percent_encoded(any_broker: Broker, name: str) -> None:
     await fill(any_broker, declare(any_broker, name), 1)
@@ -322,6 +329,7 @@ async def test_names_are_percent_encoded(any_broker: Broker, name: str) -> None:
     assert bodies(await get(any_broker, f"/{encoded}/range?start=0&end=1", "root:r")) == [b"0:"]
 
 
+@pytest.mark.acceptance
 async def test_a_large_message_comes_out_of_its_file(broker: Broker) -> None:
     body = os.urandom(3_000_000)
     assert broker.context.large_bodies is not None
@@ -338,6 +346,7 @@ async def test_a_large_message_comes_out_of_its_file(broker: Broker) -> None:
     assert bodies(await read(broker, 0, 3, "big")) == [b"0:", body, b"2:"]
 
 
+@pytest.mark.acceptance
 async def test_what_a_restart_brings_back_is_read_as_before(tmp_path: Path) -> None:
     async with running(settings(tmp_path)) as broker:
         incarnation = declare(broker).incarnation
@@ -352,6 +361,7 @@ async def test_what_a_restart_brings_back_is_read_as_before(tmp_path: Path) -> N
 # ------------------------------------------------------------------------------ long polls
 
 
+@pytest.mark.acceptance
 async def test_a_poll_is_answered_when_the_stream_has_grown(any_broker: Broker) -> None:
     stream = declare(any_broker)
     await fill(any_broker, stream, 2)
@@ -364,6 +374,7 @@ async def test_a_poll_is_answered_when_the_stream_has_grown(any_broker: Broker) 
     assert (await get(any_broker, "/s/tail?after=1&wait_ms=30000")).json["next"] == 3
 
 
+@pytest.mark.acceptance
 async def test_a_poll_ends_with_its_time_with_the_queue_and_with_the_client(
     any_broker: Broker,
 ) -> None:
@@ -386,6 +397,7 @@ async def test_a_poll_ends_with_its_time_with_the_queue_and_with_the_client(
     assert stream.lane.watchers == []  # type: ignore[attr-defined]
 
 
+@pytest.mark.acceptance
 async def test_a_stop_ends_polls_at_once(tmp_path: Path) -> None:
     async with running(settings(tmp_path)) as broker:
         declare(broker)
@@ -398,6 +410,7 @@ async def test_a_stop_ends_polls_at_once(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------- what is refused
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("path", "login", "status", "error", "reason"),
     [
@@ -448,6 +461,7 @@ async def test_what_is_refused_says_why(
         assert answer.headers["www-authenticate"].startswith("Basic")
 
 
+@pytest.mark.acceptance
 async def test_an_empty_range_before_the_beginning_is_empty(any_broker: Broker) -> None:
     stream = declare(any_broker)
     await fill(any_broker, stream, 3)
@@ -456,6 +470,7 @@ async def test_an_empty_range_before_the_beginning_is_empty(any_broker: Broker) 
     assert (answer.status, answer.octets) == (200, b"")
 
 
+@pytest.mark.acceptance
 async def test_what_is_not_durable_is_beyond_the_end(broker: Broker) -> None:
     stream = declare(broker)
     await fill(broker, stream, 2)
@@ -471,6 +486,7 @@ async def test_what_is_not_durable_is_beyond_the_end(broker: Broker) -> None:
     assert len(bodies(await read(broker, 0, 3))) == 3
 
 
+@pytest.mark.acceptance
 async def test_http_of_an_older_version_is_refused(broker: Broker) -> None:
     await fill(broker, declare(broker), 1)
     parts = urlsplit(broker.management_url)
@@ -495,6 +511,7 @@ async def test_http_of_an_older_version_is_refused(broker: Broker) -> None:
 # ------------------------------------------------------------------- what happens meanwhile
 
 
+@pytest.mark.acceptance
 async def test_a_redeclared_stream_is_another_one(any_broker: Broker) -> None:
     first = declare(any_broker)
     await fill(any_broker, first, 5)
@@ -515,6 +532,7 @@ async def started_slowly(broker: Broker, count: int) -> SlowClient:
     return client
 
 
+@pytest.mark.acceptance
 async def test_a_slow_client_pins_nothing_and_makes_no_other_wait(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -530,6 +548,7 @@ async def test_a_slow_client_pins_nothing_and_makes_no_other_wait(
         await until(lambda: reader(broker).answers == 0)
 
 
+@pytest.mark.acceptance
 async def test_a_client_that_goes_away_leaves_nothing_behind(broker: Broker) -> None:
     await fill(broker, declare(broker), 6000, BODY)
     client = await started_slowly(broker, 6000)
@@ -538,6 +557,7 @@ async def test_a_client_that_goes_away_leaves_nothing_behind(broker: Broker) -> 
     assert len(bodies(await read(broker, 5000, 6000))) == 1000
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("how", ["purge", "delete", "damage"])
 async def test_what_goes_during_a_read_ends_it_with_an_error(
     broker: Broker, how: str, monkeypatch: pytest.MonkeyPatch
@@ -568,6 +588,7 @@ async def test_what_goes_during_a_read_ends_it_with_an_error(
     assert reason in error.reason
 
 
+@pytest.mark.acceptance
 async def test_what_was_looked_up_before_a_purge_still_comes(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -604,6 +625,7 @@ def _dechunked(raw: bytes) -> bytes:
         at = line + 2 + size + 2
 
 
+@pytest.mark.acceptance
 async def test_segments_that_are_read_are_not_freed_and_go_afterwards(
     broker: Broker,
 ) -> None:
@@ -642,6 +664,7 @@ async def _reader_pid(broker: Broker) -> int:
     return pid
 
 
+@pytest.mark.acceptance
 async def test_records_that_compaction_moves_are_read_where_they_are(tmp_path: Path) -> None:
     async with running(settings(tmp_path)) as broker:
         stream = declare(broker)
@@ -659,6 +682,7 @@ async def test_records_that_compaction_moves_are_read_where_they_are(tmp_path: P
         assert len(before) == 120
 
 
+@pytest.mark.acceptance
 async def test_a_stop_ends_reads_with_an_error_or_an_end_that_is_seen(tmp_path: Path) -> None:
     async with running(settings(tmp_path)) as broker:
         await fill(broker, declare(broker), 6000, BODY)
@@ -673,6 +697,7 @@ async def test_a_stop_ends_reads_with_an_error_or_an_end_that_is_seen(tmp_path: 
             os.kill(pid, 0)
 
 
+@pytest.mark.acceptance
 async def test_a_read_between_two_chunks_is_told_of_the_stop(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -694,6 +719,7 @@ async def test_a_read_between_two_chunks_is_told_of_the_stop(
     served._is_stopping = False
 
 
+@pytest.mark.acceptance
 async def test_a_reader_that_dies_ends_the_answer_and_the_next_one_has_another(
     broker: Broker,
 ) -> None:
@@ -707,6 +733,7 @@ async def test_a_reader_that_dies_ends_the_answer_and_the_next_one_has_another(
     assert reader(broker).pid != pid
 
 
+@pytest.mark.acceptance
 async def test_a_reader_that_cannot_be_started_is_told(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -795,6 +822,7 @@ async def test_a_client_that_has_gone_before_leaves_no_answer() -> None:
     await process.stop()
 
 
+@pytest.mark.acceptance
 async def test_chunks_are_smaller_when_there_are_many_answers(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ def exchange_path(name: str) -> str:
     return f"/api/exchanges/%2F/{segment(name)}"
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A29")
 def test_a_queue_is_made_is_there_and_is_deleted(http: HttpApi, channel: Any) -> None:
     name = new_name()
@@ -166,6 +167,7 @@ def test_rights_of_a_user(broker: BrokerProcess) -> None:
         assert "configure access to" in answer.json()["reason"]
 
 
+@pytest.mark.acceptance
 def test_what_was_declared_is_there_after_a_kill(tmp_path: Any) -> None:
     broker = BrokerProcess(tmp_path, CONFIG)
     broker.start()

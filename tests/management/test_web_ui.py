@@ -26,6 +26,7 @@ def client() -> Iterator[HttpApi]:
         yield broker.http
 
 
+@pytest.mark.acceptance
 def test_the_page_and_its_files_are_served_without_a_login(client: HttpApi) -> None:
     page = client.ask("GET", "/")
     assert page.status_code == 200

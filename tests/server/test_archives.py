@@ -81,6 +81,7 @@ def kill_and_start(daemon: BrokerProcess) -> None:
     daemon.start()
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("restart", [stop_and_start, kill_and_start], ids=["stop", "kill"])
 def test_archives_and_what_they_have_survive_a_restart(
     daemon: BrokerProcess, restart: Callable[[BrokerProcess], None]
@@ -116,6 +117,7 @@ def test_archives_and_what_they_have_survive_a_restart(
     ]
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("is_transactional", [False, True], ids=["confirms", "transactions"])
 def test_after_kill_9_the_archive_has_exactly_what_the_queue_has(
     daemon: BrokerProcess, is_transactional: bool
@@ -154,6 +156,7 @@ def test_after_kill_9_the_archive_has_exactly_what_the_queue_has(
         assert len(queued) % 3 == 0  # a commit is there as a whole
 
 
+@pytest.mark.acceptance
 def test_messages_that_a_replay_brings_are_archived(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         channel.queue_declare("old", durable=True)

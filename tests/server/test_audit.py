@@ -101,6 +101,7 @@ def published(key: str, size: int, queues: int = 1) -> Event:
     return {"event": "published", **place, "size": size, "queues": queues}
 
 
+@pytest.mark.acceptance
 def test_the_whole_life_of_messages(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
@@ -181,6 +182,7 @@ def test_the_life_of_the_acks_of_a_consumer(daemon: BrokerProcess) -> None:
     ]
 
 
+@pytest.mark.acceptance
 def test_a_transaction_is_in_the_stream_if_it_was_committed(daemon: BrokerProcess) -> None:
     with channel_to(daemon, confirms=False) as channel, reading(daemon) as reader:
         channel.queue_declare("q", durable=True)
@@ -198,6 +200,7 @@ def test_a_transaction_is_in_the_stream_if_it_was_committed(daemon: BrokerProces
     assert len(told) == 3
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("is_crash", [False, True], ids=["stop", "kill"])
 def test_the_stream_goes_on_after_a_restart(daemon: BrokerProcess, is_crash: bool) -> None:
     persistent = pika.BasicProperties(delivery_mode=2)
@@ -224,6 +227,7 @@ def test_the_stream_goes_on_after_a_restart(daemon: BrokerProcess, is_crash: boo
     assert reader.offsets == list(range(len(reader.offsets)))
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("is_crash", [False, True], ids=["stop", "kill"])
 def test_no_offset_comes_again_after_a_restart(daemon: BrokerProcess, is_crash: bool) -> None:
     """Nothing on disk tells of the transient one, nor of one that is gone at once."""
@@ -249,6 +253,7 @@ def test_no_offset_comes_again_after_a_restart(daemon: BrokerProcess, is_crash: 
     assert [offset for queue, offset in routed if queue == "s"] == [0, 1, 2, 3]
 
 
+@pytest.mark.acceptance
 def test_what_an_orderly_stop_causes_is_in_the_stream(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         channel.queue_declare("q", durable=True)
@@ -267,6 +272,7 @@ def test_what_an_orderly_stop_causes_is_in_the_stream(daemon: BrokerProcess) -> 
     assert told[-1] == entry("requeued", "q", 0, 1, delivery_count=1)
 
 
+@pytest.mark.acceptance
 def test_the_stream_stays_when_audit_is_switched_off(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         channel.queue_declare("q")
@@ -281,6 +287,7 @@ def test_the_stream_stays_when_audit_is_switched_off(daemon: BrokerProcess) -> N
         channel.queue_delete(STREAM)
 
 
+@pytest.mark.acceptance
 def test_a_queue_of_a_client_in_the_place_of_the_stream_ends_the_start(
     start_daemon: StartDaemon,
 ) -> None:
@@ -301,6 +308,7 @@ def test_a_queue_of_a_client_in_the_place_of_the_stream_ends_the_start(
     ) in (ended.stdout + ended.stderr).replace("\n", " ")
 
 
+@pytest.mark.acceptance
 def test_a_binding_that_a_client_made_is_left_out_while_audit_is_on(
     start_daemon: StartDaemon,
 ) -> None:
@@ -324,6 +332,7 @@ def test_a_binding_that_a_client_made_is_left_out_while_audit_is_on(
         channel.basic_publish("x", "k", b"1", mandatory=True)
 
 
+@pytest.mark.acceptance
 def test_while_the_disk_is_short_events_are_counted_and_nothing_waits(
     start_daemon: StartDaemon,
 ) -> None:
@@ -378,6 +387,7 @@ def has_alarm(daemon: BrokerProcess, *, is_on: bool) -> None:
     wait_for(is_so, DEADLINE_S, "the alarm")
 
 
+@pytest.mark.acceptance
 def test_a_change_of_audit_waits_for_a_restart(daemon: BrokerProcess) -> None:
     daemon.reload(PLAIN)
     wait_for(
@@ -389,6 +399,7 @@ def test_a_change_of_audit_waits_for_a_restart(daemon: BrokerProcess) -> None:
         reader.until("routed", offset=0)
 
 
+@pytest.mark.acceptance
 def test_a_virtual_host_that_a_reload_adds_has_audit_at_once(daemon: BrokerProcess) -> None:
     user = (
         '[[users]]\nname = "guest"\npassword = "guest"\npermissions = '
@@ -411,6 +422,7 @@ def test_a_virtual_host_that_a_reload_adds_has_audit_at_once(daemon: BrokerProce
     connection.close()
 
 
+@pytest.mark.acceptance
 def test_a_replay_into_the_stream_is_refused(daemon: BrokerProcess) -> None:
     wanted = {"queue": "q", "to_queue": STREAM, "from": 0, "to": 1}
     status, refusal = HttpApi(daemon.management_url).call("POST", "/api/replay", wanted)

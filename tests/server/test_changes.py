@@ -28,6 +28,7 @@ def names(broker: BrokerProcess) -> list[tuple[str, Any]]:
     return [(each["event"], each["details"].get("name")) for each in changes(broker)]
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_changes_are_there_after_a_restart(start_daemon: StartDaemon, is_killed: bool) -> None:
     broker = start_daemon()
@@ -50,6 +51,7 @@ def test_changes_are_there_after_a_restart(start_daemon: StartDaemon, is_killed:
     assert after[-1]["number"] == len(after)
 
 
+@pytest.mark.acceptance
 def test_a_reload_is_a_change(start_daemon: StartDaemon) -> None:
     broker = start_daemon('[log]\nlevel = "info"\n')
     broker.reload('[log]\nlevel = "debug"\n')

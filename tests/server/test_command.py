@@ -54,6 +54,7 @@ def test_a_port_in_use_ends_with_a_message(taken: str, free: str, tmp_path: Path
     assert "in use" in message.lower()
 
 
+@pytest.mark.acceptance
 def test_an_address_that_cannot_be_had_is_blamed_on_what_set_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,6 +142,7 @@ def codes_by_peer(daemon: BrokerProcess) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 def test_each_end_of_a_connection_is_one_line(
     loop: str, start_daemon: StartDaemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -174,6 +175,7 @@ def test_each_end_of_a_connection_is_one_line(
     assert found == expected
 
 
+@pytest.mark.acceptance
 def test_a_probe_that_is_reset_leaves_a_line_for_debugging_only(start_daemon: StartDaemon) -> None:
     daemon = start_daemon("")
     for end in (reset, RawClient.drop):

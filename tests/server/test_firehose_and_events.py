@@ -30,6 +30,7 @@ def keys_in(channel: Any, queue: str) -> list[str]:
     return keys
 
 
+@pytest.mark.acceptance
 def test_a_reload_switches_the_firehose_for_channels_that_are_open(
     start_daemon: StartDaemon,
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_reload_switches_the_firehose_for_channels_that_are_open(
         wait_for(lambda: has_changed_to(False), DEADLINE_S, "no more copies")
 
 
+@pytest.mark.acceptance
 def test_the_api_switches_the_firehose_for_channels_and_consumers_that_are_there(
     start_daemon: StartDaemon,
 ) -> None:
@@ -91,6 +93,7 @@ def test_the_api_switches_the_firehose_for_channels_and_consumers_that_are_there
         wait_for(lambda: "publish.amq.direct" in keys_in(channel, "copies"), DEADLINE_S, "copies")
 
 
+@pytest.mark.acceptance
 def test_the_api_does_not_switch_off_what_the_settings_switch_on(start_daemon: StartDaemon) -> None:
     broker = start_daemon(UNTRACED + "tracing = true\n")
     api = HttpApi(f"http://127.0.0.1:{broker.management_port}")
@@ -108,6 +111,7 @@ def test_the_api_does_not_switch_off_what_the_settings_switch_on(start_daemon: S
         wait_for(lambda: keys_in(channel, "copies"), DEADLINE_S, "a copy")
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_queue_stays_bound_to_the_events_and_what_is_restored_is_no_event(
     start_daemon: StartDaemon, is_killed: bool
@@ -143,6 +147,7 @@ def test_a_queue_stays_bound_to_the_events_and_what_is_restored_is_no_event(
         assert found == ["queue.deleted"]
 
 
+@pytest.mark.acceptance
 def test_where_it_is_switched_off_there_is_no_event_exchange(start_daemon: StartDaemon) -> None:
     with connect(start_daemon()) as connection:
         channel = connection.channel()

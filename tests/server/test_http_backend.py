@@ -65,6 +65,7 @@ def connect(
     )
 
 
+@pytest.mark.acceptance
 def test_the_service_is_asked_as_rabbitmq_asks_it(
     daemon: BrokerProcess, service: WebService
 ) -> None:
@@ -102,6 +103,7 @@ def test_the_service_is_asked_as_rabbitmq_asks_it(
     assert {each.method for each in service.asked} == {"POST"}
 
 
+@pytest.mark.acceptance
 def test_what_is_denied_is_refused_by_name(daemon: BrokerProcess) -> None:
     with connect(daemon) as connection:
         with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
@@ -114,6 +116,7 @@ def test_what_is_denied_is_refused_by_name(daemon: BrokerProcess) -> None:
             channel.basic_publish("amq.topic", "us", b"")
 
 
+@pytest.mark.acceptance
 def test_a_wrong_password_is_refused_and_logged_nowhere(
     daemon: BrokerProcess, service: WebService
 ) -> None:
@@ -126,6 +129,7 @@ def test_a_wrong_password_is_refused_and_logged_nowhere(
     assert len(service.asked_for("/auth/user")) == 1
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("answer", [(500, "allow"), (200, "allowed"), (200, ""), (200, "maybe")])
 def test_what_is_no_answer_allows_nothing(
     daemon: BrokerProcess, service: WebService, answer: tuple[int, str]
@@ -136,6 +140,7 @@ def test_what_is_no_answer_allows_nothing(
     assert "no answer about user 'ann'" in daemon.log_tail()
 
 
+@pytest.mark.acceptance
 def test_a_service_that_is_gone_allows_nothing(daemon: BrokerProcess, service: WebService) -> None:
     connection = connect(daemon)
     service.answer = lambda _: (503, "")
@@ -145,6 +150,7 @@ def test_a_service_that_is_gone_allows_nothing(daemon: BrokerProcess, service: W
     connection.close()
 
 
+@pytest.mark.acceptance
 def test_answers_are_remembered_for_all_connections(
     daemon: BrokerProcess, service: WebService
 ) -> None:
@@ -154,6 +160,7 @@ def test_answers_are_remembered_for_all_connections(
     assert len(service.asked) == 3
 
 
+@pytest.mark.acceptance
 def test_a_slow_service_delays_no_other_client(daemon: BrokerProcess, service: WebService) -> None:
     with connect(daemon) as slow, connect(daemon, "guest", "guest") as other:
         channel = slow.channel()
@@ -166,6 +173,7 @@ def test_a_slow_service_delays_no_other_client(daemon: BrokerProcess, service: W
 
 
 class TestHttp:
+    @pytest.mark.acceptance
     def test_the_api_asks_the_service_too(self, daemon: BrokerProcess) -> None:
         api = HttpApi(daemon.management_url, "mo", "mo-pw")
         assert api.get("/api/whoami") == {
@@ -184,6 +192,7 @@ class TestHttp:
         }
         assert api.done("POST", "/api/exchanges/%2F/amq.default/publish", body) == {"routed": True}
 
+    @pytest.mark.acceptance
     def test_a_user_without_a_tag_is_no_manager(self, daemon: BrokerProcess) -> None:
         assert HttpApi(daemon.management_url, "ann", "ann-pw").call("GET", "/api/whoami")[0] == 401
 
@@ -195,6 +204,7 @@ class TestRightsOfThisBroker:
     def daemon(self, start_daemon: StartDaemon, service: WebService) -> BrokerProcess:
         return start_daemon(config(service, 'rights = "internal"\nmethod = "get"'))
 
+    @pytest.mark.acceptance
     def test_a_user_has_the_rights_that_it_has_here(
         self, daemon: BrokerProcess, service: WebService
     ) -> None:
@@ -209,6 +219,7 @@ class TestRightsOfThisBroker:
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="user 'ann' is deleted"):
             connection.sleep(60)
 
+    @pytest.mark.acceptance
     def test_a_user_that_is_not_known_here_is_refused(self, daemon: BrokerProcess) -> None:
         with pytest.raises(pika.exceptions.ProbableAuthenticationError):
             connect(daemon)

@@ -195,6 +195,7 @@ def test_a_running_broker_s_journal_is_left_alone(data_dir: Path, command: tuple
     assert result.stderr == f"hareline: {data_dir}: a running broker uses it; stop that first\n"
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("command", [("dump",), ("verify",), ("repair",), ("repair", "--apply")])
 @pytest.mark.parametrize("way", ["lock removed", "by another path"])
 def test_a_real_broker_s_journal_is_left_alone(

@@ -119,6 +119,7 @@ def ack_octets(tags: range) -> bytes:
     return b"".join(frame.marshal(commands.Basic.Ack(delivery_tag=tag), 1) for tag in tags)
 
 
+@pytest.mark.acceptance
 @judged
 def test_many_publishes_are_rolled_back_and_committed(
     start_daemon: StartDaemon, is_timed: bool
@@ -138,6 +139,7 @@ def test_many_publishes_are_rolled_back_and_committed(
         assert client.ready_count("big") == COUNT
 
 
+@pytest.mark.acceptance
 @judged
 @pytest.mark.parametrize("step", [1, -1, 2], ids=["in order", "the last first", "every other"])
 def test_acknowledgements_of_many_are_rolled_back_and_committed(
@@ -162,6 +164,7 @@ def test_acknowledgements_of_many_are_rolled_back_and_committed(
         assert client.ready_count("big") == COUNT - len(tags)
 
 
+@pytest.mark.acceptance
 def test_a_client_that_leaves_many_publishes_behind_leaves_nothing_else(
     start_daemon: StartDaemon,
 ) -> None:
@@ -179,6 +182,7 @@ def test_a_client_that_leaves_many_publishes_behind_leaves_nothing_else(
         )
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("after", range(6))
 def test_a_kill_keeps_a_commit_as_a_whole_or_nothing_of_it(
     start_daemon: StartDaemon, after: int

@@ -36,6 +36,7 @@ def config(url: str, more: str = "") -> str:
     """
 
 
+@pytest.mark.acceptance
 def test_a_user_has_the_rights_of_its_groups(start_daemon: StartDaemon) -> None:
     ops = Entry(f"cn=ops,{GROUPS}", values={"member": (ANN,)})
     directory = Directory(Entry(ANN, "pw-of-ann"), Entry(BOB, "pw-of-bob"), ops)

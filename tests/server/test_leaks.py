@@ -208,6 +208,7 @@ def test_hundreds_of_connections_leave_the_broker_as_it_was(broker: BrokerThread
     assert len(vhost.bindings) == 0
 
 
+@pytest.mark.acceptance
 def test_thousands_of_connections_with_names_of_their_own_leave_no_memory(
     broker: BrokerThread, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

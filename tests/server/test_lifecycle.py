@@ -70,6 +70,7 @@ def taken_port() -> Iterator[int]:
 # ------------------------------------------------------------------------ the daemon
 
 
+@pytest.mark.acceptance
 def test_a_daemon_without_any_file_serves_on_the_ports_it_prints_until_sigterm(
     start_daemon: StartDaemon,
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_daemon_without_any_file_serves_on_the_ports_it_prints_until_sigterm(
     ]
 
 
+@pytest.mark.acceptance
 def test_health_says_stopping_while_clients_are_waited_for_and_more_signals_change_nothing(
     start_daemon: StartDaemon,
 ) -> None:
@@ -120,6 +122,7 @@ def test_health_says_stopping_while_clients_are_waited_for_and_more_signals_chan
     assert '"reason": "SIGINT"' in daemon.log_tail()
 
 
+@pytest.mark.acceptance
 def test_a_client_that_never_answers_is_dropped_at_the_deadline(
     start_daemon: StartDaemon,
 ) -> None:
@@ -134,6 +137,7 @@ def test_a_client_that_never_answers_is_dropped_at_the_deadline(
     assert '"BRK-1006"' in daemon.log_tail()
 
 
+@pytest.mark.acceptance
 def test_a_port_in_use_is_a_sentence_and_exit_status_1(tmp_path: Path, taken_port: int) -> None:
     command = [sys.executable, "-m", "hareline", "serve", "--port", str(taken_port)]
     command += ["--management-port", "0", "--data-dir", str(tmp_path)]
@@ -144,6 +148,7 @@ def test_a_port_in_use_is_a_sentence_and_exit_status_1(tmp_path: Path, taken_por
     assert ended.stdout == ""
 
 
+@pytest.mark.acceptance
 def test_what_outweighs_the_file_is_in_the_log_at_the_start(
     start_daemon: StartDaemon,
 ) -> None:

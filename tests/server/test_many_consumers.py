@@ -84,6 +84,7 @@ def publish_octets(**headers: int) -> bytes:
     )
 
 
+@pytest.mark.acceptance
 @judged
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_ten_thousand_come_and_go_and_nobody_else_waits(
@@ -105,6 +106,7 @@ def test_ten_thousand_come_and_go_and_nobody_else_waits(
     assert neighbour.longest_wait_s < LONGEST_WAIT_S or not is_timed
 
 
+@pytest.mark.acceptance
 @judged
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_ten_thousand_are_let_go_with_their_connection_or_queue(
@@ -127,6 +129,7 @@ def test_ten_thousand_are_let_go_with_their_connection_or_queue(
     assert told == {f"c{number}" for number in range(COUNT)}
 
 
+@pytest.mark.acceptance
 @judged
 def test_each_of_a_thousand_selectors_gets_its_message_and_nobody_else_waits(
     daemon: BrokerProcess, client: RawClient, is_timed: bool
@@ -146,6 +149,7 @@ def test_each_of_a_thousand_selectors_gets_its_message_and_nobody_else_waits(
     assert neighbour.longest_wait_s < LONGEST_WAIT_S or not is_timed
 
 
+@pytest.mark.acceptance
 @judged
 def test_selectors_that_are_new_to_a_queue_where_messages_wait(
     daemon: BrokerProcess, client: RawClient, is_timed: bool

@@ -28,6 +28,7 @@ def resident_bytes(daemon: BrokerProcess) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.acceptance
 @needs_proc
 def test_publishers_wait_above_the_watermark_until_consumers_have_freed_memory(
     start_daemon: StartDaemon,

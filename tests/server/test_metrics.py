@@ -87,6 +87,7 @@ def exported(broker: BrokerProcess) -> set[str]:
     return names
 
 
+@pytest.mark.acceptance
 def test_a_busy_broker_says_what_it_does(busy: BrokerProcess) -> None:
     def value(name: str, **labels: str) -> float:
         families = scrape(busy)
@@ -130,6 +131,7 @@ def metrics_in(texts: list[str]) -> set[str]:
     return {name for text in texts for name in _METRIC.findall(text)} - _LABELS
 
 
+@pytest.mark.acceptance
 def test_the_dashboard_shows_what_is_exported(busy: BrokerProcess) -> None:
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     names = metrics_in(expressions(dashboard))
@@ -142,6 +144,7 @@ def test_the_dashboard_shows_what_is_exported(busy: BrokerProcess) -> None:
     }
 
 
+@pytest.mark.acceptance
 def test_alerts_go_by_what_is_exported(busy: BrokerProcess) -> None:
     yaml = pytest.importorskip("yaml")
     rules = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"][0]["rules"]
@@ -155,6 +158,7 @@ def test_alerts_go_by_what_is_exported(busy: BrokerProcess) -> None:
         assert rule["annotations"]["summary"]
 
 
+@pytest.mark.acceptance
 def test_the_page_names_every_metric_of_our_own(busy: BrokerProcess) -> None:
     page = (CONFIG.parent / "docs" / "metrics.md").read_text(encoding="utf-8")
     suffixes = re.compile(r"_(bucket|sum|count|created)$")
@@ -165,6 +169,7 @@ def test_the_page_names_every_metric_of_our_own(busy: BrokerProcess) -> None:
     assert not missing
 
 
+@pytest.mark.acceptance
 def test_wrong_questions_are_refused_with_what_is_right(start_daemon: StartDaemon) -> None:
     url = start_daemon().management_url
     wrong = get(url, "/metrics/detailed?family=queue_coarse")
@@ -176,6 +181,7 @@ def test_wrong_questions_are_refused_with_what_is_right(start_daemon: StartDaemo
     assert get(url, "/metrics/detailed?family=ra_metrics").status_code == 200
 
 
+@pytest.mark.acceptance
 def test_a_login_is_asked_for_where_it_is_wanted(start_daemon: StartDaemon) -> None:
     url = start_daemon(
         f"[metrics]\nauthentication = true\n[auth]\nfailure_delay_s = 0\n{USERS}"
@@ -187,6 +193,7 @@ def test_a_login_is_asked_for_where_it_is_wanted(start_daemon: StartDaemon) -> N
         assert get(url, "/metrics", login).status_code == 200
 
 
+@pytest.mark.acceptance
 def test_a_port_of_its_own_has_metrics_alone(start_daemon: StartDaemon) -> None:
     broker = start_daemon("[metrics]\nlistener = true\nport = 0\n")
     text = broker.log_tail()
@@ -198,6 +205,7 @@ def test_a_port_of_its_own_has_metrics_alone(start_daemon: StartDaemon) -> None:
     assert get(url, "/api/whoami", "guest:guest").status_code == 404
 
 
+@pytest.mark.acceptance
 def test_metrics_can_be_switched_off(start_daemon: StartDaemon) -> None:
     url = start_daemon("[metrics]\nenabled = false\n").management_url
     assert get(url, "/metrics").status_code == 404

@@ -67,6 +67,7 @@ def bearer(daemon: BrokerProcess, token: str, path: str = "/api/whoami") -> http
     return api.ask("GET", path, headers={"Authorization": f"Bearer {token}"})
 
 
+@pytest.mark.acceptance
 def test_a_token_is_a_password_and_its_scopes_the_rights(daemon: BrokerProcess) -> None:
     token = SIGNER.token("rabbitmq.read:*/a*", "rabbitmq.configure:*/a*", "rabbitmq.write:*/a*")
     with connect(daemon, token) as connection:
@@ -82,11 +83,13 @@ def test_a_token_is_a_password_and_its_scopes_the_rights(daemon: BrokerProcess) 
         assert channel.basic_get("abc") == (None, None, None)
 
 
+@pytest.mark.acceptance
 def test_users_of_the_broker_still_log_in(daemon: BrokerProcess) -> None:
     with connect(daemon, "guest", "guest") as connection:
         connection.channel().queue_declare("q")
 
 
+@pytest.mark.acceptance
 def test_topics_need_a_scope_for_the_key(daemon: BrokerProcess) -> None:
     token = SIGNER.token("rabbitmq.write:*/*", "rabbitmq.write:*/amq.topic/eu.*")
     with connect(daemon, token) as connection:
@@ -97,6 +100,7 @@ def test_topics_need_a_scope_for_the_key(daemon: BrokerProcess) -> None:
             channel.basic_publish("amq.topic", "us.orders", b"x")
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("what", ["expired", "other audience", "other key", "garbage"])
 def test_a_token_that_is_wrong_is_refused_and_never_logged(
     daemon: BrokerProcess, what: str
@@ -113,6 +117,7 @@ def test_a_token_that_is_wrong_is_refused_and_never_logged(
     assert tokens[what][10:] not in daemon.log_tail()
 
 
+@pytest.mark.acceptance
 def test_no_virtual_host_is_entered_without_a_scope(daemon: BrokerProcess) -> None:
     refused = "access to vhost '/' refused"
     with pytest.raises(pika.exceptions.ProbableAccessDeniedError, match=refused):
@@ -120,15 +125,18 @@ def test_no_virtual_host_is_entered_without_a_scope(daemon: BrokerProcess) -> No
 
 
 class TestHttp:
+    @pytest.mark.acceptance
     def test_a_bearer_token_says_who_asks(self, daemon: BrokerProcess) -> None:
         answer = bearer(daemon, SIGNER.token("rabbitmq.tag:management", *ALL))
         assert answer.json()["name"] == "ann"
         assert answer.json()["tags"] == ["management"]
 
+    @pytest.mark.acceptance
     def test_a_token_may_be_the_password_of_basic(self, daemon: BrokerProcess) -> None:
         token = SIGNER.token("rabbitmq.tag:monitoring")
         assert HttpApi(daemon.management_url, "x", token).get("/api/whoami")["name"] == "ann"
 
+    @pytest.mark.acceptance
     def test_rights_are_those_of_the_scopes(self, daemon: BrokerProcess) -> None:
         token = SIGNER.token("rabbitmq.tag:management", "rabbitmq.configure:*/a*")
         api = HttpApi(daemon.management_url, "x", token)
@@ -136,6 +144,7 @@ class TestHttp:
         assert api.call("PUT", "/api/queues/%2F/xyz", {})[0] in (401, 403)
         assert [each["name"] for each in api.get("/api/vhosts")] == ["/"]
 
+    @pytest.mark.acceptance
     def test_an_administrator_makes_what_its_scopes_may_not_enter(
         self, daemon: BrokerProcess
     ) -> None:
@@ -146,6 +155,7 @@ class TestHttp:
         assert api.call("PUT", "/api/permissions/shop/bob", rights)[0] == 201
         assert [each["user"] for each in api.get("/api/vhosts/shop/permissions")] == ["bob"]
 
+    @pytest.mark.acceptance
     def test_a_token_without_a_tag_is_no_manager(self, daemon: BrokerProcess) -> None:
         answer = bearer(daemon, SIGNER.token(*ALL))
         assert answer.status_code == 401
@@ -153,6 +163,7 @@ class TestHttp:
 
 
 class TestKeys:
+    @pytest.mark.acceptance
     def test_a_new_key_is_fetched_when_a_token_names_it(
         self, daemon: BrokerProcess, provider: WebService
     ) -> None:
@@ -163,6 +174,7 @@ class TestKeys:
         with connect(daemon, new.token(*ALL)) as connection:
             assert connection.is_open
 
+    @pytest.mark.acceptance
     def test_made_up_keys_do_not_have_the_server_asked_each_time(
         self, daemon: BrokerProcess, provider: WebService
     ) -> None:
@@ -172,6 +184,7 @@ class TestKeys:
         cooldowns = (time.monotonic() - started_s) // COOLDOWN_S
         assert len(provider.asked) <= asked + 2 + cooldowns
 
+    @pytest.mark.acceptance
     def test_a_slow_provider_delays_only_those_who_need_it(
         self, start_daemon: StartDaemon, provider: WebService
     ) -> None:
@@ -183,6 +196,7 @@ class TestKeys:
         with connect(daemon, SIGNER.token(*ALL)) as connection:
             assert connection.is_open
 
+    @pytest.mark.acceptance
     def test_keys_may_be_found_by_the_issuer(
         self, start_daemon: StartDaemon, provider: WebService
     ) -> None:
@@ -198,6 +212,7 @@ class TestKeys:
         with pytest.raises(pika.exceptions.ProbableAuthenticationError):
             connect(daemon, SIGNER.token(*ALL, iss="https://evil.example"))
 
+    @pytest.mark.acceptance
     def test_keys_may_be_in_a_file(self, start_daemon: StartDaemon, tmp_path: Path) -> None:
         (tmp_path / "key.pem").write_text(SIGNER.pem())
         daemon = start_daemon(f"""
@@ -222,6 +237,7 @@ def with_a_short_life(story: Callable[[int], T]) -> T:
 
 
 class TestExpiry:
+    @pytest.mark.acceptance
     def test_a_connection_ends_with_its_token(self, daemon: BrokerProcess) -> None:
         connection = with_a_short_life(
             lambda expires_s: connect(daemon, SIGNER.token(*ALL, exp=expires_s))
@@ -233,6 +249,7 @@ class TestExpiry:
             "CONNECTION_FORCED - credential expired",
         )
 
+    @pytest.mark.acceptance
     def test_update_secret_renews_it(self, daemon: BrokerProcess) -> None:
         def renew(expires_s: int) -> tuple[pika.BlockingConnection, int]:
             connection = connect(daemon, SIGNER.token(*ALL, exp=expires_s))
@@ -248,6 +265,7 @@ class TestExpiry:
             channel.queue_declare("xyz")
         connection.close()
 
+    @pytest.mark.acceptance
     @pytest.mark.parametrize(
         "claims", [{"sub": "bob"}, {"aud": "other"}, {"exp": 1}], ids=["user", "audience", "time"]
     )

@@ -44,6 +44,7 @@ def names(client: RawClient, count: int) -> list[str]:
     return found
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("sync", ["always", "never"])
 def test_replies_of_a_durable_daemon_keep_the_order_of_the_requests(
     start_daemon: StartDaemon, sync: str
@@ -72,6 +73,7 @@ def test_replies_of_a_durable_daemon_keep_the_order_of_the_requests(
         ]
 
 
+@pytest.mark.acceptance
 def test_the_connection_is_closed_behind_a_commit(start_daemon: StartDaemon) -> None:
     daemon = start_daemon()
     address = daemon.host, daemon.port
@@ -87,6 +89,7 @@ def test_the_connection_is_closed_behind_a_commit(start_daemon: StartDaemon) -> 
         assert client.ready_count("d") == 10
 
 
+@pytest.mark.acceptance
 def test_a_client_that_pipelines_without_end_behind_a_commit_is_not_read_from(
     gated_broker: BrokerThread, gate: threading.Event
 ) -> None:

@@ -134,6 +134,7 @@ def test_tune_names_a_largest_frame(start_broker: StartBroker) -> None:
 # ---------------------------------------------------------------------------- product names
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("M6")
 def test_who_begins_with_0_10_is_told_a_product_of_qpid_s(start_daemon: StartDaemon) -> None:
     daemon = start_daemon()
@@ -145,6 +146,7 @@ def test_who_begins_with_0_10_is_told_a_product_of_qpid_s(start_daemon: StartDae
     assert properties["qpid.message_compression_supported"] == "true"
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("M6")
 @both
 def test_a_host_of_qpid_clients_is_told_the_same_after_a_restart(
@@ -160,6 +162,7 @@ def test_a_host_of_qpid_clients_is_told_the_same_after_a_restart(
     assert '"CON-1012"' in daemon.log_path.read_text()
 
 
+@pytest.mark.acceptance
 @both
 def test_a_host_that_only_probed_is_told_the_usual_product_after_a_restart(
     start_daemon: StartDaemon, again: Restart
@@ -171,6 +174,7 @@ def test_a_host_that_only_probed_is_told_the_usual_product_after_a_restart(
     assert product(daemon.port) == USUAL
 
 
+@pytest.mark.acceptance
 def test_a_login_without_a_probe_is_not_remembered(start_daemon: StartDaemon) -> None:
     daemon = start_daemon()
     log_in_as_qpid(daemon.port)
@@ -196,6 +200,7 @@ def test_a_memory_broker_remembers_as_long_as_it_runs(start_broker: StartBroker)
 # ------------------------------------------------------------------------------------ ports
 
 
+@pytest.mark.acceptance
 def test_each_further_port_has_its_ready_line_and_the_first_stays_the_first(
     start_daemon: StartDaemon,
 ) -> None:
@@ -208,6 +213,7 @@ def test_each_further_port_has_its_ready_line_and_the_first_stays_the_first(
             raw.open().declare("q", durable=False)
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("M6")
 def test_a_port_with_a_product_tells_it_to_everybody(start_daemon: StartDaemon) -> None:
     daemon = start_daemon(TWO_PORTS)
@@ -219,6 +225,7 @@ def test_a_port_with_a_product_tells_it_to_everybody(start_daemon: StartDaemon) 
     assert [product(port) for port in (first, second, third)] == [QPIDS, QPIDS, "qpid"]
 
 
+@pytest.mark.acceptance
 def test_a_port_can_keep_the_usual_product_whoever_comes(start_daemon: StartDaemon) -> None:
     """For clients that look for it, at an address that they share with Qpid's."""
     daemon = start_daemon('[[listeners]]\nport = 0\nproduct = "RabbitMQ"\n')
@@ -228,6 +235,7 @@ def test_a_port_can_keep_the_usual_product_whoever_comes(start_daemon: StartDaem
     assert [product(port) for port in (first, second)] == [QPIDS, USUAL]
 
 
+@pytest.mark.acceptance
 def test_the_flag_port_means_the_first_one(start_daemon: StartDaemon) -> None:
     daemon = start_daemon("[listener]\nport = 1\n[[listeners]]\nport = 0\n")
     first, second = ports(daemon)

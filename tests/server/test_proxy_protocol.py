@@ -181,6 +181,7 @@ def test_other_ports_know_nothing_of_it(daemon: BrokerProcess) -> None:
         assert connection.is_open
 
 
+@pytest.mark.acceptance
 def test_a_header_that_never_ends_does_not_keep_the_broker_from_stopping(
     start_daemon: StartDaemon,
 ) -> None:

@@ -22,6 +22,7 @@ def send(url):
 """
 
 
+@pytest.mark.acceptance
 def test_a_session_shares_one_broker_and_a_test_can_have_its_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         SEND
@@ -39,6 +40,7 @@ def test_second(amqp_broker, fresh_amqp_broker):
     pytester.runpytest_subprocess(*STRICT).assert_outcomes(passed=2)
 
 
+@pytest.mark.acceptance
 def test_the_factory_takes_options_and_ends_its_brokers_with_the_test(
     pytester: pytest.Pytester,
 ) -> None:
@@ -66,6 +68,7 @@ def test_they_are_gone():
     pytester.runpytest_subprocess(*STRICT).assert_outcomes(passed=2)
 
 
+@pytest.mark.acceptance
 def test_a_suite_may_give_the_session_s_broker_options_of_its_own(
     pytester: pytest.Pytester,
 ) -> None:
@@ -91,6 +94,7 @@ def test_url(amqp_broker):
     pytester.runpytest_subprocess(*STRICT).assert_outcomes(passed=1)
 
 
+@pytest.mark.acceptance
 def test_a_suite_that_asks_for_no_broker_imports_none(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

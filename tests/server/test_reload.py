@@ -96,6 +96,7 @@ def client(running: BrokerProcess) -> Iterator[Callable[[], RawClient]]:
 Connect = Callable[[], RawClient]
 
 
+@pytest.mark.acceptance
 def test_connections_of_a_removed_user_are_closed_and_no_others(
     reload: Reload, client: Connect
 ) -> None:

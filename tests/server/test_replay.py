@@ -100,6 +100,7 @@ def now() -> str:
     return instant
 
 
+@pytest.mark.acceptance
 def test_what_was_acked_before_a_restart_is_replayed_by_its_time_of_arrival(
     daemon: BrokerProcess,
 ) -> None:
@@ -131,6 +132,7 @@ def test_what_was_acked_before_a_restart_is_replayed_by_its_time_of_arrival(
     assert (second.content_type, second.priority, second.delivery_mode) == ("text/plain", 3, 2)
 
 
+@pytest.mark.acceptance
 def test_segments_that_nobody_needs_any_more_are_replayed_from_in_order(
     daemon: BrokerProcess,
 ) -> None:
@@ -147,6 +149,7 @@ def test_segments_that_nobody_needs_any_more_are_replayed_from_in_order(
         assert bodies(channel, "again") == sent
 
 
+@pytest.mark.acceptance
 def test_messages_are_replayed_although_their_queue_is_gone_and_another_has_its_name(
     daemon: BrokerProcess,
 ) -> None:
@@ -161,6 +164,7 @@ def test_messages_are_replayed_although_their_queue_is_gone_and_another_has_its_
         assert bodies(channel, "again") == [b"one", b"two"]
 
 
+@pytest.mark.acceptance
 def test_a_replay_is_as_durable_as_what_it_replays(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         channel.queue_declare("orders", durable=True)
@@ -174,6 +178,7 @@ def test_a_replay_is_as_durable_as_what_it_replays(daemon: BrokerProcess) -> Non
         assert bodies(channel, "again") == [b"kept"]
 
 
+@pytest.mark.acceptance
 def test_a_selector_a_limit_and_a_routing_key_narrow_it(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         channel.queue_declare("again", durable=True)
@@ -194,6 +199,7 @@ def test_a_selector_a_limit_and_a_routing_key_narrow_it(daemon: BrokerProcess) -
         assert nothing.returncode == 0
 
 
+@pytest.mark.acceptance
 def test_what_the_target_refuses_is_said_and_the_rest_can_be_had_later(
     daemon: BrokerProcess,
 ) -> None:
@@ -214,6 +220,7 @@ def test_what_the_target_refuses_is_said_and_the_rest_can_be_had_later(
         assert bodies(channel, "again") == [b"2"]
 
 
+@pytest.mark.acceptance
 def test_a_wrong_request_is_a_sentence_and_exit_status_1(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         channel.queue_declare("orders", durable=True)
@@ -236,6 +243,7 @@ def test_a_wrong_request_is_a_sentence_and_exit_status_1(daemon: BrokerProcess) 
         assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.acceptance
 def test_without_a_terminal_and_a_password_it_says_where_one_could_be(
     daemon: BrokerProcess,
 ) -> None:
@@ -246,6 +254,7 @@ def test_without_a_terminal_and_a_password_it_says_where_one_could_be(
     )
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("config", "problem"),
     [
@@ -265,6 +274,7 @@ def test_a_broker_that_keeps_nothing_says_which_option_does(
     assert problem in ended.stderr
 
 
+@pytest.mark.acceptance
 def test_the_log_says_who_replayed_what(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         channel.queue_declare("orders", durable=True)

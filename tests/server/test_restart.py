@@ -121,6 +121,7 @@ EVERY_TYPE: dict[str, Any] = {
 }
 
 
+@pytest.mark.acceptance
 @both
 def test_durable_queues_come_back_with_every_argument_and_others_do_not(
     daemon: BrokerProcess, restart: Restart
@@ -143,6 +144,7 @@ def test_durable_queues_come_back_with_every_argument_and_others_do_not(
         assert not is_there(daemon, queue=gone), gone
 
 
+@pytest.mark.acceptance
 @both
 def test_durable_exchanges_and_their_bindings_come_back(
     daemon: BrokerProcess, restart: Restart
@@ -178,6 +180,7 @@ def test_durable_exchanges_and_their_bindings_come_back(
     assert not is_there(daemon, exchange="transient")
 
 
+@pytest.mark.acceptance
 def test_what_was_deleted_stays_deleted(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         channel.exchange_declare("x", "fanout", durable=True)
@@ -193,6 +196,7 @@ def test_what_was_deleted_stays_deleted(daemon: BrokerProcess) -> None:
     assert not is_there(daemon, exchange="x")
 
 
+@pytest.mark.acceptance
 def test_virtual_hosts_keep_to_themselves_and_one_that_is_not_listed_is_kept(
     start_daemon: StartDaemon,
 ) -> None:
@@ -246,6 +250,7 @@ def test_persistent_messages_come_back_as_they_were(
         assert drained(channel, "q") == ["x" * 300_000, "", "last"]
 
 
+@pytest.mark.acceptance
 @both
 def test_settled_messages_do_not_come_back(daemon: BrokerProcess, restart: Restart) -> None:
     with channel_to(daemon) as channel:
@@ -267,6 +272,7 @@ def test_settled_messages_do_not_come_back(daemon: BrokerProcess, restart: Resta
         assert drained(channel, "purged") == ["c"]
 
 
+@pytest.mark.acceptance
 @both
 def test_one_message_in_several_queues_is_settled_in_each_by_itself(
     daemon: BrokerProcess, restart: Restart
@@ -289,6 +295,7 @@ def test_one_message_in_several_queues_is_settled_in_each_by_itself(
         ]
 
 
+@pytest.mark.acceptance
 def test_a_transaction_is_there_as_a_whole(daemon: BrokerProcess) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(daemon.url))
     channel = connection.channel()
@@ -305,6 +312,7 @@ def test_a_transaction_is_there_as_a_whole(daemon: BrokerProcess) -> None:
 
 
 class TestRedelivered:
+    @pytest.mark.acceptance
     def test_after_a_crash_only_what_may_have_been_delivered_says_so(
         self, daemon: BrokerProcess
     ) -> None:
@@ -322,6 +330,7 @@ class TestRedelivered:
             assert channel.basic_get("delivered")[0].redelivered
             assert not channel.basic_get("untouched")[0].redelivered
 
+    @pytest.mark.acceptance
     def test_after_an_orderly_stop_it_is_exact(self, daemon: BrokerProcess) -> None:
         with channel_to(daemon) as channel:
             channel.queue_declare("q", durable=True)
@@ -332,6 +341,7 @@ class TestRedelivered:
             flags = [channel.basic_get("q")[0].redelivered for _ in range(2)]
         assert flags == [True, False]
 
+    @pytest.mark.acceptance
     @both
     def test_deliveries_are_counted_across_restarts(
         self, daemon: BrokerProcess, restart: Restart
@@ -370,6 +380,7 @@ class TestDefinitionsOfATurn:
             methods.append(commands.Queue.Bind(queue=name, exchange="e", routing_key=name))
         client.send_octets(b"".join(frame.marshal(method, 1) for method in methods))
 
+    @pytest.mark.acceptance
     def test_all_that_was_told_survives_a_kill(self, daemon: BrokerProcess) -> None:
         count = 300
         with RawClient((daemon.host, daemon.port)) as client:
@@ -386,6 +397,7 @@ class TestDefinitionsOfATurn:
                 publish(channel, f"q{number}", "m", exchange="e")
                 assert depth(channel, f"q{number}") == 1
 
+    @pytest.mark.acceptance
     def test_without_room_nothing_of_it_is_told_or_there_and_later_all_is_well(
         self, daemon: BrokerProcess
     ) -> None:
@@ -425,6 +437,7 @@ class TestDefinitionsOfATurn:
 
 
 class TestOrders:
+    @pytest.mark.acceptance
     @both
     def test_priorities(self, daemon: BrokerProcess, restart: Restart) -> None:
         with channel_to(daemon) as channel:
@@ -436,6 +449,7 @@ class TestOrders:
             publish(channel, "q", "7", priority=7)
             assert drained(channel, "q") == ["9", "9", "7", "5", "1", "1"]
 
+    @pytest.mark.acceptance
     @both
     def test_deep_priorities_through_two_restarts(
         self, start_daemon: StartDaemon, restart: Restart
@@ -475,6 +489,7 @@ class TestOrders:
             channel.basic_ack(method.delivery_tag)
             assert drained(channel, "q") == expected
 
+    @pytest.mark.acceptance
     @both
     def test_sorted(self, daemon: BrokerProcess, restart: Restart) -> None:
         with channel_to(daemon) as channel:
@@ -486,6 +501,7 @@ class TestOrders:
             publish(channel, "q", "n", headers={"k": "n"})
             assert drained(channel, "q") == ["a", "m", "n", "z"]
 
+    @pytest.mark.acceptance
     @both
     def test_last_values(self, daemon: BrokerProcess, restart: Restart) -> None:
         with channel_to(daemon) as channel:
@@ -498,6 +514,7 @@ class TestOrders:
             publish(channel, "q", "b2", headers={"k": "b"})
             assert drained(channel, "q") == ["a2", "b2"]
 
+    @pytest.mark.acceptance
     @both
     def test_a_stream_goes_on_at_its_offset(self, daemon: BrokerProcess, restart: Restart) -> None:
         with channel_to(daemon) as channel:
@@ -524,6 +541,7 @@ class TestOrders:
 
 
 class TestTime:
+    @pytest.mark.acceptance
     def test_a_time_to_live_goes_on_while_nobody_looks(self, daemon: BrokerProcess) -> None:
         with channel_to(daemon) as channel:
             arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
@@ -540,6 +558,7 @@ class TestTime:
             assert drained(channel, "dead") == ["short"]
             assert drained(channel, "q") == ["long"]
 
+    @pytest.mark.acceptance
     @both
     def test_what_was_held_is_held(self, daemon: BrokerProcess, restart: Restart) -> None:
         with channel_to(daemon) as channel:
@@ -553,6 +572,7 @@ class TestTime:
             assert channel.queue_delete("q").method.message_count == 1
 
 
+@pytest.mark.acceptance
 @both
 def test_dead_letters_keep_their_history(daemon: BrokerProcess, restart: Restart) -> None:
     with channel_to(daemon) as channel:
@@ -580,6 +600,7 @@ def test_dead_letters_keep_their_history(daemon: BrokerProcess, restart: Restart
         assert deaths == {"q": 2, "dead": 1}
 
 
+@pytest.mark.acceptance
 def test_many_messages_over_many_files_and_many_restarts(daemon: BrokerProcess) -> None:
     body = "x" * 2000
     expected: list[str] = []
@@ -615,6 +636,7 @@ def serve_status(daemon: BrokerProcess, *flags: str) -> subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
 
 
+@pytest.mark.acceptance
 def test_a_second_broker_on_the_directory_is_a_sentence_and_exit_status_1(
     daemon: BrokerProcess,
 ) -> None:
@@ -628,6 +650,7 @@ def test_a_second_broker_on_the_directory_is_a_sentence_and_exit_status_1(
         channel.queue_declare("q", durable=True)
 
 
+@pytest.mark.acceptance
 def test_removing_the_lock_file_lets_no_second_broker_in(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         channel.queue_declare("q", durable=True)
@@ -659,6 +682,7 @@ class TestDamage:
                 path.write_bytes(octets.replace(b"secondsecond", b"secondSecond", 1))
         return daemon
 
+    @pytest.mark.acceptance
     def test_it_does_not_start_and_says_exactly_why(self, damaged: BrokerProcess) -> None:
         ended = serve_status(damaged)
         assert ended.returncode == 1
@@ -669,6 +693,7 @@ class TestDamage:
         assert '"JRN-1004"' in ended.stderr
         assert "Traceback" not in ended.stderr
 
+    @pytest.mark.acceptance
     @pytest.mark.parametrize(
         ("policy", "left"), [("skip", ["first", "third"]), ("truncate", ["first"])]
     )
@@ -684,6 +709,7 @@ class TestDamage:
         damaged.restart()  # it is sound again
 
 
+@pytest.mark.acceptance
 def test_definitions_of_a_newer_version_are_a_sentence_and_exit_status_1(
     daemon: BrokerProcess,
 ) -> None:
@@ -699,6 +725,7 @@ def test_definitions_of_a_newer_version_are_a_sentence_and_exit_status_1(
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("policy", ["fail", "skip", "truncate"])
 def test_empty_definitions_beside_a_journal_are_a_sentence_and_exit_status_1(
     daemon: BrokerProcess, policy: str
@@ -721,6 +748,7 @@ def test_empty_definitions_beside_a_journal_are_a_sentence_and_exit_status_1(
         assert drained(channel, "q") == ["kept"]
 
 
+@pytest.mark.acceptance
 def test_in_memory_nothing_is_kept_and_nothing_is_written(start_daemon: StartDaemon) -> None:
     daemon = start_daemon('[storage]\nkind = "memory"\n')
     with channel_to(daemon) as channel:
@@ -731,6 +759,7 @@ def test_in_memory_nothing_is_kept_and_nothing_is_written(start_daemon: StartDae
     assert not is_there(daemon, queue="q")
 
 
+@pytest.mark.acceptance
 def test_a_full_disk_blocks_publishers_until_there_is_room(start_daemon: StartDaemon) -> None:
     low = SMALL_SEGMENTS + "[disk]\ncheck_interval_s = 0.05\nfree_watermark = 1.0\n"
     daemon = start_daemon(low)
@@ -757,6 +786,7 @@ def test_a_full_disk_blocks_publishers_until_there_is_room(start_daemon: StartDa
     assert '"DSK-1002"' in log
 
 
+@pytest.mark.acceptance
 def test_told_to_stop_before_it_has_started_it_stops(tmp_path: Path) -> None:
     """SIGTERM as early as it is listened to; whichever comes first, the end is a good one."""
     daemon = BrokerProcess(tmp_path, SMALL_SEGMENTS)
@@ -784,6 +814,7 @@ def test_told_to_stop_before_it_has_started_it_stops(tmp_path: Path) -> None:
     daemon.stop()
 
 
+@pytest.mark.acceptance
 def test_messages_that_expire_during_an_orderly_stop_are_in_one_queue_or_the_other(
     daemon: BrokerProcess,
 ) -> None:

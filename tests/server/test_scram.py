@@ -52,6 +52,7 @@ def offered(daemon: BrokerProcess) -> list[str]:
         return mechanisms(client).split()
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("S10")
 def test_scram_is_offered_and_works_with_default_settings(start_daemon: StartDaemon) -> None:
     daemon = start_daemon()
@@ -61,6 +62,7 @@ def test_scram_is_offered_and_works_with_default_settings(start_daemon: StartDae
         log_in(daemon, "guest", "wrong")
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("S10")
 def test_a_reload_decides_anew_who_can_log_in_by_scram(start_daemon: StartDaemon) -> None:
     keys = user("ann", password_hash="kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR")
@@ -77,6 +79,7 @@ def test_a_reload_decides_anew_who_can_log_in_by_scram(start_daemon: StartDaemon
         log_in(daemon, "bob", "pencil")
 
 
+@pytest.mark.acceptance
 def test_a_password_that_saslprep_prohibits_withdraws_scram_alone(
     start_daemon: StartDaemon,
 ) -> None:

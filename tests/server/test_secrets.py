@@ -143,6 +143,7 @@ def _reload_what_is_wrong(daemon: BrokerProcess) -> None:
     daemon.reload(CONFIG)
 
 
+@pytest.mark.acceptance
 def test_the_log_has_none(daemon: BrokerProcess) -> None:
     text = daemon.log_path.read_bytes()
     assert text.count(b"CON-1003") >= 2  # it did log what happened
@@ -187,6 +188,7 @@ def test_no_file_of_the_broker_has_one(daemon: BrokerProcess) -> None:
         assert not path.stat().st_mode & 0o007, f"{path} can be read by everybody"
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
 def test_a_crash_says_none(tmp_path: Path, number: signal.Signals) -> None:
     daemon = BrokerProcess(tmp_path, CONFIG)

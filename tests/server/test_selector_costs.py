@@ -65,6 +65,7 @@ def publish_octets(headers: common.FieldTable) -> bytes:
     )
 
 
+@pytest.mark.acceptance
 @judged
 @pytest.mark.parametrize(
     "selector",
@@ -94,6 +95,7 @@ def test_messages_with_long_texts_cost_little_whatever_is_searched(
     assert busy_s(daemon) - before < 2 or not is_timed
 
 
+@pytest.mark.acceptance
 @judged
 @pytest.mark.parametrize("arguments", [{}, {"x-queue-type": "stream"}], ids=["queue", "stream"])
 def test_messages_with_thousands_of_headers_are_looked_at_and_nobody_else_waits(
@@ -126,6 +128,7 @@ def taken_before_406(client: RawClient, selectors: list[str]) -> int:
     raise AssertionError("all were taken")
 
 
+@pytest.mark.acceptance
 @judged
 def test_a_queue_takes_no_more_costly_selectors_than_its_messages_can_bear(
     daemon: BrokerProcess, client: RawClient, is_timed: bool

@@ -53,6 +53,7 @@ def size(channel: BlockingChannel) -> int:
     return int(channel.queue_declare("s", passive=True).method.message_count)
 
 
+@pytest.mark.acceptance
 def test_an_orderly_stop_keeps_the_last_position_and_the_pin_goes_on(
     daemon: BrokerProcess,
 ) -> None:
@@ -73,6 +74,7 @@ def test_an_orderly_stop_keeps_the_last_position_and_the_pin_goes_on(
         wait_for(lambda: size(channel) == 10, DEADLINE_S, "what was pinned to go")
 
 
+@pytest.mark.acceptance
 def test_a_crash_costs_a_second_of_reports_at_most(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         channel.queue_declare("s", durable=True, arguments=STREAM)
@@ -93,6 +95,7 @@ def test_a_crash_costs_a_second_of_reports_at_most(daemon: BrokerProcess) -> Non
     assert offsets(daemon) == {"r": 4}
 
 
+@pytest.mark.acceptance
 def test_readers_of_a_deleted_stream_are_gone_after_a_restart(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel:
         channel.queue_declare("s", durable=True, arguments=STREAM)

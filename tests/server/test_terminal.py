@@ -48,6 +48,7 @@ def is_word_of(value: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
 
 
+@pytest.mark.acceptance
 def test_each_line_says_things_once(session: TerminalSession) -> None:
     with RawClient(("127.0.0.1", session.port())) as client:
         client.open()

@@ -94,6 +94,7 @@ def exchange(connection: pika.BlockingConnection, body: bytes) -> None:
     assert channel.basic_get(queue, auto_ack=True)[2] == body
 
 
+@pytest.mark.acceptance
 def test_messages_go_through_tls_in_both_versions(start_daemon: StartDaemon, files: Files) -> None:
     broker = start_daemon(toml_of(files))
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
@@ -105,6 +106,7 @@ def test_messages_go_through_tls_in_both_versions(start_daemon: StartDaemon, fil
         connection.close()
 
 
+@pytest.mark.acceptance
 def test_a_slow_reader_gets_everything(start_daemon: StartDaemon, files: Files) -> None:
     broker = start_daemon(toml_of(files))
     connection = connect(broker, files.client_context())
@@ -122,6 +124,7 @@ def test_a_slow_reader_gets_everything(start_daemon: StartDaemon, files: Files) 
     connection.close()
 
 
+@pytest.mark.acceptance
 def test_clients_show_certificates_where_they_have_to(
     start_daemon: StartDaemon, files: Files
 ) -> None:
@@ -152,6 +155,7 @@ def test_a_client_is_shown_the_certificate_of_its_name(
     exchange(connect(broker, files.client_context(), "shop.example"), b"hello")
 
 
+@pytest.mark.acceptance
 def test_renewed_certificates_are_shown_and_no_connection_is_dropped(
     start_daemon: StartDaemon, files: Files
 ) -> None:
@@ -165,6 +169,7 @@ def test_renewed_certificates_are_shown_and_no_connection_is_dropped(
     connection.close()
 
 
+@pytest.mark.acceptance
 def test_sighup_reads_the_files_at_once(start_daemon: StartDaemon, files: Files) -> None:
     broker = start_daemon(toml_of(files, check_interval_s=86_400))
     connection = connect(broker, files.client_context())
@@ -184,6 +189,7 @@ def test_sighup_reads_the_files_at_once(start_daemon: StartDaemon, files: Files)
     exchange(connection, b"still here")
 
 
+@pytest.mark.acceptance
 def test_the_http_interface_has_tls(start_daemon: StartDaemon, files: Files) -> None:
     rules = {"client_authorities": str(files.ca), "verify_http_clients": "required"}
     broker = start_daemon(toml_of(files, **rules))
@@ -198,6 +204,7 @@ def test_the_http_interface_has_tls(start_daemon: StartDaemon, files: Files) -> 
         client.get(url)
 
 
+@pytest.mark.acceptance
 def test_ports_without_tls_can_be_closed(start_daemon: StartDaemon, files: Files) -> None:
     more = "[listener]\nenabled = false\n[management]\nhttp = false\n"
     broker = start_daemon(toml_of(files, more))
@@ -207,6 +214,7 @@ def test_ports_without_tls_can_be_closed(start_daemon: StartDaemon, files: Files
     exchange(connect(broker, files.client_context()), b"hello")
 
 
+@pytest.mark.acceptance
 def test_a_client_without_tls_is_told_in_the_log(start_daemon: StartDaemon, files: Files) -> None:
     broker = start_daemon(toml_of(files))
     with pytest.raises(CLIENT_ERRORS):
@@ -215,6 +223,7 @@ def test_a_client_without_tls_is_told_in_the_log(start_daemon: StartDaemon, file
     assert refused["reason"] == "the client speaks AMQP without TLS"
 
 
+@pytest.mark.acceptance
 def test_clients_that_vanish_at_any_octet_leave_nothing(
     start_daemon: StartDaemon, files: Files
 ) -> None:
@@ -235,6 +244,7 @@ def test_clients_that_vanish_at_any_octet_leave_nothing(
         wait_for(lambda: len(client.get(url).json()) <= 1, DEADLINE_S, "only the last one")
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("is_missing", [True, False])
 def test_a_broker_does_not_start_with_a_key_it_cannot_use(
     tmp_path: Path, files: Files, is_missing: bool
@@ -251,6 +261,7 @@ def test_a_broker_does_not_start_with_a_key_it_cannot_use(
     assert f"{daemon.config_path}: tls.key: {key}: {problem}" in daemon.log_tail()
 
 
+@pytest.mark.acceptance
 def test_what_was_agreed_upon_is_told_of_each_connection(
     start_daemon: StartDaemon, files: Files
 ) -> None:
@@ -278,6 +289,7 @@ def test_what_was_agreed_upon_is_told_of_each_connection(
         connection.close()
 
 
+@pytest.mark.acceptance
 def test_the_end_of_certificates_is_told_in_time(start_daemon: StartDaemon, files: Files) -> None:
     files.server(days=10)
     broker = start_daemon(toml_of(files, client_authorities=str(files.ca)))
@@ -299,6 +311,7 @@ def test_the_end_of_certificates_is_told_in_time(start_daemon: StartDaemon, file
         assert api.call("GET", f"/api/health/checks/protocol-listener/{quote(name, '')}")[0] == 200
 
 
+@pytest.mark.acceptance
 def test_metrics_have_handshakes_and_the_ends_of_certificates(
     start_daemon: StartDaemon, files: Files
 ) -> None:
@@ -320,6 +333,7 @@ def test_metrics_have_handshakes_and_the_ends_of_certificates(
     assert 8 * 86_400 < int(ends[0][2]) - time.time() < 11 * 86_400
 
 
+@pytest.mark.acceptance
 def test_a_range_of_a_stream_is_encrypted_like_any_answer(
     start_daemon: StartDaemon, files: Files
 ) -> None:
@@ -346,6 +360,7 @@ def test_a_range_of_a_stream_is_encrypted_like_any_answer(
     assert answers[1] == answers[0] == answers[2]
 
 
+@pytest.mark.acceptance
 def test_the_event_exchange_tells_of_tls(start_daemon: StartDaemon, files: Files) -> None:
     more = '[events]\nvhost = "/"\n'
     broker = start_daemon(toml_of(files, more))
@@ -381,6 +396,7 @@ permissions = [{ vhost = "/", configure = ".*", write = ".*", read = ".*" }]
 """
 
 
+@pytest.mark.acceptance
 def test_a_certificate_is_a_login(start_daemon: StartDaemon, files: Files) -> None:
     files.client("ann", email="ann@shop.example")
     files.client("bob", email="bob@shop.example")

@@ -54,6 +54,7 @@ def fill(daemon: BrokerProcess, connection: pika.BlockingConnection, arguments: 
     damage(daemon.data_dir, DAMAGED)
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("arguments", [TTL, {}], ids=["times-to-live", "plain"])
 @pytest.mark.parametrize(
     ("prefetch", "is_global", "consumers"),
@@ -104,6 +105,7 @@ def test_consumers_with_a_prefetch_get_all_the_others(
         connection.close()
 
 
+@pytest.mark.acceptance
 def test_get_passes_over_it(start_daemon: StartDaemon) -> None:
     daemon = start_daemon("")
     connection = pika.BlockingConnection(pika.URLParameters(daemon.url))

@@ -17,6 +17,7 @@ def word(answer: tuple[int, Any]) -> tuple[int, str]:
     return answer[0], answer[1]["error"]
 
 
+@pytest.mark.acceptance
 def test_a_login_is_needed_and_programs_are_asked_for_one(broker: ApiBroker) -> None:
     answer = broker.http.ask("GET", "/api/overview")
     assert (answer.status_code, answer.json()["error"]) == (401, "not_authorized")
@@ -136,6 +137,7 @@ def test_another_site_may_not_change_anything(broker: ApiBroker) -> None:
     assert connection.is_open
 
 
+@pytest.mark.acceptance
 def test_too_many_failed_logins_are_refused_for_a_while_whatever_the_password() -> None:
     with api_broker(api_settings()) as broker:
         for _ in range(10):
@@ -147,6 +149,7 @@ def test_too_many_failed_logins_are_refused_for_a_while_whatever_the_password() 
         assert broker.get("/whoami", "monitor")["name"] == "monitor"
 
 
+@pytest.mark.acceptance
 def test_a_changed_password_holds_for_the_next_request() -> None:
     with api_broker(api_settings()) as broker:
         assert broker.get("/whoami")["name"] == "admin"
@@ -155,6 +158,7 @@ def test_a_changed_password_holds_for_the_next_request() -> None:
         assert broker.refused("/whoami")[0] == 401
 
 
+@pytest.mark.acceptance
 def test_rights_that_go_while_a_password_is_hashed_are_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -170,6 +174,7 @@ def test_rights_that_go_while_a_password_is_hashed_are_gone(
         assert broker.thread.ask(lambda running: running.context.users.lookup("eve")) is None
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
 def test_limits_of_virtual_hosts_are_over_policymakers(broker: ApiBroker, method: str) -> None:
     path = "/parameters/vhost-limits/%2F/limits"

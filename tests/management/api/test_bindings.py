@@ -38,6 +38,7 @@ def test_arguments_make_a_digest_that_goes_by_what_they_mean() -> None:
     assert properties_key(binding("", {"a": 1})).startswith("~")
 
 
+@pytest.mark.acceptance
 def test_every_path_leads_to_the_binding(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     channel.exchange_declare("from", "topic", auto_delete=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.api_broker import ApiBroker, segment
 
 
+@pytest.mark.acceptance
 def test_a_publisher_at_a_full_queue_is_told_which(broker: ApiBroker) -> None:
     connection = broker.connect(name="waits")
     channel = connection.channel()

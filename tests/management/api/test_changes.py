@@ -19,6 +19,7 @@ def changes(broker: ApiBroker, text: str) -> list[dict[str, Any]]:
     return list(reversed(broker.get(f"/hareline/changes?limit=500&filter={text}")["items"]))
 
 
+@pytest.mark.acceptance
 def test_what_a_client_declares_binds_purges_and_deletes(broker: ApiBroker) -> None:
     connection = broker.connect("manager")
     address = broker.name_of(connection).split(" -> ")[0]

@@ -28,6 +28,7 @@ CONSUMER_KEYS = {
 }
 
 
+@pytest.mark.acceptance
 def test_a_connection_says_who_it_is(broker: ApiBroker) -> None:
     connection = broker.connect("manager", name="my program")
     connection.channel()
@@ -50,6 +51,7 @@ def test_a_connection_says_who_it_is(broker: ApiBroker) -> None:
     assert named["name"] == name
 
 
+@pytest.mark.acceptance
 def test_a_channel_says_what_it_is_doing(broker: ApiBroker) -> None:
     connection = broker.connect()
     channel = connection.channel()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.api_broker import ApiBroker, segment
 from tests.support.judging import judged
 
@@ -19,6 +21,7 @@ def of_queue(rows: list[dict[str, Any]], queue: str) -> dict[str, Any]:
     return row
 
 
+@pytest.mark.acceptance
 def test_a_consumer_with_a_full_prefetch_is_slow_while_messages_wait(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     fill(channel, "stuck", 3, auto_delete=True)
@@ -93,6 +96,7 @@ def test_a_queue_says_who_has_its_oldest_delivery(broker: ApiBroker) -> None:
     assert listed["oldest_unacknowledged_by"] == row["oldest_unacknowledged_by"]
 
 
+@pytest.mark.acceptance
 @judged
 def test_the_capacity_of_consumers_is_that_of_the_last_samples(
     broker: ApiBroker, is_timed: bool

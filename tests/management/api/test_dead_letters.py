@@ -53,6 +53,7 @@ def rows(broker: ApiBroker, user: str = "admin") -> dict[str, Any]:
     return {each["name"]: each for each in broker.get("/hareline/dead-letters", user)["items"]}
 
 
+@pytest.mark.acceptance
 def test_reasons_are_counted_by_the_queue_of_the_first_death(dead: ApiBroker) -> None:
     row = rows(dead)["graves"]
     assert (row["messages"], row["examined"]) == (4, 4)

@@ -9,12 +9,14 @@ from hareline.management.api.documentation import pages
 from tests.support.api_broker import ApiBroker
 
 
+@pytest.mark.acceptance
 def test_a_page_is_markdown(broker: ApiBroker) -> None:
     page = broker.get("/hareline/docs/queue-arguments", "manager")
     assert page["name"] == "queue-arguments"
     assert page["text"].startswith("# Queue arguments")
 
 
+@pytest.mark.acceptance
 def test_the_list_has_titles_and_every_page_of_it_is_there(broker: ApiBroker) -> None:
     items = broker.get("/hareline/docs", "manager")["items"]
     titles = [each["title"] for each in items]

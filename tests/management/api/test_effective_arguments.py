@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.api_broker import ApiBroker
 
 PATH = "/hareline/queues/%2F/decided/effective-arguments"
@@ -13,6 +15,7 @@ def by_name(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in answer["arguments"]}
 
 
+@pytest.mark.acceptance
 def test_every_layer_is_told_to_a_user_who_may_not_list_policies(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     arguments = {"x-max-length": 100, "x-overflow": "drop-head", "x-max-priority": 3}

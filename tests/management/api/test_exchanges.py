@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.api_broker import OTHER, ApiBroker
 
 
+@pytest.mark.acceptance
 def test_a_list_has_the_predeclared_and_the_own_ones(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     channel.exchange_declare("own", "topic", durable=True, arguments={"alternate-exchange": "x"})

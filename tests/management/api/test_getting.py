@@ -74,6 +74,7 @@ def test_messages_that_could_not_be_shown_are_back_in_their_places(
     assert not any(each["redelivered"] for each in found)
 
 
+@pytest.mark.acceptance
 def test_many_messages_come_in_their_order_and_are_counted(broker: ApiBroker) -> None:
     publish(broker, "many", *(b"%d" % number for number in range(1_000)))
     found = get(broker, "many", count=700, ackmode="ack_requeue_false")
@@ -83,6 +84,7 @@ def test_many_messages_come_in_their_order_and_are_counted(broker: ApiBroker) ->
     assert [each["payload"] for each in get(broker, "many", count=1)] == ["700"]
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("ackmode", ["ack_requeue_false", "reject_requeue_false"])
 def test_a_message_that_cannot_be_read_stays(tmp_path: Path, ackmode: str) -> None:
     settings = api_settings(data_dir=tmp_path, storage=Storage())
@@ -112,6 +114,7 @@ def holds(path: Path, body: bytes) -> bool:
     return path.is_file() and path.stat().st_size >= len(body) and body in path.read_bytes()
 
 
+@pytest.mark.acceptance
 def test_answers_that_are_not_read_leave_room_for_small_ones_only(
     broker: ApiBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,7 @@ def test_a_broker_that_stops_or_whose_store_has_failed_is_not_in_service(
     assert failure["status"] == "failed"
 
 
+@pytest.mark.acceptance
 def test_the_connection_limit_counts_all_connections() -> None:
     with api_broker(api_settings(limits=Limits(max_connections=2))) as broker:
         broker.connect()

@@ -63,6 +63,7 @@ def bodies_in(channel: Any, name: str) -> list[bytes]:
     return found
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("kind", BODIES)
 @pytest.mark.parametrize("is_ascii", [True, False])
 def test_a_publish_brings_the_body_as_it_is(broker: ApiBroker, kind: str, is_ascii: bool) -> None:
@@ -138,6 +139,7 @@ def test_a_long_body_is_cut(broker: ApiBroker, kind: str) -> None:
         assert size - 3 <= len(shown(message)) <= size
 
 
+@pytest.mark.acceptance
 def test_an_export_is_imported_octet_for_octet(broker: ApiBroker) -> None:
     channel, copy = queue(broker, "exported"), queue(broker, "imported")
     wanted = [b"first", *BODIES.values(), b"last"]
@@ -173,6 +175,7 @@ def test_a_line_whose_long_body_is_wrong(
     assert reason in answer.json()["reason"]
 
 
+@pytest.mark.acceptance
 def test_bodies_of_all_requests_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "SPARE_BYTES", 100_000)
     settings = api_settings(limits=Limits(max_message_bytes=1_048_576))

@@ -28,6 +28,7 @@ def queues(broker: ApiBroker, query: str = "", user: str = "admin") -> list[tupl
     return [(each["name"], each["part"]) for each in items if each["kind"] == "queue"]
 
 
+@pytest.mark.acceptance
 def test_the_nearest_come_first(limited: ApiBroker) -> None:
     assert queues(limited) == [("full", 1.0), ("nearly", 0.9)]
     assert queues(limited, "?threshold=50") == [("full", 1.0), ("nearly", 0.9), ("half", 0.5)]
@@ -116,6 +117,7 @@ def test_the_process_has_limits_too(limited: ApiBroker) -> None:
     assert place_of(limited, "manager", "broker", name, "file_descriptors") == {}
 
 
+@pytest.mark.acceptance
 def test_the_connections_of_the_broker_and_consumers_of_channels() -> None:
     limits = Limits(max_connections=4, max_consumers_per_channel=2)
     with api_broker(api_settings(limits=limits)) as broker:

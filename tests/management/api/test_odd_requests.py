@@ -34,6 +34,7 @@ def objects(broker: ApiBroker) -> None:
     channel.basic_consume("q", lambda *_: None)
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("seed", range(6))
 def test_every_route_answers_whatever_it_is_asked(broker: ApiBroker, seed: int) -> None:
     chosen = random.Random(seed)

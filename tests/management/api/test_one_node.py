@@ -13,6 +13,7 @@ from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
 
 
+@pytest.mark.acceptance
 def test_queues_are_balanced_already(broker: ApiBroker) -> None:
     assert broker.ask("POST", "/rebalance/queues").status_code == 204
     assert broker.ask("POST", "/rebalance/queues", "monitor").status_code == 401
@@ -66,6 +67,7 @@ def server_properties(connection: pika.BlockingConnection) -> dict[str, Any]:
     return properties
 
 
+@pytest.mark.acceptance
 def test_a_new_name_is_told_to_tools_and_new_connections(broker: ApiBroker) -> None:
     before = broker.get("/cluster-name")["name"]
     assert broker.ask("PUT", "/cluster-name", json={"name": "harbour"}).status_code == 204
@@ -85,6 +87,7 @@ def test_a_new_name_is_told_to_tools_and_new_connections(broker: ApiBroker) -> N
     assert refused.status_code == 401
 
 
+@pytest.mark.acceptance
 def test_a_name_of_the_settings_stays() -> None:
     with api_broker(api_settings(identity=Identity(cluster_name="quay"))) as broker:
         refused = broker.ask("PUT", "/cluster-name", json={"name": "harbour"})

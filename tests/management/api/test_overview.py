@@ -26,6 +26,7 @@ NODE_KEYS = {
 }
 
 
+@pytest.mark.acceptance
 def test_the_overview_has_what_tools_need(broker: ApiBroker) -> None:
     found = broker.get("/overview")
     assert set(found) >= OVERVIEW_KEYS

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hareline.administration.policy_keys import KEYS, WITHOUT_EFFECT, check_definition
 from hareline.management.api.queue_arguments import described_arguments
 from tests.support.api_broker import ApiBroker
 
 
+@pytest.mark.acceptance
 def test_every_argument_can_be_declared_by_its_example(broker: ApiBroker) -> None:
     described = broker.get("/hareline/queue-arguments", "manager")
     needed = {
@@ -41,6 +44,7 @@ def test_every_policy_key_with_an_effect_is_described_by_an_example_that_is_take
         assert each.is_operator == KEYS[each.name].is_operator
 
 
+@pytest.mark.acceptance
 def test_what_is_said_to_be_live_can_be_changed_while_a_queue_works(broker: ApiBroker) -> None:
     described = broker.get("/hareline/queue-arguments")["arguments"]
     live = [each for each in described if each["is_live"]]

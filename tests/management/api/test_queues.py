@@ -25,6 +25,7 @@ NEEDED = {
 }
 
 
+@pytest.mark.acceptance
 def test_a_queue_says_what_is_in_it_and_who_takes_it(broker: ApiBroker) -> None:
     connection = broker.connect(name="shown")
     channel = connection.channel()
@@ -118,6 +119,7 @@ def test_lists_are_of_all_virtual_hosts_or_of_one(broker: ApiBroker) -> None:
     assert {row["vhost"] for row in broker.get(f"/queues/{OTHER}")} == {OTHER}
 
 
+@pytest.mark.acceptance
 def test_a_list_is_of_one_type_if_asked(broker: ApiBroker) -> None:
     for name, kind in (("typed.a", "stream"), ("typed.b", "quorum"), ("typed.c", "classic")):
         arguments = {} if kind == "classic" else {"x-queue-type": kind}

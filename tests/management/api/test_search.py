@@ -17,6 +17,7 @@ def filled(running: ApiBroker) -> ApiBroker:
     return running
 
 
+@pytest.mark.acceptance
 def test_exact_names_come_first_then_those_that_begin_so(filled: ApiBroker) -> None:
     found = filled.get("/hareline/search?q=NEEDLE")
     names = [(each["kind"], each["name"]) for each in found["items"]]

@@ -59,6 +59,7 @@ def pages(broker: ApiBroker, path: str, count: int) -> list[list[str]]:
     return found
 
 
+@pytest.mark.acceptance
 def test_what_a_stuck_consumer_has_and_since_when(broker: ApiBroker) -> None:
     connection = broker.connect()
     channel = connection.channel()
@@ -154,6 +155,7 @@ def test_what_was_got_and_what_a_cancelled_consumer_has(broker: ApiBroker) -> No
     channel.queue_delete("got")
 
 
+@pytest.mark.acceptance
 def test_a_channel_shows_all_its_queues_and_a_queue_its_own_messages_alone(
     broker: ApiBroker,
 ) -> None:

@@ -105,6 +105,7 @@ def run(scenario: Scenario, bench: Bench) -> dict[str, float]:
 
 
 class TestLoads:
+    @pytest.mark.acceptance
     def test_what_is_filled_in_is_persistent_and_drained_once(self, bench: Bench) -> None:
         with bench.control() as control, durable_queue(control, "test") as queue:
             fill(bench, control, queue, SIZE, 1)
@@ -277,6 +278,7 @@ class TestOnTheStore:
         assert isinstance(bench.broker, Here)
         assert bench.broker.halts == [True, False]
 
+    @pytest.mark.acceptance
     def test_recovery_without_all_messages_fails(
         self, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

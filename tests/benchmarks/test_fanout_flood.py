@@ -140,6 +140,7 @@ def flood(broker: Here) -> Outcome:
 
 
 class TestScenario:
+    @pytest.mark.acceptance
     def test_a_flood_gives_the_numbers_it_promises(self, here: Here) -> None:
         outcome = flood(here)
         assert outcome.remarks == []

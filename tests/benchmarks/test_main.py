@@ -18,6 +18,7 @@ def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     return [line.split()[0] for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.acceptance
 def test_names_are_unique_and_carry_their_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     names = listed(capsys)
     assert len(set(names)) == len(names) == len(scenarios.full())

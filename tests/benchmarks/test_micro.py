@@ -21,6 +21,7 @@ def test_every_file_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(listed) == len(list(micro.HERE.glob("bench_*.py")))
 
 
+@pytest.mark.acceptance
 def test_the_way_of_a_message_is_measured_and_recorded(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,10 +119,9 @@ class Watcher:
         self.witness.check(self._recover(files))
 
 
-@pytest.mark.acceptance
 @pytest.mark.row("D8")
 @pytest.mark.parametrize(("retention_bytes", "linger_ms"), [(0, 0), (100_000, 0), (0, 5)])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.acceptance)])
 def test_any_operation_of_the_disk_may_be_the_last(
     definitions: SqliteDefinitions, seed: int, retention_bytes: int, linger_ms: int
 ) -> None:

@@ -160,6 +160,7 @@ def _name(case: Case) -> str:
     return "-".join([way, *(f"{damage.__name__}_{number}" for number, damage in damages)])
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("case", list(_cases()), ids=_name)
 def test_a_broker_starts_after_a_repair_and_has_what_was_not_damaged(
     template: Template, tmp_path: Path, case: Case

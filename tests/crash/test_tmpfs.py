@@ -118,6 +118,7 @@ def await_unblocked(client: RawClient) -> int:
         confirmed = method.delivery_tag or 0
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("watermark", ['"2MiB"', "1000"])
 def test_publishers_wait_while_the_disk_is_full_and_acks_make_room(
     small_disk: BrokerProcess, watermark: str

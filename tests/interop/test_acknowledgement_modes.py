@@ -229,6 +229,7 @@ def test_what_was_acked_before_the_work_is_lost_with_it(
     assert ready_count(channel, jobs) == 0
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("D5")
 def test_without_acks_no_limit_counts_and_delivered_is_gone(
     channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
@@ -399,6 +400,7 @@ def test_a_producer_may_mix_the_modes(
     assert [properties.delivery_mode for _, properties, _ in client.deliveries] == modes
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("D11")
 def test_flow_stops_a_channel_with_a_prefetch_and_lets_it_go_on(
     broker: BrokerUnderTest, channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]
@@ -422,6 +424,7 @@ def test_flow_stops_a_channel_with_a_prefetch_and_lets_it_go_on(
     assert client.bodies == numbered(2 * QPID_PREFETCH)
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("D11")
 def test_flow_stops_no_other_channel(
     broker: BrokerUnderTest, channel: BlockingChannel, jobs: str, worker: Callable[..., Worker]

@@ -223,6 +223,7 @@ async def test_publish_that_a_failed_disk_cannot_keep_raises(
         await channel.default_exchange.publish(aio_pika.Message(b"not for the disk"), "d")
 
 
+@pytest.mark.acceptance
 async def test_publish_that_a_full_disk_has_no_room_for_waits_until_there_is(
     inside: BrokerThread, disk: Disk
 ) -> None:
@@ -511,6 +512,7 @@ async def test_robust_consumer_comes_back_after_the_broker_closed_its_connection
     assert message.body == b"after"
 
 
+@pytest.mark.acceptance
 async def test_robust_consumer_follows_a_queue_that_was_deleted(
     broker: BrokerUnderTest, channel: AbstractChannel, name: str
 ) -> None:

@@ -166,6 +166,7 @@ def test_payload_comes_back_unchanged(worker: Worker) -> None:
     assert worker.run("echo", payload) == payload
 
 
+@pytest.mark.acceptance
 def test_group_results_keep_their_order(worker: Worker) -> None:
     result = group(worker.task("add", n, n) for n in range(50)).apply_async()
     assert result.get(timeout=DEADLINE_S) == [2 * n for n in range(50)]

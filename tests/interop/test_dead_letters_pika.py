@@ -207,6 +207,7 @@ def by_recency_and_name(headers: Headers) -> Headers:
     return headers | {"x-death": [latest, *others]}
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("story", STORIES)
 def test_a_dead_letter_is_what_rabbitmq_makes_of_it(
     story: str, name: str, channel: BlockingChannel, rabbitmq: BlockingChannel

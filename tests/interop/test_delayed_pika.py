@@ -100,6 +100,7 @@ def bodies(received: list[tuple[Any, pika.BasicProperties, bytes]]) -> list[byte
 # --------------------------------------------------------------------------------- routing
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("S9")
 def test_a_message_comes_at_its_time_with_its_delay_negated(
     broker: BrokerUnderTest, channel: BlockingChannel, exchange: str, queue: str
@@ -232,6 +233,7 @@ def test_copies_are_routed_at_its_time_too(
         channel.queue_unbind(queue, exchange, key)
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("S9")
 def test_the_time_to_live_begins_at_the_end_of_the_delay(
     channel: BlockingChannel, exchange: str, queue: str

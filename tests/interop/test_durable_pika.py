@@ -216,6 +216,7 @@ def test_a_commit_is_refused_with_the_reason(
 # --------------------------------------------------------------------------- the disk is full
 
 
+@pytest.mark.acceptance
 def test_a_publisher_waits_until_the_disk_has_room_again(
     inside: BrokerThread, disk: Disk, open_channel: Open
 ) -> None:

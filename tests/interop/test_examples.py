@@ -17,6 +17,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 DEADLINE_S = 120.0
 
 
+@pytest.mark.acceptance
 def test_pika_quickstart_publishes_and_consumes(broker: BrokerUnderTest) -> None:
     pytest.importorskip("pika", reason="pika (PyPI) is not installed")
     finished = subprocess.run(
@@ -31,6 +32,7 @@ def test_pika_quickstart_publishes_and_consumes(broker: BrokerUnderTest) -> None
     assert finished.stdout == "Hello, Hareline!\n"
 
 
+@pytest.mark.acceptance
 def test_the_first_message_of_the_readme_arrives(broker: BrokerUnderTest) -> None:
     pytest.importorskip("pika", reason="pika (PyPI) is not installed")
     text = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")

@@ -252,6 +252,7 @@ def test_many_channels_of_one_connection_work_independently(
     assert connection.channel(channel_number=1).is_open
 
 
+@pytest.mark.acceptance
 def test_closed_channel_number_can_be_used_again(connection: pika.BlockingConnection) -> None:
     for _ in range(50):
         ch = connection.channel(channel_number=7)

@@ -263,6 +263,7 @@ def test_a_limit_for_the_channel_serves_its_queues_in_turn(channel: BlockingChan
     assert max(left) - min(left) <= 20, left  # RabbitMQ asks them in random order
 
 
+@pytest.mark.acceptance
 def test_who_does_not_acknowledge_waits_for_the_channels_limit_too(
     channel: BlockingChannel,
 ) -> None:

@@ -315,6 +315,7 @@ TYPES = [
 ]
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("C9")
 @needs_hareline
 @pytest.mark.parametrize("arguments", TYPES)

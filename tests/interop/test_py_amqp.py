@@ -425,6 +425,7 @@ def test_client_that_vanishes_frees_its_exclusive_queue(
     wait_for(is_gone, DEADLINE_S, "the exclusive queue of a dropped connection to go")
 
 
+@pytest.mark.acceptance
 def test_shutdown_is_a_recoverable_connection_error(own_broker: BrokerProcess) -> None:
     with amqp.Connection(host=f"{own_broker.host}:{own_broker.port}") as connection:
         connection.channel()

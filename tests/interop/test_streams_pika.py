@@ -313,6 +313,7 @@ def test_a_consumer_that_takes_leaves_what_is_older_than_its_replay_period(
 # --------------------------------------------------------------------------------- streams
 
 
+@pytest.mark.acceptance
 def test_a_stream_is_read_from_its_end_unless_told_otherwise(
     connect: Any, channel: Any, declare: Declare
 ) -> None:
@@ -456,6 +457,7 @@ def test_a_browser_shows_all_and_takes_nothing(
     assert all("x-stream-offset" not in (p.headers or {}) for _, p, _ in browser.messages)
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A14")
 def test_a_browser_is_cancelled_at_the_end(channel: Any, declare: Declare) -> None:
     queue = declare({})
@@ -500,6 +502,7 @@ def test_a_browser_blocks_no_consumer(connect: Any, channel: Any, declare: Decla
     assert depth(channel, queue) == 0
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A11")
 def test_groups_do_not_concern_browsers(channel: Any, declare: Declare) -> None:
     queue = declare({"x-message-group-type": "standard"})

@@ -78,6 +78,7 @@ def test_an_expired_message_is_dead_lettered_at_its_time(
     assert ready_count(channel, dying) == 0
 
 
+@pytest.mark.acceptance
 def test_messages_expire_by_their_times_wherever_they_stand(
     broker: BrokerUnderTest, channel: BlockingChannel, queue: str
 ) -> None:
@@ -157,6 +158,7 @@ def test_an_instant_may_be_given_as_clients_of_qpid_do(
 # ------------------------------------------------------------------------------- holding back
 
 
+@pytest.mark.acceptance
 @pytest.mark.row("A19")
 def test_held_messages_are_overtaken_and_come_at_their_time(
     broker: BrokerUnderTest, channel: BlockingChannel

@@ -81,6 +81,7 @@ def test_a_rule_bounds_the_keys_of_any_exchange_on_open_channels(broker: ApiBrok
     broker.wait_for("/queues/%2F/q", lambda queue: queue["messages_ready"] == 1, "one message")
 
 
+@pytest.mark.acceptance
 def test_a_rule_allows_what_permissions_do_not(broker: ApiBroker) -> None:
     nothing = {"configure": "^$", "write": "^$", "read": "^$"}
     broker.ask("PUT", "/permissions/%2F/anna", body=nothing)
@@ -108,6 +109,7 @@ def test_a_network_that_is_kept_out_is_closed_and_cannot_come_back(broker: ApiBr
     broker.connect("admin")
 
 
+@pytest.mark.acceptance
 def test_a_consumer_ends_by_a_rule_that_is_added(broker: ApiBroker) -> None:
     connection = broker.connect("anna")
     channel = connection.channel()

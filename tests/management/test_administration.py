@@ -86,6 +86,7 @@ def test_users(api: HttpApi) -> None:
     assert api.call("POST", "/api/users/bulk-delete", {"users": ["a", "b"]}) == (204, None)
 
 
+@pytest.mark.acceptance
 def test_a_hash_of_the_api_is_a_password_hash(broker: BrokerProcess, api: HttpApi) -> None:
     stored = api.get("/api/auth/hash_password/secret%2Fword")["ok"]
     api.call("PUT", "/api/users/hashed", {"password_hash": stored, "tags": "management"})
@@ -117,6 +118,7 @@ def test_only_administrators_administer(broker: BrokerProcess, api: HttpApi) -> 
     api.call("DELETE", "/api/policies/%2F/maker")
 
 
+@pytest.mark.acceptance
 def test_a_virtual_host_from_its_making_to_its_end(broker: BrokerProcess, api: HttpApi) -> None:
     assert api.call("PUT", "/api/vhosts/my%2Fshop", {"description": "d", "tags": "a,b"})[0] == 201
     assert api.call("PUT", "/api/vhosts/my%2Fshop", {"tracing": True})[0] == 204
@@ -150,6 +152,7 @@ def test_a_virtual_host_from_its_making_to_its_end(broker: BrokerProcess, api: H
     assert api.get("/api/users/seller/permissions") == []
 
 
+@pytest.mark.acceptance
 def test_topic_permissions(broker: BrokerProcess, api: HttpApi) -> None:
     api.call("PUT", "/api/users/t", {"password": "t", "tags": ""})
     api.call("PUT", "/api/permissions/%2F/t", {"configure": ".*", "write": ".*", "read": ".*"})
@@ -173,6 +176,7 @@ def test_topic_permissions(broker: BrokerProcess, api: HttpApi) -> None:
     connection.close()
 
 
+@pytest.mark.acceptance
 def test_limits(api: HttpApi) -> None:
     assert api.get("/api/vhost-limits/%2F") == [{"vhost": "/", "value": {"max-connections": 50}}]
     assert api.call("PUT", "/api/vhost-limits/%2F/max-queues", {"value": 1000})[0] == 204
@@ -191,6 +195,7 @@ def test_limits(api: HttpApi) -> None:
     assert api.get("/api/user-limits/admin") == []
 
 
+@pytest.mark.acceptance
 def test_parameters(api: HttpApi) -> None:
     path = "/api/parameters/shovel/%2F/s"
     assert api.call("PUT", path, {"value": {"src-uri": "amqp://"}})[0] == 201
@@ -210,6 +215,7 @@ def test_parameters(api: HttpApi) -> None:
     assert api.call("GET", path)[0] == 404
 
 
+@pytest.mark.acceptance
 def test_policies(broker: BrokerProcess, api: HttpApi) -> None:
     policy = {"pattern": "^p\\.", "definition": {"max-length": 2}, "apply-to": "queues"}
     for kind in ("policies", "operator-policies"):
@@ -244,6 +250,7 @@ def test_policies(broker: BrokerProcess, api: HttpApi) -> None:
         assert api.call("DELETE", f"/api/{kind}/%2F/limit")[0] == 404
 
 
+@pytest.mark.acceptance
 def test_slow_patterns(broker: BrokerProcess, api: HttpApi) -> None:
     """One that a trial finds is refused; one that it does not find says for which names."""
     path = "/api/policies/%2F/slow"
@@ -273,6 +280,7 @@ def test_slow_patterns(broker: BrokerProcess, api: HttpApi) -> None:
     assert api.call("DELETE", path)[0] == 204
 
 
+@pytest.mark.acceptance
 def test_definitions_out_and_in(api: HttpApi) -> None:
     queue = {"name": "dq", "durable": True, "auto_delete": False, "arguments": {"x-max-length": 5}}
     definitions = {"vhosts": [{"name": "def"}], "queues": [{**queue, "vhost": "def"}]}
@@ -293,6 +301,7 @@ def test_definitions_out_and_in(api: HttpApi) -> None:
     assert api.call("DELETE", "/api/vhosts/def")[0] == 204
 
 
+@pytest.mark.acceptance
 def test_half_a_character_is_refused(api: HttpApi) -> None:
     half = "\ud800"
     for method, path, body in (
@@ -396,6 +405,7 @@ def test_definitions_at_the_start(tmp_path: Path) -> None:
         made.stop()
 
 
+@pytest.mark.acceptance
 def test_operator_policies_are_among_the_parameters(api: HttpApi) -> None:
     policy = {"pattern": "^x", "definition": {"max-length": 5}, "priority": 2, "apply-to": "queues"}
     assert api.call("PUT", "/api/operator-policies/%2F/shown", policy)[0] == 201

@@ -57,6 +57,7 @@ def test_a_binding_is_made_routes_and_ends(
     assert http.ask("DELETE", f"{path}/{location}").status_code == 404
 
 
+@pytest.mark.acceptance
 def test_bindings_of_one_key_are_told_by_their_arguments(http: HttpApi, channel: Any) -> None:
     queue = declare(channel)
     path = f"/api/bindings/%2F/e/amq.headers/q/{queue}"
@@ -73,6 +74,7 @@ def test_bindings_of_one_key_are_told_by_their_arguments(http: HttpApi, channel:
     assert drain(channel, queue) == [b"1"]
 
 
+@pytest.mark.acceptance
 def test_exchanges_are_bound_too(http: HttpApi, channel: Any) -> None:
     queue, exchange = declare(channel), new_name("x")
     assert http.ask("PUT", f"/api/exchanges/%2F/{exchange}", {"type": "fanout"}).status_code == 201

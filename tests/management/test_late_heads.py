@@ -60,11 +60,13 @@ def test_half_a_head_is_answered_with_408(hasty: tuple[str, int]) -> None:
     succeeds(story)
 
 
+@pytest.mark.acceptance
 def test_a_connection_that_says_nothing_just_ends(hasty: tuple[str, int]) -> None:
     with socket.create_connection(hasty, DEADLINE_S) as link:
         assert rest_of(link) == b""
 
 
+@pytest.mark.acceptance
 def test_half_a_head_behind_a_request_is_not_waited_for_either(hasty: tuple[str, int]) -> None:
     def story() -> None:
         with socket.create_connection(hasty, DEADLINE_S) as link:
@@ -89,6 +91,7 @@ def test_a_head_in_pieces_is_a_request() -> None:
         assert link.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.acceptance
 def test_a_websocket_is_no_head_any_more(hasty: tuple[str, int]) -> None:
     """It ends by the deadline of AMQP's handshake, which is not answered in HTTP."""
 

@@ -66,6 +66,7 @@ def test_a_new_password_has_a_slow_hash_and_logs_in_everywhere(
         connected(broker, "ann", "wrong")
 
 
+@pytest.mark.acceptance
 def test_a_hash_of_rabbitmq_is_replaced_at_the_next_login(
     broker: BrokerProcess, api: HttpApi
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_hash_of_rabbitmq_is_replaced_at_the_next_login(
         connected(broker, "ben", "test13")
 
 
+@pytest.mark.acceptance
 def test_a_changed_password_holds_for_the_next_login(broker: BrokerProcess, api: HttpApi) -> None:
     add_user(api, "cleo", password="one")
     connected(broker, "cleo", "one").close()

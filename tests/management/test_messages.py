@@ -119,6 +119,7 @@ def test_browse_shows_messages_and_takes_none(http: HttpApi, channel: Any) -> No
     assert drain(channel, queue) == [b'{"a": 1}', b"\x00\xff"]
 
 
+@pytest.mark.acceptance
 def test_pages_from_both_ends_and_a_selector(http: HttpApi, channel: Any) -> None:
     queue = declare(channel)
     for number in range(30):
@@ -172,6 +173,7 @@ def test_a_queue_that_is_not_there(http: HttpApi) -> None:
         assert http.ask("POST", path("no-such", operation), {"count": 1}).status_code == 404
 
 
+@pytest.mark.acceptance
 def test_rights_are_those_of_amqp(broker: BrokerProcess, channel: Any) -> None:
     reader = HttpApi(broker.management_url, "reader", "reader")
     shut, open_ = declare(channel), declare(channel, new_name("open"))
@@ -215,6 +217,7 @@ def test_move_while_a_consumer_is_at_work(http: HttpApi, channel: Any) -> None:
     assert drain(channel, source) == taken
 
 
+@pytest.mark.acceptance
 def test_copy_delete_purge_by_offset_selector_and_number(http: HttpApi, channel: Any) -> None:
     source, target = declare(channel), declare(channel)
     for number in range(20):
@@ -232,6 +235,7 @@ def test_copy_delete_purge_by_offset_selector_and_number(http: HttpApi, channel:
     assert drain(channel, source) == []
 
 
+@pytest.mark.acceptance
 def test_a_full_target_is_reported(http: HttpApi, channel: Any) -> None:
     source, target = declare(channel), declare(channel, x_max_length=3)
     publish(channel, source, *numbers(10))
@@ -242,6 +246,7 @@ def test_a_full_target_is_reported(http: HttpApi, channel: Any) -> None:
     assert drain(channel, source) == numbers(10)[3:]
 
 
+@pytest.mark.acceptance
 def test_dead_letters_go_back(http: HttpApi, channel: Any) -> None:
     dead = declare(channel)
     work = declare(channel, x_dead_letter_exchange="", x_dead_letter_routing_key=dead)
@@ -262,6 +267,7 @@ def test_dead_letters_go_back(http: HttpApi, channel: Any) -> None:
     assert properties.headers["x-death"][0]["queue"] == work
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("is_work_gone", [False, True])
 def test_a_dead_letter_of_a_retry_loop_goes_back_by_its_first_key(
     http: HttpApi, channel: Any, is_work_gone: bool
@@ -369,6 +375,7 @@ def test_a_get_of_what_json_cannot_nest_loses_nothing(http: HttpApi, channel: An
     assert drain(channel, queue) == []
 
 
+@pytest.mark.acceptance
 def test_progress_comes_in_lines(http: HttpApi, channel: Any) -> None:
     source, target = declare(channel), declare(channel)
     publish(channel, source, *numbers(50))
@@ -534,6 +541,7 @@ def test_get_waits_for_a_message(http: HttpApi, channel: Any) -> None:
     assert [each["payload"] for each in found] == ["late"]
 
 
+@pytest.mark.acceptance
 def test_get_is_nothing_for_a_stream(http: HttpApi, channel: Any) -> None:
     queue = declare(channel, x_queue_type="stream")
     answer = http.ask("POST", path(queue, "get"), {"count": 1})
@@ -554,6 +562,7 @@ def test_get_is_nothing_for_a_stream(http: HttpApi, channel: Any) -> None:
 # ---------------------------------------------------------------------------- export and import
 
 
+@pytest.mark.acceptance
 def test_an_export_is_imported_octet_for_octet(http: HttpApi, channel: Any) -> None:
     source, target = declare(channel), declare(channel)
     headers = {"int": 5, "text": "Grüße", "flag": True, "list": [1, "a", None], "t": {"x": b"\x00"}}

@@ -76,6 +76,7 @@ def test_a_limit_is_lowered_under_way(http: HttpApi, channel: Any) -> None:
     assert change(http, queue, x_max_length=None)["effective"] == {}
 
 
+@pytest.mark.acceptance
 def test_qpids_names_are_understood(http: HttpApi, channel: Any) -> None:
     queue = declare(channel)
     answer = http.done(
@@ -105,6 +106,7 @@ def test_a_change_that_cannot_be(http: HttpApi, channel: Any, body: Any, text: s
     assert text in answer.json()["reason"]
 
 
+@pytest.mark.acceptance
 def test_pause_and_resume_with_a_consumer(http: HttpApi, channel: Any) -> None:
     queue = declare(channel)
     got: list[bytes] = []
@@ -154,6 +156,7 @@ async def test_what_a_group_has_parked_is_counted_in_shares(
     assert pauses == 5
 
 
+@pytest.mark.acceptance
 def test_groups_are_listed_and_reset(http: HttpApi, channel: Any) -> None:
     queue = declare(channel, x_message_group_key="g")
     channel.basic_qos(prefetch_count=1)
@@ -184,6 +187,7 @@ def test_groups_are_listed_and_reset(http: HttpApi, channel: Any) -> None:
     assert http.ask("POST", path(plain, "groups/reset"), {"groups": [None]}).status_code == 400
 
 
+@pytest.mark.acceptance
 def test_held_messages_are_listed_cancelled_and_fired(http: HttpApi, channel: Any) -> None:
     queue = declare(channel, x_hold_on_publish=True)
     for number in range(4):
@@ -204,6 +208,7 @@ def test_held_messages_are_listed_cancelled_and_fired(http: HttpApi, channel: An
     assert drain(channel, queue) == [b"0", b"2"]
 
 
+@pytest.mark.acceptance
 def test_delayed_messages_of_an_exchange(http: HttpApi, channel: Any) -> None:
     exchange, queue = new_name("x"), declare(channel)
     channel.exchange_declare(

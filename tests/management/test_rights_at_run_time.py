@@ -63,6 +63,7 @@ def test_a_consumer_is_cancelled_and_gets_nothing_more(broker: ApiBroker) -> Non
     broker.wait_for("/queues/%2F/q", lambda queue: queue["messages_ready"] == 1, "the second")
 
 
+@pytest.mark.acceptance
 def test_a_route_that_is_known_is_asked_for_again(broker: ApiBroker) -> None:
     channel = broker.connect("anna").channel()
     channel.confirm_delivery()
@@ -78,6 +79,7 @@ def test_a_route_that_is_known_is_asked_for_again(broker: ApiBroker) -> None:
     again.basic_publish("amq.topic", "k", b"3")
 
 
+@pytest.mark.acceptance
 def test_a_connection_ends_with_the_permissions_in_its_virtual_host(broker: ApiBroker) -> None:
     connection = broker.connect("anna")
     connection.channel()

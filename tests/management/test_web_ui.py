@@ -105,6 +105,7 @@ def test_all_modules_are_reached_from_the_page() -> None:
     assert unreached == {"theme.js"}
 
 
+@pytest.mark.acceptance
 def test_links_to_the_documentation_lead_to_pages_and_headings_that_are_there() -> None:
     links = {
         link

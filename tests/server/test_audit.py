@@ -166,6 +166,7 @@ def take(channel: BlockingChannel, queue: str, tag: str, count: int) -> Iterator
     yield from got
 
 
+@pytest.mark.acceptance
 def test_the_life_of_the_acks_of_a_consumer(daemon: BrokerProcess) -> None:
     with channel_to(daemon) as channel, reading(daemon) as reader:
         channel.queue_declare("q")
@@ -358,6 +359,7 @@ def test_while_the_disk_is_short_events_are_counted_and_nothing_waits(
     assert [event["event"] for event in told].count("acked") == 0
 
 
+@pytest.mark.acceptance
 def test_while_the_store_refuses_events_are_counted(start_broker: StartBroker) -> None:
     settings = Settings.model_validate({"vhosts": [{"name": "/", "audit": "all"}]})
     broker = start_broker(settings)

@@ -102,6 +102,7 @@ def reading(raw: RawClient) -> Iterator[None]:
 # ------------------------------------------------------------------------- consumers
 
 
+@pytest.mark.acceptance
 def test_the_queue_of_a_consumer_that_does_not_read_grows_and_the_broker_does_not(
     narrow: BrokerThread,
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_consumer_that_does_not_read_keeps_nothing_from_others(narrow: BrokerT
     assert narrow.ask_queue("shared", lambda queue: queue.ready_count) == 0
 
 
+@pytest.mark.acceptance
 def test_a_consumer_that_reads_again_goes_on_where_it_stopped(narrow: BrokerThread) -> None:
     raw = narrow.client(receive_buffer=SMALL_BUFFER).open()
     raw.declare("q")
@@ -168,6 +170,7 @@ def test_one_message_larger_than_all_buffers_is_delivered(narrow: BrokerThread) 
 # ------------------------------------------------ replies, returns and confirms unread
 
 
+@pytest.mark.acceptance
 def test_who_reads_no_get_oks_is_not_answered_for_ever(narrow: BrokerThread) -> None:
     raw = narrow.client(receive_buffer=SMALL_BUFFER).open()
     raw.declare("q")
@@ -180,6 +183,7 @@ def test_who_reads_no_get_oks_is_not_answered_for_ever(narrow: BrokerThread) -> 
     assert len(raw.read_bodies(5000)) == 5000
 
 
+@pytest.mark.acceptance
 def test_one_read_cannot_ask_for_more_than_the_broker_has_room_for(narrow: BrokerThread) -> None:
     """One large message, asked for and given back again and again, all in one piece."""
     raw = narrow.client(receive_buffer=SMALL_BUFFER).open()
@@ -200,6 +204,7 @@ def test_one_read_cannot_ask_for_more_than_the_broker_has_room_for(narrow: Broke
     assert set(raw.read_bodies(100)) == {bytes(MIB)}
 
 
+@pytest.mark.acceptance
 def test_who_reads_no_returns_is_not_read_from(narrow: BrokerThread) -> None:
     raw = narrow.client(receive_buffer=SMALL_BUFFER).open()
     octets = raw.publish_octets("nowhere", bytes(50_000), mandatory=True)
@@ -220,6 +225,7 @@ def test_who_reads_no_confirms_loses_none(narrow: BrokerThread) -> None:
     assert raw.ready_count("q") == 10_000
 
 
+@pytest.mark.acceptance
 def test_a_client_that_reads_nothing_can_be_stopped(narrow: BrokerThread) -> None:
     raw = narrow.client(receive_buffer=SMALL_BUFFER).open()
     raw.send_until_nobody_reads(raw.publish_octets("nowhere", bytes(50_000), mandatory=True))
@@ -255,6 +261,7 @@ def test_publishers_take_turns_while_dispatch_is_behind(
     assert publishers[0].ready_count("q") == 20
 
 
+@pytest.mark.acceptance
 @judged
 def test_a_flood_of_publishes_does_not_outrun_a_consumer_that_keeps_up(
     broker: BrokerThread, is_timed: bool

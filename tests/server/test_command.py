@@ -39,6 +39,7 @@ def test_the_module_is_the_command() -> None:
     assert command("version").stdout == f"hareline {__version__} (build: {build()})\n"
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("taken", "free"), [("--port", "--management-port"), ("--management-port", "--port")]
 )
@@ -86,6 +87,7 @@ def test_an_address_that_cannot_be_had_is_blamed_on_what_set_it(
     ]
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("within", ["", "data"], ids=["the file itself", "below a file"])
 def test_a_data_directory_that_cannot_be_made_ends_with_a_message(
     tmp_path: Path, within: str

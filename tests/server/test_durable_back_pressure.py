@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from hareline.storage.writing.durable import BEHIND_BYTES
 from tests.support.broker_thread import BrokerThread
 
 BODY = bytes(60_000)
 
 
+@pytest.mark.acceptance
 def test_a_flood_waits_for_the_disk_and_goes_on_when_it_is_back(
     gated_broker: BrokerThread, gate: threading.Event
 ) -> None:

@@ -58,6 +58,7 @@ def go_as_far_as(raw: RawClient, step: str) -> None:
 STEPS = ["nothing", "half a header", "header", "half a start-ok", "start-ok", "tune-ok"]
 
 
+@pytest.mark.acceptance
 def test_who_stops_half_way_is_dropped_after_the_timeout(hasty: BrokerThread) -> None:
     """All of them at once, one for each step."""
     started = time.monotonic()
@@ -71,6 +72,7 @@ def test_who_stops_half_way_is_dropped_after_the_timeout(hasty: BrokerThread) ->
     expect_nobody_left(hasty)
 
 
+@pytest.mark.acceptance
 def test_an_open_connection_outlives_the_timeout(hasty: BrokerThread) -> None:
 
     def opened() -> RawClient | None:

@@ -269,6 +269,7 @@ def test_a_definitions_file_that_is_none_does_no_harm(data_dir: Path) -> None:
     assert result.stdout.splitlines()[-1] == "lost of queue id 1: 1 entries, offsets 0"
 
 
+@pytest.mark.acceptance
 def test_as_a_process(data_dir: Path) -> None:
     _damage(data_dir)
     result = subprocess.run(

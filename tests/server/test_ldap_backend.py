@@ -65,6 +65,7 @@ def test_a_user_has_the_rights_of_its_groups(start_daemon: StartDaemon) -> None:
             assert connection.is_open
 
 
+@pytest.mark.acceptance
 def test_a_file_that_is_missing_is_named_at_the_start(tmp_path: Path) -> None:
     daemon = BrokerProcess(tmp_path, config("ldaps://127.0.0.1:1", 'ca_file = "/nowhere"'))
     try:

@@ -184,6 +184,7 @@ def test_an_ended_connection_is_freed_by_its_reference_counts(
     assert alive() - before == Counter()
 
 
+@pytest.mark.acceptance
 def test_hundreds_of_connections_leave_the_broker_as_it_was(broker: BrokerThread) -> None:
     before = alive()
     for _ in range(CONNECTIONS // BATCH):
@@ -241,6 +242,7 @@ def test_thousands_of_connections_with_names_of_their_own_leave_no_memory(
     assert set(vhost.exchanges) == {"", *(name for name, _, _ in registry_module.PREDECLARED)}
 
 
+@pytest.mark.acceptance
 def test_channels_that_come_and_go_leave_nothing(broker: BrokerThread) -> None:
     raw = broker.client().open()
     before = alive()
@@ -255,6 +257,7 @@ def test_channels_that_come_and_go_leave_nothing(broker: BrokerThread) -> None:
     assert alive() - before == Counter()
 
 
+@pytest.mark.acceptance
 def test_consumers_that_come_and_go_leave_nothing(broker: BrokerThread) -> None:
     raw = broker.client().open()
     queue = raw.declare("", exclusive=True)

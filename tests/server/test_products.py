@@ -181,6 +181,7 @@ def test_a_login_without_a_probe_is_not_remembered(start_daemon: StartDaemon) ->
     assert product(daemon.port) == USUAL
 
 
+@pytest.mark.acceptance
 def test_an_operator_can_have_one_product_for_all(start_daemon: StartDaemon) -> None:
     daemon = start_daemon('[identity]\nqpid_product = ""\n')
     probe(daemon.port)
@@ -257,6 +258,7 @@ def test_all_ports_are_closed_by_the_stop(start_broker: StartBroker) -> None:
             RawClient(("127.0.0.1", int(url.rpartition(":")[2])))
 
 
+@pytest.mark.acceptance
 def test_two_ports_that_clash_are_named_before_anything_is_started(tmp_path: Path) -> None:
     config = tmp_path / "hareline.toml"
     config.write_text("[[listeners]]\nport = 5673\n[[listeners]]\nport = 5673\n")

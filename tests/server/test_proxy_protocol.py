@@ -107,6 +107,7 @@ def the_only_one(api: HttpApi) -> list[dict[str, Any]]:
     return shown if len(shown) == 1 else []
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("greeting", "name"),
     [
@@ -196,6 +197,7 @@ def test_a_header_that_never_ends_does_not_keep_the_broker_from_stopping(
         daemon.stop()
 
 
+@pytest.mark.acceptance
 def test_a_request_over_http_has_the_client_s_address(daemon: BrokerProcess) -> None:
     elsewhere = V1.replace(b"192.0.2.7", b"192.0.2.9")  # no login over AMQP has failed from there
     with http(daemon, elsewhere, "guest") as api:

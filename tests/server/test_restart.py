@@ -224,7 +224,13 @@ def test_virtual_hosts_keep_to_themselves_and_one_that_is_not_listed_is_kept(
 
 
 @pytest.mark.row("D8", "D9")
-@both
+@pytest.mark.parametrize(
+    "restart",
+    [
+        pytest.param(stop_and_start, marks=pytest.mark.acceptance, id="stop"),
+        pytest.param(kill_and_start, id="kill"),
+    ],
+)
 def test_persistent_messages_come_back_as_they_were(
     daemon: BrokerProcess, restart: Restart
 ) -> None:
@@ -840,6 +846,7 @@ def test_messages_that_expire_during_an_orderly_stop_are_in_one_queue_or_the_oth
         assert sorted(drained(channel, "dead"), key=int) == [str(each) for each in range(count)]
 
 
+@pytest.mark.acceptance
 def test_dead_letters_that_wait_at_an_orderly_stop_are_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,6 +162,7 @@ def test_the_list_of_processes_has_none(daemon: BrokerProcess) -> None:
         expect_none_in(Path(f"/proc/{number}/comm").read_bytes(), "a process's name")
 
 
+@pytest.mark.acceptance
 def test_no_answer_has_one(daemon: BrokerProcess) -> None:
     """Every route of the API without arguments, and some with, as everybody."""
     ann = HttpApi(daemon.management_url, "ann", RIGHT)
@@ -180,6 +181,7 @@ def test_no_answer_has_one(daemon: BrokerProcess) -> None:
                 assert b"password_hash" not in answer.content or path == "/openapi.json", path
 
 
+@pytest.mark.acceptance
 def test_no_file_of_the_broker_has_one(daemon: BrokerProcess) -> None:
     files = [path for path in daemon.data_dir.rglob("*") if path.is_file()]
     assert files
@@ -207,6 +209,7 @@ def test_a_crash_says_none(tmp_path: Path, number: signal.Signals) -> None:
         daemon.kill()
 
 
+@pytest.mark.acceptance
 def test_a_broker_that_does_not_start_says_none(tmp_path: Path) -> None:
     path = tmp_path / "hareline.toml"
     path.write_text(CONFIG.replace("[auth]", "[auth]\nmechanisms = 7") + "[[users]]\nname = 7\n")

@@ -68,6 +68,7 @@ def publish(channel: Any, count: int) -> None:
         channel.basic_publish("", "q", b"body", durable)
 
 
+@pytest.mark.acceptance
 def test_what_a_client_did_is_in_the_totals_when_it_is_gone(broker: BrokerThread) -> None:
     connection = connect(broker)
     channel = connection.channel()
@@ -92,6 +93,7 @@ def test_what_a_client_did_is_in_the_totals_when_it_is_gone(broker: BrokerThread
     broker.wait_until(lambda inside: gone.items() <= totals(inside).items(), "the end")
 
 
+@pytest.mark.acceptance
 def test_after_a_restart_depths_are_back_and_counters_begin_anew(tmp_path: Path) -> None:
     with running(tmp_path) as before:
         connection = connect(before)

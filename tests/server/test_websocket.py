@@ -58,6 +58,7 @@ def expect_nobody_left(broker: BrokerThread) -> None:
 # ------------------------------------------------------------------------- what works
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("piece", [3, 100, 65_536])
 def test_a_client_works_however_its_octets_are_cut_into_messages(
     broker: BrokerThread, piece: int
@@ -181,6 +182,7 @@ def test_a_frame_that_claims_to_be_huge_takes_no_memory(broker: BrokerThread) ->
         assert client.expect_close().code == 1000
 
 
+@pytest.mark.acceptance
 def test_who_never_says_anything_is_dropped(broker: BrokerThread) -> None:
     settings = Settings(limits=Limits(authentication_timeout_s=0.2, handshake_timeout_s=3600))
     with (
@@ -190,6 +192,7 @@ def test_who_never_says_anything_is_dropped(broker: BrokerThread) -> None:
         assert client.expect_close().code == 1006
 
 
+@pytest.mark.acceptance
 def test_a_flood_of_empty_frames_leaves_others_their_turn(broker: BrokerThread) -> None:
     flood = b"\x82\x80\0\0\0\0" * (FRAMES_PER_SHARE * 40)
     with (
@@ -272,6 +275,7 @@ def test_guest_may_not_come_through_a_proxy_from_elsewhere(broker: BrokerThread)
     expect_nobody_left(broker)
 
 
+@pytest.mark.acceptance
 def test_a_proxy_with_the_proxy_protocol_names_the_client() -> None:
     settings = Settings(management=Management(proxy_protocol_from=("127.0.0.1",)))
     with broker_in_thread(settings, has_http=True) as thread:
@@ -285,6 +289,7 @@ def test_a_proxy_with_the_proxy_protocol_names_the_client() -> None:
             assert names == ["192.0.2.7:40000 -> 198.51.100.1:443"]
 
 
+@pytest.mark.acceptance
 def test_it_can_be_switched_off() -> None:
     settings = Settings(websocket=WebSocket(enabled=False))
     with broker_in_thread(settings, has_http=True) as thread, pytest.raises(Refused) as caught:
@@ -292,6 +297,7 @@ def test_it_can_be_switched_off() -> None:
     assert caught.value.status == 404
 
 
+@pytest.mark.acceptance
 def test_a_broker_that_stops_says_so(broker: BrokerThread) -> None:
     with broker_in_thread(Settings(), has_http=True) as thread:
         client = WebSocketClient(address_of(thread))

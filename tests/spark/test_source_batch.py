@@ -212,6 +212,7 @@ def test_a_read_by_time_and_a_task_that_is_repeated(
     assert server.faults.drops == 0
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("options", "text"),
     [

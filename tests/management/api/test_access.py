@@ -27,6 +27,7 @@ def test_a_login_is_needed_and_programs_are_asked_for_one(broker: ApiBroker) -> 
     assert "www-authenticate" not in script.headers
 
 
+@pytest.mark.acceptance
 def test_a_user_without_a_tag_may_not_use_the_api(broker: ApiBroker) -> None:
     assert broker.refused("/whoami", "plain") == (
         401,
@@ -55,6 +56,7 @@ def test_what_needs_which_tag(broker: ApiBroker, path: str, users: set[str]) -> 
         assert (status == 200) == (user in users), user
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("kind", ["queues", "exchanges", "bindings", "consumers"])
 def test_a_virtual_host_is_hidden_from_those_without_permissions_in_it(
     broker: ApiBroker, kind: str
@@ -192,6 +194,7 @@ def test_limits_of_virtual_hosts_are_over_policymakers(broker: ApiBroker, method
         assert broker.ask("DELETE", path).status_code == 204
 
 
+@pytest.mark.acceptance
 def test_a_parameter_is_shown_to_those_who_may_list_it(broker: ApiBroker) -> None:
     """Setting one needs permissions in its virtual host; monitoring is enough to look."""
     looker = {"password": PASSWORD, "tags": "policymaker,monitoring"}

@@ -46,6 +46,7 @@ def test_a_publisher_at_a_full_queue_is_told_which(broker: ApiBroker) -> None:
     other.queue_delete("brim")
 
 
+@pytest.mark.acceptance
 def test_a_publisher_during_an_alarm_is_told_the_resource(broker: ApiBroker) -> None:
     connection = broker.connect()
     channel = connection.channel()

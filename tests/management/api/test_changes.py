@@ -51,6 +51,7 @@ def test_what_a_client_declares_binds_purges_and_deletes(broker: ApiBroker) -> N
     assert changes(broker, address) == found
 
 
+@pytest.mark.acceptance
 def test_what_is_done_over_http(broker: ApiBroker) -> None:
     queue = "/queues/%2F/changes-http"
     steps: list[tuple[str, str, Any]] = [
@@ -85,6 +86,7 @@ def test_what_is_done_over_http(broker: ApiBroker) -> None:
     assert found[2]["details"]["changes"] == {"x-max-length": 5}
 
 
+@pytest.mark.acceptance
 def test_users_permissions_and_virtual_hosts(broker: ApiBroker) -> None:
     for method, path, body in (
         ("PUT", "/users/changes-user", {"password": "very-secret", "tags": ""}),
@@ -115,6 +117,7 @@ def test_users_permissions_and_virtual_hosts(broker: ApiBroker) -> None:
     assert events(broker, "?filter=changes-user", "manager") == []
 
 
+@pytest.mark.acceptance
 def test_an_import_is_one_change_and_an_operation_tells_how_many(broker: ApiBroker) -> None:
     queues = [{"vhost": "/", "name": f"changes-in{number}", "durable": True} for number in range(3)]
     assert broker.ask("POST", "/definitions", json={"queues": queues}).status_code == 204
@@ -135,6 +138,7 @@ def test_an_import_is_one_change_and_an_operation_tells_how_many(broker: ApiBrok
     assert told == [("queue.purged", 1), ("messages.moved", 3)]
 
 
+@pytest.mark.acceptance
 def test_a_declaration_is_filtered_and_seen_by_those_who_see_the_virtual_host(
     broker: ApiBroker,
 ) -> None:
@@ -145,6 +149,7 @@ def test_a_declaration_is_filtered_and_seen_by_those_who_see_the_virtual_host(
     assert events(broker, "?filter=no+such+thing") == []
 
 
+@pytest.mark.acceptance
 def test_a_queue_that_ends_by_itself_is_nobodys_doing(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     channel.queue_declare("changes.leased", durable=True, arguments={"x-expires": 50})
@@ -170,6 +175,7 @@ def test_alarms_need_monitoring_and_the_start_is_a_change(broker: ApiBroker) -> 
     assert broker.get("/hareline/changes")["since_ms"] <= started["at_ms"]
 
 
+@pytest.mark.acceptance
 def test_changes_are_shown_to_whom_the_objects_are(broker: ApiBroker) -> None:
     """Permissions and users to administrators, parameters to policymakers, and no value at all."""
     secret = {"value": {"src-uri": "amqp://user:secret@elsewhere"}}
@@ -208,6 +214,7 @@ def test_changes_are_shown_to_whom_the_objects_are(broker: ApiBroker) -> None:
     assert not any("value" in each["details"] for each in found)
 
 
+@pytest.mark.acceptance
 def test_who_and_from_where_is_told_as_connections_are_shown(broker: ApiBroker) -> None:
     """A user without monitoring sees its own connections only, and whose a change is likewise."""
     addresses = {}
@@ -241,6 +248,7 @@ def test_a_limit_is_bounded(broker: ApiBroker, limit: str) -> None:
     assert "limit" in body["reason"]
 
 
+@pytest.mark.acceptance
 def test_older_changes_are_asked_for_by_number(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     for number in range(5):

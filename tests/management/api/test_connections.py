@@ -76,6 +76,7 @@ def test_a_channel_says_what_it_is_doing(broker: ApiBroker) -> None:
     assert broker.refused(f"/channels/{segment(broker.name_of(connection))} (2)")[0] == 404
 
 
+@pytest.mark.acceptance
 def test_consumers_are_listed_with_queue_and_channel(broker: ApiBroker) -> None:
     connection = broker.connect()
     channel = connection.channel()
@@ -117,6 +118,7 @@ def closed_by(connection: pika.BlockingConnection) -> tuple[int, str]:
     return closed.value.reply_code, closed.value.reply_text
 
 
+@pytest.mark.acceptance
 def test_a_connection_is_closed_with_the_reason_of_the_header(
     broker: ApiBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -132,6 +134,7 @@ def test_a_connection_is_closed_with_the_reason_of_the_header(
     assert broker.refused(path, method="DELETE")[0] == 404
 
 
+@pytest.mark.acceptance
 def test_a_reason_is_made_up_where_none_is_given_and_cut_where_it_is_long(
     broker: ApiBroker,
 ) -> None:
@@ -145,6 +148,7 @@ def test_a_reason_is_made_up_where_none_is_given_and_cut_where_it_is_long(
     assert (code, len(text)) == (320, 255)
 
 
+@pytest.mark.acceptance
 def test_all_connections_of_a_user_are_closed(broker: ApiBroker) -> None:
     connections = [broker.connect("manager") for _ in range(3)]
     other = broker.connect("monitor")
@@ -156,6 +160,7 @@ def test_all_connections_of_a_user_are_closed(broker: ApiBroker) -> None:
     assert other.is_open
 
 
+@pytest.mark.acceptance
 def test_users_close_their_own_connections_and_no_others(broker: ApiBroker) -> None:
     own, other = broker.connect("manager"), broker.connect("admin")
     path = f"/connections/{segment(broker.name_of(other))}"

@@ -45,6 +45,7 @@ def test_a_consumer_with_a_full_prefetch_is_slow_while_messages_wait(broker: Api
     assert (row["is_slow"], row.get("slow_reason")) == (False, None)
 
 
+@pytest.mark.acceptance
 def test_the_list_is_sorted_by_what_consumers_hold_longest(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     for name in ("older", "idle", "newer"):
@@ -70,6 +71,7 @@ def test_the_list_is_sorted_by_what_consumers_hold_longest(broker: ApiBroker) ->
     assert names.index("older") < names.index("newer") < names.index("idle")
 
 
+@pytest.mark.acceptance
 def test_a_queue_says_who_has_its_oldest_delivery(broker: ApiBroker) -> None:
     connection = broker.connect()
     channel = connection.channel()
@@ -137,6 +139,7 @@ def test_the_capacity_of_consumers_is_that_of_the_last_samples(
     assert 0 <= float(line.rsplit(" ", 1)[1]) < 0.3
 
 
+@pytest.mark.acceptance
 def test_a_consumer_is_found_by_its_connection(broker: ApiBroker) -> None:
     connection = broker.connect()
     channel = connection.channel()

@@ -107,6 +107,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+@pytest.mark.acceptance
 def test_each_message_is_read_once(broker: ApiBroker, read: list[int]) -> None:
     channel = broker.connect().channel()
     channel.queue_declare("once-dead")
@@ -227,6 +228,7 @@ def test_a_virtual_host_that_goes_meanwhile_takes_its_rows_along(
     assert running.ask("DELETE", "/vhosts/going").status_code == 204
 
 
+@pytest.mark.acceptance
 def test_headers_that_cannot_be_read_tell_of_no_death() -> None:
     deaths = [Table({"queue": "q", "reason": "rejected"})]
     message = make_message(b"b", content_type="some", headers=Table({"x-death": deaths}))

@@ -8,6 +8,7 @@ from hareline.broker.delayed_queues import delay_queue_name
 from tests.support.api_broker import ApiBroker
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("method", "operation"), [("GET", ""), ("POST", "/cancel"), ("POST", "/fire")]
 )

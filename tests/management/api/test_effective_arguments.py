@@ -72,6 +72,7 @@ def test_every_layer_is_told_to_a_user_who_may_not_list_policies(broker: ApiBrok
     assert (rows["x-max-length"]["value"], rows["x-max-length"]["overridden"]) == (100, [])
 
 
+@pytest.mark.acceptance
 def test_a_queue_that_is_not_seen_or_not_there(broker: ApiBroker) -> None:
     broker.connect().channel().queue_declare(
         "decided",

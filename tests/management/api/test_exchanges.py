@@ -30,6 +30,7 @@ def test_an_exchange_that_is_missing_is_not_found(broker: ApiBroker) -> None:
     assert broker.refused("/exchanges/%2F/nope")[0] == 404
 
 
+@pytest.mark.acceptance
 def test_an_exchange_counts_what_passes(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     channel.exchange_declare("passed", "fanout", auto_delete=True)

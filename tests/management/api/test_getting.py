@@ -41,6 +41,7 @@ def counts(broker: ApiBroker, name: str) -> tuple[int, int]:
     return broker.thread.ask_queue(name, lambda queue: (queue.ready_count, queue.unacked_count))
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("body", [DEEP, DEEPER, b"[" * 150 + b"]" * 150], ids=len)
 def test_json_that_is_too_deep_is_shown_as_text(broker: ApiBroker, body: bytes) -> None:
     publish(broker, "deep", b"1", body)
@@ -51,6 +52,7 @@ def test_json_that_is_too_deep_is_shown_as_text(broker: ApiBroker, body: bytes) 
     assert counts(broker, "deep") == (0, 0)
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("ackmode", ["ack_requeue_false", "reject_requeue_false"])
 def test_messages_that_could_not_be_shown_are_back_in_their_places(
     broker: ApiBroker, ackmode: str, monkeypatch: pytest.MonkeyPatch

@@ -44,6 +44,7 @@ def alarm(broker: ApiBroker, resource: Resource) -> Iterator[None]:
         broker.thread.ask(lambda running: running.context.alarms.clear(resource))
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_broker_that_works_passes(broker: ApiBroker, check: str) -> None:
     found = broker.get(f"/health/checks/{check}", "manager")
@@ -51,6 +52,7 @@ def test_a_broker_that_works_passes(broker: ApiBroker, check: str) -> None:
     assert "reason" not in found
 
 
+@pytest.mark.acceptance
 def test_an_alarm_is_named_with_its_node(broker: ApiBroker) -> None:
     node = broker.get("/overview")["node"]
     for check in ("alarms", "local-alarms"):
@@ -84,6 +86,7 @@ def test_a_time_span_that_is_not_one_is_refused(broker: ApiBroker, path: str) ->
     assert broker.refused(f"/health/checks/certificate-expiration/{path}")[0] == 400
 
 
+@pytest.mark.acceptance
 def test_a_broker_that_stops_or_whose_store_has_failed_is_not_in_service(
     broker: ApiBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +122,7 @@ def test_a_message_goes_through_the_aliveness_test(broker: ApiBroker) -> None:
     assert broker.refused("/aliveness-test/other")[0] == 401
 
 
+@pytest.mark.acceptance
 def test_checks_need_a_login(broker: ApiBroker) -> None:
     assert broker.http.ask("GET", "/api/health/checks/alarms").status_code == 401
     assert broker.http.ask("GET", "/api/health").status_code == 200

@@ -109,6 +109,7 @@ def shown(message: dict[str, Any]) -> bytes:
     return str(payload).encode()
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("encoding", ["auto", "base64", "hex", "json"])
 def test_get_and_browse_show_all_of_them(broker: ApiBroker, encoding: str) -> None:
     channel = queue(broker, "out")
@@ -127,6 +128,7 @@ def test_get_and_browse_show_all_of_them(broker: ApiBroker, encoding: str) -> No
         assert [each["payload_encoding"] for each in found] == kinds
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("kind", ["large text", "large octets"])
 def test_a_long_body_is_cut(broker: ApiBroker, kind: str) -> None:
     channel, body = queue(broker, "cut"), BODIES[kind]
@@ -202,6 +204,7 @@ def test_bodies_of_all_requests_together_have_a_bound(monkeypatch: pytest.Monkey
         )
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("headers", "reason"),
     [
@@ -224,6 +227,7 @@ def test_properties_that_no_frame_can_hold(broker: ApiBroker, headers: Any, reas
     assert reason in answer.json()["reason"]
 
 
+@pytest.mark.acceptance
 def test_the_largest_properties_are_delivered(broker: ApiBroker) -> None:
     channel = queue(broker, "in")
     text = "x" * (131_052 - 13)  # flags, the length of the table, and of its only field

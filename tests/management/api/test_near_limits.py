@@ -74,6 +74,7 @@ def place_of(broker: ApiBroker, user: str, kind: str, name: str, limit: str) -> 
     return found[0] if found else {}
 
 
+@pytest.mark.acceptance
 def test_connections_and_channels_of_users_and_virtual_hosts(limited: ApiBroker) -> None:
     for path, value in (
         ("/user-limits/manager/max-connections", 4),
@@ -107,6 +108,7 @@ def test_connections_and_channels_of_users_and_virtual_hosts(limited: ApiBroker)
     limited.disconnect()
 
 
+@pytest.mark.acceptance
 def test_the_process_has_limits_too(limited: ApiBroker) -> None:
     name = limited.get("/overview")["node"]
     row = place_of(limited, "monitor", "broker", name, "file_descriptors")
@@ -146,6 +148,7 @@ def test_a_stream_that_keeps_all_it_may_is_near_no_limit(limited: ApiBroker) -> 
     channel.queue_delete("kept")
 
 
+@pytest.mark.acceptance
 def test_a_policy_limits_as_an_argument_does_and_bytes_count(limited: ApiBroker) -> None:
     channel = limited.connect().channel()
     channel.queue_declare("by-policy")

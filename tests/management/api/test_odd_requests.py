@@ -108,6 +108,7 @@ def test_a_download_has_a_name_that_a_header_can_have(broker: ApiBroker, name: s
     assert answer.headers["Content-Disposition"].isascii()
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("pattern", ["(" * 250 + ")" * 250, "[" * 500, "(?<=" * 100, "a{1,99999}"])
 def test_odd_expressions(broker: ApiBroker, pattern: str) -> None:
     answer = broker.ask("GET", "/queues", params={"name": pattern, "use_regex": "true"})

@@ -53,6 +53,7 @@ def test_logins_are_not_told_by_address(broker: ApiBroker) -> None:
     assert broker.refused("/auth/attempts/nope/source")[0] == 404
 
 
+@pytest.mark.acceptance
 def test_the_old_check_finds_the_node_by_its_name(broker: ApiBroker) -> None:
     node = segment(broker.get("/overview")["node"])
     assert broker.get(f"/healthchecks/node/{node}", "manager") == {"status": "ok"}
@@ -104,6 +105,7 @@ def place_of(broker: ApiBroker, connection: pika.BlockingConnection, tag: str) -
     return f"/consumers/%2F/{segment(broker.name_of(connection))}/1/{tag}"
 
 
+@pytest.mark.acceptance
 def test_a_cancelled_consumer_is_told_and_its_messages_stay(broker: ApiBroker) -> None:
     connection = broker.connect("manager")
     channel = connection.channel()
@@ -153,6 +155,7 @@ def test_a_consumer_that_is_not_there_is_not_found(broker: ApiBroker, place: str
     assert broker.refused(f"/consumers/other/{there}", method="DELETE")[0] == 404
 
 
+@pytest.mark.acceptance
 def test_a_client_that_does_not_take_basic_cancel_is_not_left_waiting(broker: ApiBroker) -> None:
     with RawClient(broker.thread.address) as client:
         client.open("admin", PASSWORD, capabilities={})

@@ -49,6 +49,7 @@ def test_the_overview_has_what_tools_need(broker: ApiBroker) -> None:
         assert name in {each["name"] for each in found["exchange_types"]}
 
 
+@pytest.mark.acceptance
 def test_feature_flags_are_enabled_already(broker: ApiBroker) -> None:
     for flag in broker.get("/feature-flags"):
         place = f"/feature-flags/{flag['name']}/enable"
@@ -87,6 +88,7 @@ def test_totals_are_sums_over_all_objects(broker: ApiBroker) -> None:
     assert grown("churn_rates", "queue_created") == 1
 
 
+@pytest.mark.acceptance
 def test_counters_of_messages_are_those_of_the_last_sample(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     channel.queue_declare("sampled", durable=True)
@@ -147,6 +149,7 @@ def test_alarms_show_at_the_node(broker: ApiBroker) -> None:
     assert broker.get(f"/nodes/{name}")["mem_alarm"] is False
 
 
+@pytest.mark.acceptance
 def test_flags_and_features_are_true(broker: ApiBroker) -> None:
     flags = {each["name"]: each for each in broker.get("/feature-flags")}
     assert flags["quorum_queue"]["state"] == "enabled"

@@ -39,6 +39,7 @@ def refused(right: str, what: str) -> tuple[int, str]:
     return 401, (f"ACCESS_REFUSED - {right} access to {what} in vhost '/' refused for user 'maker'")
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("policy", "right", "what"),
     [
@@ -105,6 +106,7 @@ def test_what_moves_nothing_that_is_there_needs_no_right(
     assert put(broker, **policy) == (201, "")
 
 
+@pytest.mark.acceptance
 def test_the_dead_letter_routing_key_of_a_policy_is_one_for_the_exchange_of_the_queue(
     broker: ApiBroker,
 ) -> None:
@@ -122,6 +124,7 @@ def test_the_dead_letter_routing_key_of_a_policy_is_one_for_the_exchange_of_the_
     broker.ask("DELETE", "/topic-permissions/%2F/maker")
 
 
+@pytest.mark.acceptance
 def test_an_exchange_with_an_alternate_of_its_own_does_not_follow_the_policy(
     broker: ApiBroker,
 ) -> None:

@@ -63,6 +63,7 @@ def test_what_is_said_to_be_live_can_be_changed_while_a_queue_works(broker: ApiB
         assert answer.json()["changes"] == changes
 
 
+@pytest.mark.acceptance
 def test_groups_are_known(broker: ApiBroker) -> None:
     described = broker.get("/hareline/queue-arguments")
     groups = {group for group, _ in described["groups"]}

@@ -94,6 +94,7 @@ def test_the_type_of_a_queue_is_named(
     assert ("incarnation" in row) == (kind == "stream")
 
 
+@pytest.mark.acceptance
 def test_names_with_anything_in_them_are_found(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     for name in ("a/b", "ä ö", "100%", "q?x=1", "a+b", "#"):
@@ -110,6 +111,7 @@ def test_a_queue_that_is_missing_is_not_found(broker: ApiBroker) -> None:
     )
 
 
+@pytest.mark.acceptance
 def test_lists_are_of_all_virtual_hosts_or_of_one(broker: ApiBroker) -> None:
     for vhost, user in (("/", "admin"), (OTHER, "elsewhere")):
         broker.connect(user, vhost).channel().queue_declare("listed", auto_delete=True)
@@ -132,6 +134,7 @@ def test_a_list_is_of_one_type_if_asked(broker: ApiBroker) -> None:
     assert broker.get("/queues?type=none") == []
 
 
+@pytest.mark.acceptance
 def test_a_stream_says_how_far_behind_its_readers_are(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     channel.queue_declare("read", durable=True, arguments={"x-queue-type": "stream"})
@@ -260,6 +263,7 @@ def test_keda_reads_one_queue_and_queues_by_an_expression(broker: ApiBroker) -> 
     assert [row["messages"] for row in found["items"]] == [1, 1]
 
 
+@pytest.mark.acceptance
 def test_flower_reads_the_queues_of_a_virtual_host(broker: ApiBroker) -> None:
     broker.connect().channel().queue_declare("celery", durable=True)
     # flower/utils/broker.py

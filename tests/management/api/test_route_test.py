@@ -27,6 +27,7 @@ def routed(running: ApiBroker) -> ApiBroker:
     return running
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("key", "headers", "properties", "queues"),
     [
@@ -80,6 +81,7 @@ def test_a_missing_exchange_is_404(routed: ApiBroker) -> None:
     assert asked(routed, "nowhere").status_code == 404
 
 
+@pytest.mark.acceptance
 def test_users_see_their_virtual_hosts_only(routed: ApiBroker) -> None:
     assert asked(routed, "r", "elsewhere").status_code == 401
     assert asked(routed, "r", "monitor").status_code == 200

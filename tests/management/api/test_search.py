@@ -38,6 +38,7 @@ def test_connections_are_found_by_address_and_given_name(filled: ApiBroker) -> N
         assert "connection" in {each["kind"] for each in found}
 
 
+@pytest.mark.acceptance
 def test_consumers_are_found_by_tag_and_policies_by_those_who_may_list_them(
     filled: ApiBroker,
 ) -> None:
@@ -56,6 +57,7 @@ def test_consumers_are_found_by_tag_and_policies_by_those_who_may_list_them(
     assert found("elsewhere") == []
 
 
+@pytest.mark.acceptance
 def test_channels_are_found_by_name_behind_their_connections(filled: ApiBroker) -> None:
     connection = filled.connect("manager")
     connection.channel()
@@ -115,6 +117,7 @@ def test_what_is_wrong_with_the_question_is_said(filled: ApiBroker, query: str) 
     assert body["reason"].startswith(("q:", "limit:"))
 
 
+@pytest.mark.acceptance
 def test_a_queue_that_goes_while_it_is_looked_for(broker: ApiBroker) -> None:
     """Its arguments are gone when the search comes to it; the others are found all the same."""
     channel = broker.connect().channel()

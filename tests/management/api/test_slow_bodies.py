@@ -70,6 +70,7 @@ def during(broker: ApiBroker, change: tuple[str, str, Any], meanwhile: Any, vhos
     return slow.answer()
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change[0] + change[1])
 def test_a_virtual_host_that_goes_meanwhile_is_not_there(
     broker: ApiBroker, vhost: str, change: tuple[str, str, Any]
@@ -81,6 +82,7 @@ def test_a_virtual_host_that_goes_meanwhile_is_not_there(
     assert not [each for each in broker.get(f"/exchanges/{vhost}") if each["name"] == "new"]
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change[0] + change[1])
 def test_rights_that_go_meanwhile_are_gone(
     broker: ApiBroker, vhost: str, change: tuple[str, str, Any]
@@ -95,6 +97,7 @@ def test_rights_that_go_meanwhile_are_gone(
     assert broker.ask("POST", f"/queues/{vhost}/q/get", "slow", json={"count": 9}).json() != []
 
 
+@pytest.mark.acceptance
 def test_an_administrator_who_is_none_any_more_administers_nothing(broker: ApiBroker) -> None:
     broker.ask("PUT", "/users/slow", json={"password": PASSWORD, "tags": "administrator"})
     octets = json.dumps({"password": "x", "tags": "administrator"}).encode()
@@ -111,6 +114,7 @@ def test_a_stranger_sends_no_body(broker: ApiBroker) -> None:
         begin(broker, "PUT", "/queues/%2F/q", b"{}", "nobody")
 
 
+@pytest.mark.acceptance
 def test_a_client_that_leaves_is_no_bug(broker: ApiBroker, vhost: str) -> None:
     slow = begin(broker, "PUT", f"/queues/{vhost}/new", b"x" * 100, "slow")
     slow.send(b"{")
@@ -129,6 +133,7 @@ def ready(broker: ApiBroker, vhost: str) -> int:
     return broker.thread.ask(lambda each: each.context.vhosts[vhost].queues["q"].ready_count)
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("lost", ["right", "user", "vhost"])
 def test_an_import_ends_when_it_may_not_go_on(broker: ApiBroker, vhost: str, lost: str) -> None:
     lines = lines_of(2)
@@ -151,6 +156,7 @@ def test_an_import_ends_when_it_may_not_go_on(broker: ApiBroker, vhost: str, los
         assert ready(broker, vhost) == 2
 
 
+@pytest.mark.acceptance
 def test_a_get_that_waits_looks_at_rights_again(broker: ApiBroker, vhost: str) -> None:
     assert broker.ask("DELETE", f"/queues/{vhost}/q/contents").status_code == 204
     octets = json.dumps({"count": 1, "ackmode": "ack_requeue_false", "wait_ms": 30_000}).encode()

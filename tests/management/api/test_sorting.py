@@ -60,6 +60,7 @@ def key_of(value: Any) -> tuple[int, Any]:
     return (2, value) if isinstance(value, str) else (1, value)
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("name", "sort"), [(name, sort) for name in LISTS for sort in offered_sorts(name)]
 )

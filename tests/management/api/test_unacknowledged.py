@@ -98,6 +98,7 @@ def test_what_a_stuck_consumer_has_and_since_when(broker: ApiBroker) -> None:
     assert (row["messages_ready"], row["messages_unacknowledged"]) == (1, 3)
 
 
+@pytest.mark.acceptance
 def test_pages_go_on_behind_what_was_shown_while_messages_are_acknowledged(
     broker: ApiBroker,
 ) -> None:
@@ -193,6 +194,7 @@ def test_readings_of_a_stream_are_shown_too(broker: ApiBroker) -> None:
     assert page["messages"][0]["held_by"]["consumer_tag"] == "reads"
 
 
+@pytest.mark.acceptance
 def test_what_is_left_between_many_that_are_acknowledged(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     fill(channel, "gaps", *[b"%d" % number for number in range(100)], auto_delete=True)
@@ -205,6 +207,7 @@ def test_what_is_left_between_many_that_are_acknowledged(broker: ApiBroker) -> N
     assert pages(broker, path_of_queue("gaps"), 2) == [["0", "49"], ["99"]]
 
 
+@pytest.mark.acceptance
 def test_acknowledgements_of_a_transaction_that_is_rolled_back(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     fill(channel, "tx", b"a", b"b", b"c", auto_delete=True)
@@ -221,6 +224,7 @@ def test_acknowledgements_of_a_transaction_that_is_rolled_back(broker: ApiBroker
     assert broker.get(path)["messages"] == []
 
 
+@pytest.mark.acceptance
 def test_a_long_body_is_shown_in_full_where_that_is_asked_for(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     fill(channel, "long", b"l" * 400_000, b"short", auto_delete=True)
@@ -234,6 +238,7 @@ def test_a_long_body_is_shown_in_full_where_that_is_asked_for(broker: ApiBroker)
     assert (len(cut["payload"]), cut["truncated"]) == (50_000, True)
 
 
+@pytest.mark.acceptance
 def test_bodies_are_cut_and_encoded_as_in_browse(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
     fill(channel, "bodies", b'{"a": [1, 2]}', auto_delete=True)
@@ -260,6 +265,7 @@ def narrow(broker: ApiBroker) -> str:
     return "narrow"
 
 
+@pytest.mark.acceptance
 def test_messages_of_queues_that_a_user_may_not_read_stay_hidden(
     broker: ApiBroker, narrow: str
 ) -> None:
@@ -280,6 +286,7 @@ def test_messages_of_queues_that_a_user_may_not_read_stay_hidden(
     assert broker.get(path_of_channel(broker, connection))["hidden"] == 0
 
 
+@pytest.mark.acceptance
 def test_channels_of_others_and_exclusive_queues_are_not_looked_into(broker: ApiBroker) -> None:
     connection = broker.connect()
     channel = connection.channel()
@@ -320,6 +327,7 @@ def test_what_is_wrong_with_the_request_is_said(broker: ApiBroker, query: str, n
     assert refusal["reason"].startswith(f"{named}: ")
 
 
+@pytest.mark.acceptance
 def test_what_is_not_there(broker: ApiBroker) -> None:
     connection = broker.connect()
     connection.channel()

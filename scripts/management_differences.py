@@ -1,4 +1,4 @@
-"""Where the management API answers otherwise than RabbitMQ 3.10: the one list, with reasons.
+"""Differences of the management API from RabbitMQ 3.10: the one list, with reasons.
 
 tests/interop/rabbitmq/test_management_parity.py holds it both ways: a difference that is not here
 fails, and so does an entry that nothing shows any more. ``write_reference`` writes it into

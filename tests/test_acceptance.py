@@ -9,17 +9,11 @@ import pytest
 
 from scripts import acceptance
 from tests.support.groups import INSIDE
+from tests.support.small_project import CONFTEST
 
 PROJECT = Path(__file__).resolve().parent.parent
 #: Seconds of the gate that each group has that meets the outside.
 GROUP_LIMIT_S = 60
-CONFTEST = """
-from tests.support import results
-def pytest_addoption(parser):
-    results.add_options(parser)
-    parser.addoption("--hypothesis-profile")
-pytest_configure = results.register
-"""
 
 
 SKIPPED = "import pytest\npytest.skip('no mvn', allow_module_level=True)\n"

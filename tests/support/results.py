@@ -28,7 +28,6 @@ TRIES_MAX: Final = 12
 #: A test ends itself after 300 s.
 TRY_TIMEOUT_S: Final = 600
 OUTPUT_TAIL_CHARACTERS: Final = 8000
-FLAKY: Final = "flaky"
 _FAILED: Final = ("failed", "error", "subtests failed")
 #: pytest's closing line, unless the test was skipped.
 _PASSED: Final = re.compile(r"^=*\s*1 passed\b.*\s*\Z", re.MULTILINE)
@@ -112,7 +111,7 @@ class Results:
             kept = [each for each in stats.pop(category, []) if each.nodeid != nodeid]
             if kept:
                 stats[category] = kept
-        stats.setdefault(FLAKY, []).append(reports[0])
+        stats.setdefault("flaky", []).append(reports[0])
 
     def to_json(self) -> dict[str, dict[str, Any]]:
         """By group: tests that passed, failed, are flaky and were skipped, why, and seconds."""

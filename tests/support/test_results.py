@@ -10,18 +10,13 @@ import pytest
 
 from .groups import group_of
 from .results import FLAKY_MAX, TRIES_MAX, counts
+from .small_project import CONFTEST
 
 pytest_plugins = ["pytester"]
 
 IMPORTS = "--import-mode=importlib"
 
 PROJECT = Path(__file__).resolve().parents[2]
-
-CONFTEST = """
-from tests.support import results
-pytest_addoption = results.add_options
-pytest_configure = results.register
-"""
 
 #: A test that passes from its second run on, and fails or passes always.
 UNSTEADY = """

@@ -15,6 +15,7 @@ import pytest
 from tests.support.broker_process import BrokerProcess
 
 from ..suite_runs import CACHE, reason_line, run
+from .maven_runs import UNRESOLVED
 
 pytestmark = pytest.mark.acceptance
 
@@ -22,7 +23,6 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 DEADLINE_S = 120.0
 #: Downloads on a fresh machine, compiling, and some five seconds of work.
 MAVEN_DEADLINE_S = 280.0
-UNRESOLVED = re.compile(r"could not (be resolved|resolve|transfer)", re.IGNORECASE)
 
 
 def test_jms_example_is_one_command_and_prints_what_its_readme_says() -> None:

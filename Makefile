@@ -19,7 +19,8 @@ CAN_RUN := $(VENV)/.can-run
 CAN_DEVELOP := $(VENV)/.can-develop$(SPARK:%=-with-%)
 CAN_AUDIT := $(VENV)/.can-audit
 # The version is read from __init__.py, so a new one is installed again.
-INSTALL_INPUTS := Makefile pyproject.toml scripts/make_venv.sh src/hareline/__init__.py
+INSTALL_INPUTS := Makefile pyproject.toml scripts/make_venv.sh src/hareline/__init__.py \
+	$(wildcard requirements/*.txt)
 
 # What `make test-compiled` makes, from what, and runs there.
 COMPILED_VENV := .venv-compiled
@@ -133,7 +134,7 @@ soak: install         ## Load one broker for SOAK_SECONDS (an hour) and watch it
 crash: install        ## Kill brokers CRASH_ROUNDS times (200) at work, and look what is left
 	CRASH_ROUNDS=$(CRASH_ROUNDS) $(PYTEST) -m crash --timeout=0 -s $(ARGS)
 
-lock: $(CAN_AUDIT)    ## Pin what the container image installs, with hashes, in requirements/
+lock: $(CAN_AUDIT)    ## Pin what the container image and `make install` install, with hashes, in requirements/
 	$(VENV_PYTHON) -m scripts.lock_requirements
 
 audit: $(CAN_AUDIT)   ## Ask the index what is known against the pinned dependencies; needs the network

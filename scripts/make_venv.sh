@@ -1,7 +1,8 @@
 #!/bin/sh
 # make_venv.sh DIRECTORY [EXTRAS [WHEEL]]: a virtual environment there, with this package in it, and
-# what its extras ("dev" or "dev,spark") name. What is there already stays. The package is the source
-# tree itself, so that changes take effect at once; or a wheel, in place of one that is there.
+# what its extras ("dev" or "dev,spark") name, pinned in requirements/. What is there already stays.
+# The package is the source tree itself, so that changes take effect at once; or a wheel, in place of
+# one that is there.
 #
 # The Makefile runs it. It looks for a Python of at least 3.11 (or takes the one that $PYTHON names).
 # Debian and Ubuntu ship Python without ensurepip: root gets the missing package installed, anyone
@@ -81,9 +82,19 @@ echo "Installing $what into $directory" >&2
 if [ -n "$wheel" ]; then
     "$directory/bin/python" -m pip uninstall --quiet --yes hareline >&2
 fi
+install() {
+    "$directory/bin/python" -m pip install --disable-pip-version-check --progress-bar off "$@"
+}
 {
     status=0
-    "$directory/bin/python" -m pip install --disable-pip-version-check --progress-bar off \
-        $([ -n "$wheel" ] || echo --editable) "${wheel:-.}${extras:+[$extras]}" || status=$?
+    case $extras in
+        dev | dev,spark)
+            install --require-hashes -r requirements/dev.txt \
+                $([ "$extras" = dev ] || echo -r requirements/spark.txt) || status=$?
+            extras= isolation=--no-build-isolation
+            ;;
+    esac
+    [ "$status" != 0 ] || install ${isolation:-} $([ -n "$wheel" ] || echo --editable) \
+        "${wheel:-.}${extras:+[$extras]}" || status=$?
     echo "status $status"
 } | show_steps >&2

@@ -1,4 +1,4 @@
-"""What the container image installs: pinned with hashes, as pyproject.toml has it, and as no root.
+"""Pins of what the container image and `make install` install, and the image itself, without root.
 
 The image itself is built where there is a Docker; what its file says is held here.
 """
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 INSTRUCTIONS = re.sub(r"\\\n\s*", "", DOCKERFILE)  # one line each
-LOCKS = ["run.txt", "build.txt"]
+LOCKS = ["run.txt", "build.txt", "dev.txt", "spark.txt"]
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)(?: ; .+?)? \\$", re.MULTILINE)
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}\b")
 
@@ -26,9 +26,12 @@ def lock(name: str) -> str:
     return (ROOT / "requirements" / name).read_text(encoding="utf-8")
 
 
-def pins(name: str) -> dict[str, str]:
-    """Package in its normal spelling -> version."""
-    return {_normal(package): version for package, version in PIN.findall(lock(name))}
+def pins(name: str) -> dict[str, list[str]]:
+    """Package in its normal spelling -> versions, of which a Python installs one."""
+    found: dict[str, list[str]] = {}
+    for package, version in PIN.findall(lock(name)):
+        found.setdefault(_normal(package), []).append(version)
+    return found
 
 
 def _normal(name: str) -> str:
@@ -37,10 +40,13 @@ def _normal(name: str) -> str:
 
 def wanted(name: str) -> list[Requirement]:
     """What pyproject.toml asks for of what this file has to pin."""
-    texts = list(PROJECT["project"]["dependencies"])
-    if name == "build.txt":
+    extras = PROJECT["project"]["optional-dependencies"]
+    texts = list(extras["spark"] if name == "spark.txt" else PROJECT["project"]["dependencies"])
+    if name in {"build.txt", "dev.txt"}:
         hook = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
         texts += [*PROJECT["build-system"]["requires"], *hook["dependencies"]]
+    if name == "dev.txt":
+        texts += extras["dev"]
     return [Requirement(text) for text in texts]
 
 
@@ -48,16 +54,18 @@ def wanted(name: str) -> list[Requirement]:
 def test_each_dependency_is_pinned_within_its_range(name: str) -> None:
     pinned = pins(name)
     for each in wanted(name):
-        version = pinned.get(_normal(each.name))
-        assert version is not None, f"{each.name} is not in {name}: run `make lock`"
-        assert each.specifier.contains(version), f"{each} is {version} in {name}: run `make lock`"
+        versions = pinned.get(_normal(each.name))
+        assert versions, f"{each.name} is not in {name}: run `make lock`"
+        for version in versions:
+            assert each.specifier.contains(version), f"{each} is {version} in {name}: `make lock`"
 
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_each_pin_has_hashes_and_none_comes_from_a_place_of_its_own(name: str) -> None:
     entries = re.split(r"^(?=[A-Za-z0-9])", lock(name), flags=re.MULTILINE)
     packages = [entry for entry in entries if PIN.match(entry)]
-    assert len(packages) == len(pins(name)) >= len(wanted(name))
+    assert len(packages) == sum(map(len, pins(name).values()))
+    assert packages
     for entry in packages:
         assert HASH.search(entry), entry
     assert "://" not in lock(name)
@@ -67,6 +75,10 @@ def test_each_pin_has_hashes_and_none_comes_from_a_place_of_its_own(name: str) -
 def test_the_wheel_is_built_against_what_it_runs_with() -> None:
     running, building = pins("run.txt"), pins("build.txt")
     assert {name: building.get(name) for name in running} == running
+
+
+def test_a_package_of_spark_is_pinned_in_one_place() -> None:
+    assert pins("spark.txt").keys().isdisjoint(pins("dev.txt"))
 
 
 def test_the_image_installs_pinned_packages_only() -> None:

@@ -6,8 +6,6 @@ the books is shown by tests/conformance/test_policies_model.py; here are the one
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,6 +27,7 @@ from hareline.broker.selectors.selector import compile_selector
 from hareline.errors import PreconditionFailed
 from hareline.message import Message, Table
 from tests.support.consumers import RecordingConsumer
+from tests.support.freed import all_freed
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
@@ -529,43 +528,28 @@ ALL_ARGUMENTS: list[dict[str, object]] = [
 PARTS = (Queue, DeadlineTimer, DeadLetters, Expiry, Hold, Lease, Overflow)
 
 
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 @pytest.mark.parametrize("arguments", ALL_ARGUMENTS, ids=str)
 @pytest.mark.parametrize("how", ["acked", "released", "browsed"])
-@pytest.mark.usefixtures("no_collector")
 def test_a_deleted_queue_is_freed_by_its_reference_counts(
     place: Place, arguments: dict[str, object], how: str
 ) -> None:
-    before = _parts()
-    queue = place.queue("q", arguments)
-    consumer = place.consume(queue, 2, is_browser=how == "browsed")
-    for number in range(6):
-        fields = {"k": f"v{number % 4}", "JMSXGroupID": f"g{number % 2}", "n": number}
-        delay = {"x-delay": 10} if number == 5 else {}
-        ttl_ms = 5000 if number == 4 else None
-        place.publish(queue, b"%d" % number, ttl_ms=ttl_ms, headers={**fields, **delay})
-    if how == "acked":
-        consumer.ack()
-    place.accept(queue, b"last", headers={"n": 9, "k": "v"})
-    place.vhost.delete_queue("q", None)
-    consumer.release()
-    consumer.batches.clear()
-    place.turn.run()
-    place.timers._waiting.clear()  # cancelled ones, which an event loop forgets too
-    del queue, consumer
-    assert _parts() == before
-
-
-def _parts() -> int:
-    """How many queues there are, with the objects that they have for what they do besides."""
-    return sum(type(one) in PARTS for one in gc.get_objects())
+    with all_freed(*PARTS):
+        queue = place.queue("q", arguments)
+        consumer = place.consume(queue, 2, is_browser=how == "browsed")
+        for number in range(6):
+            fields = {"k": f"v{number % 4}", "JMSXGroupID": f"g{number % 2}", "n": number}
+            delay = {"x-delay": 10} if number == 5 else {}
+            ttl_ms = 5000 if number == 4 else None
+            place.publish(queue, b"%d" % number, ttl_ms=ttl_ms, headers={**fields, **delay})
+        if how == "acked":
+            consumer.ack()
+        place.accept(queue, b"last", headers={"n": 9, "k": "v"})
+        place.vhost.delete_queue("q", None)
+        consumer.release()
+        consumer.batches.clear()
+        place.turn.run()
+        place.timers._waiting.clear()  # cancelled ones, which an event loop forgets too
+        del queue, consumer
 
 
 # ------------------------------------------------------------------- many of a kind

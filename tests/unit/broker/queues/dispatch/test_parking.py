@@ -16,6 +16,7 @@ from hareline.broker.queues.dispatch.parking import Parking
 from hareline.broker.queues.entry import ACQUIRED, PARKED, SETTLED, QueueEntry, RankedEntry
 from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
+from tests.support.freed import all_freed
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
 
@@ -331,18 +332,11 @@ def test_dropped_entries_are_swept_out_before_they_surface(parking: Parking, par
 def test_a_run_is_freed_with_its_entries_and_not_by_the_collector(
     parking: Parking, park: Park
 ) -> None:
-    gc.collect()
-    gc.disable()
-    try:
-        before = [thing for thing in gc.get_objects() if isinstance(thing, ParkedRun | Group)]
+    with all_freed(ParkedRun, Group):
         group = Group("g")
         drop(parking, park(1, ALL, group))
         assert parking.best(ALL, None) is None
         del group
-        after = [thing for thing in gc.get_objects() if isinstance(thing, ParkedRun | Group)]
-        assert len(after) == len(before)
-    finally:
-        gc.enable()
 
 
 # ------------------------------------------------------------------------- against a list

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections import Counter
 from weakref import ref
 
 import pytest
@@ -18,6 +17,7 @@ from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.queue import Queue
 from hareline.message import Message
 from tests.support.consumers import RecordingConsumer
+from tests.support.freed import all_freed
 
 from .selective_queue import BLUE, RED, SHARED, STANDARD, SelectiveQueue, names
 
@@ -306,13 +306,7 @@ def test_a_deleted_queue_is_freed_and_not_by_the_collector(arguments: dict[str, 
     parts = (SelectiveLane, Group, Groups, ParkedRun, Level, SelectorClass)
     kinds = (*parts, Queue, QueueEntry, Message, RecordingConsumer)
 
-    def alive() -> Counter[str]:
-        return Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, kinds))
-
-    gc.collect()
-    gc.disable()
-    try:
-        before = alive()  # what other tests keep for ever
+    with all_freed(*kinds):
         queue = SelectiveQueue(arguments)
         red, blue = queue.join(RED, 2), queue.join(BLUE)
         queue.put(
@@ -328,6 +322,3 @@ def test_a_deleted_queue_is_freed_and_not_by_the_collector(arguments: dict[str, 
             consumer.batches.clear()  # the test's own notes
         queue.turn.run()
         del queue, red, blue, consumer
-        assert alive() == before
-    finally:
-        gc.enable()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tracemalloc
 from array import array
 from collections.abc import Callable, Iterator
@@ -47,6 +46,7 @@ from tests.support.deep_queues import (
     stored,
     transient,
 )
+from tests.support.freed import all_freed
 from tests.support.messages import make_message
 
 
@@ -329,10 +329,7 @@ class TestAll:
 
     @pytest.mark.parametrize("make", [durable, transient], ids=["durable", "transient"])
     def test_a_deleted_queue_is_freed_at_once(self, make: Callable[[], PagedQueue]) -> None:
-        gc.collect()
-        gc.disable()
-        try:
-            before = queues_alive()
+        with all_freed(Queue):
             paged = make()
             set_spooling(paged.environment, [paged.queue], True)
             publish(paged, 50)
@@ -341,9 +338,6 @@ class TestAll:
             paged.queue.delete()
             paged.turn.run()
             del paged
-            assert queues_alive() == before
-        finally:
-            gc.enable()
 
     def test_looking_at_everything_brings_back_all_but_contents(self) -> None:
         paged = deep(50)
@@ -365,10 +359,6 @@ class TestAll:
         paged.turn.run()
         assert taker.bodies == bodies(0, 30)
         assert browser.bodies == bodies(0, 10)
-
-
-def queues_alive() -> int:
-    return sum(isinstance(one, Queue) for one in gc.get_objects())
 
 
 class TestSpooling:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -43,6 +42,7 @@ from hareline.wire.table import (
     UnsignedInt,
     UnsignedShort,
 )
+from tests.support.freed import all_freed
 from tests.support.messages import make_message
 from tests.support.stores import FakeStore
 from tests.support.timed_queue import TimedQueue
@@ -422,21 +422,15 @@ def test_content_on_the_disk_is_read_once_for_all_that_is_made_of_it(place: Dela
 
 
 def test_deleted_queue_sends_nothing_and_is_freed_at_once(place: DelayPlace) -> None:
-    queue = Queue("other", FifoOrder(), place.turn, environment=place.environment)
-    queue.hold = Delay(queue, place.environment, Sender(queue).send)
-    queue.install()
-    queue.put(bearing(1000))
-    assert len(place.timers.pending) == 1
-    gc.collect()
-    gc.disable()
-    try:
+    with all_freed(Queue):
+        queue = Queue("other", FifoOrder(), place.turn, environment=place.environment)
+        queue.hold = Delay(queue, place.environment, Sender(queue).send)
+        queue.install()
+        queue.put(bearing(1000))
+        assert len(place.timers.pending) == 1
         queue.delete()
         assert place.timers.pending == []
         del queue
-        named = [each for each in gc.get_objects() if isinstance(each, Queue)]
-        assert [each.name for each in named if each.name == "other"] == []
-    finally:
-        gc.enable()
 
 
 class Sender:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from itertools import count
 
 import pytest
@@ -16,6 +15,7 @@ from hareline.broker.queues.policies.expiry import DROPS_PER_TURN, SETTLED_ALLOW
 from hareline.broker.queues.queue import Queue
 from hareline.message import Message
 from tests.support.consumers import RecordingConsumer
+from tests.support.freed import all_freed
 from tests.support.messages import make_message
 from tests.support.timed_queue import TimedQueue
 
@@ -447,20 +447,14 @@ def test_sweeping_keeps_every_entry_that_lives(place: TimedQueue) -> None:
 
 
 def test_a_deleted_queue_cancels_its_timer_and_is_freed(place: TimedQueue) -> None:
-    queue = Queue("other", FifoOrder(), place.turn, environment=place.environment)
-    queue.put(make_message(b"m").expiring_at(place.now_ms + 1000))
-    place.turn.run()
-    assert len(place.timers.pending) == 1
-    gc.collect()
-    gc.disable()
-    try:
+    with all_freed(Queue):
+        queue = Queue("other", FifoOrder(), place.turn, environment=place.environment)
+        queue.put(make_message(b"m").expiring_at(place.now_ms + 1000))
+        place.turn.run()
+        assert len(place.timers.pending) == 1
         queue.delete()
         assert place.timers.pending == []
         del queue
-        named = [each for each in gc.get_objects() if isinstance(each, Queue)]
-        assert [each.name for each in named if each.name == "other"] == []
-    finally:
-        gc.enable()
 
 
 # ------------------------------------------------------------------- against a plain list

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from decimal import Decimal
 
 import pytest
@@ -34,6 +33,7 @@ from hareline.wire.table import (
     UnsignedShort,
 )
 from tests.support.consumers import RecordingConsumer
+from tests.support.freed import all_freed
 from tests.support.messages import make_message
 from tests.support.timed_queue import TimedQueue
 
@@ -365,21 +365,15 @@ def test_a_busy_queue_sweeps_without_the_timer(place: TimedQueue) -> None:
 
 
 def test_a_deleted_queue_cancels_its_timer_and_is_freed(place: TimedQueue) -> None:
-    queue = Queue("other", FifoOrder(), place.turn, environment=place.environment)
-    queue.hold = Hold(queue, place.environment)
-    queue.install()
-    queue.put(bearing(x_delay=1000))
-    assert len(place.timers.pending) == 1
-    gc.collect()
-    gc.disable()
-    try:
+    with all_freed(Queue):
+        queue = Queue("other", FifoOrder(), place.turn, environment=place.environment)
+        queue.hold = Hold(queue, place.environment)
+        queue.install()
+        queue.put(bearing(x_delay=1000))
+        assert len(place.timers.pending) == 1
         queue.delete()
         assert place.timers.pending == []
         del queue
-        named = [each for each in gc.get_objects() if isinstance(each, Queue)]
-        assert [each.name for each in named if each.name == "other"] == []
-    finally:
-        gc.enable()
 
 
 def test_a_held_entry_says_so(place: TimedQueue) -> None:

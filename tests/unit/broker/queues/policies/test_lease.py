@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from functools import partial
 
 import pytest
@@ -11,6 +10,7 @@ from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.policies.lease import EMPTY_CHECK_S, Lease
 from hareline.broker.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
+from tests.support.freed import all_freed
 from tests.support.messages import make_message
 from tests.support.timed_queue import TimedQueue
 
@@ -181,21 +181,15 @@ def test_a_use_while_it_is_overdue_is_a_new_beginning() -> None:
 
 
 def test_a_queue_deleted_otherwise_cancels_its_timer_and_is_freed(place: LeasedQueue) -> None:
-    queue = Queue("other", FifoOrder(), place.turn, environment=place.environment)
-    queue.enqueue(make_message(b"m"))
-    place.turn.run()
-    gone: list[Queue] = []
-    queue.lease = Lease(queue, place.environment, TERM_MS, False, partial(gone.append, queue))
-    before = len(place.timers.pending)
-    gc.collect()
-    gc.disable()
-    try:
+    with all_freed(Queue):
+        queue = Queue("other", FifoOrder(), place.turn, environment=place.environment)
+        queue.enqueue(make_message(b"m"))
+        place.turn.run()
+        gone: list[Queue] = []
+        queue.lease = Lease(queue, place.environment, TERM_MS, False, partial(gone.append, queue))
+        before = len(place.timers.pending)
         queue.delete()
         assert len(place.timers.pending) == before - 1
         del queue
-        named = [each for each in gc.get_objects() if isinstance(each, Queue)]
-        assert [each.name for each in named if each.name == "other"] == []
-    finally:
-        gc.enable()
     place.pass_time(10 * TERM_MS)
     assert gone == []

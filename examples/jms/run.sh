@@ -20,7 +20,9 @@ for program in javac mvn; do
 done
 
 say "building with Maven; the first time it downloads 30 MB, both clients and its own plugins"
-mvn --quiet --batch-mode -Dexample.build="$build" compile dependency:build-classpath >&2
+# MAVEN_ARGS is read by Maven itself from 3.9 on.
+# shellcheck disable=SC2086  # several options
+mvn --quiet --batch-mode ${MAVEN_ARGS:-} -Dexample.build="$build" compile dependency:build-classpath >&2
 
 if [ -z "${BROKER_PORT:-}" ]; then
     if [ -z "${HARELINE:-}" ]; then

@@ -29,6 +29,8 @@ CACHE = PROJECT / ".cache"
 
 OUTPUT_TAIL_CHARACTERS = 8000
 
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+
 Outcome = Literal["pass", "fail", "skip"]
 
 
@@ -130,7 +132,8 @@ def names_in(sources: Iterable[Path], pattern: re.Pattern[str]) -> list[str]:
 
 def reason_line(output: str) -> str:
     """The most telling line of a failed download, for a one-line skip."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    plain = _COLOURS.sub("", output)
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or ["no output"])[0][:200]
 

@@ -28,8 +28,17 @@ def cases_of(module: Path) -> list[str]:
     return names_in(module.glob("*_test.go"), CASE)
 
 
-def run_module(module: Path, minimum: tuple[int, int], environment: Mapping[str, str]) -> SuiteRun:
-    """Run all tests; ``minimum`` is the first version whose language has what the module uses."""
+def run_module(
+    module: Path,
+    minimum: tuple[int, int],
+    environment: Mapping[str, str],
+    *,
+    only: str | None = None,
+) -> SuiteRun:
+    """Run all tests, or ``only`` one.
+
+    ``minimum`` is the first version whose language has what the module uses.
+    """
     version = run(["go", "env", "GOVERSION"], cwd=module, timeout_s=60).output.strip()
     numbers = re.search(r"go(\d+)\.(\d+)", version)
     if numbers is None or (int(numbers[1]), int(numbers[2])) < minimum:
@@ -39,7 +48,7 @@ def run_module(module: Path, minimum: tuple[int, int], environment: Mapping[str,
     if fetched.status != 0:
         pytest.skip(f"go cannot fetch what {module.name} needs: {reason_line(fetched.output)}")
     finished = run(
-        ["go", "test", "-json", "-count=1", "./..."],
+        ["go", "test", "-json", "-count=1", f"-run=^{only or '.*'}$", "./..."],
         cwd=module,
         timeout_s=RUN_TIMEOUT_S,
         environment=environment,

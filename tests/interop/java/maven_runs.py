@@ -8,6 +8,7 @@ package that all classes of the module share, a dot, and its method.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -17,9 +18,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.broker_process import BrokerUnderTest
+
 from ..suite_runs import CaseResult, SuiteRun, names_in, reason_line, run
 
-UNRESOLVED = re.compile(r"could not (be resolved|resolve|transfer)", re.IGNORECASE)
+UNRESOLVED = re.compile(
+    r"could not (be resolved|resolve|transfer)|no plugin found for prefix", re.IGNORECASE
+)
 
 _CASE = re.compile(r"@Test\s+void (?P<name>\w+)\(")
 _PARENT = re.compile(r"^(?:abstract |final |public )*class \w+ extends (?P<name>\w+)", re.MULTILINE)
@@ -50,7 +55,8 @@ class MavenModule:
         reports = self.build / "surefire-reports"
         shutil.rmtree(reports, ignore_errors=True)
         given = {**properties, "interop.build": self.build, "style.color": "never"}
-        command = ["mvn", "-q", "-B", "test", *(f"-D{key}={value}" for key, value in given.items())]
+        command = ["mvn", "-q", "-B", *maven_options(), "test"]
+        command += [f"-D{key}={value}" for key, value in given.items()]
         finished = run(command, cwd=self.directory, timeout_s=timeout_s)
         if not reports.exists() and UNRESOLVED.search(finished.output):
             pytest.skip(f"{skip}: {reason_line(finished.output)}")
@@ -60,6 +66,22 @@ class MavenModule:
                 name = case.attrib["classname"].removeprefix(f"{self.package}.")
                 results[f"{name}.{case.attrib['name']}"] = _result(case)
         return SuiteRun(finished, results)
+
+
+def maven_options() -> list[str]:
+    """The options of ``MAVEN_ARGS``, which Maven itself reads from 3.9 on."""
+    return os.environ.get("MAVEN_ARGS", "").split()
+
+
+def properties_of(broker: BrokerUnderTest) -> dict[str, object]:
+    """Where and as whom the suites connect."""
+    return {
+        "broker.host": broker.host,
+        "broker.port": broker.port,
+        "broker.username": broker.username,
+        "broker.password": broker.password,
+        "broker.vhost": broker.vhost,
+    }
 
 
 def _cases_of(source: Path) -> list[str]:

@@ -24,7 +24,7 @@ from tests.support.broker_process import BrokerProcess, BrokerUnderTest, Foreign
 from ..conftest import URL_VARIABLE, USERS_CONFIG
 from ..suite_runs import CACHE, SuiteRun, need_programs
 from . import jms_pika_qpid, jms_pika_rabbitmq
-from .maven_runs import MavenModule
+from .maven_runs import MavenModule, properties_of
 
 need_programs("mvn", "javac")
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
@@ -85,11 +85,7 @@ def suite(
     jms_pika_qpid.write(jms_channel, PREFIX)
     jms_pika_rabbitmq.write(jms_channel, PREFIX)
     properties = {
-        "broker.host": jms_broker.host,
-        "broker.port": jms_broker.port,
-        "broker.username": jms_broker.username,
-        "broker.password": jms_broker.password,
-        "broker.vhost": jms_broker.vhost,
+        **properties_of(jms_broker),
         "broker.command": "" if jms_broker.is_foreign else DAEMON,
         "broker.directory": tmp_path_factory.mktemp("jms-daemons"),
         "jms.prefix": PREFIX,

@@ -17,8 +17,6 @@ from tests.support.broker_process import BrokerProcess
 from ..suite_runs import CACHE, reason_line, run
 from .maven_runs import UNRESOLVED
 
-pytestmark = pytest.mark.acceptance
-
 EXAMPLES = Path(__file__).parents[3] / "examples"
 DEADLINE_S = 120.0
 #: Downloads on a fresh machine, compiling, and some five seconds of work.
@@ -29,6 +27,7 @@ def test_jms_example_is_one_command_and_prints_what_its_readme_says() -> None:
     assert _run_jms({"HARELINE": f"{sys.executable} -m hareline"}) == _readme_output("warehouse")
 
 
+@pytest.mark.acceptance
 @pytest.mark.timeout(600)
 def test_jms_and_python_read_each_other_s_messages(own_broker: BrokerProcess) -> None:
     pytest.importorskip("pika", reason="pika (PyPI) is not installed")
@@ -53,6 +52,7 @@ def test_jms_and_python_read_each_other_s_messages(own_broker: BrokerProcess) ->
     ]
 
 
+@pytest.mark.acceptance
 def test_jms_example_says_what_it_is_waiting_for() -> None:
     said = [
         line.removeprefix("run.sh: ").split()[0]

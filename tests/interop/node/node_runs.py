@@ -25,10 +25,14 @@ def installed_modules() -> Path:
     return installed_packages(SOURCES, "interop-node")
 
 
-def run_suites(report: Path, environment: Mapping[str, str]) -> SuiteRun:
-    """Run all suites; ``report`` is where the runner writes."""
+def run_suites(
+    report: Path, environment: Mapping[str, str], *, only: str | None = None
+) -> SuiteRun:
+    """Run all suites, or ``only`` one case; ``report`` is where the runner writes."""
     command = ["node", "--test", f"--test-reporter={SOURCES / 'json_lines.mjs'}"]
     command += [f"--test-reporter-destination={report}"]
+    if only is not None:
+        command.append(f"--test-name-pattern=^{only}$")
     command += [path.name for path in sorted(SOURCES.glob("*.test.cjs"))]
     finished = run(command, cwd=SOURCES, timeout_s=RUN_TIMEOUT_S, environment=environment)
     lines = report.read_text("utf-8").splitlines() if report.exists() else []

@@ -19,7 +19,7 @@ from ..suite_runs import SuiteRun, need_programs
 from .node_runs import CASES, SOURCES, installed_modules, run_suites
 
 need_programs("node", "npm")
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 RESTART_TIMEOUT_S = 60
 
@@ -37,30 +37,37 @@ def suite(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> SuiteRun:
     report = tmp_path_factory.mktemp("node") / "cases.jsonl"
-    environment = {
-        "AMQPLIB": request.param,
-        "AMQP_URL": broker.url,
-        "NODE_PATH": str(node_modules),
-    }
-    return run_suites(report, environment)
+    return run_suites(report, {**environment(broker, node_modules), "AMQPLIB": request.param})
 
 
+def environment(broker: BrokerUnderTest, node_modules: Path) -> dict[str, str]:
+    return {"AMQP_URL": broker.url, "NODE_PATH": str(node_modules)}
+
+
+def test_one_case(broker: BrokerUnderTest, node_modules: Path, tmp_path: Path) -> None:
+    case = "messages of one publisher arrive in order"
+    given = {**environment(broker, node_modules), "AMQPLIB": "amqplib"}
+    run_suites(tmp_path / "cases.jsonl", given, only=case).hold(case)
+
+
+@pytest.mark.acceptance
 @pytest.mark.parametrize("case", CASES)
 def test_amqplib(suite: SuiteRun, case: str) -> None:
     suite.hold(case)
 
 
+@pytest.mark.acceptance
 def test_amqplib_ran_every_case(suite: SuiteRun) -> None:
     suite.hold_to_names(CASES)
 
 
+@pytest.mark.acceptance
 def test_amqplib_recovers_from_a_restart_of_the_broker(
     own_broker: BrokerProcess, node_modules: Path
 ) -> None:
-    environment = {"AMQP_URL": own_broker.url, "NODE_PATH": str(node_modules)}
     program = subprocess.Popen(
         ["node", str(SOURCES / "restart.cjs")],
-        env={**os.environ, **environment},
+        env={**os.environ, **environment(own_broker, node_modules)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -36,6 +36,10 @@ TARGET_SECONDS ?= 600
 FAULT_TESTS := tests/faults tests/crash/test_io_errors.py tests/crash/test_full_disk.py \
 	tests/crash/test_tmpfs.py tests/server/test_memory_alarm.py tests/server/test_heartbeats.py
 
+# Tests start some thousand processes of Python, which would each compile all modules anew. Images of
+# containers set this.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help install install-broker run check test gate acceptance wheel test-compiled bench bench-jms bench-management bench-spark lint format reference screenshots fuzz faults fairness soak crash rabbitmqadmin2 lock audit sbom clean
 
@@ -66,6 +70,11 @@ run: install-broker   ## Run the broker
 check: lint           ## Check style, types, layers, unit tests and transcripts, in a minute or so
 	$(PYTEST) -q -n auto --maxprocesses=8 $(QUICK_TESTS) $(ARGS)
 
+# It downloads no more than `make install` does: the clients of other languages are tried where
+# `make acceptance` has fetched them before.
+test: export GOPROXY := off
+test: export MAVEN_ARGS := --offline
+test: export npm_config_offline := true
 test: install         ## Run the tests that every change must pass
 	$(PYTEST) $(SIDE_BY_SIDE) $(GATE) $(ARGS)
 

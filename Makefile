@@ -11,7 +11,7 @@ QUICK_TESTS := tests/unit tests/support tests/transcripts $(wildcard tests/test_
 # ARGS="-n 0" has all of them in one.
 SIDE_BY_SIDE := -n auto --maxprocesses=8 --dist loadscope
 # What every change must pass: tests whose outcome depends on the code alone.
-GATE := -m "not acceptance" --second-try --results .cache/gate-results.json --durations=15
+GATE := -m "not acceptance" --second-try --results=.cache/gate-results.json --durations=15
 # The extra of pyproject.toml that is installed too; empty where no Java can run Spark.
 SPARK := $(shell sh scripts/has_java.sh 17 && echo spark)
 # Each is newer than its inputs while .venv has what running, or developing, needs.

@@ -4,7 +4,8 @@ With ``--second-try``, each test that failed runs once more when all others are 
 process of its own. One that passes then is flaky; up to ``FLAKY_MAX`` flaky tests leave a run
 green. ``.cache/flaky.json`` adds up how often each test was flaky.
 
-``--results FILE`` writes what ``Results.to_json`` has.
+``--results=FILE`` writes what ``Results.to_json`` has. With a blank in place of the "=" pytest
+would take a file that exists for the tests to run, before it has read this project's options.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,12 @@ class Project:
         command = ("-p", "xdist", "--second-try", "--results", "results.json", IMPORTS)
         return self._pytester.runpytest_subprocess(*command, *options, "tests")
 
+    def run_as_the_gate(self) -> pytest.RunResult:
+        makefile = (PROJECT / "Makefile").read_text("utf-8")
+        options = re.search("^GATE := (.*)$", makefile, re.MULTILINE)
+        assert options is not None
+        return self._pytester.runpytest_subprocess("-p", "xdist", IMPORTS, *shlex.split(options[1]))
+
     def results(self) -> dict[str, dict[str, Any]]:
         read: dict[str, dict[str, Any]] = json.loads((self.path / "results.json").read_text())
         return read
@@ -61,6 +69,14 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     return Project(pytester)
+
+
+def test_the_gate_runs_again_where_it_has_run(project: Project) -> None:
+    project.write("checks/test_a.py", "def test_a(): pass\n")
+    (project.path / "conftest.py").rename(project.path / "checks/conftest.py")
+    project.write("pytest.ini", "[pytest]\ntestpaths = checks\nmarkers = acceptance\n")
+    for _ in range(2):
+        project.run_as_the_gate().assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("processes", ["0", "2"])

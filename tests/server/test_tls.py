@@ -152,7 +152,9 @@ def test_a_client_is_shown_the_certificate_of_its_name(
         assert ("DNS", "shop.example") in shown["subjectAltName"]
         shown = certificate_shown(port, files)
         assert ("DNS", "localhost") in shown["subjectAltName"]
-    exchange(connect(broker, files.client_context(), "shop.example"), b"hello")
+    connection = connect(broker, files.client_context(), "shop.example")
+    exchange(connection, b"hello")
+    connection.close()
 
 
 @pytest.mark.acceptance

@@ -75,7 +75,6 @@ def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(FakeBroker, "on_running", staticmethod(lambda _: send(signal.SIGTERM)))
     yield
     sys.setswitchinterval(interval_s)
-    gc.unfreeze()
     gc.enable()
 
 

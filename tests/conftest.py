@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # No deadline: on a shared machine it measures the neighbours.
 settings.register_profile(
-    "short", deadline=None, max_examples=40, print_blob=True, derandomize=True
+    "short", deadline=None, max_examples=24, print_blob=True, derandomize=True
 )
 settings.register_profile("random", deadline=None, max_examples=100, print_blob=True)
 settings.register_profile(

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hareline.management.api.definitions_body import definitions_in
+from tests.support.examples import examples
 
 FILE = {"rabbit_version": "3.10.8", "queues": [{"name": f"q{number}"} for number in range(50)]}
 FORM = "multipart/form-data; boundary=x"
@@ -48,6 +49,7 @@ _JSON = st.recursive(
 )
 
 
+@settings(max_examples=examples(0.3))
 @given(st.dictionaries(st.text(), _JSON))
 def test_any_object_comes_out_as_it_was(value: dict[str, Any]) -> None:
     assert read(json.dumps(value).encode())[0] == value

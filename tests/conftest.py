@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -110,9 +111,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Divisio
 
 
 def pytest_collection_finish() -> None:
-    """Keep what collecting made, thousands of tests, out of the garbage collector's sight.
+    """Keep what collecting made, thousands of tests, out of the garbage collector's sight."""
+    freeze_what_lives()
 
-    Many tests ask the collector what is left of a queue; each would look at all of it.
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, None, None]:
+    """Behind the last test of a file, do so with what the file has imported and left."""
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        freeze_what_lives()
+
+
+def freeze_what_lives() -> None:
+    """Have the collector look at newer objects only from now on.
+
+    Many tests ask it what is left of a queue; each would look at half a million objects.
     """
     gc.collect()
     gc.freeze()

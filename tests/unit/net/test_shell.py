@@ -384,10 +384,11 @@ async def test_the_end_of_a_link_is_told_with_its_reason(stand: Stand) -> None:
 
 
 async def test_the_connection_is_freed_without_the_collector() -> None:
-    with all_freed(Connection):
+    with all_freed(Connection) as made:
         stand = Stand()
         stand.connect()
         opened(stand)
+        assert made() == {"Connection": 1}
         stand.shell.connection_lost(None)
         stand.finish_turns()
 

@@ -36,8 +36,8 @@ TARGET_SECONDS ?= 600
 FAULT_TESTS := tests/faults tests/crash/test_io_errors.py tests/crash/test_full_disk.py \
 	tests/crash/test_tmpfs.py tests/server/test_memory_alarm.py tests/server/test_heartbeats.py
 
-# Tests start some thousand processes of Python, which would each compile all modules anew. Images of
-# containers set this.
+# Images of containers set this. Each of the many processes that tests start would compile all that it
+# imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help

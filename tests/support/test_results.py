@@ -50,7 +50,7 @@ class Project:
         path.write_text(text, "utf-8")
 
     def run(self, *options: str) -> pytest.RunResult:
-        command = ("-p", "xdist", "--second-try", "--results", "results.json", IMPORTS)
+        command = ("-p", "xdist", "--second-try", "--results=results.json", IMPORTS)
         return self._pytester.runpytest_subprocess(*command, *options, "tests")
 
     def run_as_the_gate(self) -> pytest.RunResult:

@@ -47,11 +47,11 @@ def run_module(
     fetched = run(["go", "mod", "download"], cwd=module, timeout_s=DOWNLOAD_TIMEOUT_S)
     if fetched.status != 0:
         pytest.skip(f"go cannot fetch what {module.name} needs: {reason_line(fetched.output)}")
+    command = ["go", "test", "-json", "-count=1"]
+    if only is not None:
+        command.append(f"-run=^{only}$")
     finished = run(
-        ["go", "test", "-json", "-count=1", f"-run=^{only or '.*'}$", "./..."],
-        cwd=module,
-        timeout_s=RUN_TIMEOUT_S,
-        environment=environment,
+        [*command, "./..."], cwd=module, timeout_s=RUN_TIMEOUT_S, environment=environment
     )
     return SuiteRun(finished, _results(finished.output))
 

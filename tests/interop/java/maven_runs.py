@@ -69,12 +69,12 @@ class MavenModule:
 
 
 def maven_options() -> list[str]:
-    """The options of ``MAVEN_ARGS``, which Maven itself reads from 3.9 on."""
+    """Options in the environment variable MAVEN_ARGS, which Maven itself reads from 3.9 on."""
     return os.environ.get("MAVEN_ARGS", "").split()
 
 
 def properties_of(broker: BrokerUnderTest) -> dict[str, object]:
-    """Where and as whom the suites connect."""
+    """Properties that give a suite the broker's address, user and virtual host."""
     return {
         "broker.host": broker.host,
         "broker.port": broker.port,

@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pika
 import pytest
 
-from tests.management.test_messages import CONFIG, declare, drain, new_name
-from tests.support.broker_process import BrokerProcess
+from tests.management.test_messages import declare, drain, new_name
+from tests.support.api_broker import ApiBroker
 from tests.support.http_api import HttpApi
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG)
-    made.start()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def http(broker: BrokerProcess) -> HttpApi:
-    return HttpApi(broker.management_url)
-
-
-@pytest.fixture
-def channel(broker: BrokerProcess) -> Iterator[Any]:
-    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    yield channel
-    if connection.is_open:
-        connection.close()
 
 
 @pytest.mark.acceptance
@@ -102,9 +78,9 @@ def test_a_binding_that_cannot_be(http: HttpApi, path: str, status: int, text: s
     assert text in answer.json()["reason"]
 
 
-def test_rights_are_those_of_amqp(broker: BrokerProcess, channel: Any) -> None:
+def test_rights_are_those_of_amqp(broker: ApiBroker, channel: Any) -> None:
     queue = declare(channel)
-    reader = HttpApi(broker.management_url, "reader", "reader")
+    reader = HttpApi(broker.url, "reader", "reader")
     answer = reader.ask("POST", f"/api/bindings/%2F/e/amq.direct/q/{queue}", {})
     assert answer.status_code == 401
     assert "write access to queue" in answer.json()["reason"]
@@ -113,7 +89,7 @@ def test_rights_are_those_of_amqp(broker: BrokerProcess, channel: Any) -> None:
 @pytest.mark.acceptance
 @pytest.mark.parametrize("kind", ["q", "e"])
 def test_topic_permissions_bound_what_is_bound_and_what_is_ended(
-    broker: BrokerProcess, http: HttpApi, channel: Any, kind: str
+    broker: ApiBroker, http: HttpApi, channel: Any, kind: str
 ) -> None:
     topics, user = new_name("t"), new_name("user")
     channel.exchange_declare(topics, "topic", durable=True)
@@ -126,7 +102,7 @@ def test_topic_permissions_bound_what_is_bound_and_what_is_ended(
     http.done("PUT", f"/api/permissions/%2F/{user}", rights)
     topic_rights = {"exchange": topics, "write": "", "read": "^mine"}
     http.done("PUT", f"/api/topic-permissions/%2F/{user}", topic_rights)
-    limited = HttpApi(broker.management_url, user, user)
+    limited = HttpApi(broker.url, user, user)
     path = f"/api/bindings/%2F/e/{topics}/{kind}/{destination}"
     for key in ("mine.a", "theirs.a"):
         assert http.ask("POST", path, {"routing_key": key}).status_code == 201

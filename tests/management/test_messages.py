@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,50 +14,13 @@ import httpx
 import pika
 import pytest
 
+from tests.management.conftest import CONFIG
+from tests.support.api_broker import ApiBroker
 from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
 DEADLINE_S = 60.0
-CONFIG = """
-[[users]]
-name = "guest"
-password = "guest"
-tags = ["administrator"]
-permissions = [{vhost = "/", configure = ".*", write = ".*", read = ".*"}]
-
-[[users]]
-name = "reader"
-password = "reader"
-tags = ["management"]
-permissions = [{vhost = "/", configure = "^$", write = "^$", read = "^open"}]
-
-[auth]
-failure_delay_s = 0
-"""
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG)
-    made.start()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def http(broker: BrokerProcess) -> HttpApi:
-    return HttpApi(broker.management_url)
-
-
-@pytest.fixture
-def channel(broker: BrokerProcess) -> Iterator[Any]:
-    connection = pika.BlockingConnection(pika.URLParameters(broker.url.replace("%2F", "%2f")))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    yield channel
-    if connection.is_open:
-        connection.close()
 
 
 def new_name(prefix: str = "q") -> str:
@@ -174,8 +136,8 @@ def test_a_queue_that_is_not_there(http: HttpApi) -> None:
 
 
 @pytest.mark.acceptance
-def test_rights_are_those_of_amqp(broker: BrokerProcess, channel: Any) -> None:
-    reader = HttpApi(broker.management_url, "reader", "reader")
+def test_rights_are_those_of_amqp(broker: ApiBroker, channel: Any) -> None:
+    reader = HttpApi(broker.url, "reader", "reader")
     shut, open_ = declare(channel), declare(channel, new_name("open"))
     publish(channel, open_, b"1")
     assert reader.ask("POST", path(shut, "browse"), {}).status_code == 401
@@ -322,7 +284,7 @@ def test_a_dead_letter_of_a_retry_loop_goes_back_by_its_first_key(
 
 @pytest.mark.acceptance
 def test_retry_goes_only_where_the_user_may_publish(
-    broker: BrokerProcess, http: HttpApi, channel: Any
+    broker: ApiBroker, http: HttpApi, channel: Any
 ) -> None:
     """Headers say where a message died, and any publisher may write them."""
     target, topics, hidden = declare(channel), new_name("t"), new_name("i")
@@ -336,7 +298,7 @@ def test_retry_goes_only_where_the_user_may_publish(
     http.done("PUT", f"/api/permissions/%2F/{user}", rights)
     topic_rights = {"exchange": topics, "write": "^open", "read": ".*"}
     http.done("PUT", f"/api/topic-permissions/%2F/{user}", topic_rights)
-    limited = HttpApi(broker.management_url, user, user)
+    limited = HttpApi(broker.url, user, user)
 
     def retried(by: HttpApi, exchange: str, *keys: str, queue: str = "gone") -> Any:
         dead = declare(channel)
@@ -388,7 +350,7 @@ def test_progress_comes_in_lines(http: HttpApi, channel: Any) -> None:
 
 @pytest.mark.acceptance
 def test_a_long_move_leaves_consumers_and_publishers_at_work(
-    broker: BrokerProcess, http: HttpApi, channel: Any
+    broker: ApiBroker, http: HttpApi, channel: Any
 ) -> None:
     """What is moved, what is consumed and what is published meanwhile: each once, none lost."""
     source, target = declare(channel), declare(channel)
@@ -399,7 +361,7 @@ def test_a_long_move_leaves_consumers_and_publishers_at_work(
     stopping = threading.Event()
 
     def consume() -> None:
-        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        connection = broker.connect("guest", password="guest")
         mine = connection.channel()
         mine.basic_qos(prefetch_count=20)
         for method, _, body in mine.consume(source, inactivity_timeout=0.05):
@@ -429,7 +391,7 @@ def test_a_long_move_leaves_consumers_and_publishers_at_work(
 
 @pytest.mark.acceptance
 def test_a_client_that_leaves_ends_its_operation(
-    broker: BrokerProcess, http: HttpApi, channel: Any
+    broker: ApiBroker, http: HttpApi, channel: Any
 ) -> None:
     import socket
     from base64 import b64encode
@@ -438,7 +400,7 @@ def test_a_client_that_leaves_ends_its_operation(
     publish(channel, source, *numbers(2_000))
     body = json.dumps({"all": True, "to_queue": target}).encode()
     login = b64encode(b"guest:guest").decode()
-    with socket.create_connection(("127.0.0.1", broker.management_port or 0)) as client:
+    with socket.create_connection(("127.0.0.1", httpx.URL(broker.url).port or 0)) as client:
         head = f"POST {path(source, 'move')}?progress=true HTTP/1.1\r\nHost: x\r\n"
         head += f"Authorization: Basic {login}\r\nContent-Length: {len(body)}\r\n\r\n"
         client.sendall(head.encode() + body)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from hareline.broker.queues.orders.fifo import FifoOrder
 from hareline.broker.queues.queue import Queue
 from hareline.management.api import queue_operations
 from hareline.management.pace import Share
+from tests.management.conftest import CONFIG
 from tests.management.test_messages import (
-    CONFIG,
     DEADLINE_S,
     declare,
     drain,
@@ -31,29 +30,6 @@ from tests.support.http_api import HttpApi
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
 from tests.support.waiting import wait_for
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG)
-    made.start()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def http(broker: BrokerProcess) -> HttpApi:
-    return HttpApi(broker.management_url)
-
-
-@pytest.fixture
-def channel(broker: BrokerProcess) -> Iterator[Any]:
-    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    yield channel
-    if connection.is_open:
-        connection.close()
 
 
 def change(http: HttpApi, queue: str, **arguments: Any) -> Any:

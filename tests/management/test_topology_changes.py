@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pika
 import pytest
 
-from tests.management.test_messages import CONFIG, declare, new_name, path, publish
+from tests.management.conftest import CONFIG
+from tests.management.test_messages import declare, new_name, path, publish
+from tests.support.api_broker import ApiBroker
 from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi, segment
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG)
-    made.start()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def http(broker: BrokerProcess) -> HttpApi:
-    return HttpApi(broker.management_url)
-
-
-@pytest.fixture
-def channel(broker: BrokerProcess) -> Iterator[Any]:
-    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-    yield connection.channel()
-    if connection.is_open:
-        connection.close()
 
 
 def queue_path(name: str) -> str:
@@ -154,8 +133,8 @@ def test_predeclared_exchanges_stay(http: HttpApi) -> None:
         assert http.ask("DELETE", exchange_path(name)).status_code == 401
 
 
-def test_rights_of_a_user(broker: BrokerProcess) -> None:
-    reader = HttpApi(broker.management_url, "reader", "reader")
+def test_rights_of_a_user(broker: ApiBroker) -> None:
+    reader = HttpApi(broker.url, "reader", "reader")
     for method, named in (
         ("PUT", queue_path("open-1")),
         ("PUT", exchange_path("open-1")),

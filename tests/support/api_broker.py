@@ -85,7 +85,7 @@ class ApiBroker:
         return answer.status_code, answer.json()
 
     def connect(
-        self, user: str = "admin", vhost: str = "/", name: str = ""
+        self, user: str = "admin", vhost: str = "/", name: str = "", password: str = PASSWORD
     ) -> pika.BlockingConnection:
         """An AMQP connection, closed at the end of the test."""
         host, port = self.thread.address
@@ -94,7 +94,7 @@ class ApiBroker:
                 host,
                 port,
                 vhost,
-                pika.PlainCredentials(user, PASSWORD),
+                pika.PlainCredentials(user, password),
                 client_properties={"connection_name": name} if name else None,
             )
         )

@@ -370,6 +370,7 @@ def test_task_of_a_killed_worker_goes_to_another(
     doomed.stop()
 
 
+@pytest.mark.acceptance
 def test_worker_and_client_reconnect_after_a_restart(
     own_broker: BrokerProcess, tmp_path: Path
 ) -> None:

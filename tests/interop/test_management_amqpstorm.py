@@ -15,6 +15,8 @@ import amqpstorm
 from amqpstorm.management.api import ManagementApi
 from amqpstorm.management.exception import ApiError
 
+pytestmark = pytest.mark.acceptance
+
 DEADLINE_S = 60.0
 
 
@@ -40,7 +42,6 @@ def refused(status: int, call: Any, *arguments: Any, **options: Any) -> None:
     assert caught.value.error_code == status
 
 
-@pytest.mark.acceptance
 def test_the_broker_is_seen(api: Any) -> None:
     assert api.aliveness_test() == {"status": "ok"}
     assert api.whoami()["name"] == "guest"
@@ -82,7 +83,6 @@ def test_messages(api: Any) -> None:
     api.queue.delete("m")
 
 
-@pytest.mark.acceptance
 def test_connections_are_seen_and_closed(api: Any, broker: BrokerProcess) -> None:
     with amqpstorm.connection.Connection(
         broker.host, "guest", "guest", port=broker.port
@@ -96,7 +96,6 @@ def test_connections_are_seen_and_closed(api: Any, broker: BrokerProcess) -> Non
         wait_for(lambda: not api.connection.list(), DEADLINE_S, "the connection's end")
 
 
-@pytest.mark.acceptance
 def test_users_and_virtual_hosts(api: Any) -> None:
     api.virtual_host.create("shop")
     api.user.create("ann", "secret", tags="management")

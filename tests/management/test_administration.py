@@ -14,6 +14,8 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.acceptance
+
 SETTINGS = """
 [auth]
 failure_delay_s = 0
@@ -57,7 +59,6 @@ def connected(broker: BrokerProcess, user: str, password: str, vhost: str) -> An
     )
 
 
-@pytest.mark.acceptance
 def test_users(api: HttpApi) -> None:
     assert api.call("PUT", "/api/users/ann", {"password": "p", "tags": "management"}) == (201, None)
     assert api.call("PUT", "/api/users/ann", {"password": "q", "tags": ["a", "b"]}) == (204, None)
@@ -86,14 +87,12 @@ def test_users(api: HttpApi) -> None:
     assert api.call("POST", "/api/users/bulk-delete", {"users": ["a", "b"]}) == (204, None)
 
 
-@pytest.mark.acceptance
 def test_a_hash_of_the_api_is_a_password_hash(broker: BrokerProcess, api: HttpApi) -> None:
     stored = api.get("/api/auth/hash_password/secret%2Fword")["ok"]
     api.call("PUT", "/api/users/hashed", {"password_hash": stored, "tags": "management"})
     assert api_of(broker, "hashed", "secret/word").call("GET", "/api/whoami")[0] == 200
 
 
-@pytest.mark.acceptance
 def test_only_administrators_administer(broker: BrokerProcess, api: HttpApi) -> None:
     for name, tags in (("low", "management"), ("maker", "policymaker"), ("watch", "monitoring")):
         api.call("PUT", f"/api/users/{name}", {"password": name, "tags": tags})
@@ -118,7 +117,6 @@ def test_only_administrators_administer(broker: BrokerProcess, api: HttpApi) -> 
     api.call("DELETE", "/api/policies/%2F/maker")
 
 
-@pytest.mark.acceptance
 def test_a_virtual_host_from_its_making_to_its_end(broker: BrokerProcess, api: HttpApi) -> None:
     assert api.call("PUT", "/api/vhosts/my%2Fshop", {"description": "d", "tags": "a,b"})[0] == 201
     assert api.call("PUT", "/api/vhosts/my%2Fshop", {"tracing": True})[0] == 204
@@ -152,7 +150,6 @@ def test_a_virtual_host_from_its_making_to_its_end(broker: BrokerProcess, api: H
     assert api.get("/api/users/seller/permissions") == []
 
 
-@pytest.mark.acceptance
 def test_topic_permissions(broker: BrokerProcess, api: HttpApi) -> None:
     api.call("PUT", "/api/users/t", {"password": "t", "tags": ""})
     api.call("PUT", "/api/permissions/%2F/t", {"configure": ".*", "write": ".*", "read": ".*"})
@@ -176,7 +173,6 @@ def test_topic_permissions(broker: BrokerProcess, api: HttpApi) -> None:
     connection.close()
 
 
-@pytest.mark.acceptance
 def test_limits(api: HttpApi) -> None:
     assert api.get("/api/vhost-limits/%2F") == [{"vhost": "/", "value": {"max-connections": 50}}]
     assert api.call("PUT", "/api/vhost-limits/%2F/max-queues", {"value": 1000})[0] == 204
@@ -195,7 +191,6 @@ def test_limits(api: HttpApi) -> None:
     assert api.get("/api/user-limits/admin") == []
 
 
-@pytest.mark.acceptance
 def test_parameters(api: HttpApi) -> None:
     path = "/api/parameters/shovel/%2F/s"
     assert api.call("PUT", path, {"value": {"src-uri": "amqp://"}})[0] == 201
@@ -215,7 +210,6 @@ def test_parameters(api: HttpApi) -> None:
     assert api.call("GET", path)[0] == 404
 
 
-@pytest.mark.acceptance
 def test_policies(broker: BrokerProcess, api: HttpApi) -> None:
     policy = {"pattern": "^p\\.", "definition": {"max-length": 2}, "apply-to": "queues"}
     for kind in ("policies", "operator-policies"):
@@ -250,7 +244,6 @@ def test_policies(broker: BrokerProcess, api: HttpApi) -> None:
         assert api.call("DELETE", f"/api/{kind}/%2F/limit")[0] == 404
 
 
-@pytest.mark.acceptance
 def test_slow_patterns(broker: BrokerProcess, api: HttpApi) -> None:
     """One that a trial finds is refused; one that it does not find says for which names."""
     path = "/api/policies/%2F/slow"
@@ -280,7 +273,6 @@ def test_slow_patterns(broker: BrokerProcess, api: HttpApi) -> None:
     assert api.call("DELETE", path)[0] == 204
 
 
-@pytest.mark.acceptance
 def test_definitions_out_and_in(api: HttpApi) -> None:
     queue = {"name": "dq", "durable": True, "auto_delete": False, "arguments": {"x-max-length": 5}}
     definitions = {"vhosts": [{"name": "def"}], "queues": [{**queue, "vhost": "def"}]}
@@ -301,7 +293,6 @@ def test_definitions_out_and_in(api: HttpApi) -> None:
     assert api.call("DELETE", "/api/vhosts/def")[0] == 204
 
 
-@pytest.mark.acceptance
 def test_half_a_character_is_refused(api: HttpApi) -> None:
     half = "\ud800"
     for method, path, body in (
@@ -333,7 +324,6 @@ def test_definitions_as_a_form(api: HttpApi) -> None:
     assert (status, body["reason"]) == (400, "form: there is no part 'file'")
 
 
-@pytest.mark.acceptance
 def test_a_restart_has_all_of_it(broker: BrokerProcess, api: HttpApi) -> None:
     for path, body in (
         ("/api/vhosts/kept", {"description": "kept"}),
@@ -366,7 +356,6 @@ def test_a_restart_has_all_of_it(broker: BrokerProcess, api: HttpApi) -> None:
     assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/"]
 
 
-@pytest.mark.acceptance
 def test_the_files_of_a_deleted_virtual_host_are_freed(tmp_path: Path) -> None:
     made = BrokerProcess(tmp_path, '[journal]\nsegment_bytes = "1MiB"\n')
     made.start()
@@ -392,7 +381,6 @@ def test_the_files_of_a_deleted_virtual_host_are_freed(tmp_path: Path) -> None:
         made.stop()
 
 
-@pytest.mark.acceptance
 def test_definitions_at_the_start(tmp_path: Path) -> None:
     file = tmp_path / "definitions.json"
     file.write_text('{"vhosts": [{"name": "loaded"}]}', encoding="utf-8")
@@ -405,7 +393,6 @@ def test_definitions_at_the_start(tmp_path: Path) -> None:
         made.stop()
 
 
-@pytest.mark.acceptance
 def test_operator_policies_are_among_the_parameters(api: HttpApi) -> None:
     policy = {"pattern": "^x", "definition": {"max-length": 5}, "priority": 2, "apply-to": "queues"}
     assert api.call("PUT", "/api/operator-policies/%2F/shown", policy)[0] == 201
@@ -431,7 +418,6 @@ def test_a_virtual_host_has_depths_with_rates_unless_they_are_not_wanted(api: Ht
     assert api.get("/api/vhosts/%2F?columns=name,messages_details.rate")["name"] == "/"
 
 
-@pytest.mark.acceptance
 def test_a_virtual_host_has_counters_of_messages(broker: BrokerProcess, api: HttpApi) -> None:
     connection = connected(broker, "admin", "admin", "/")
     channel = connection.channel()

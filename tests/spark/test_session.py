@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 
+import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 
+@pytest.mark.acceptance
 def test_workers_run_the_python_of_the_driver(spark: SparkSession) -> None:
     found = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect()
     assert found == [sys.executable]
 
 
+@pytest.mark.acceptance
 def test_a_task_that_fails_is_tried_again(spark: SparkSession) -> None:
     def fail_twice(_: int) -> int:
         context = TaskContext.get()

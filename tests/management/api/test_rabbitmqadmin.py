@@ -25,15 +25,6 @@ pytestmark = pytest.mark.skipif(not SCRIPTS, reason="rabbitmqadmin is not instal
 
 KINDS = ["bindings", "channels", "connections", "consumers", "exchanges", "nodes", "queues"]
 FORMS = ["table", "tsv", "long", "kvp", "bash", "raw_json", "pretty_json"]
-#: Each starts the script; in the gate are all kinds in one form, and one kind in all forms.
-LISTS = [
-    pytest.param(
-        *(kind, form),
-        marks=[] if kind == "queues" or form == "table" else pytest.mark.acceptance,
-    )
-    for form in FORMS
-    for kind in KINDS
-]
 
 #: Kind -> what declares it, what it is then listed by, and what deletes it.
 DECLARED: dict[str, tuple[list[str], list[str], str, list[str]]] = {
@@ -134,7 +125,9 @@ def objects(broker: ApiBroker) -> None:
     channel.basic_consume("taken", lambda *_: None)
 
 
-@pytest.mark.parametrize(("kind", "form"), LISTS)
+@pytest.mark.acceptance
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_lists_are_printed_in_every_form(broker: ApiBroker, kind: str, form: str) -> None:
     printed = run(broker, "-f", form, "list", kind)
     assert "No items" not in printed
@@ -152,16 +145,19 @@ def test_lists_are_sorted_and_have_the_columns_asked_for(broker: ApiBroker) -> N
     assert int(rows[1][1]) >= 1
 
 
+@pytest.mark.acceptance
 def test_a_list_of_one_virtual_host(broker: ApiBroker) -> None:
     assert "amq.topic" in run(broker, "-V", "other", "list", "exchanges")
 
 
+@pytest.mark.acceptance
 def test_the_overview_is_shown(broker: ApiBroker) -> None:
     printed = run(broker, "show", "overview")
     for column in ("rabbitmq_version", "cluster_name", "queue_totals.messages"):
         assert column in printed
 
 
+@pytest.mark.acceptance
 def test_a_connection_is_closed(broker: ApiBroker) -> None:
     connection = broker.connect()
     name = broker.name_of(connection)
@@ -176,6 +172,7 @@ def test_a_connection_is_closed(broker: ApiBroker) -> None:
     )
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("kind", DECLARED)
 def test_what_is_declared_is_listed_until_it_is_deleted(broker: ApiBroker, kind: str) -> None:
     declaring, listing, value, deleting = DECLARED[kind]
@@ -211,6 +208,7 @@ def test_a_message_is_published_shown_and_taken(broker: ApiBroker, tmp_path: Pat
     assert "No items" in run(broker, "get", "queue=posted")
 
 
+@pytest.mark.acceptance
 def test_a_queue_is_purged(broker: ApiBroker) -> None:
     run(broker, "declare", "queue", "name=purged")
     run(broker, "publish", "routing_key=purged", "payload=x")
@@ -218,6 +216,7 @@ def test_a_queue_is_purged(broker: ApiBroker) -> None:
     assert "No items" in run(broker, "get", "queue=purged")
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("scope", [(), ("-V", "other")])
 def test_what_is_exported_is_imported(
     broker: ApiBroker, tmp_path: Path, scope: tuple[str, ...]

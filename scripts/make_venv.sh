@@ -89,9 +89,12 @@ install() {
     status=0
     case $extras in
         dev | dev,spark)
-            install --require-hashes -r requirements/dev.txt \
-                $([ "$extras" = dev ] || echo -r requirements/spark.txt) || status=$?
-            extras= isolation=--no-build-isolation
+            # What comes as source is built with what is pinned too.
+            isolation=--no-build-isolation
+            install --require-hashes -r requirements/build.txt &&
+                install --require-hashes "$isolation" -r requirements/dev.txt \
+                    $([ "$extras" = dev ] || echo -r requirements/spark.txt) || status=$?
+            extras=
             ;;
     esac
     [ "$status" != 0 ] || install ${isolation:-} $([ -n "$wheel" ] || echo --editable) \

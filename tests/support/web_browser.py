@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 AXE = Path(__file__).resolve().parents[1] / "browser" / "vendor" / "axe.min.js"
-DEADLINE_MS = 30_000
+DEADLINE_MS = 60_000
 PHONE = {"width": 390, "height": 844}
 DESKTOP = {"width": 1360, "height": 900}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from openapi_spec_validator import validate
+from pydantic import TypeAdapter
 
 from hareline.broker.queues.queue import Queue
 from hareline.management.health import Health
@@ -52,6 +53,15 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
         yield made
     finally:
         await made.stop(0)
+
+
+async def test_routes_are_built_before_the_first_request(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+    monkeypatch.setattr(TypeAdapter, "__init__", lambda *_, **__: built.append(1))
+    assert (await ask(broker, "/api/queues"))[0] == 401
+    assert built == []
 
 
 @pytest.mark.acceptance

@@ -82,7 +82,8 @@ def create_app(
         return Response(await description.octets(), media_type="application/json")
 
     for router in routers:
-        app.include_router(router)
+        # not include_router: FastAPI would build all of them again, while the first request waits
+        app.router.routes.extend(router.routes)
     if asks_for_rights:
         app.add_middleware(PendingRights)
     app.add_middleware(RawPaths)

@@ -16,7 +16,6 @@ from hareline.net.shell import UNREAD_OUTPUT_MAX, ConnectionShell
 from hareline.server import Broker
 from hareline.settings import Limits, Settings
 from tests.support.broker_thread import BrokerThread
-from tests.support.judging import judged
 from tests.support.messages import make_message
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
@@ -262,9 +261,8 @@ def test_publishers_take_turns_while_dispatch_is_behind(
 
 
 @pytest.mark.acceptance
-@judged
 def test_a_flood_of_publishes_does_not_outrun_a_consumer_that_keeps_up(
-    broker: BrokerThread, is_timed: bool
+    broker: BrokerThread,
 ) -> None:
     """Whether it can keep up depends on the machine."""
     consumer, publisher = broker.client().open(), broker.client().open()
@@ -281,7 +279,7 @@ def test_a_flood_of_publishes_does_not_outrun_a_consumer_that_keeps_up(
             lambda inside: inside.context.vhosts["/"].queues["q"].settled_count == 100_000,
             "all deliveries",
         )
-    assert deepest < 50_000 or not is_timed
+    assert deepest < 50_000
 
 
 def test_who_does_not_publish_is_read_while_dispatch_is_behind(

@@ -14,7 +14,6 @@ from pamqp.base import Frame
 from pamqp.body import ContentBody
 
 from tests.support.broker_process import BrokerProcess
-from tests.support.judging import judged
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
 
@@ -92,9 +91,9 @@ class Watch:
 
 
 @contextmanager
-def others_at_work(broker: BrokerProcess, method: Frame, *, is_timed: bool) -> Iterator[None]:
-    """Who asks for a passive declare, or the confirm of a persistent message; if it is timed, none
-    of them waits for the method."""
+def others_at_work(broker: BrokerProcess, method: Frame) -> Iterator[None]:
+    """Who asks for a passive declare, or the confirm of a persistent message: none of them
+    waits for the method."""
     watches = [Watch(broker, is_publishing=is_publishing) for is_publishing in (False, True)]
     wait_for(lambda: all(watch.answers for watch in watches), DEADLINE_S, "first answers")
     before = [watch.answers for watch in watches]
@@ -106,7 +105,7 @@ def others_at_work(broker: BrokerProcess, method: Frame, *, is_timed: bool) -> I
             watch.stop()
     answers = [later - earlier for earlier, later in zip(before, after, strict=True)]
     expected = ANSWERS_MIN[type(method)]
-    assert not is_timed or all(map(ge, answers, expected)), (answers, expected)
+    assert all(map(ge, answers, expected)), (answers, expected)
 
 
 def take_all(client: RawClient, count: int = COUNT) -> None:
@@ -120,17 +119,14 @@ def ack_octets(tags: range) -> bytes:
 
 
 @pytest.mark.acceptance
-@judged
-def test_many_publishes_are_rolled_back_and_committed(
-    start_daemon: StartDaemon, is_timed: bool
-) -> None:
+def test_many_publishes_are_rolled_back_and_committed(start_daemon: StartDaemon) -> None:
     daemon = start_daemon()
     with connect(daemon) as client:
         begin(client)
         for method, reply in ((ROLLBACK(), ROLLBACK_OK), (COMMIT(), COMMIT_OK)):
             publish(client, "big")
             be_read(client)
-            with others_at_work(daemon, method, is_timed=is_timed):
+            with others_at_work(daemon, method):
                 client.call(method, reply)
         assert client.ready_count("big") == COUNT
     daemon.kill()
@@ -140,10 +136,9 @@ def test_many_publishes_are_rolled_back_and_committed(
 
 
 @pytest.mark.acceptance
-@judged
 @pytest.mark.parametrize("step", [1, -1, 2], ids=["in order", "the last first", "every other"])
 def test_acknowledgements_of_many_are_rolled_back_and_committed(
-    start_daemon: StartDaemon, step: int, is_timed: bool
+    start_daemon: StartDaemon, step: int
 ) -> None:
     daemon = start_daemon()
     tags = range(1, COUNT + 1)[::step]
@@ -156,7 +151,7 @@ def test_acknowledgements_of_many_are_rolled_back_and_committed(
             for start in range(0, len(tags), PER_SEND):
                 client.send_octets(ack_octets(tags[start : start + PER_SEND]))
             be_read(client)
-            with others_at_work(daemon, method, is_timed=is_timed):
+            with others_at_work(daemon, method):
                 client.call(method, reply)
     daemon.kill()
     daemon.start()

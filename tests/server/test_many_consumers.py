@@ -11,7 +11,6 @@ import pytest
 from pamqp import commands, common, frame, header
 
 from tests.support.broker_process import BrokerProcess
-from tests.support.judging import judged
 from tests.support.neighbour import busy_s, neighbour_of
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
@@ -85,10 +84,9 @@ def publish_octets(**headers: int) -> bytes:
 
 
 @pytest.mark.acceptance
-@judged
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_ten_thousand_come_and_go_and_nobody_else_waits(
-    daemon: BrokerProcess, client: RawClient, kind: Kind, is_timed: bool
+    daemon: BrokerProcess, client: RawClient, kind: Kind
 ) -> None:
     client.declare("q")
     shuffled = list(range(COUNT))
@@ -97,20 +95,19 @@ def test_ten_thousand_come_and_go_and_nobody_else_waits(
         for leaving in (shuffled, range(COUNT - 1, -1, -1)):
             before = busy_s(daemon)
             consume_all(client, kind)
-            assert busy_s(daemon) - before < 6 or not is_timed
+            assert busy_s(daemon) - before < 6
             assert consumer_count(client) == COUNT
             before = busy_s(daemon)
             cancel_all(client, list(leaving))
-            assert busy_s(daemon) - before < 4 or not is_timed
+            assert busy_s(daemon) - before < 4
             assert consumer_count(client) == 0
-    assert neighbour.longest_wait_s < LONGEST_WAIT_S or not is_timed
+    assert neighbour.longest_wait_s < LONGEST_WAIT_S
 
 
 @pytest.mark.acceptance
-@judged
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_ten_thousand_are_let_go_with_their_connection_or_queue(
-    daemon: BrokerProcess, client: RawClient, kind: Kind, is_timed: bool
+    daemon: BrokerProcess, client: RawClient, kind: Kind
 ) -> None:
     with RawClient((daemon.host, daemon.port)) as other:
         other.open().declare("q")
@@ -118,21 +115,20 @@ def test_ten_thousand_are_let_go_with_their_connection_or_queue(
         before = busy_s(daemon)
         other.drop()
         wait_for(lambda: consumer_count(client) == 0, DEADLINE_S, "the consumers to leave")
-        assert busy_s(daemon) - before < 2 or not is_timed
+        assert busy_s(daemon) - before < 2
     consume_all(client, kind)
     with RawClient((daemon.host, daemon.port)) as other:
         other.open()
         before = busy_s(daemon)
         other.call(commands.Queue.Delete(queue="q"), commands.Queue.DeleteOk)
-        assert busy_s(daemon) - before < 2 or not is_timed
+        assert busy_s(daemon) - before < 2
     told = {client.expect(commands.Basic.Cancel).consumer_tag for _ in range(COUNT)}
     assert told == {f"c{number}" for number in range(COUNT)}
 
 
 @pytest.mark.acceptance
-@judged
 def test_each_of_a_thousand_selectors_gets_its_message_and_nobody_else_waits(
-    daemon: BrokerProcess, client: RawClient, is_timed: bool
+    daemon: BrokerProcess, client: RawClient
 ) -> None:
     client.declare("q")
     consume_all(client, KINDS["different selectors"], 1_000)
@@ -146,13 +142,12 @@ def test_each_of_a_thousand_selectors_gets_its_message_and_nobody_else_waits(
             assert isinstance(deliver, commands.Basic.Deliver)
             tags.append(deliver.consumer_tag)
     assert tags == [f"c{number}" for number in numbers]
-    assert neighbour.longest_wait_s < LONGEST_WAIT_S or not is_timed
+    assert neighbour.longest_wait_s < LONGEST_WAIT_S
 
 
 @pytest.mark.acceptance
-@judged
 def test_selectors_that_are_new_to_a_queue_where_messages_wait(
-    daemon: BrokerProcess, client: RawClient, is_timed: bool
+    daemon: BrokerProcess, client: RawClient
 ) -> None:
     """All that waits is looked at again; the consumers that come together share that."""
     client.declare("q")
@@ -163,7 +158,7 @@ def test_selectors_that_are_new_to_a_queue_where_messages_wait(
         before = busy_s(daemon)
         client.send_octets(consume_octets(KINDS["different selectors"], 1_000))
         deliver, _ = client.read_content()
-        assert busy_s(daemon) - before < 10 or not is_timed
+        assert busy_s(daemon) - before < 30
     assert isinstance(deliver, commands.Basic.Deliver)
     assert deliver.consumer_tag == "c999"
-    assert neighbour.longest_wait_s < LONGEST_WAIT_S or not is_timed
+    assert neighbour.longest_wait_s < LONGEST_WAIT_S

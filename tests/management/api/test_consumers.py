@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.support.api_broker import ApiBroker, segment
-from tests.support.judging import judged
 
 
 def fill(channel: Any, queue: str, count: int, **declared: Any) -> None:
@@ -99,10 +98,7 @@ def test_a_queue_says_who_has_its_oldest_delivery(broker: ApiBroker) -> None:
 
 
 @pytest.mark.acceptance
-@judged
-def test_the_capacity_of_consumers_is_that_of_the_last_samples(
-    broker: ApiBroker, is_timed: bool
-) -> None:
+def test_the_capacity_of_consumers_is_that_of_the_last_samples(broker: ApiBroker) -> None:
     """A consumer that stops taking messages loses its capacity step by step, and not at once.
 
     Who looks rarely misses the steps.
@@ -126,7 +122,7 @@ def test_the_capacity_of_consumers_is_that_of_the_last_samples(
 
     row = broker.wait_for("/queues/%2F/capacity", is_low, "a low capacity")
     assert seen == sorted(seen, reverse=True)
-    assert any(0.3 < each < 1 for each in seen) or not is_timed, seen
+    assert any(0.3 < each < 1 for each in seen), seen
     path = "/queues/%2F?sort=consumer_capacity&columns=name,consumer_capacity&page=1&name=capacity"
     [listed] = broker.get(path)["items"]
     assert listed["consumer_capacity"] <= row["consumer_capacity"]

@@ -52,7 +52,7 @@ def current_commit() -> str:
 def run_group(files: list[str], results: Path, log: Path) -> dict[str, Any]:
     """Run the tests of one group; its row, and what it printed in ``log``."""
     command = [sys.executable, "-m", "pytest", "-n", "auto", "--maxprocesses=8"]
-    command += ["--dist", "loadscope", "--second-try", f"--results={results}"]
+    command += ["--dist", "loadscope", "--second-try", f"--results={results}", "--durations=15"]
     command += ["--hypothesis-profile=random", *files]
     results.unlink(missing_ok=True)
     begin = time.monotonic()

@@ -95,6 +95,7 @@ def pairs_in(broker: BrokerProcess, queue: str) -> list[tuple[str, int, bytes]]:
 # -------------------------------------------------------------------------------------- contents
 
 
+@pytest.mark.acceptance
 def test_every_column_comes_out_at_a_consumer(session: SparkSession, broker: BrokerProcess) -> None:
     declare(broker, "all")
     raw = encode_table({"b": Byte(-3), "s": Short(4), "nested": {"list": [1, "x"]}})

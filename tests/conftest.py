@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 settings.register_profile(
     "short", deadline=None, max_examples=24, print_blob=True, derandomize=True
 )
-settings.register_profile("random", deadline=None, max_examples=100, print_blob=True)
+settings.register_profile("random", deadline=None, max_examples=60, print_blob=True)
 settings.register_profile(
     "fuzz",
     deadline=None,

@@ -2,7 +2,7 @@
 
 tests/conftest.py calls this. The tests of a file stay in one process, for they share a broker, a
 suite in another language, or what was built for it. The groups of ``TOGETHER`` stay in one process
-each.
+each; each test of those of ``APART`` goes to whichever is free.
 
 Invariant: each test belongs to one division, whatever the order; a division runs in the order of
 its files, in one process.
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: Groups that share something expensive (Spark's session), or a thing for one process only (Maven's
 #: repository).
 TOGETHER: Final = frozenset({"spark", "java"})
+#: Groups of one long file, whose tests share nothing.
+APART: Final = frozenset({"fairness"})
 #: Tests that take long, the longest first: a long file that begins last keeps all others waiting.
 LONG: Final = (
     "tests/spark/",
@@ -42,9 +44,11 @@ LONG: Final = (
 
 
 def division_of(nodeid: str) -> str:
-    """Division of a test: its group if that is one of ``TOGETHER``, or its file."""
+    """Division of a test: its group, itself or its file, as ``TOGETHER`` and ``APART`` say."""
     group = group_of(nodeid)
-    return group if group in TOGETHER else nodeid.partition("::")[0]
+    if group in TOGETHER:
+        return group
+    return nodeid if group in APART else nodeid.partition("::")[0]
 
 
 def rank_of(nodeid: str) -> int:

@@ -37,6 +37,11 @@ def test_files_that_share_what_is_dear_stay_together() -> None:
     assert {division_of(nodeid) for nodeid in java} == {"java"}
 
 
+def test_tests_that_share_nothing_are_divided() -> None:
+    tests = [f"tests/fairness/test_fairness.py::test_a[{load}]" for load in ("x", "y")]
+    assert [division_of(nodeid) for nodeid in tests] == tests
+
+
 def test_all_that_runs_maven_is_in_its_division() -> None:
     """Its local repository is not made for two that fill it at a time."""
     mine = Path(__file__).name

@@ -69,6 +69,8 @@ def session(
 
     from pyspark.sql import SparkSession
 
+    from hareline.spark.datasource import AmqpDataSource
+
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
@@ -80,6 +82,8 @@ def session(
     spark: SparkSession = builder.getOrCreate()
     # Not by ``spark.log.level``, which is announced on standard error.
     spark.sparkContext.setLogLevel(log_level)
+    # Spark finds none itself where the path of the interpreter has a space in it.
+    spark.dataSource.register(AmqpDataSource)
     return spark
 
 

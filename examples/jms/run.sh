@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds and runs the example. BROKER_HOST and BROKER_PORT name a running broker; without BROKER_PORT
-# the script starts one for the time of the example, with the command in HARELINE, or else with that
-# of this project. EXAMPLE_BUILD is Maven's output directory, "target" unless given.
+# the script starts one for the time of the example, with the command in HARELINE, written as for a
+# shell, or else with that of this project. EXAMPLE_BUILD is Maven's output directory, "target" unless given.
 # Progress goes to standard error.
 set -eu
 cd "$(dirname "$0")"
@@ -31,8 +31,8 @@ if [ -z "${BROKER_PORT:-}" ]; then
     fi
     say "starting a broker"
     directory=$(mktemp -d)
-    # shellcheck disable=SC2086  # a command and its arguments
-    $HARELINE serve --port 0 --management-port 0 --data-dir "$directory/data" >"$directory/log" 2>&1 &
+    options="--port 0 --management-port 0 --data-dir '$directory/data'"
+    eval "exec $HARELINE serve $options" >"$directory/log" 2>&1 &
     broker=$!
     trap 'kill $broker 2>/dev/null; wait $broker || true; rm -rf "$directory"' EXIT
     trap 'exit 1' INT TERM

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import cast
 
 import pytest
@@ -224,7 +225,7 @@ class TestCompiled:
 
     def test_an_interpreter_without_hareline_is_told(self, tmp_path: Path) -> None:
         python = tmp_path / "python"
-        python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+        python.write_text(f'#!/bin/sh\nexec {quote(sys.executable)} -I -S "$@"\n')
         python.chmod(0o755)
         with pytest.raises(BenchmarkError, match="cannot import hareline: ModuleNotFoundError"):
             CompiledHareline(str(python)).start()

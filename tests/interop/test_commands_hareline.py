@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pika
@@ -445,7 +446,7 @@ def test_a_shell_loads_the_script_and_completes_by_tab(
         pytest.skip(f"{shell} is not installed")
     hareline.ok("queue", "declare", "complete.me")
     command = tmp_path / "hareline"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m hareline "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {quote(sys.executable)} -m hareline "$@"\n')
     command.chmod(0o755)
     environ = {
         **line_of(broker).environ,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -21,10 +22,11 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 DEADLINE_S = 120.0
 #: Downloads on a fresh machine, compiling, and some five seconds of work.
 MAVEN_DEADLINE_S = 280.0
+OURS = {"HARELINE": f"{quote(sys.executable)} -m hareline"}
 
 
 def test_jms_example_is_one_command_and_prints_what_its_readme_says() -> None:
-    assert _run_jms({"HARELINE": f"{sys.executable} -m hareline"}) == _readme_output("warehouse")
+    assert _run_jms(OURS) == _readme_output("warehouse")
 
 
 @pytest.mark.acceptance
@@ -56,7 +58,7 @@ def test_jms_and_python_read_each_other_s_messages(own_broker: BrokerProcess) ->
 def test_jms_example_says_what_it_is_waiting_for() -> None:
     said = [
         line.removeprefix("run.sh: ").split()[0]
-        for line in _output_of_jms({"HARELINE": f"{sys.executable} -m hareline"})
+        for line in _output_of_jms(OURS)
         if line.startswith("run.sh: ")
     ]
     assert said == ["building", "starting", "running"]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_zsh_gets_a_list_it_can_evaluate(api: ScriptedApi) -> None:
 def test_bash_takes_the_script_and_completes(api: ScriptedApi, tmp_path: Path) -> None:
     api.will("GET", "/queues/%2F", {"items": [{"name": "orders"}], "page_count": 1})
     program = tmp_path / "hareline"
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{MAIN}' \"$@\"\n")
+    program.write_text(f"#!/bin/sh\nexec {quote(sys.executable)} -c '{MAIN}' \"$@\"\n")
     program.chmod(0o755)
     code = (
         f"{SCRIPTS['bash']}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,9 @@ async def test_what_is_noted_is_there_after_a_restart(tmp_path: Path) -> None:
     await after.keeper.stop()
     assert after.names() == ["a", "b", "c"]
     assert [each.number for each in after.log.newest_first()] == [3, 2, 1]
-    assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o640
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o640 & ~umask
 
 
 @pytest.mark.usefixtures("at_once")

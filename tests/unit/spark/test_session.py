@@ -9,6 +9,7 @@ import subprocess
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -158,7 +159,7 @@ def test_java_compiles_quickly_for_a_short_job_only() -> None:
 def test_the_log_settings_are_beside_the_module() -> None:
     options = session.default_settings("1g", is_local=True)["spark.driver.extraJavaOptions"]
     _, _, file = options.partition("file://")
-    assert "rootLogger.level" in Path(file).read_text(encoding="utf-8")
+    assert "rootLogger.level" in Path(unquote(file)).read_text(encoding="utf-8")
 
 
 def test_asking_for_what_is_missing_imports_no_spark() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from pathlib import Path
+from shlex import quote
 
 import pytest
 from pyspark import TaskContext
@@ -26,6 +30,27 @@ def test_a_task_that_fails_is_tried_again(spark: SparkSession) -> None:
         return attempt
 
     assert spark.sparkContext.parallelize([0], 1).map(fail_twice).collect() == [2]
+
+
+@pytest.mark.acceptance
+def test_the_source_is_found_where_the_path_of_python_has_a_space(tmp_path: Path) -> None:
+    python = tmp_path / "a space" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+    code = (
+        "from hareline.spark.session import session\n"
+        "session('test', is_short=True).read.format('amqp').load()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYSPARK_PYTHON": str(python)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "[INVALID_OPTION]" in ended.stderr, ended.stderr  # the source's own words
+    assert "DATA_SOURCE_NOT_FOUND" not in ended.stderr
 
 
 def test_times_are_utc_and_filters_reach_the_source(spark: SparkSession) -> None:

@@ -42,6 +42,8 @@ from hareline.ranges.messages import (
 
 IDLE_S: Final = 60.0  # without an answer, after which the process is ended
 STOP_S: Final = 2.0  # for the process to end by itself
+#: For one that was killed: much on a machine that is busy, and for ever if it hangs in the disk.
+KILLED_S: Final = 60.0
 _RECEIVE_BYTES: Final = 65_536
 _MODULE: Final = "hareline.ranges.process"
 _SOURCE: Final = str(Path(__file__).resolve().parents[2])  # where the package is
@@ -306,7 +308,7 @@ def _wait_for(popen: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:  # it hangs in the disk
         popen.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            popen.wait(STOP_S)
+            popen.wait(KILLED_S)
 
 
 def _close(descriptor: int) -> None:

@@ -42,8 +42,7 @@ from hareline.ranges.messages import (
 
 IDLE_S: Final = 60.0  # without an answer, after which the process is ended
 STOP_S: Final = 2.0  # for the process to end by itself
-#: For one that was killed: much on a machine that is busy, and for ever if it hangs in the disk.
-KILLED_S: Final = 60.0
+KILLED_S: Final = 60.0  # for one that was killed; on a busy machine that takes some seconds
 _RECEIVE_BYTES: Final = 65_536
 _MODULE: Final = "hareline.ranges.process"
 _SOURCE: Final = str(Path(__file__).resolve().parents[2])  # where the package is
@@ -305,9 +304,9 @@ class ReaderProcess:
 def _wait_for(popen: subprocess.Popen[bytes]) -> None:
     try:
         popen.wait(STOP_S)
-    except subprocess.TimeoutExpired:  # it hangs in the disk
+    except subprocess.TimeoutExpired:
         popen.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs in the disk
             popen.wait(KILLED_S)
 
 

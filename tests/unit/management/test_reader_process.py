@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
 import sys
 from array import array
 from collections.abc import AsyncIterator
@@ -152,3 +153,30 @@ async def test_a_process_that_cannot_be_started_is_an_error(
             await process.begin(ours.fileno())
         monkeypatch.undo()
         await (await process.begin(ours.fileno())).end()
+
+
+async def test_a_process_that_ends_late_after_it_was_killed_is_waited_for(
+    process: ReaderProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a busy machine. Who is given up too early stays a zombie."""
+    late: list[str] = []
+    wait, kill = subprocess.Popen.wait, subprocess.Popen.kill
+
+    def wait_in_vain(popen: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        if not late or (timeout is not None and timeout < 10):
+            raise subprocess.TimeoutExpired("", timeout or 0)
+        return wait(popen, timeout)
+
+    def kill_late(popen: subprocess.Popen[bytes]) -> None:
+        late.append("killed")
+        kill(popen)
+
+    client, ours = socket.socketpair()
+    with client, ours:
+        await process.begin(ours.fileno())
+        pid = process.pid
+        monkeypatch.setattr(subprocess.Popen, "wait", wait_in_vain)
+        monkeypatch.setattr(subprocess.Popen, "kill", kill_late)
+        await process.stop()
+    assert late == ["killed"]
+    assert not is_there(pid)

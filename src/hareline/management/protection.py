@@ -5,6 +5,10 @@ with requests that any page asks for. So requests for the API that another site 
 refused, unless the reader follows a link; there are no cookies, and no CORS headers, so no page
 of another site reads an answer.
 
+What a path means is decided here, once, by the path that routes would see: one that becomes a path of
+the API only when it is decoded (``/%61pi/queues``) is refused, so no rule about paths can be avoided
+by spelling.
+
 Invariant: a header that a route has set itself, such as the web UI's content policy, stays.
 """
 
@@ -47,7 +51,7 @@ class Protection:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_api = (scope.get("raw_path") or b"").startswith(PREFIX)
+        is_api = scope["path"].encode(errors="surrogateescape").startswith(PREFIX)
         added = API_HEADERS if is_api else HEADERS
 
         async def send_protected(message: Message) -> None:
@@ -57,12 +61,21 @@ class Protection:
                     headers.setdefault(name, value)
             await send(message)
 
-        reason = foreign_origin(scope["method"], Headers(scope=scope)) if is_api else ""
-        if reason:
-            refusal = Refusal(403, "cross_site", reason)
+        refusal = refusal_of(scope) if is_api else None
+        if refusal is not None:
             await refusal.answer()(scope, receive, send_protected)
         else:
             await self._app(scope, receive, send_protected)
+
+
+def refusal_of(scope: Scope) -> Refusal | None:
+    """Why a request for the API comes no further; None if it does."""
+    reason = foreign_origin(scope["method"], Headers(scope=scope))
+    if reason:
+        return Refusal(403, "cross_site", reason)
+    if not (scope.get("raw_path") or b"").startswith(PREFIX):
+        return Refusal(400, "bad_request", f"the path has to begin with {PREFIX.decode()} as it is")
+    return None
 
 
 def foreign_origin(method: str, headers: Mapping[str, str]) -> str:

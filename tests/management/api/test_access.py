@@ -139,6 +139,18 @@ def test_another_site_may_not_change_anything(broker: ApiBroker) -> None:
     assert connection.is_open
 
 
+@pytest.mark.parametrize("prefix", ["/%61pi", "/a%70i", "/api%2F.", "/%61%70%69"])
+def test_another_spelling_of_a_path_is_refused(broker: ApiBroker, prefix: str) -> None:
+    login = ("admin", PASSWORD)
+    foreign = {"Sec-Fetch-Site": "cross-site"}
+    path = f"{prefix}/users/eve"
+    body = {"password": "p", "tags": "administrator"}
+    answer = broker.http.ask("PUT", path, body, auth=login, headers=foreign)
+    assert (answer.status_code, answer.json()["error"]) == (403, "cross_site")
+    assert broker.http.ask("PUT", path, body, auth=login).status_code == 400
+    assert broker.ask("GET", "/users/eve").status_code == 404
+
+
 @pytest.mark.acceptance
 def test_too_many_failed_logins_are_refused_for_a_while_whatever_the_password() -> None:
     with api_broker(api_settings()) as broker:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -64,7 +67,7 @@ async def call(path: str, headers: Headers, answer: Response, method: str = "POS
         "type": "http",
         "method": method,
         "raw_path": path.encode(),
-        "path": path,
+        "path": unquote(path),
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
     await Protection(app)(scope, receive, send)
@@ -101,3 +104,23 @@ async def test_a_header_that_a_route_has_set_stays() -> None:
 async def test_pages_outside_of_the_api_may_be_linked_to() -> None:
     status, _, body = await call("/", {"sec-fetch-site": "cross-site"}, Response("page"), "GET")
     assert (status, body) == (200, b"page")
+
+
+def spellings(path: str) -> st.SearchStrategy[str]:
+    """The path with any of its characters as "%61"."""
+    either = [st.sampled_from([each, f"%{ord(each):02x}", f"%{ord(each):02X}"]) for each in path]
+    return st.tuples(*either).map("".join)
+
+
+@given(spellings("/api/definitions"))
+async def test_no_spelling_leads_past_the_rules_of_the_api(path: str) -> None:
+    foreign = {"sec-fetch-site": "cross-site"}
+    status, headers, _ = await call(path, foreign, Response("reached"))
+    assert (status, headers["cache-control"]) == (403, "no-store")
+    status, headers, body = await call(path, {}, Response("reached"))
+    assert headers["cache-control"] == "no-store"
+    if path.startswith("/api/"):
+        assert (status, body) == (200, b"reached")
+    else:
+        assert status == 400
+        assert json.loads(body)["reason"] == "the path has to begin with /api/ as it is"

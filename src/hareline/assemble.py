@@ -163,6 +163,8 @@ def limits(settings: Settings) -> Limits:
         max_connections=given.max_connections,
         max_connections_per_user=given.max_connections_per_user,
         max_connections_per_address=given.max_connections_per_address,
+        max_http_connections=given.max_http_connections,
+        max_http_connections_per_address=given.max_http_connections_per_address,
         connection_rate=given.connection_rate,
         connection_rate_per_address=given.connection_rate_per_address,
         max_channels=given.max_channels,

@@ -41,6 +41,7 @@ from hareline.metrics.source import MetricsSource
 from hareline.net.addresses import ProxyTls, Relayed
 from hareline.net.binding import Address, listen_error
 from hareline.net.disk import disk_space
+from hareline.net.http_sockets import HttpSockets
 from hareline.net.listener import Listeners
 from hareline.net.memory import MemoryWatch, used_bytes
 from hareline.net.node import descriptors
@@ -126,20 +127,20 @@ class HttpSide:
             apps["metrics"] = create_app(self.health, routers_of_metrics, forwarded_by)
             apps["metrics"].state.pace = apps["http"].state.pace
 
-        def head_timeout_s() -> float:
+        def timeout_s() -> float:
             return context.limits.handshake_timeout_s
 
-        self._proxy_door = ProxyDoor(
-            Networks(parts.settings().management.proxy_protocol_from),
-            head_timeout_s,
-            parts.report,
-        )
+        proxies = Networks(parts.settings().management.proxy_protocol_from)
+        self._proxy_door = ProxyDoor(proxies, timeout_s, parts.report)
+        sockets = HttpSockets(context, proxies, forwarded_by)
         front = self._front if self._proxy_door.proxies else None
         wrap = None if parts.tls is None else parts.tls.for_http
         self._listeners = [
             ManagementListener(
                 apps[each.serves],
-                head_timeout_s,
+                timeout_s,
+                admit=sockets.admit,
+                release=sockets.release,
                 wrap=wrap if each.has_tls else None,
                 front=front if each.serves == "http" else None,
                 door=door if each.serves == "http" else None,

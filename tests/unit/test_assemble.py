@@ -131,6 +131,8 @@ def test_every_limit_comes_from_its_option() -> None:
         "connection_rate_per_address": 5016,
         "max_connections_per_user": 5010,
         "max_connections_per_address": 5011,
+        "max_http_connections": 5020,
+        "max_http_connections_per_address": 5021,
         "max_vhosts": 5017,
         "max_channels": 5012,
         "max_channels_per_user": 5013,

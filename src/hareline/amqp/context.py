@@ -62,6 +62,8 @@ class Limits:
     max_connections: int = 0
     max_connections_per_user: int = 0
     max_connections_per_address: int = 0
+    max_http_connections: int = 512
+    max_http_connections_per_address: int = 128
     connection_rate: int = 0
     connection_rate_per_address: int = 0
     max_channels: int = 0

@@ -28,6 +28,7 @@ from hareline.auth.users import User
 from hareline.broker.change_recorder import Doer
 from hareline.events import Report
 from hareline.management.change_log import CALLER
+from hareline.management.listener import HAS_USER
 from hareline.management.refusals import Refusal
 
 ADMINISTRATOR: Final = "administrator"
@@ -74,8 +75,11 @@ class Authenticator:
         if not self._takes_passwords(peer):
             raise Refusal(403, "tls_required", "passwords are not taken without TLS; use https")
         begin = self._begin_bearer if is_bearer else self._logins.begin
+        state = request.scope.setdefault("state", {})
+        state[HAS_USER] = True  # it may be one, and is not to be hurried while that is asked
         answer = await _answer(begin, credentials, peer)
         if isinstance(answer, backends.Refusal):
+            del state[HAS_USER]
             reason = f"HTTP login of user '{name}' failed"
             self._report(
                 events.CONNECTION_REFUSED,

@@ -2,8 +2,13 @@
 
 ``http_side`` makes one for each port of HTTP, and may put a front before its protocol, which learns
 from a proxy who the client is. An upgrade to WebSocket that ``management.websocket`` accepts leaves
-HTTP, with its transport. Invariant: each request has the transport it came by, and the addresses
-that the front has found; a connection without the whole head of a request ends after some time.
+HTTP, with its transport.
+
+Who has not logged in can open sockets all the same, so nothing here waits for a client for ever.
+Invariants: each request has the transport it came by, and the addresses that the front has found; a
+connection whose user has not logged in ends if the body of a request takes long, or some time after
+its client has stopped taking an answer, and any if the head of a request takes long; ``admit`` was
+asked for each.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import h11
 import uvicorn
 from fastapi import FastAPI
 from starlette.types import Scope
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hareline.management.websocket import WebSocketDoor
@@ -34,6 +40,9 @@ class _EmbeddedServer(uvicorn.Server):
 
 #: Where a request has its transport: ``request.scope["state"][TRANSPORT]``.
 TRANSPORT: Final = "transport"
+#: True there once the request's user has logged in: such a one may read and send slowly, as a job
+#: that works on what it reads does.
+HAS_USER: Final = "has_user"
 
 
 SocketAddress = tuple[str, int]
@@ -54,10 +63,16 @@ Front = Callable[[Callable[[Ends | None], asyncio.BaseProtocol]], asyncio.BasePr
 class _Port(NamedTuple):
     """What the connections of a port share; see ``ManagementListener``."""
 
+    release: Callable[[asyncio.Transport], None]
     door: WebSocketDoor | None
-    head_timeout_s: Callable[[], float]
+    timeout_s: Callable[[], float]
 
 
+#: Octets of further requests that a client may have sent before it has an answer.
+PIPELINED_MAX_BYTES: Final = 16_384
+_BACKLOG: Final = 2048
+_ACCEPTED_AT_ONCE: Final = 64
+_PAUSE_S: Final = 1.0  # after an accept that failed, for want of descriptors
 _REQUEST_TIMEOUT: Final = (
     b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 )
@@ -74,8 +89,8 @@ class _Protocol(H11Protocol):
     def __init__(self, ends: Ends | None, port: _Port, **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
         self._ends = ends
-        self._door = port.door
-        self._head_timeout_s = port.head_timeout_s
+        self._port = port
+        self._awaited: tuple[object, ...] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -84,50 +99,100 @@ class _Protocol(H11Protocol):
         if self._ends is not None:
             self.client, self.server = self._ends.client, self._ends.local
             self.scheme = "https" if self._ends.is_tls else self.scheme
-        self._watch_head()
+        self._watch()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._watch_head()
+        if self.flow.read_paused and len(self.conn.trailing_data[0]) > PIPELINED_MAX_BYTES:
+            self.cycle.keep_alive = False
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._watch()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_watching()
         super().connection_lost(exc)
+        self._stop_watching()
 
-    def _watch_head(self) -> None:
-        """Have a timer while the head of a request is missing, or a part of it."""
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_watching()
-        elif self._deadline is None:
-            self._deadline = self.loop.call_later(self._head_timeout_s(), self._on_late_head)
+    def _what_is_awaited(self) -> tuple[object, ...] | None:
+        """What the client has to do, and how far it is with that; None if the broker is next."""
+        unsent = self.transport.get_write_buffer_size()
+        scope = cast("Scope | None", self.scope)  # None before the first request
+        has_user = scope is not None and HAS_USER in scope["state"]
+        if unsent and not has_user:
+            return "to read", unsent
+        if self.conn.their_state is h11.IDLE:
+            return ("head",)  # the whole of it in time, however often something comes
+        is_its_turn = not (self.flow.read_paused or self.conn.they_are_waiting_for_100_continue)
+        if self.conn.their_state is h11.SEND_BODY and is_its_turn and not has_user:
+            return ("body",)
+        return None
+
+    def _watch(self) -> None:
+        """Have a timer while something is awaited, which begins anew when the client goes on."""
+        awaited = self._what_is_awaited()
+        if awaited == self._awaited:
+            return
+        self._stop_watching()
+        if awaited is not None:
+            self._awaited = awaited
+            self._deadline = self.loop.call_later(self._port.timeout_s(), self._on_late)
 
     def _stop_watching(self) -> None:
+        self._awaited = None
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _on_late_head(self) -> None:
-        """End the connection, with an answer if a request has begun."""
-        self._deadline = None
-        if self.conn.their_state is not h11.IDLE:
-            return
-        if self.conn.trailing_data[0]:
-            self.transport.write(_REQUEST_TIMEOUT)
-        self.transport.close()
+    def _on_late(self) -> None:
+        """End the connection if the client did not go on, with an answer if that makes sense."""
+        late, self._awaited, self._deadline = self._awaited, None, None
+        if self._what_is_awaited() != late:
+            self._watch()
+        elif self.transport.get_write_buffer_size() or self.transport.is_closing():
+            self.transport.abort()
+        else:
+            is_begun = self.conn.trailing_data[0] or self.conn.their_state is h11.SEND_BODY
+            is_answered = self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
+            if is_begun and not is_answered:
+                self.transport.write(_REQUEST_TIMEOUT)
+            self.transport.close()
+            self._watch()
 
     def _should_upgrade(self) -> bool:
         """True if the request that has just come is to leave HTTP; uvicorn's hook."""
+        names = {name for name, _ in self.headers}
+        if b"transfer-encoding" in names and b"content-length" in names:
+            # what is between here and the client may see two requests (RFC 9112, 6.1)
+            self.headers.append(CLOSE_HEADER)
         return (
-            self._door is not None
+            self._port.door is not None
             and self._get_upgrade() == b"websocket"
-            and self._door.accepts(cast("Scope", self.scope))
+            and self.scope["http_version"] == "1.1"
+            and not self.transport.get_write_buffer_size()
+            and self._port.door.accepts(cast("Scope", self.scope))
         )
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Hand the transport over; uvicorn calls it if ``_should_upgrade``."""
-        assert self._door is not None
+        assert self._port.door is not None
+        self._stop_watching()
         self.connections.discard(self)
-        self._door.upgrade(self.transport, cast("Scope", self.scope), event.target)
+        self._port.release(self.transport)
+        self._port.door.upgrade(self.transport, cast("Scope", self.scope), event.target)
 
 
 def _first_protocol(
@@ -146,44 +211,90 @@ def _first_protocol(
 class ManagementListener:
     """One port of HTTP; with ``wrap`` its clients speak TLS.
 
-    ``front``: what a connection begins with, before TLS too; None: nothing else. ``door``: where
-    upgrades to WebSocket go; None: nowhere. ``head_timeout_s``: how long the head of a request may
-    take, in seconds; a reload may change it.
+    ``timeout_s``: how long a client may take for the head of a request, and without a login for its
+    body and to take some of an answer, in seconds; a reload may change it.
+    ``admit``: whether a socket may come in; ``release``: told of one that leaves HTTP. ``front``:
+    what a connection begins with, before TLS too; None: nothing else. ``door``: where upgrades to
+    WebSocket go; None: nowhere.
     """
 
     def __init__(
         self,
         app: FastAPI,
-        head_timeout_s: Callable[[], float],
+        timeout_s: Callable[[], float],
         *,
+        admit: Callable[[socket.socket, SocketAddress], bool],
+        release: Callable[[asyncio.Transport], None],
         wrap: Wrap | None = None,
         front: Front | None = None,
         door: WebSocketDoor | None = None,
     ) -> None:
-        make = partial(_first_protocol, front, wrap, _Port(door, head_timeout_s))
-        self._server = _EmbeddedServer(
-            uvicorn.Config(
-                app,
-                http=make,  # type: ignore[arg-type]
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,  # management.forwarded does it
-                lifespan="off",
-                timeout_graceful_shutdown=1,
-            )
+        config = uvicorn.Config(
+            app,
+            http=_Protocol,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # management.forwarded does it
+            lifespan="off",
+            timeout_graceful_shutdown=1,
         )
+        self._server = _EmbeddedServer(config)
+        self._admit = admit
+        self._make = partial(
+            _first_protocol,
+            front,
+            wrap,
+            _Port(release, door, timeout_s),
+            config=config,
+            server_state=self._server.server_state,
+            app_state={},
+        )
+        self._listening: list[socket.socket] = []
+        self._beginning: set[asyncio.Task[Any]] = set()
         self._task: asyncio.Task[None] | None = None
 
     def start(self, sockets: Sequence[socket.socket]) -> tuple[str, int]:
         """Serve on bound sockets; returns host and port. Raises OSError when it cannot listen."""
         for each in sockets:
-            each.listen()  # uvicorn does it again, but later: the port is printed before that
+            each.listen(_BACKLOG)
+            each.setblocking(False)
         host, port = sockets[0].getsockname()[:2]
-        self._task = asyncio.create_task(self._server.serve(sockets=list(sockets)))
+        self._listening = list(sockets)
+        self._task = asyncio.create_task(self._server.serve(sockets=[]))
+        for each in sockets:
+            self._accept_on(each)
         return host, port
 
+    def _accept_on(self, listening: socket.socket) -> None:
+        if listening in self._listening:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Take sockets that the system has ready; uvicorn would take them all, and know of none."""
+        loop = asyncio.get_running_loop()
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                accepted, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:
+                loop.remove_reader(listening)
+                loop.call_later(_PAUSE_S, self._accept_on, listening)
+                return
+            if not self._admit(accepted, address[:2]):
+                accepted.close()
+                continue
+            accepted.setblocking(False)
+            task = loop.create_task(loop.connect_accepted_socket(self._make, accepted))
+            self._beginning.add(task)
+            task.add_done_callback(self._beginning.discard)
+
     async def stop(self) -> None:
+        listening, self._listening = self._listening, []
+        for each in listening:
+            asyncio.get_running_loop().remove_reader(each)
+            each.close()
         if self._task is not None:
             self._server.should_exit = True
             await self._task

@@ -25,18 +25,42 @@ ADDRESSES_MAX: Final = 4_096  # whose rate is known
 _REPORTED_EVERY_S: Final = 1.0  # a flood must not become one of log lines
 
 
+class Refusals:
+    """Sockets that were dropped: counted by limit, and reported once a second at most."""
+
+    __slots__ = ("_context", "_next_report_s", "_unreported")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._next_report_s = 0.0
+        self._unreported = 0
+
+    def add(self, limit: str, network: str, peer: str) -> None:
+        """``limit``: the option; ``network``: whose share is used up, empty for that of all."""
+        context = self._context
+        context.counts.limits_reached.count(limit)
+        now_s = context.clock.running_s()
+        if now_s < self._next_report_s:
+            self._unreported += 1
+            return
+        reason = f"limits.{limit} is reached" + (f" for address '{network}'" if network else "")
+        if self._unreported:
+            reason += f"; {self._unreported} more were refused since the last such message"
+        self._next_report_s, self._unreported = now_s + _REPORTED_EVERY_S, 0
+        context.report(events.CONNECTION_REFUSED, peer=peer, reason=reason)
+
+
 class Accepting:
     """The sockets of all AMQP ports of a broker."""
 
-    __slots__ = ("_by_address", "_context", "_next_report_s", "_of_all", "_sockets", "_unreported")
+    __slots__ = ("_by_address", "_context", "_of_all", "_refusals", "_sockets")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._sockets: dict[str, int] = {}  # by network
         self._of_all: TokenBucket | None = None
         self._by_address: dict[str, TokenBucket] = {}
-        self._next_report_s = 0.0
-        self._unreported = 0
+        self._refusals = Refusals(context)
 
     def admit(self, host: str, peer: str) -> float | None:
         """After how many seconds a new socket may be read; None: it is to be dropped.
@@ -49,7 +73,7 @@ class Accepting:
         network = network_of(host)
         limit = limits.max_connections_per_address
         if limit and self._sockets.get(network, 0) >= limit + HANDSHAKES_MAX:
-            self._refuse("max_connections_per_address", network, peer, now_s)
+            self._refusals.add("max_connections_per_address", network, peer)
             return None
         longest_s, patience_s = 0.0, limits.handshake_timeout_s / 2
         taken: list[TokenBucket] = []
@@ -65,7 +89,7 @@ class Accepting:
             if wait_s > patience_s:
                 for each in taken:
                     each.give_back(1)
-                self._refuse(name, network, peer, now_s)
+                self._refusals.add(name, network if bucket is not self._of_all else "", peer)
                 return None
             if wait_s:
                 context.counts.limits_reached.count(name)
@@ -111,17 +135,3 @@ class Accepting:
         }
         if len(self._by_address) > ADDRESSES_MAX // 2:
             self._by_address.clear()
-
-    def _refuse(self, limit: str, network: str, peer: str, now_s: float) -> None:
-        """Count and report that a socket is dropped."""
-        self._context.counts.limits_reached.count(limit)
-        if now_s < self._next_report_s:
-            self._unreported += 1
-            return
-        reason = f"limits.{limit} is reached for address '{network}'"
-        if limit == "connection_rate":
-            reason = "limits.connection_rate is reached"
-        if self._unreported:
-            reason += f"; {self._unreported} more were refused since the last such message"
-        self._next_report_s, self._unreported = now_s + _REPORTED_EVERY_S, 0
-        self._context.report(events.CONNECTION_REFUSED, peer=peer, reason=reason)

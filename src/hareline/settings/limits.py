@@ -38,7 +38,8 @@ class Limits(Section):
     handshake_timeout_s: float = option(
         10.0,
         "A connection that is not open after this time is dropped, and one over HTTP that has not "
-        "sent the whole head of a request.",
+        "sent the whole head of a request, or without a login its body, or takes nothing of the "
+        "answer for so long.",
         reload="live",
         gt=0,
         le=3600,
@@ -78,6 +79,20 @@ class Limits(Section):
         0,
         "Open connections from one IPv4 address, or from one /64 network of IPv6; 0 means no "
         "limit.",
+        reload="live",
+        ge=0,
+    )
+    max_http_connections: int = option(
+        512,
+        "Open sockets of the ports for HTTP; never more than a quarter of the descriptors that the "
+        "process may have. 0 means no other limit.",
+        reload="live",
+        ge=0,
+    )
+    max_http_connections_per_address: int = option(
+        128,
+        "As max_http_connections, from one address; those that [management] names as proxies have "
+        "no such limit. 0 means no limit.",
         reload="live",
         ge=0,
     )

@@ -20,11 +20,14 @@ def status(broker_settings: Settings, client: str) -> int:
 
 
 @pytest.mark.acceptance
-def test_a_proxy_on_this_machine_is_believed() -> None:
-    assert status(settings(), "192.0.2.7") == 401
-    assert status(settings(), "127.0.0.1") == 200
+def test_a_proxy_that_is_named_is_believed() -> None:
+    named = settings(forwarded_by=["127.0.0.1"])
+    assert status(named, "192.0.2.7") == 401
+    assert status(named, "127.0.0.1") == 200
 
 
 @pytest.mark.acceptance
-def test_a_proxy_that_is_not_named_is_not_believed() -> None:
-    assert status(settings(forwarded_by=["192.0.2.1"]), "192.0.2.7") == 200
+def test_one_on_this_machine_that_is_not_named_lets_nobody_in_as_of_this_machine() -> None:
+    """``guest`` may log in from this machine only, and the client may be anywhere."""
+    assert status(settings(), "127.0.0.1") == 401
+    assert status(settings(forwarded_by=["192.0.2.1"]), "192.0.2.7") == 401

@@ -44,7 +44,12 @@ def is_loopback(host: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def network_of(host: str) -> str:
-    """What counts as one address: an IPv4 address, or the /64 of an IPv6 address."""
+    """What counts as one address: an IPv4 address, or the /64 of an IPv6 address.
+
+    All of 127.0.0.0/8 is one: whoever is on this machine has them all.
+    """
+    if is_loopback(host):
+        return "::1" if host.startswith("::1") else "127.0.0.1"
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -52,7 +57,5 @@ def network_of(host: str) -> str:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return str(address.ipv4_mapped)
-        if address.is_loopback:
-            return str(address)
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)

@@ -4,7 +4,8 @@
 logins, users of loopback, the record of changes). Only proxies that ``management.forwarded_by``
 names are believed.
 
-Invariant: a client elsewhere never counts as one of this machine because a header says so.
+Invariant: a client elsewhere whose proxy sends the header never counts as one of this machine,
+neither because the header says so nor because that proxy is on this machine and is not named.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from hareline.auth.peer import is_loopback
 Headers = Iterable[tuple[bytes, bytes]]
 ClientAddress = tuple[str, int]
 
+#: The client of a proxy on this machine that is not believed: it may be anywhere.
+UNKNOWN: Final[ClientAddress] = ("unknown", 0)
 _FOR: Final = b"x-forwarded-for"
 _PROTO: Final = b"x-forwarded-proto"
 
@@ -34,7 +37,7 @@ class ForwardedFor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
         peer = scope.get("client")
-        if scope["type"] == "http" and peer is not None and peer[0] in self._proxies:
+        if scope["type"] == "http" and peer is not None:
             headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
             scope["client"] = client_of(peer, headers, self._proxies)
             scope["scheme"] = scheme_of(scope["scheme"], peer, headers, self._proxies)
@@ -48,7 +51,8 @@ def client_of(peer: ClientAddress, headers: Headers, proxies: Networks) -> Clien
     of ours counts; a client could have written those before it.
     """
     if peer[0] not in proxies:
-        return peer
+        is_passed_on = is_loopback(peer[0]) and any(name == _FOR for name, _ in headers)
+        return UNKNOWN if is_passed_on else peer
     named = [
         text.strip()
         for name, value in headers

@@ -78,7 +78,7 @@ class WebSocketDoor:
         peer, local = scope["client"] or UNKNOWN, scope["server"] or UNKNOWN
         client = client_of(peer, headers, self._proxies)
         is_tls = scheme_of(scope["scheme"], peer, headers, self._proxies) == "https"
-        is_forwarded = client != peer
+        is_forwarded = peer[0] in self._proxies and client != peer
         self._answer(
             UpgradeRequest(transport, headers, target, client, local, is_tls, is_forwarded)
         )

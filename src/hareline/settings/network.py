@@ -75,9 +75,9 @@ class Management(Section):
         (), "Proxies whose connections begin with a header of the PROXY protocol."
     )
     forwarded_by: NetworkList = option(
-        ("127.0.0.1", "::1"),
+        (),
         "Reverse proxies that are believed when they name the client of a request in the header "
-        "X-Forwarded-For, and its scheme in X-Forwarded-Proto.",
+        "X-Forwarded-For, and its scheme in X-Forwarded-Proto: 127.0.0.1 for one on this machine.",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hareline.auth.certificates import PeerCertificate
-from hareline.auth.peer import Peer, is_loopback
+from hareline.auth.peer import Peer, is_loopback, network_of
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1", "::1%lo"])
@@ -18,6 +18,23 @@ def test_an_address_of_this_machine(host: str) -> None:
 )
 def test_any_other_address_and_what_is_none(host: str) -> None:
     assert not is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    ("host", "network"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("127.200.3.4", "127.0.0.1"),
+        ("::ffff:127.0.0.9", "127.0.0.1"),
+        ("::1", "::1"),
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_what_one_machine_may_have_many_of_counts_as_one_address(host: str, network: str) -> None:
+    assert network_of(host) == network
 
 
 def test_a_peer_is_without_tls_unless_it_is_said() -> None:

@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from hareline.auth.networks import Networks
-from hareline.management.forwarded import ForwardedFor, client_of
+from hareline.management.forwarded import UNKNOWN, ForwardedFor, client_of
 
 PROXIES = Networks(["10.0.0.0/8", "::1", "127.0.0.1"])
 PROXY = ("10.0.0.5", 999)
@@ -58,6 +58,14 @@ def test_the_peer_counts_where_nothing_credible_is_said(
     peer: tuple[str, int], values: list[str]
 ) -> None:
     assert client_of(peer, headers(*values), PROXIES) == peer
+
+
+@pytest.mark.parametrize("peer", [("127.0.0.1", 9), ("::1", 9)])
+def test_behind_a_proxy_of_this_machine_that_is_not_named_nobody_is_known(
+    peer: tuple[str, int],
+) -> None:
+    assert client_of(peer, headers("127.0.0.1"), Networks()) == UNKNOWN
+    assert client_of(peer, headers(), Networks()) == peer
 
 
 def test_a_port_of_any_length_does_no_harm() -> None:

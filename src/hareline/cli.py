@@ -25,6 +25,7 @@ import typer
 
 from hareline import __version__, compiled
 from hareline.choices import HashingAlgorithm, LogLevel
+from hareline.cli_progress import say_error
 from hareline.commands.catalogue import CATALOGUE, ROWS
 from hareline.commands.lean import CONTEXT, LeanCommand, LeanGroup, new_app
 from hareline.errors import ConfigurationError, ListenError, StoreError
@@ -342,9 +343,9 @@ def _read_password() -> str:
         while True:
             password = getpass.getpass("Password: ")
             if not password:
-                _complain("hareline: the password must not be empty; try again")
+                say_error("hareline: the password must not be empty; try again")
             elif getpass.getpass("Again: ") != password:
-                _complain("hareline: the two passwords differ; try again")
+                say_error("hareline: the two passwords differ; try again")
             else:
                 return password
     password = sys.stdin.readline().rstrip("\r\n")
@@ -371,15 +372,7 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _complain(problem: str) -> None:
-    from rich.console import Console
-
-    # No markup: "users[0]" is a place in a file here, not a style.
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    console.print(problem, style="red")
-
-
 def _fail(problems: Iterable[str]) -> NoReturn:
     for problem in problems:
-        _complain(problem)
+        say_error(problem)
     raise typer.Exit(EXIT_FAILURE)

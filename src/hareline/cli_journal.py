@@ -20,6 +20,7 @@ from typing import Annotated, Final, NamedTuple, NoReturn
 
 import typer
 
+from hareline.cli_progress import say_error
 from hareline.errors import ConfigurationError, StoreError
 
 EXIT_FAILURE: Final = 1
@@ -86,9 +87,9 @@ def dump(
         ):
             typer.echo(line)
         for _, what in report.malformed:
-            _complain(what)
+            say_error(what)
         for damage in report.damages:
-            _complain(str(damage))
+            say_error(str(damage))
     if report.is_damaged:
         raise typer.Exit(EXIT_FAILURE)
 
@@ -148,7 +149,7 @@ def repair(
         if not planned.is_needed and not report.is_damaged:
             typer.echo("no damage, nothing to do")
         for _, what in report.malformed:
-            _complain(f"cannot be repaired: {what}")
+            say_error(f"cannot be repaired: {what}")
     if report.is_damaged:
         raise typer.Exit(EXIT_FAILURE)
 
@@ -284,7 +285,7 @@ def _read_definitions(data_dir: Path) -> _Definitions:
                 rows = database.execute("SELECT id, vhost, name FROM queues").fetchall()
                 newest = database.execute("SELECT max(newest_segment) FROM journal").fetchone()[0]
     except sqlite3.Error as error:
-        _complain(
+        say_error(
             f"{path}: {error}; queues are shown by their ids, and whether the newest segment is "
             "missing is unknown"
         )
@@ -297,14 +298,7 @@ def _text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
 
 
-def _complain(problem: str) -> None:
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    console.print(problem, style="red")
-
-
 def _fail(*problems: str) -> NoReturn:
     for problem in problems:
-        _complain(problem)
+        say_error(problem)
     raise typer.Exit(EXIT_FAILURE)

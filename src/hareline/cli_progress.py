@@ -1,6 +1,6 @@
-"""What a command that takes long says meanwhile: a bar on a terminal, lines elsewhere.
+"""What a command says beside its result: errors, and how far it is, as a bar or in lines.
 
-Used by ``cli_spark`` and ``commands``. Invariant: all of it goes to standard error; rich is
+Used by all commands. Invariant: no control character of a name reaches the terminal; rich is
 imported when needed.
 """
 
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LINE_EVERY_S: Final = 5.0
+_CONTROL: Final = {
+    **{code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]},
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+    ord("\t"): "\\t",
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+}
 
 
 class Display:
@@ -23,7 +31,7 @@ class Display:
     """
 
     def __init__(self, what: str, *, is_quick: bool = False) -> None:
-        self._what = what
+        self._what = visible(what)
         self._is_quick = is_quick
         self._bar: Any = None
         self._task: Any = None
@@ -79,7 +87,7 @@ class Display:
     def show_step(self, done: int, steps: int, what: str) -> None:
         """Show which step begins."""
         if self._bar is not None:
-            fields: dict[str, Any] = {"description": what, "done": f"{done}/{steps}"}
+            fields: dict[str, Any] = {"description": visible(what), "done": f"{done}/{steps}"}
             self._bar.update(self._task, completed=done, total=steps, **fields)
         else:
             complain(f"{done}/{steps} {what}", style=None)
@@ -93,4 +101,14 @@ def console(*, is_for_errors: bool = False) -> Console:
 
 
 def complain(problem: str, *, style: str | None = "red") -> None:
-    console(is_for_errors=True).print(f"hareline: {problem}", style=style)
+    say_error(f"hareline: {problem}", style=style)
+
+
+def say_error(text: str, *, style: str | None = "red") -> None:
+    """Write a line to standard error; a name in it cannot steer the terminal or end the line."""
+    console(is_for_errors=True).print(visible(text.rstrip("\n")), style=style)
+
+
+def visible(text: str) -> str:
+    """The text with control characters written out."""
+    return text.translate(_CONTROL)

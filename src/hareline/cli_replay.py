@@ -11,12 +11,11 @@ import getpass
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from hareline.cli_progress import console, say_error, visible
 
 EXIT_FAILURE: Final = 1
 PASSWORD_VARIABLE: Final = "HARELINE_PASSWORD"
@@ -136,11 +135,11 @@ def _show(outcome: dict[str, Any], queue: str, to_queue: str) -> None:
     line = f"replayed {count} message{'' if count == 1 else 's'} of '{queue}' into '{to_queue}'"
     if count:
         line += f", which arrived from {outcome['first']} to {outcome['last']}"
-    _console().print(line)
+    console().print(visible(line))
     for problem in outcome["problems"]:
-        _complain(f"hareline: {problem}")
+        say_error(f"hareline: {problem}")
     if outcome["unreadable"]:
-        _complain(f"hareline: messages that could not be read: {outcome['unreadable']}")
+        say_error(f"hareline: messages that could not be read: {outcome['unreadable']}")
 
 
 def _password(user: str) -> str:
@@ -156,17 +155,6 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _console(*, is_for_errors: bool = False) -> Console:
-    from rich.console import Console
-
-    # No markup: a queue may be called "[red]".
-    return Console(stderr=is_for_errors, highlight=False, markup=False, emoji=False, soft_wrap=True)
-
-
-def _complain(problem: str) -> None:
-    _console(is_for_errors=True).print(problem, style="red")
-
-
 def _fail(problem: str) -> NoReturn:
-    _complain(problem)
+    say_error(problem)
     raise typer.Exit(EXIT_FAILURE)

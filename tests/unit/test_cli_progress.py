@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hareline.cli_progress import Display
+from hareline.cli_progress import Display, complain
 
 
 def test_lines_come_every_few_seconds_and_at_the_end(
@@ -65,3 +65,9 @@ def test_what_is_quick_says_nothing_until_it_takes_long(
         "hareline: moving: 75 %",
         "hareline: moving: 10 messages",
     ]
+
+
+def test_a_name_in_an_error_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    complain("no queue '\x1b[2J\x9b1m\r\u2028\nhareline: done' here")
+    _, err = capsys.readouterr()
+    assert err == "hareline: no queue '\\x1b[2J\\x9b1m\\r\\u2028\\nhareline: done' here\n"

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from hareline.cli_progress import visible
 from hareline.commands.failures import CommandFailed, ExitStatus
-from hareline.commands.output import visible
 from hareline.octets import octets_of_base64, text_or_base64
 
 _TEXTS: Final = (

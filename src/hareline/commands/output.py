@@ -13,18 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from hareline.cli_progress import console, visible
+
 Kind = Literal["text", "count", "rate", "octets", "octet_rate", "flag", "time_ms", "duration_ms"]
 
 _RIGHT: Final = {"count", "rate", "octets", "octet_rate", "duration_ms"}
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
-_CONTROL: Final = {
-    **{code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]},
-    0x2028: "\\u2028",
-    0x2029: "\\u2029",
-    ord("\t"): "\\t",
-    ord("\n"): "\\n",
-    ord("\r"): "\\r",
-}
 
 
 @dataclass(frozen=True)
@@ -111,8 +105,6 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
-        from hareline.cli_progress import console
-
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
         for column in columns:
             is_right = column.kind in _RIGHT
@@ -135,11 +127,6 @@ def flattened(values: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, A
             yield from flattened(value, f"{prefix}{name}.")
         elif value not in (None, "", {}, []):
             yield f"{prefix}{name}", value
-
-
-def visible(text: str) -> str:
-    """The text with control characters written out."""
-    return text.translate(_CONTROL)
 
 
 def plain(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hareline.cli_progress import visible
 from hareline.commands.output import (
     Column,
     Output,
@@ -20,7 +21,6 @@ from hareline.commands.output import (
     rate,
     shown,
     value_at,
-    visible,
 )
 
 COLUMNS = (Column("name", "name"), Column("stats.n", "n", "count"), Column("r", "rate", "rate"))

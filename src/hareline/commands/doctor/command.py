@@ -12,11 +12,11 @@ from typing import Annotated, Final
 
 import typer
 
+from hareline.cli_progress import visible
 from hareline.commands.client_command import Session, client_command
 from hareline.commands.doctor.finding import Finding, Verdict, error
 from hareline.commands.failures import CommandFailed, ExitStatus
 from hareline.commands.lean import new_app
-from hareline.commands.output import visible
 
 app = new_app()
 

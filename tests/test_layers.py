@@ -25,6 +25,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "errors": (),
     "choices": (),
     "octets": (),
+    "patterns": (),
     "compiled": (),
     "clock": (),
     "turn": (),
@@ -32,9 +33,9 @@ OURS: dict[str, tuple[str, ...]] = {
     "message": ("message", "wire.encoder", "wire.properties", "wire.property_parts", "wire.table"),
     "message.exported": ("message", "errors", "octets", "wire.properties", "wire.table"),
     "logs": ("events",),
-    "settings": ("settings", "choices", "errors"),
+    "settings": ("settings", "choices", "errors", "patterns"),
     "wire": ("wire", "errors", "compiled"),
-    "auth": ("auth", "wire.table", "errors"),
+    "auth": ("auth", "wire.table", "errors", "patterns"),
     "authorities": ("authorities", "auth", "settings", "errors", "events"),
     "broker": (
         *("broker", "errors", "clock", "compiled", "events", "message", "turn"),
@@ -60,7 +61,7 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "administration": (
         *("administration", "amqp", "auth", "broker", "clock", "errors", "events"),
-        "storage.administration",
+        *("storage.administration", "patterns"),
     ),
     "management": (
         *("administration", "management", "broker", "auth", "settings", "errors", "events", "logs"),
@@ -71,7 +72,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "metrics": ("metrics", "amqp", "broker", "statistics", "storage.interface"),
     "management.api": (
         *("management", "amqp", "broker", "auth", "settings", "errors", "events", "clock", "wire"),
-        *("message", "octets", "compiled", "statistics", "administration"),
+        *("message", "octets", "compiled", "statistics", "administration", "patterns"),
         "storage.administration",
         "metrics",
     ),
@@ -144,7 +145,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "authorities.http_client": ("httpx",),
     "authorities.directory": ("ldap3",),
     "broker.queues.declare.arguments": ("pydantic",),
-    "administration": ("regex",),
+    "patterns": ("regex",),
     "management.listener": ("fastapi", "h11", "starlette", "uvicorn"),
     "management": (
         "fastapi",

@@ -117,3 +117,21 @@ def test_a_request_that_waits_for_a_stream_is_not_answered_without_the_right(
     waiting.join(DEADLINE_S)
     assert [answer.status_code for answer in answers] == [403]
     assert "refused for user 'anna'" in answers[0].json()["reason"]
+
+
+SLOW = "^team-(a|aa)+$"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/permissions/%2F/anna", {"configure": SLOW, "write": ".*", "read": ".*"}),
+        ("/topic-permissions/%2F/anna", {"exchange": "amq.topic", "write": SLOW, "read": ".*"}),
+    ],
+)
+def test_a_pattern_that_some_names_would_stop_the_broker_with_is_refused(
+    broker: ApiBroker, path: str, body: dict[str, str]
+) -> None:
+    answer = broker.ask("PUT", path, body=body)
+    assert answer.status_code == 400
+    assert "takes more than 5 ms for some names, such as 'team-aaaa" in answer.json()["reason"]

@@ -16,9 +16,8 @@ from typing import Final
 
 from hareline import events
 from hareline.administration.changes import INTERNAL, Changes
-from hareline.administration.checks import check_name, invalid
+from hareline.administration.checks import check_name, invalid, is_unicode
 from hareline.administration.error import AdministrationError, bad_request
-from hareline.administration.patterns import check_pattern
 from hareline.administration.policy_effects import Refresh
 from hareline.administration.policy_keys import check_definition
 from hareline.administration.policy_matching import NONE_APPLIED, Applied, Policy, VhostPolicies
@@ -31,6 +30,7 @@ from hareline.broker.queues.declare.table import DEFAULT_QUEUE_TYPE
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
+from hareline.patterns import check_pattern
 from hareline.storage.administration import PolicyRecord
 
 APPLY_TO: Final = ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams")
@@ -48,8 +48,9 @@ class Policies:
         for record in changes.store.records(PolicyRecord):
             try:
                 policy = Policy(record)
-            except AdministrationError as error:  # a later version of ``regex`` is stricter
-                self._report(record.vhost, f"policy '{record.name}'", error.reason)
+            except ValueError as error:  # a later version of ``regex`` is stricter
+                reason = f"pattern should be regular expression but is invalid: {error}"
+                self._report(record.vhost, f"policy '{record.name}'", reason)
             else:
                 self._of(record.vhost).place(policy)
 
@@ -103,7 +104,7 @@ class Policies:
                 vhost,
                 is_operator,
                 name,
-                check_pattern(pattern),
+                _pattern_of(pattern),
                 _apply_to_of(apply_to, is_operator=is_operator),
                 _priority_of(priority),
                 check_definition(definition, is_operator=is_operator),
@@ -270,6 +271,18 @@ def _apply_to_of(apply_to: object, *, is_operator: bool) -> str:
         shown = ", ".join(f"'{each}'" for each in known)
         raise invalid(f"apply-to '{apply_to}' unrecognised; should be one of {shown}")
     return apply_to
+
+
+def _pattern_of(pattern: object) -> str:
+    if not isinstance(pattern, str):
+        raise invalid(f"pattern should be a binary but was {term(pattern)}")
+    if not is_unicode(pattern):
+        raise invalid("pattern should be regular expression but is not Unicode")
+    try:
+        check_pattern(pattern)
+    except ValueError as problem:
+        raise invalid(f"pattern should be regular expression but {problem}") from None
+    return pattern
 
 
 def _priority_of(priority: object) -> int:

@@ -18,10 +18,8 @@ from dataclasses import dataclass, field
 from time import thread_time
 from typing import Any, Final
 
-import regex
-
-from hareline.administration.patterns import MATCH_S, compiled, search
 from hareline.administration.policy_keys import KEYS, smaller
+from hareline.patterns import MATCH_S, Pattern
 from hareline.storage.administration import PolicyRecord
 
 NAME_S: Final = 0.02  # of processor time for one name, all policies together
@@ -49,11 +47,11 @@ class Policy:
     record: PolicyRecord
     slow_names: list[str] = field(default_factory=list)
     slow_count: int = 0
-    _pattern: regex.Pattern[str] = field(init=False, repr=False)
+    _pattern: Pattern = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Raises AdministrationError for a pattern that is not a regular expression."""
-        self._pattern = compiled(self.record.pattern)
+        """Raises ValueError for a pattern that is not a regular expression."""
+        self._pattern = Pattern(self.record.pattern)
 
     def is_for_queues(self, queue_type: str) -> bool:
         """True if it concerns queues of this type, and they know all that it sets."""
@@ -70,7 +68,7 @@ class Policy:
 
     def matches(self, name: str) -> bool:
         """True if its pattern is found in the name. Raises TimeoutError."""
-        return search(self._pattern, name)
+        return self._pattern.is_in(name)
 
     def note_slow(self, name: str) -> None:
         """Its pattern has taken too long for this name."""

@@ -32,6 +32,7 @@ from hareline.auth.passwords import DEFAULT_ALGORITHM, check_hash
 from hareline.auth.permissions import Permissions, TopicPermissions
 from hareline.auth.scram import ScramKeys
 from hareline.auth.users import User
+from hareline.patterns import check_pattern
 from hareline.storage.administration import (
     PermissionRecord,
     Record,
@@ -314,10 +315,10 @@ class Users:
         Raises AdministrationError: no such user or virtual host, a bad pattern, set elsewhere.
         """
         found = self._user_in(user, vhost)
-        try:
-            permissions = Permissions(configure, write, read)
-        except ValueError as problem:
-            raise bad_request(f"permissions of user '{user}': {problem}") from None
+        _check_patterns(
+            f"permissions of user '{user}'", configure=configure, write=write, read=read
+        )
+        permissions = Permissions(configure, write, read)
         before = found.permissions.get(vhost)
         if self._fixes_permission(user, vhost):
             if before == permissions:
@@ -394,10 +395,7 @@ class Users:
         self._user_in(user, vhost)
         if exchange:  # the default exchange has an empty name
             check_name("exchange", exchange)
-        try:
-            TopicPermissions(write, read)
-        except ValueError as problem:
-            raise bad_request(f"topic permissions of user '{user}': {problem}") from None
+        _check_patterns(f"topic permissions of user '{user}'", write=write, read=read)
         record = TopicPermissionRecord(user, vhost, exchange, write, read)
         self._changes.put(record)
         topics = self._topics.setdefault(user, {})
@@ -498,3 +496,14 @@ class Users:
         if found is None or vhost not in self._context.vhosts:
             raise bad_request("vhost_or_user_not_found")
         return found
+
+
+def _check_patterns(what: str, **patterns: str) -> None:
+    """Raises AdministrationError for a pattern that is invalid, too long or too slow."""
+    for right, pattern in patterns.items():
+        try:
+            check_pattern(pattern)
+        except ValueError as problem:
+            raise bad_request(
+                f"{what}: {right} pattern '{pattern}' is not a regular expression: it {problem}"
+            ) from None

@@ -6,18 +6,18 @@ is left to the user's permissions. A broker without rules, and a user whom none 
 comparison with None.
 
 Invariant: a rule about routing keys that meets an operation without one, or with any, may refuse it
-and never allows it.
+and never allows it; so does one whose pattern takes too long for a name.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from hareline.errors import AccessRefused
+from hareline.patterns import Pattern
 
 RuleRight = Literal["access", "configure", "write", "read"]
 RuleObject = Literal["vhost", "queue", "exchange"]
@@ -42,8 +42,8 @@ class AccessRule:
     rights: frozenset[str] = frozenset()
     objects: frozenset[str] = frozenset()
     vhosts: frozenset[str] = frozenset()
-    name: re.Pattern[str] | None = None
-    routing_key: re.Pattern[str] | None = None
+    name: Pattern | None = None
+    routing_key: Pattern | None = None
     networks: tuple[Network, ...] = ()
 
     def concerns(self, user: str, tags: frozenset[str], vhost: str, host: str) -> bool:
@@ -63,7 +63,7 @@ class AccessRule:
             return False
         if self.objects and kind not in self.objects:
             return False
-        if self.name is not None and self.name.search(name) is None:
+        if self.name is not None and not self._is_found(self.name, name):
             return False
         if self.routing_key is None:
             return True
@@ -71,7 +71,13 @@ class AccessRule:
             return False
         if routing_key is None:
             return not self.is_allowed
-        return self.routing_key.search(routing_key) is not None
+        return self._is_found(self.routing_key, routing_key)
+
+    def _is_found(self, pattern: Pattern, name: str) -> bool:
+        try:
+            return pattern.is_in(name)
+        except TimeoutError:
+            return not self.is_allowed
 
 
 class RulesOfUser:

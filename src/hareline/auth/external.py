@@ -8,11 +8,11 @@ Invariant: a certificate stands for one user or for none, whatever the client cl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
 from hareline.auth.certificates import PeerCertificate
+from hareline.patterns import Pattern
 
 MECHANISM: Final = "EXTERNAL"
 
@@ -20,7 +20,7 @@ NameField = Literal["common_name", "distinguished_name", "dns", "email", "uri"]
 
 
 class NameRule(NamedTuple):
-    """A name in certificates that ``pattern`` matches as a whole stands for ``user``.
+    """A name in certificates that ``pattern`` matches as a whole, and in time, stands for ``user``.
 
     ``user`` may quote groups of the pattern: ``\\1``.
     """
@@ -38,7 +38,7 @@ class ExternalLogin:
 
     def __init__(self, field: NameField = "common_name", rules: Iterable[NameRule] = ()) -> None:
         self._field = field
-        self._rules = [(re.compile(rule.pattern), rule.user) for rule in rules]
+        self._rules = [(Pattern(rule.pattern), rule.user) for rule in rules]
 
     def user_name(self, certificate: PeerCertificate | None) -> str:
         """The user that the certificate stands for; empty: none."""
@@ -46,7 +46,10 @@ class ExternalLogin:
         if not name or not self._rules:
             return name
         for pattern, user in self._rules:
-            found = pattern.fullmatch(name)
+            try:
+                found = pattern.match_of(name)
+            except TimeoutError:  # those behind it were not meant for this name, perhaps
+                return ""
             if found is not None:
                 return found.expand(user)
         return ""

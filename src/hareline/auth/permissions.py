@@ -13,14 +13,15 @@ docs/security.md. The rules and the refusal texts are RabbitMQ's (``rabbit_acces
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Protocol
 
 from hareline.auth.access_rules import NO_RULES, AccessRules
 from hareline.auth.grants import Grants, Resource, Right
 from hareline.errors import AccessRefused, NotAllowed
+from hareline.patterns import Pattern
 
 __all__ = ["Resource", "Right"]
 
@@ -34,17 +35,18 @@ _EVERYTHING: Final = frozenset({".*", "^.*", "^.*$", ".*$"})
 class Permissions:
     """One user's patterns in one virtual host. Raises ValueError naming a pattern that is bad.
 
-    Patterns are Python's regular expressions with ASCII classes; of the PCRE that RabbitMQ takes,
-    possessive quantifiers and lookarounds work too, POSIX classes and ``\\Q...\\E`` do not.
+    Patterns are regular expressions with ASCII classes; of the PCRE that RabbitMQ takes,
+    possessive quantifiers, lookarounds and POSIX classes work too, ``\\Q...\\E`` does not. A name
+    that takes too long is not allowed.
     """
 
     configure: str
     write: str
     read: str
-    _compiled: Mapping[Right, re.Pattern[str]] = field(init=False, repr=False, compare=False)
+    _compiled: Mapping[Right, Pattern] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        compiled: dict[Right, re.Pattern[str]] = {}
+        compiled: dict[Right, Pattern] = {}
         for right in _RIGHTS:
             pattern: str = getattr(self, right)
             try:
@@ -55,21 +57,24 @@ class Permissions:
 
     def allow(self, right: Right, name: str) -> bool:
         """True if the pattern of this right is found in the name."""
-        return self._compiled[right].search(name) is not None
+        return is_found(self._compiled[right], name)
 
 
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """A permission pattern to search with.
-
-    Raises ValueError ``is not a regular expression: ...``, also where Python only warns: Python
-    would read ``[[:alpha:]]`` as something else than was meant.
-    """
+@lru_cache(maxsize=1024)
+def compile_pattern(pattern: str) -> Pattern:
+    """A pattern to search with. Raises ValueError ``is not a regular expression: ...``."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)
-            return re.compile(pattern or "^$", re.ASCII)
-    except (re.error, FutureWarning, RecursionError, OverflowError) as problem:
+        return Pattern(pattern or "^$", is_ascii=True)
+    except ValueError as problem:
         raise ValueError(f"is not a regular expression: {problem}") from None
+
+
+def is_found(pattern: Pattern, name: str) -> bool:
+    """True if the pattern is found in the name, in time."""
+    try:
+        return pattern.is_in(name)
+    except TimeoutError:
+        return False
 
 
 ALL_PERMISSIONS: Final = Permissions(".*", ".*", ".*")
@@ -93,7 +98,7 @@ class TopicPermissions:
             except ValueError as problem:
                 raise ValueError(f"{right} pattern '{pattern}' {problem}") from None
 
-    def pattern_for(self, right: Right, user_name: str, vhost_name: str) -> re.Pattern[str]:
+    def pattern_for(self, right: Right, user_name: str, vhost_name: str) -> Pattern:
         """The pattern of a right, with the names put in."""
         pattern = self._text_of(right)
         pattern = pattern.replace("{username}", re.escape(user_name))
@@ -256,7 +261,7 @@ class AccessChecker:
         if permissions is None:
             return True
         pattern = permissions.pattern_for(right, self.user_name, self.vhost_name)
-        return pattern.search(routing_key) is not None
+        return is_found(pattern, routing_key)
 
     def require_every_topic(self, right: Right, exchange: str) -> None:
         """Raise AccessRefused (403) if the user may use only some keys with this exchange.

@@ -5,9 +5,9 @@ with requests that any page asks for. So requests for the API that another site 
 refused, unless the reader follows a link; there are no cookies, and no CORS headers, so no page
 of another site reads an answer.
 
-What a path means is decided here, once, by the path that routes would see: one that becomes a path of
-the API only when it is decoded (``/%61pi/queues``) is refused, so no rule about paths can be avoided
-by spelling.
+What a path means is decided here, once, by the path that routes would see: one that becomes a path
+of the API only when it is decoded (``/%61pi/queues``) is refused, so no rule about paths can be
+avoided by spelling.
 
 Invariant: a header that a route has set itself, such as the web UI's content policy, stays.
 """

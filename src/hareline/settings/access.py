@@ -12,6 +12,7 @@ from pydantic import SecretStr, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from hareline.choices import HashingAlgorithm
+from hareline.patterns import check_template
 from hareline.settings.problems import UNKNOWN, problem, refuse, value_in
 from hareline.settings.section import Section, option
 from hareline.settings.values import (
@@ -109,11 +110,9 @@ class ExternalUser(Section):
 
     @model_validator(mode="after")
     def _quotes_groups_that_exist(self) -> Self:
-        found = re.fullmatch(f"(?:{self.match})|", "")
-        assert found is not None
         try:
-            found.expand(self.user)
-        except (re.error, IndexError) as error:
+            check_template(self.match, self.user)
+        except ValueError as error:
             message = "Input should quote only groups that match has: {reason}"
             refuse([problem(("user",), message, reason=str(error))])
         return self

@@ -25,6 +25,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from hareline.patterns import check_pattern
+
 LogFormat = Literal["auto", "console", "json"]
 MechanismName = Literal["PLAIN", "AMQPLAIN", "SCRAM-SHA-256", "EXTERNAL", "ANONYMOUS"]
 BackendName = Literal["internal", "oauth2", "http", "ldap"]
@@ -146,10 +148,12 @@ def _qpid_product(value: str) -> str:
 
 def _permission_pattern(value: str) -> str:
     try:
-        re.compile(value)
-    except re.error as error:
+        check_pattern(value)
+    except ValueError as problem:
         raise PydanticCustomError(
-            "pattern", "Input should be a regular expression: {reason}", {"reason": str(error)}
+            "pattern",
+            "Input should be a regular expression, but it {reason}",
+            {"reason": str(problem)},
         ) from None
     return value
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from hareline.auth.access_rules import NO_RULES, AccessRule, AccessRules
 from hareline.auth.permissions import AccessChecker, Permissions, TopicPermissions
 from hareline.auth.users import User
 from hareline.errors import AccessRefused, NotAllowed
+from hareline.patterns import Pattern
 
 
 def rule(number: int, *, is_allowed: bool, **what: Any) -> AccessRule:
@@ -57,15 +57,15 @@ def checker(
         ([allow(objects=["queue"])], False),
         ([allow(vhosts=["/"])], True),
         ([allow(vhosts=["other"])], False),
-        ([allow(name=re.compile("^x$"))], True),
-        ([allow(name=re.compile("^y$"))], False),
-        ([allow(routing_key=re.compile("^k"))], True),
-        ([allow(routing_key=re.compile("^l"))], False),
+        ([allow(name=Pattern("^x$"))], True),
+        ([allow(name=Pattern("^y$"))], False),
+        ([allow(routing_key=Pattern("^k"))], True),
+        ([allow(routing_key=Pattern("^l"))], False),
         ([allow(networks=(ipaddress.ip_network("10.0.0.0/8"),))], True),
         ([allow(networks=(ipaddress.ip_network("10.1.2.3"),))], True),
         ([allow(networks=(ipaddress.ip_network("192.168.0.0/16"),))], False),
         ([allow(networks=(ipaddress.ip_network("::/0"),))], False),
-        ([deny(users=["v"]), allow(name=re.compile("x")), deny(rights=["write"])], True),
+        ([deny(users=["v"]), allow(name=Pattern("x")), deny(rights=["write"])], True),
     ],
 )
 def test_the_first_rule_that_matches_decides(rules: list[AccessRule], is_allowed: bool) -> None:
@@ -78,7 +78,7 @@ def test_the_first_rule_that_matches_decides(rules: list[AccessRule], is_allowed
 
 
 def test_what_no_rule_decides_is_left_to_the_permissions() -> None:
-    access = checker(deny(name=re.compile("^secret")))
+    access = checker(deny(name=Pattern("^secret")))
     access.require("read", "queue", "own")
     with pytest.raises(AccessRefused, match="read access to queue 'q' in vhost '/' refused for"):
         access.require("read", "queue", "q")
@@ -96,7 +96,7 @@ def test_a_refusal_says_that_a_rule_refused_it() -> None:
 
 @pytest.mark.parametrize("kind", ["queue", "exchange"])
 def test_a_rule_about_keys_refuses_where_any_key_may_come_and_never_allows_it(kind: Any) -> None:
-    some = re.compile("^k$")
+    some = Pattern("^k$")
     with pytest.raises(AccessRefused):
         checker(allow(routing_key=some)).require("write", kind, "x")
     access = checker(deny(routing_key=some), allow())
@@ -145,8 +145,8 @@ def test_addresses_are_compared_as_what_they_stand_for(
 def test_users_whom_no_rule_concerns_have_none() -> None:
     assert NO_RULES.of_user("u", (), "/", "") is None
     assert AccessRules((deny(users=["v"]),)).of_user("u", ("t",), "/", "") is None
-    assert not checker(deny(users=["v"], routing_key=re.compile("k"))).asks_for_keys
-    assert checker(deny(routing_key=re.compile("k"))).asks_for_keys
+    assert not checker(deny(users=["v"], routing_key=Pattern("k"))).asks_for_keys
+    assert checker(deny(routing_key=Pattern("k"))).asks_for_keys
 
 
 def test_a_rule_that_logs_tells_each_decision() -> None:
@@ -167,3 +167,12 @@ def test_a_rule_that_logs_tells_each_decision() -> None:
         (1, "u", "10.1.2.3", "read access to queue 'q' in vhost '/' granted to"),
         (2, "u", "10.1.2.3", "write access to queue 'q' in vhost '/' refused for"),
     ]
+
+
+def test_a_pattern_that_takes_too_long_refuses_and_never_allows() -> None:
+    slow, name = Pattern("^(a|aa)+$"), "a" * 60 + "!"
+    assert not checker(allow(name=slow)).may("write", "queue", name)
+    assert not checker(deny(name=slow), allow()).may("write", "queue", name)
+    assert checker(deny(name=slow), allow()).may("write", "queue", "b")
+    for rules in ([allow(routing_key=slow)], [deny(routing_key=slow), allow()]):
+        assert not checker(*rules).may_publish("x", [name], is_topic=False)

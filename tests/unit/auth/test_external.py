@@ -47,3 +47,10 @@ def test_the_first_rule_that_matches_the_whole_name_decides() -> None:
 def test_a_name_that_no_rule_matches_is_no_user() -> None:
     assert ExternalLogin(rules=[NameRule("an", "ann")]).user_name(ANN) == ""
     assert ExternalLogin(rules=[NameRule("nn", "ann")]).user_name(ANN) == ""
+
+
+def test_a_name_that_takes_a_rule_too_long_is_no_user() -> None:
+    rules = [NameRule("(a|aa)+b", "never"), NameRule(".*", "anybody")]
+    long = ANN._replace(common_name="a" * 60 + "!")
+    assert ExternalLogin(rules=rules).user_name(long) == ""
+    assert ExternalLogin(rules=rules).user_name(ANN) == "anybody"

@@ -46,9 +46,10 @@ def test_sizes_may_have_units_and_become_plain_numbers() -> None:
     assert type(limits.frame_max_bytes) is int
 
 
+@pytest.mark.parametrize("pattern", ["(", "^(a|aa)+b$"])
 @pytest.mark.parametrize("key", ["configure", "write", "read"])
-def test_a_pattern_that_does_not_compile_is_refused(key: str) -> None:
-    user = {**GOOD_USER, "permissions": [{"vhost": "/", key: "("}]}
+def test_a_pattern_that_is_invalid_or_slow_is_refused(key: str, pattern: str) -> None:
+    user = {**GOOD_USER, "permissions": [{"vhost": "/", key: pattern}]}
     ((place, message),) = problems_of(users=[user])
     assert place == f"users.0.permissions.0.{key}"
     assert "regular expression" in message

@@ -18,9 +18,9 @@ from typing import Final, TypeVar
 
 import regex
 
-from hareline.administration.patterns import too_costly
 from hareline.management.pace import Share
 from hareline.management.refusals import Refusal
+from hareline.patterns import too_costly
 
 BUDGET_S: Final = 0.5
 MATCH_S: Final = 0.05

@@ -1,9 +1,8 @@
-"""Patterns of policies: checked before they are taken, compiled, matched in bounded time.
+"""Regular expressions that users write: checked before they are taken, matched in bounded time.
 
-Called by ``administration.policy_matching`` and ``administration.policies``. A pattern is a
-policymaker's and the names that it meets are any client's, and some regular expressions would run
-for hours on some names. So a pattern has a limit of length, is tried on names made of what stands
-in it, and a match has a limit of time.
+Those of permissions, access rules, policies and names in certificates. They meet names that any
+client may choose, and some regular expressions would run for hours on some names. So a pattern has
+a limit of length, is tried on names made of what stands in it, and a match has a limit of time.
 
 Invariant: no search takes longer than ``MATCH_S`` of processor time, and no check than ``TRIAL_S``
 and one search.
@@ -18,11 +17,9 @@ from typing import Final
 
 import regex
 
-from hareline.administration.checks import NAME_MAX_OCTETS, invalid, is_unicode
-from hareline.administration.terms import term
-
 PATTERN_MAX: Final = 1_024  # characters
 COST_MAX: Final = 10_000  # characters written out; compiling that many takes 10 to 20 ms
+NAME_MAX: Final = 255  # octets of the names that are tried
 MATCH_S: Final = 0.005  # for one name, where a microsecond is usual
 TRIAL_S: Final = 0.02
 
@@ -47,40 +44,94 @@ _TOKEN: Final = re.compile(
 _QUANTIFIER: Final = re.compile(
     r"(?:\(\?#[^)]*\))*(?:\*|(?P<plus>\+)|\{(?P<minimum>[0-9]*),?[0-9]*\})"
 )
+_REPEATED: Final = re.compile(r"[*+?{]")
+_IN_BRACES: Final = frozenset("pPNgk")  # \p{L} is a class
 _VERBOSE: Final = re.compile(r"\(\?[a-zA-Z0-9]*x")
 _OF_CLASS: Final = {"d": "0", "w": "a", "s": " ", "D": "a", "W": "-", "S": "a", "h": " ", "n": "a"}
 _WITHOUT_WIDTH: Final = frozenset("bBAZzGK")
 
 
-def check_pattern(pattern: object) -> str:
-    """The pattern. Raises AdministrationError for one that is no text, too long, or too slow."""
-    if not isinstance(pattern, str):
-        raise invalid(f"pattern should be a binary but was {term(pattern)}")
-    if not is_unicode(pattern):
-        raise invalid("pattern should be regular expression but is not Unicode")
-    if len(pattern) > PATTERN_MAX:
-        raise invalid(
-            f"pattern should be regular expression of {PATTERN_MAX} characters at most, but has "
-            f"{len(pattern)}; use several policies"
-        )
-    slow_name = _slow_name(compiled(pattern), pattern)
-    if slow_name is not None:
-        raise invalid(
-            f"pattern should be regular expression but takes more than {MATCH_S * 1000:.0f} ms for "
-            f"some names, such as '{_shortened(slow_name)}'; avoid repetitions within repetitions"
-        )
-    return pattern
+class Pattern:
+    """A pattern ready to search with. ``is_ascii``: its classes (``\\w``) are those of ASCII.
+
+    Raises ValueError with what is wrong: ``missing ) at position 1``.
+    """
+
+    __slots__ = ("_compiled", "_has_timeout", "text")
+
+    def __init__(self, text: str, *, is_ascii: bool = False) -> None:
+        self.text = text
+        try:
+            self._compiled = regex.compile(_exact(text), regex.ASCII if is_ascii else 0)
+        except (regex.error, RecursionError, OverflowError) as error:
+            raise ValueError(str(error)) from None
+        self._has_timeout = _may_be_slow(text)
+
+    def is_in(self, name: str) -> bool:
+        """True if it is found in the name. Raises TimeoutError."""
+        if self._has_timeout:
+            return self._compiled.search(name, timeout=MATCH_S) is not None
+        return self._compiled.search(name) is not None
+
+    def match_of(self, name: str) -> regex.Match[str] | None:
+        """How it matches the whole name; None if it does not. Raises TimeoutError."""
+        return self._compiled.fullmatch(name, timeout=MATCH_S)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pattern) and self._compiled == other._compiled
+
+    def __hash__(self) -> int:
+        return hash(self._compiled)
+
+    def __repr__(self) -> str:
+        return f"<Pattern {self.text!r}>"
 
 
-def compiled(pattern: str) -> regex.Pattern[str]:
-    """The pattern, ready for ``search``. Raises AdministrationError if it is not valid."""
-    problem = too_costly(pattern)
+def check_pattern(text: str) -> None:
+    """Raises ValueError with what is wrong: the pattern is invalid, too long or too slow."""
+    if len(text) > PATTERN_MAX:
+        raise ValueError(f"has {len(text)} characters, more than {PATTERN_MAX}")
+    problem = too_costly(text)
     if problem:
-        raise invalid(f"pattern should be regular expression but {problem}")
+        raise ValueError(problem)
     try:
-        return regex.compile(pattern)
-    except (regex.error, RecursionError, OverflowError) as error:
-        raise invalid(f"pattern should be regular expression but is invalid: {error}") from None
+        pattern = Pattern(text)
+    except ValueError as error:
+        raise ValueError(f"is invalid: {error}") from None
+    slow_name = _slow_name(pattern) if _may_be_slow(text) else None
+    if slow_name is not None:
+        raise ValueError(
+            f"takes more than {MATCH_S * 1000:.0f} ms for some names, such as "
+            f"'{_shortened(slow_name)}'; avoid repetitions within repetitions"
+        )
+
+
+def _may_be_slow(text: str) -> bool:
+    """False for a plain text with one repetition at most, where a timeout would cost more."""
+    return "(" in text or "|" in text or len(_REPEATED.findall(text)) > 1
+
+
+def _exact(text: str) -> str:
+    """The pattern with each brace escaped that repeats nothing, which ``regex`` takes for a way to
+    match approximately: ``x{e<2}``.
+    """
+    parts: list[str] = []
+    escaped = None
+    for token in _TOKEN.finditer(text):
+        is_brace = token["character"] == "{" and escaped not in _IN_BRACES
+        parts.append("\\{" if is_brace else token.group())
+        escaped = token["escaped"]
+    return "".join(parts)
+
+
+def check_template(text: str, template: str) -> None:
+    """Raises ValueError if the template quotes a group (``\\1``) that the pattern does not have."""
+    found = Pattern(f"(?:{text})|").match_of("")
+    assert found is not None
+    try:
+        found.expand(template)
+    except (regex.error, IndexError) as error:
+        raise ValueError(str(error)) from None
 
 
 def too_costly(pattern: str) -> str:
@@ -116,17 +167,12 @@ def _repetition(pattern: str, end: int) -> int:
     return 2 + 2 * minimum
 
 
-def search(pattern: regex.Pattern[str], name: str) -> bool:
-    """True if the pattern is found in the name. Raises TimeoutError if that takes too long."""
-    return pattern.search(name, timeout=MATCH_S) is not None
-
-
-def _slow_name(pattern: regex.Pattern[str], text: str) -> str | None:
+def _slow_name(pattern: Pattern) -> str | None:
     """A name of those tried that takes too long; None: there is none."""
     end_s = thread_time() + TRIAL_S
-    for name in trial_names(text):
+    for name in trial_names(pattern.text):
         try:
-            search(pattern, name)
+            pattern.is_in(name)
         except TimeoutError:
             return name
         if thread_time() > end_s:
@@ -145,7 +191,7 @@ def trial_names(pattern: str) -> Iterator[str]:
             for place in range(len(sample) - width + 1):
                 head, pumped = sample[:place], sample[place : place + width]
                 if width == 1 or len(set(pumped)) > 1:
-                    room = NAME_MAX_OCTETS - len(head) - len(_MISMATCH)
+                    room = NAME_MAX - len(head) - len(_MISMATCH)
                     yield head + (pumped * room)[:room] + _MISMATCH
 
 

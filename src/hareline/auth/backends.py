@@ -93,13 +93,7 @@ class AuthChain:
 
     def begin(self, credentials: Credentials, peer: Peer, done: Done) -> None:
         """Call ``done`` once with the user or the refusal, now or later, on the loop's thread."""
-        name = credentials.name
-        locked = self._locked(name, peer)
-        if locked is not None:
-            done(locked)
-            return
-        backends = self.backends
-        _Login(backends, credentials, peer, lambda answer: done(self.settle(name, answer, peer)))
+        self._begin(self.backends, credentials, peer, done)
 
     @property
     def has_internal(self) -> bool:
@@ -138,8 +132,17 @@ class AuthChain:
     def begin_bearer(self, token: str, peer: Peer, done: Done) -> None:
         """As ``begin``, for a token without a name; only backends that take one are asked."""
         backends = tuple(each for each in self.backends if each.takes_bearer)
-        credentials = Credentials(BEARER, token)
-        _Login(backends, credentials, peer, lambda answer: done(self._placed(answer, peer)))
+        self._begin(backends, Credentials(BEARER, token), peer, done)
+
+    def _begin(
+        self, backends: tuple[AuthBackend, ...], credentials: Credentials, peer: Peer, done: Done
+    ) -> None:
+        name = credentials.name
+        locked = self._locked(name, peer)
+        if locked is not None:
+            done(locked)
+            return
+        _Login(backends, credentials, peer, lambda answer: done(self.settle(name, answer, peer)))
 
     def renew(self, user: User, secret: str, peer: Peer, done: Done) -> None:
         """As ``begin``, for another secret of a user, of the backend that has let it in."""

@@ -34,6 +34,15 @@ _QUOTED_MAX: Final = 64  # characters of names out of a token, in an error text
 class TokenRefused(Exception):
     """A token that lets nobody in; the text is for the log alone."""
 
+    #: Whether somebody may have made it up.
+    is_guess = True
+
+
+class ClaimRefused(TokenRefused):
+    """A token whose signature is right: it is too old, say, or for another server."""
+
+    is_guess = False
+
 
 class KeyUnknown(TokenRefused):
     """The token names a key that is not known; it may be a new one."""
@@ -85,7 +94,7 @@ def _name_of(texts: Mapping[str, str], rules: TokenRules) -> str:
     claims = (*rules.username_claims, *USERNAME_CLAIMS)
     name = next((texts[claim] for claim in claims if texts.get(claim)), UNKNOWN_NAME)
     if len(name.encode()) > NAME_MAX_OCTETS:
-        raise TokenRefused(f"its user name has more than {NAME_MAX_OCTETS} octets")
+        raise ClaimRefused(f"its user name has more than {NAME_MAX_OCTETS} octets")
     return name
 
 
@@ -107,7 +116,7 @@ def _verified(token: str, keys: SigningKeys, algorithms: frozenset[str]) -> dict
         raise TokenRefused("it is no JSON Web Token") from None
     key = _key_for(header, keys)
     algorithm = header.get("alg")
-    if algorithm not in algorithms & key.algorithms:
+    if not isinstance(algorithm, str) or algorithm not in algorithms & key.algorithms:
         raise TokenRefused(f"algorithm {_quoted(algorithm)} is not allowed for its key")
     options: Any = {
         "verify_exp": False,
@@ -140,15 +149,15 @@ def _key_for(header: Mapping[str, Any], keys: SigningKeys) -> SigningKey:
 
 
 def _check_times(claims: Mapping[str, Any], leeway_ms: int, now_ms: int) -> int:
-    """When the token expires, in epoch milliseconds. Raises TokenRefused."""
+    """When the token expires, in epoch milliseconds. Raises ClaimRefused."""
     expires_ms = _instant_ms(claims, "exp")
     if expires_ms is None:
-        raise TokenRefused("it has no exp claim")
+        raise ClaimRefused("it has no exp claim")
     if expires_ms + leeway_ms <= now_ms:
-        raise TokenRefused(f"it has expired at timestamp {expires_ms // 1000}")
+        raise ClaimRefused(f"it has expired at timestamp {expires_ms // 1000}")
     begins_ms = _instant_ms(claims, "nbf")
     if begins_ms is not None and begins_ms - leeway_ms > now_ms:
-        raise TokenRefused(f"it is not valid before timestamp {begins_ms // 1000}")
+        raise ClaimRefused(f"it is not valid before timestamp {begins_ms // 1000}")
     return expires_ms + leeway_ms
 
 
@@ -157,30 +166,30 @@ def _instant_ms(claims: Mapping[str, Any], name: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
-        raise TokenRefused(f"its {name} claim is not a time")
+        raise ClaimRefused(f"its {name} claim is not a time")
     return int(value) * 1000
 
 
 def _check_origin(claims: Mapping[str, Any], rules: TokenRules) -> None:
-    """Raise TokenRefused unless the token is for this broker, and of the right issuer."""
+    """Raise ClaimRefused unless the token is for this broker, and of the right issuer."""
     if rules.issuer and claims.get("iss") != rules.issuer:
-        raise TokenRefused("its iss claim is not the issuer of the settings")
+        raise ClaimRefused("its iss claim is not the issuer of the settings")
     if not rules.verify_aud:
         return
     audience = claims.get("aud")
     if isinstance(audience, str):
         audience = audience.split()
     if not isinstance(audience, list):
-        raise TokenRefused("it has no aud claim")
+        raise ClaimRefused("it has no aud claim")
     if rules.resource_server_id not in audience:
-        raise TokenRefused(f"its aud claim is without '{rules.resource_server_id}'")
+        raise ClaimRefused(f"its aud claim is without '{rules.resource_server_id}'")
 
 
 # ------------------------------------------------------------------------------------- scopes
 
 
 def scopes_of(claims: Mapping[str, Any], rules: TokenRules) -> list[str]:
-    """The scopes that are for this broker, without the prefix. Raises TokenRefused for too many."""
+    """The scopes that are for this broker, without the prefix. Raises ClaimRefused for too many."""
     found = _texts(claims.get("scope"), rules)
     for path in (_PARTY_SCOPES, *rules.extra_scopes_source):
         for value in _values_at(claims, path.split(".")):
@@ -190,7 +199,7 @@ def scopes_of(claims: Mapping[str, Any], rules: TokenRules) -> list[str]:
     prefix = rules.scope_prefix
     scopes = {scope[len(prefix) :] for scope in found if scope.startswith(prefix)}
     if len(scopes) > SCOPES_MAX:
-        raise TokenRefused(f"it has {len(scopes)} scopes, at most {SCOPES_MAX} are allowed")
+        raise ClaimRefused(f"it has {len(scopes)} scopes, at most {SCOPES_MAX} are allowed")
     return sorted(scopes)
 
 
@@ -198,7 +207,7 @@ def _texts(value: object, rules: TokenRules) -> list[str]:
     """The scopes in the value of a claim: a list, a text with spaces, or an object that has either
     under the name of the resource server, without the prefix."""
     if isinstance(value, str):
-        return value.split()
+        return value.split() if _is_text(value) else []
     if isinstance(value, list):
         return [each for each in value if _is_text(each)]
     if isinstance(value, Mapping):

@@ -52,16 +52,16 @@ class OAuthBackend(AuthBackend):
         try:
             return self._answer(token)
         except KeyUnknown as problem:
-            return Refusal(f"token: {problem}", is_guess=self._keys.current is not None)
+            return Refusal(f"token: {problem}", is_guess=bool(self._keys.current))
 
     def _answer(self, token: str) -> Answer:
         """The user or the refusal. Raises KeyUnknown if other keys might help."""
         keys = self._keys.current
-        if keys is None:
-            raise KeyUnknown("no keys could be read yet")
+        if not keys:
+            raise KeyUnknown("no keys could be read")
         try:
             return read_token(token, keys, self._rules, self._now_ms())
         except KeyUnknown:
             raise
         except TokenRefused as problem:
-            return Refusal(f"token: {problem}")
+            return Refusal(f"token: {problem}", is_guess=problem.is_guess)

@@ -203,6 +203,12 @@ class TestTokens:
         assert not internal.takes_bearer
         assert self.answer(internal, "token of bob") == Refusal("")
 
+    def test_tokens_without_a_name_count_as_failures_too(self) -> None:
+        stand = LockStand()
+        stand.chain.backends = (self.Tokens(),)
+        answers = [self.answer(stand.chain, "") for _ in range(4)]
+        assert [isinstance(each, Refusal) and each.wait_s for each in answers] == [0, 0, 60, 60]
+
     def renewed(self, secret: str) -> Answer:
         answers: list[Answer] = []
         user = User("bob", "", backend="tokens")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from typing import Any
 
 import jwt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jwt.utils import base64url_encode
 
 from hareline.auth.signing_keys import SigningKeys, keys_of
@@ -106,6 +109,52 @@ class TestForgery:
 def test_what_is_no_token_is_refused(text: str) -> None:
     with pytest.raises(TokenRefused):
         read(text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+HEADERS = st.dictionaries(st.sampled_from(["alg", "kid", "typ", "crit", "b64", "jwk", "zip"]), JSON)
+CLAIMS = st.dictionaries(
+    st.sampled_from(["exp", "nbf", "aud", "sub", "scope", "authorization", "client_id"]), JSON
+)
+
+
+@given(header=JSON | HEADERS, claims=JSON | CLAIMS, is_whole=st.booleans())
+def test_whatever_a_token_has_in_it_makes_a_user_or_is_refused(
+    header: Any, claims: Any, is_whole: bool
+) -> None:
+    if isinstance(header, dict) and is_whole:
+        header = {"alg": "ES256", "kid": "key-1", **header}
+    if isinstance(claims, dict) and is_whole:
+        claims = {"exp": NOW_S + 9, "aud": AUDIENCE, "sub": "ann", **claims}
+    signed = b".".join(base64url_encode(json.dumps(each).encode()) for each in (header, claims))
+    signature = base64url_encode(jwt.get_algorithm_by_name("ES256").sign(signed, SIGNER.key))
+    with contextlib.suppress(TokenRefused):
+        read(b".".join([signed, signature]).decode())
+
+
+@given(st.text() | st.builds(".".join, st.lists(st.text("ey.JWT_-=\udce9", max_size=9))))
+def test_whatever_text_comes_is_refused(text: str) -> None:
+    with pytest.raises(TokenRefused):
+        read(text)
+
+
+@pytest.mark.parametrize("algorithm", [["ES256"], {"ES256": 1}, None, 5])
+def test_an_algorithm_that_is_no_name_is_refused(algorithm: object) -> None:
+    header = base64url_encode(json.dumps({"alg": algorithm, "kid": "key-1"}).encode()).decode()
+    with pytest.raises(TokenRefused, match="is not allowed for its key") as refused:
+        read(f"{header}.e30.c2ln")
+    assert refused.value.is_guess
+
+
+def test_only_what_nobody_has_signed_is_a_guess() -> None:
+    """An application whose token has expired must not lock out others of its address."""
+    with pytest.raises(TokenRefused, match="it has expired") as refused:
+        read(token(exp=NOW_S - 1))
+    assert not refused.value.is_guess
 
 
 def test_a_payload_that_is_no_object_is_refused() -> None:

@@ -4,7 +4,8 @@
 names. Which algorithms a key takes follows from what it is, so that nobody can sign with HMAC and a
 public key for the secret.
 
-Invariant: a set that is made has at least one key, and each of them can check signatures.
+Invariant: each key of a set can check signatures. One that cannot is left out, and takes no other
+key with it.
 """
 
 from __future__ import annotations
@@ -42,18 +43,13 @@ class SigningKey(NamedTuple):
 
 
 class SigningKeys:
-    """Keys by name. Raises ValueError if there is none, or if two have the same name."""
+    """Keys by name. ``problems``: what is wrong with those that were left out."""
 
-    __slots__ = ("_by_id",)
+    __slots__ = ("_by_id", "problems")
 
-    def __init__(self, keys: Iterable[SigningKey]) -> None:
-        self._by_id: dict[str, SigningKey] = {}
-        for key in keys:
-            if key.key_id in self._by_id:
-                raise ValueError(f"two keys have the name (kid) '{key.key_id}'")
-            self._by_id[key.key_id] = key
-        if not self._by_id:
-            raise ValueError("there is no key that checks signatures")
+    def __init__(self, keys: Iterable[SigningKey], problems: Iterable[str] = ()) -> None:
+        self._by_id = {key.key_id: key for key in keys}
+        self.problems = tuple(problems)
 
     def find(self, key_id: str) -> SigningKey | None:
         """The key for a token that names ``key_id``, or none (""); None if it is not known.
@@ -98,14 +94,22 @@ def keys_of(document: object) -> SigningKeys:
     keys = document.get("keys") if isinstance(document, Mapping) else None
     if not isinstance(keys, list):
         raise ValueError("is not a JSON Web Key Set: no list 'keys'")
-    found = (_json_key(each, place) for place, each in enumerate(keys))
-    return SigningKeys(key for key in found if key is not None)
+    found: dict[str, SigningKey] = {}
+    problems: list[str] = []
+    for place, entry in enumerate(keys):
+        try:
+            key = _json_key(entry)
+            if key is not None and found.setdefault(key.key_id, key) is not key:
+                raise ValueError(f"another key has its name (kid) '{key.key_id}'")
+        except ValueError as problem:
+            problems.append(f"keys[{place}]: {problem}")
+    return SigningKeys(found.values(), problems)
 
 
-def _json_key(entry: object, place: int) -> SigningKey | None:
+def _json_key(entry: object) -> SigningKey | None:
     """A key of a set; None for one that is of another kind, or for encryption."""
     if not isinstance(entry, Mapping):
-        raise ValueError(f"keys[{place}] is not an object")
+        raise ValueError("it is not an object")
     algorithms = ALGORITHMS.get(str(entry.get("kty")))
     if algorithms is None or entry.get("use", "sig") != "sig":
         return None
@@ -116,27 +120,27 @@ def _json_key(entry: object, place: int) -> SigningKey | None:
             return None
     key_id = entry.get("kid", "")
     if not isinstance(key_id, str):
-        raise ValueError(f"keys[{place}]: kid is not text")
-    key = _loaded({**entry, "alg": min(algorithms)}, place)
+        raise ValueError("its kid is not text")
+    key = _loaded({**entry, "alg": min(algorithms)})
     secret = key.key
+    if hasattr(secret, "public_key"):  # the set has its private part as well
+        secret = secret.public_key()
     if isinstance(secret, bytes) and len(secret) < SECRET_MIN_BYTES:
         raise ValueError(
-            f"keys[{place}]: the secret has {len(secret)} octets, "
-            f"{SECRET_MIN_BYTES} are needed for HMAC"
+            f"its secret has {len(secret)} octets, {SECRET_MIN_BYTES} are needed for HMAC"
         )
     return SigningKey(key_id, algorithms, secret)
 
 
-def _loaded(entry: dict[str, Any], place: int) -> PyJWK:
+def _loaded(entry: dict[str, Any]) -> PyJWK:
     from jwt import PyJWK
-    from jwt.exceptions import PyJWTError
 
     if entry["kty"] == "EC":
         entry.pop("alg")  # it follows from the curve
     try:
         return PyJWK.from_dict(entry)
-    except (PyJWTError, ValueError, TypeError) as problem:
-        raise ValueError(f"keys[{place}] is not a valid key: {type(problem).__name__}") from None
+    except Exception as problem:  # a library's parser, which raises what it likes
+        raise ValueError(f"it is not a valid key: {type(problem).__name__}") from None
 
 
 def _pem_key(text: str) -> SigningKey:

@@ -5,7 +5,8 @@ there, which is how keys are rotated. They are read again every ``refresh_s`` as
 which was withdrawn is not trusted for ever. One request is under way at most, and not before
 ``COOLDOWN_S`` after the last: a client with made-up keys cannot have the server asked all the time.
 
-Invariant: keys that could not be read leave those that were there in force.
+Invariant: where no set of keys could be read, those that were there stay in force; where one was
+read, its keys alone are, even if it has none.
 """
 
 from __future__ import annotations
@@ -108,10 +109,12 @@ class TokenKeys:
         except (AskingFailed, OSError, ValueError) as problem:
             self._report(events.TOKEN_KEYS_NOT_READ, where=where, problem=str(problem))
             return
-        had = None if self.current is None else self.current.names
-        self.current = keys
-        if keys.names != had:
+        had, self.current = self.current, keys
+        if had is None or keys.names != had.names:
             self._report(events.TOKEN_KEYS_READ, where=where, keys=keys.names)
+        if keys.problems and (had is None or keys.problems != had.problems):
+            left_out = "; ".join(keys.problems)
+            self._report(events.TOKEN_KEYS_LEFT_OUT, where=where, problem=left_out)
 
     async def _fetched(self) -> SigningKeys:
         """Raises AskingFailed, OSError, or ValueError."""

@@ -62,7 +62,7 @@ async def test_keys_of_a_file_are_read_and_replaced(tmp_path: Path) -> None:
     stand.keys.stop()
 
 
-@pytest.mark.parametrize("text", ["nonsense", '{"keys": []}', "\udcff"])
+@pytest.mark.parametrize("text", ["nonsense", "{}", "\udcff"])
 async def test_keys_that_cannot_be_read_leave_those_there_were(tmp_path: Path, text: str) -> None:
     file = tmp_path / "keys.json"
     file.write_text(Signer("ES256", "a").pem())
@@ -76,6 +76,26 @@ async def test_keys_that_cannot_be_read_leave_those_there_were(tmp_path: Path, t
     event, fields = stand.reports[-1]
     assert event is events.TOKEN_KEYS_NOT_READ
     assert fields["where"] == str(file)
+    stand.keys.stop()
+
+
+async def test_a_key_that_is_withdrawn_is_not_known_though_the_others_are_odd(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "keys.json"
+    file.write_text(json.dumps({"keys": [Signer("ES256", "a").public()]}))
+    stand = Stand(file=file)
+    await stand.renewed()
+    file.write_text(json.dumps({"keys": [{"kty": "RSA", "n": "x", "kid": "b"}]}))
+    for _ in range(2):
+        stand.clock.advance(int(COOLDOWN_S * 1000))
+        await stand.renewed()
+    assert stand.names() == []
+    assert [event for event, _ in stand.reports[1:]] == [
+        events.TOKEN_KEYS_READ,
+        events.TOKEN_KEYS_LEFT_OUT,
+    ], "once"
+    assert "keys[0]: it is not a valid key" in str(stand.reports[-1][1]["problem"])
     stand.keys.stop()
 
 

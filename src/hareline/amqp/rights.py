@@ -53,7 +53,7 @@ def require_dead_letter_rights(
     if exchange is not None:
         key = arguments.dead_letter_routing_key
         access.require("write", "exchange", exchange, key)
-        if _needs_topics(access, vhost, exchange):
+        if _needs_topics(access, vhost.exchanges.get(exchange)):
             if key is None:
                 access.require_every_topic("write", exchange)
             else:
@@ -61,17 +61,21 @@ def require_dead_letter_rights(
     if alternate is not None:
         resource: Resource = "exchange" if alternate in vhost.exchanges else "queue"
         access.require("write", resource, alternate)
-        if _needs_topics(access, vhost, alternate):
+        place = vhost.exchanges.get(alternate)  # messages go there before to a queue of its name
+        is_queue = place is None and (
+            arguments.alternate_binding is None or alternate in vhost.queues
+        )
+        if not (is_queue and access.has_grants) and _needs_topics(access, place):
             access.require_every_topic("write", alternate)
 
 
-def _needs_topics(access: AccessChecker, vhost: VirtualHost, name: str) -> bool:
-    """Whether topic permissions are looked at for what passes messages on to this place.
+def _needs_topics(access: AccessChecker, exchange: Exchange | None) -> bool:
+    """Whether topic permissions are looked at for what passes messages on to an exchange.
 
-    Another authority is asked about keys of topic exchanges alone, as for publishes.
+    Another authority is asked about keys of topic exchanges alone, as for publishes, and of what
+    does not exist yet, which may become one.
     """
-    exchange = vhost.exchanges.get(name)
-    return not access.has_grants or (exchange is not None and exchange.type_name == "topic")
+    return not access.has_grants or exchange is None or exchange.type_name == "topic"
 
 
 def require_exchange_rights(

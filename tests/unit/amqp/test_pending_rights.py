@@ -29,6 +29,7 @@ class Authority(Grants, AuthBackend):
     def __init__(self) -> None:
         self.known: dict[tuple[str, ...], bool] = {("enter", "/"): True}
         self.denied: set[str] = set()
+        self.allows_all = False
         self._waiting: list[tuple[tuple[str, ...], Callable[[], None]]] = []
 
     @property
@@ -43,6 +44,8 @@ class Authority(Grants, AuthBackend):
         return [question for question, _ in self._waiting]
 
     def _decide(self, *question: str) -> bool:
+        if self.allows_all:
+            return True
         if question not in self.known:
             raise RightsPending(partial(self._wait, question))
         return self.known[question]
@@ -150,7 +153,7 @@ def test_a_right_that_is_denied_closes_the_channel_as_always(
 
 
 def test_each_right_of_a_method_is_asked_for(authority: Authority, peer: Peer) -> None:
-    arguments = {"x-dead-letter-exchange": "dlx"}
+    arguments = {"x-dead-letter-exchange": "amq.fanout"}
     peer.send(1, QUEUE.Declare, queue="a", arguments=arguments)
     for right in ("configure", "read", "write"):
         peer.expect_nothing()
@@ -159,10 +162,50 @@ def test_each_right_of_a_method_is_asked_for(authority: Authority, peer: Peer) -
     peer.expect(QUEUE.DeclareOk)
 
 
+@pytest.mark.parametrize("key", [None, "a.b"])
+def test_a_dead_letter_exchange_that_may_become_a_topic_exchange_is_asked_for_as_one(
+    authority: Authority, peer: Peer, key: str | None
+) -> None:
+    arguments = {"x-dead-letter-exchange": "dlx"}
+    if key is not None:
+        arguments["x-dead-letter-routing-key"] = key
+    peer.send(1, QUEUE.Declare, queue="a", arguments=arguments)
+    for _ in range(3):
+        authority.answer()
+        peer.broker.run_turns()
+    assert authority.questions == [("write", "topic", "dlx", key or "#")]
+    authority.denied = {"topic"}
+    authority.answer()
+    assert peer.refusal().code == 403
+    assert not peer.broker.vhost.queues
+
+
+@pytest.mark.parametrize(
+    ("alternate", "arguments"),
+    [("t", {"alternateBinding": {"destination": "t"}}), ("q_DLQ", {"x-dlq-auto": True})],
+)
+def test_an_alternate_is_an_exchange_before_it_is_a_queue(
+    authority: Authority, peer: Peer, alternate: str, arguments: dict[str, object]
+) -> None:
+    authority.allows_all = True
+    peer.send(1, commands.Exchange.Declare, exchange=alternate, exchange_type="topic")
+    peer.expect(commands.Exchange.DeclareOk)
+    peer.send(1, QUEUE.Declare, queue=alternate)
+    peer.expect(QUEUE.DeclareOk)
+    authority.allows_all = False
+    authority.denied = {"topic"}
+    peer.send(1, QUEUE.Declare, queue="q", arguments=arguments)
+    for _ in range(6):
+        authority.answer()
+        peer.broker.run_turns()
+    assert ("write", "topic", alternate, "#") in authority.known
+    assert peer.refusal().code == 403
+
+
 def test_a_generated_name_stays_the_same_while_it_is_asked_for(
     authority: Authority, peer: Peer
 ) -> None:
-    arguments = {"x-dead-letter-exchange": "dlx"}
+    arguments = {"x-dead-letter-exchange": "amq.fanout"}
     peer.send(1, QUEUE.Declare, queue="", arguments=arguments)
     asked = set()
     for _ in range(3):

@@ -30,7 +30,7 @@ Answering = Callable[[Asked], tuple[int, str]]
 class WebService:
     """``answer`` may be replaced while it runs. While ``gate`` is not set, answers wait."""
 
-    def __init__(self, answer: Answering) -> None:
+    def __init__(self, answer: Answering, headers: Mapping[str, str] | None = None) -> None:
         self.answer = answer
         self.asked: list[Asked] = []
         self.gate = threading.Event()
@@ -55,6 +55,8 @@ class WebService:
                 status, body = service.answer(asked)
                 octets = body.encode()
                 self.send_response(status)
+                for name, value in (headers or {}).items():
+                    self.send_header(name, value)
                 self.send_header("Content-Length", str(len(octets)))
                 self.end_headers()
                 self.wfile.write(octets)
@@ -89,9 +91,11 @@ class WebService:
 
 
 @contextmanager
-def web_service(answer: Answering) -> Iterator[WebService]:
+def web_service(
+    answer: Answering, headers: Mapping[str, str] | None = None
+) -> Iterator[WebService]:
     """A server that runs while the block does."""
-    service = WebService(answer)
+    service = WebService(answer, headers)
     service.start()
     try:
         yield service

@@ -46,6 +46,7 @@ class HttpClient:
             verify=trust,
             timeout=timeout_s,
             limits=httpx.Limits(max_connections=connections, keepalive_expiry=30),
+            headers={"Accept-Encoding": "identity"},
             trust_env=False,
             follow_redirects=False,
         )
@@ -79,8 +80,10 @@ class HttpClient:
             ):
                 if answer.status_code not in SUCCESS:
                     raise AskingFailed(f"{url} answered with status {answer.status_code}")
+                if answer.headers.get("Content-Encoding", "identity") != "identity":
+                    raise AskingFailed(f"{url} sent a compressed answer, which was not asked for")
                 octets = bytearray()
-                async for piece in answer.aiter_bytes():
+                async for piece in answer.aiter_raw():
                     octets += piece
                     if len(octets) > ANSWER_MAX_BYTES:
                         raise AskingFailed(f"{url} sent more than {ANSWER_MAX_BYTES} octets")

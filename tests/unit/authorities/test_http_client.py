@@ -44,6 +44,16 @@ async def test_an_answer_without_end_is_cut_off() -> None:
         await ask(service)
 
 
+async def test_a_compressed_answer_is_not_unpacked() -> None:
+    """A few octets of it can be many gigabytes."""
+    headers = {"Content-Encoding": "gzip"}
+    with (
+        web_service(lambda _: (200, "x"), headers) as service,
+        pytest.raises(AskingFailed, match="sent a compressed answer"),
+    ):
+        await ask(service)
+
+
 async def test_a_server_that_is_slow_is_given_up() -> None:
     with web_service(lambda _: (200, "late")) as service:
         service.gate.clear()

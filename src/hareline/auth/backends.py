@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from hareline.auth.login_limits import LoginLimits
 from hareline.auth.peer import Peer
-from hareline.auth.users import INTERNAL, User, UserRegistry
+from hareline.auth.users import INTERNAL, User, UserRegistry, folded
 
 #: What stands for the name of a user of whom only a token is known.
 BEARER: Final = "bearer"
@@ -117,7 +117,7 @@ class AuthChain:
         limits = self._limits
         if limits is not None:
             if not isinstance(answer, Refusal):
-                if answer.name == name:  # a token may be that of another user
+                if folded(answer.name) == folded(name):  # a token may be that of another user
                     limits.on_success(peer.host, name)
             elif answer.is_guess:
                 limits.on_failure(peer.host, name)

@@ -10,6 +10,7 @@ from.
 from __future__ import annotations
 
 import secrets
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -273,6 +274,11 @@ class UserRegistry:
 
     def __repr__(self) -> str:
         return f"<UserRegistry of {len(self._users)} users>"
+
+
+def folded(name: str) -> str:
+    """The name as directories compare it: whatever its case, and the spaces in it (RFC 4518)."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def _is_scram_safe(user: User) -> bool:

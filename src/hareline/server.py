@@ -42,7 +42,7 @@ from hareline.net.collector import collection_off
 from hareline.net.disk import DiskWatch, disk_space
 from hareline.net.key_maker import KeyMaker
 from hareline.net.listener import Listeners
-from hareline.net.login_workers import LoginWorkers
+from hareline.net.login_workers import THREADS, LoginWorkers
 from hareline.net.memory import MemoryWatch, available_bytes
 from hareline.net.timers import LoopTimers
 from hareline.net.tls.service import TlsService
@@ -93,7 +93,8 @@ class Broker:
         if settings.events.vhost:
             events_exchange = EventExchange(turn, clock, timers, report, node=identity.node)
         users = UserRegistry(assemble.users(settings, settings), settings.auth.loopback_users)
-        self._login_workers = LoginWorkers(report, lambda: self.context.limits.handshake_timeout_s)
+        self._all_workers: list[LoginWorkers] = []
+        self._login_workers = self._workers()
         self._internal_users = InternalBackend(users, self._login_workers)
         self.context = Context(
             clock=clock,
@@ -162,7 +163,7 @@ class Broker:
         bound = await bind_all(addresses)
         try:
             self._authorities = Authorities(
-                settings, self.context.users, self._internal_users, report
+                settings, self.context.users, self._internal_users, report, self._workers
             )
             self.context.logins.backends = tuple(self._authorities.backends)
             self._key_maker.start()
@@ -288,6 +289,13 @@ class Broker:
         assert self._administration is not None, "start first"
         return self._administration
 
+    def _workers(self, threads: int = THREADS, what: str = "a password hash") -> LoginWorkers:
+        workers = LoginWorkers(
+            report, lambda: self.context.limits.handshake_timeout_s, threads, what
+        )
+        self._all_workers.append(workers)
+        return workers
+
     def _make_administration(self, store: AdministrationStore) -> Administration:
         administration = Administration(
             self.context,
@@ -377,7 +385,8 @@ class Broker:
         if self._management is not None:
             await self._management.stop()
             self._management = None
-        self._login_workers.stop()
+        for workers in self._all_workers:
+            workers.stop()
         if self._tls is not None:
             self._tls.stop()
         if self._authorities is not None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pika
 import pika.exceptions
 import pytest
+from pamqp import commands
 
+from hareline.settings import Settings
 from tests.support.broker_process import BrokerFailed, BrokerProcess
+from tests.support.broker_thread import broker_in_thread
 from tests.support.directory_server import Directory, Entry, serving
 from tests.support.http_api import HttpApi
+from tests.support.raw_client import PROTOCOL_HEADER, RawClient
 
 from .conftest import StartDaemon
 
@@ -63,6 +68,32 @@ def test_a_user_has_the_rights_of_its_groups(start_daemon: StartDaemon) -> None:
         directory.gate.clear()
         with connect("guest", "guest") as connection:
             assert connection.is_open
+
+
+def test_clients_that_have_left_keep_no_others_out() -> None:
+    directory = Directory(Entry(ANN, "pw"), Entry(BOB, "pw"))
+    directory.gate.clear()
+    with serving(directory) as url:
+        tree = tomllib.loads(config(url, "threads = 1"))
+        with broker_in_thread(Settings.model_validate(tree)) as thread:
+
+            def begin(name: str, password: str) -> RawClient:
+                client = thread.client()
+                client.send_octets(PROTOCOL_HEADER)
+                client.expect(commands.Connection.Start)
+                response = f"\0{name}\0{password}"
+                start_ok = commands.Connection.StartOk({}, "PLAIN", response, "en_US")
+                client.send(start_ok, 0)
+                return client
+
+            asked = begin("Bob", "pw")  # is asked about now
+            for number in range(50):
+                begin("ann", f"guess {number}").drop()
+            ann = begin("ann", "pw")
+            directory.gate.set()
+            for client in (asked, ann):
+                client.expect(commands.Connection.Tune)
+            assert directory.binds == [BOB.replace("bob", "Bob"), ANN]
 
 
 @pytest.mark.acceptance

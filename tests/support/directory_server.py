@@ -1,4 +1,4 @@
-"""A small LDAP directory for the broker under test to ask: simple binds, and searches for a value.
+"""A small LDAP directory for the broker under test to ask: simple binds, and searches.
 
 It speaks LDAPv3 on loopback, by the ASN.1 of RFC 4511, in threads of the test. Invariant: it has
 ended when the block ends.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import socketserver
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from hareline.auth.users import folded
 from hareline.authorities.directory import import_ldap3
 
 import_ldap3()  # before its parts: it silences what it warns of
@@ -26,22 +27,35 @@ from pyasn1.error import SubstrateUnderrunError  # noqa: E402
 SUCCESS: Final = 0
 INVALID_CREDENTIALS: Final = 49
 INSUFFICIENT_RIGHTS: Final = 50
+BASE: Final = 0
+
+
+def same_dn(dn: str) -> str:
+    """A name as directories compare it."""
+    parts = dn.replace("\\ ", " ").split(",")
+    return ",".join("=".join(map(folded, part.split("=", 1))) for part in parts)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry. ``password`` empty: nobody can bind as it."""
+    """One entry. ``password`` empty: nobody can bind as it. ``is_readable``: by who bound as it."""
 
     dn: str
     password: str = ""
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    is_readable: bool = True
+
+    def all_values(self, name: str) -> tuple[str, ...]:
+        """Its values of an attribute; the first one in its name is one of them."""
+        kind, _, value = self.dn.partition(",")[0].partition("=")
+        return (*((value,) if kind == name else ()), *self.values.get(name, ()))
 
 
 class Directory:
     """``binds`` and ``searches`` note who came and what was looked for."""
 
     def __init__(self, *entries: Entry, takes_anonymous: bool = True) -> None:
-        self.entries = {entry.dn.lower(): entry for entry in entries}
+        self.entries = {same_dn(entry.dn): entry for entry in entries}
         self.takes_anonymous = takes_anonymous
         self.binds: list[str] = []
         self.searches: list[str] = []
@@ -54,20 +68,25 @@ class Directory:
         self.binds.append(dn)
         if not dn:
             return SUCCESS if self.takes_anonymous else INSUFFICIENT_RIGHTS
-        entry = self.entries.get(dn.lower())
+        entry = self.entries.get(same_dn(dn))
         if entry is None or not password or entry.password != password:
             return INVALID_CREDENTIALS
         return SUCCESS
 
-    def search(self, base: str, name: str, value: str) -> list[str]:
-        """The names of the entries below ``base`` that have this value."""
+    def search(self, base: str, name: str, value: str) -> list[Entry]:
+        """The entries below ``base`` that have this value."""
         self.searches.append(f"{base} ({name}={value})")
         return [
-            entry.dn
+            entry
             for entry in self.entries.values()
             if entry.dn.lower().endswith(base.lower())
-            and value.lower() in (each.lower() for each in entry.values.get(name, ()))
+            and folded(value) in map(folded, entry.all_values(name))
         ]
+
+    def read(self, dn: str) -> list[Entry]:
+        """The entry of this name, if it is there and may be read."""
+        entry = self.entries.get(same_dn(dn))
+        return [entry] if entry is not None and entry.is_readable else []
 
 
 class _Handler(socketserver.BaseRequestHandler):
@@ -95,17 +114,15 @@ class _Handler(socketserver.BaseRequestHandler):
             code = directory.bind(str(content["name"]), password)
             self._send(message, "bindResponse", _result(rfc4511.BindResponse(), code))
         elif kind == "searchRequest":
-            sought = content["filter"].getComponent()
-            found = directory.search(
-                str(content["baseObject"]),
-                str(sought["attributeDesc"]),
-                bytes(sought["assertionValue"]).decode(),
-            )
-            for dn in found:
-                entry = rfc4511.SearchResultEntry()
-                entry["object"] = rfc4511.LDAPDN(dn)
-                entry["attributes"] = rfc4511.PartialAttributeList()
-                self._send(message, "searchResEntry", entry)
+            base, sought = str(content["baseObject"]), content["filter"].getComponent()
+            if int(content["scope"]) == BASE:
+                found = directory.read(base)
+            else:
+                value = bytes(sought["assertionValue"]).decode()
+                found = directory.search(base, str(sought["attributeDesc"]), value)
+            for entry in found:
+                wanted = map(str, content["attributes"])
+                self._send(message, "searchResEntry", _as_result(entry, wanted))
             self._send(message, "searchResDone", _result(rfc4511.SearchResultDone(), SUCCESS))
         return bool(kind != "unbindRequest")
 
@@ -114,6 +131,18 @@ class _Handler(socketserver.BaseRequestHandler):
         answer["messageID"] = rfc4511.MessageID(int(request["messageID"]))
         answer["protocolOp"] = rfc4511.ProtocolOp().setComponentByName(kind, content)
         self.request.sendall(encoder.encode(answer))
+
+
+def _as_result(entry: Entry, wanted: Iterable[str]) -> Any:
+    result = rfc4511.SearchResultEntry()
+    result["object"] = rfc4511.LDAPDN(entry.dn)
+    result["attributes"] = rfc4511.PartialAttributeList()
+    for place, name in enumerate(name for name in wanted if entry.all_values(name)):
+        attribute = rfc4511.PartialAttribute()
+        attribute["type"] = rfc4511.AttributeDescription(name.upper())
+        attribute["vals"].extend(map(rfc4511.AttributeValue, entry.all_values(name)))
+        result["attributes"][place] = attribute
+    return result
 
 
 def _result(response: Any, code: int) -> Any:

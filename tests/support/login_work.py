@@ -13,7 +13,13 @@ T = TypeVar("T")
 class AtOnce(Workers):
     """Computes before ``submit`` returns."""
 
-    def submit(self, origin: str, work: Callable[[], T], done: Callable[[T | None], None]) -> bool:
+    def submit(
+        self,
+        origin: str,
+        work: Callable[[], T],
+        done: Callable[[T | None], None],
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> bool:
         done(work())
         return True
 
@@ -27,7 +33,13 @@ class ByHand(Workers):
         self.origins: list[str] = []
         self._waiting: list[Callable[[], None]] = []
 
-    def submit(self, origin: str, work: Callable[[], T], done: Callable[[T | None], None]) -> bool:
+    def submit(
+        self,
+        origin: str,
+        work: Callable[[], T],
+        done: Callable[[T | None], None],
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> bool:
         if self.is_full:
             return False
         self.origins.append(origin)

@@ -101,7 +101,11 @@ class Transport(metaclass=ABCMeta):
         """Where a login on this connection comes from."""
         tls = self.tls
         certificate = None if tls is None else tls.certificate
-        return Peer(self.host, self.is_loopback, tls is not None, certificate)
+        return Peer(self.host, self.is_loopback, tls is not None, certificate, self.has_left)
+
+    def has_left(self) -> bool:
+        """Whether the client is known to have left, even while the socket is not read."""
+        return False
 
     @property
     def is_reading(self) -> bool:

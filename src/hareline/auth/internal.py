@@ -62,6 +62,7 @@ class InternalBackend(AuthBackend):
             peer.network,
             is_right,
             lambda is_right: done(self._decided(check, peer, is_right)),
+            lambda: not peer.is_gone(),
         ):
             done(Refusal(TOO_MANY, is_guess=False))
 

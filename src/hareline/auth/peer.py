@@ -9,22 +9,29 @@ Invariant: a ``Peer`` says what the broker has seen, and nothing that the client
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
 from hareline.auth.certificates import PeerCertificate
 
 
+def _is_here() -> bool:
+    return False
+
+
 class Peer(NamedTuple):
     """``host``: the address, empty if the client was gone at once.
 
-    ``certificate``: what the client has shown in the TLS handshake, verified.
+    ``certificate``: what the client has shown in the TLS handshake, verified. ``is_gone``: whether
+    the client has left meanwhile, as far as that can be told.
     """
 
     host: str
     is_loopback: bool
     is_tls: bool = False
     certificate: PeerCertificate | None = None
+    is_gone: Callable[[], bool] = _is_here
 
     @property
     def network(self) -> str:

@@ -1,28 +1,37 @@
-"""What an LDAP directory says of a user: is the password right, and which groups has it?
+"""What an LDAP directory says of a user: is the password right, what is its name, and its groups?
 
 ``authorities.ldap`` calls ``look_up`` in threads, since ldap3 blocks. Nothing is kept between
 calls: each binds, asks and unbinds.
 
+Directories take ``ann``, ``Ann`` and `` ann`` for the same, and to the broker they would be three
+users. So the name is the one that the directory has, or ``folded`` where its entry cannot be read.
+
 Invariant: a user is found only if the directory has taken its password, and an empty one, which
-LDAP takes for no login at all (RFC 4513, 5.1.2), is never sent.
+LDAP takes for no login at all (RFC 4513, 5.1.2), is never sent. One entry has one name for all
+spellings that the directory takes for equal.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import ssl
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from hareline.auth.users import folded
 from hareline.authorities.http_client import AskingFailed
 
 USERNAME: Final = "${username}"
+_NAMED_FIRST: Final = re.compile(r"\s*([\w.-]+)\s*=\s*\$\{username\}\s*(?:[,+]|$)")
 GROUPS_MAX: Final = 1000
 _INVALID_CREDENTIALS: Final = 49
 _NO_SUCH_OBJECT: Final = 32
+_INSUFFICIENT_RIGHTS: Final = 50
 _DENIED: Final = frozenset({_INVALID_CREDENTIALS, _NO_SUCH_OBJECT, 34, 48, 50, 53})
 
 
@@ -46,8 +55,22 @@ class DirectoryRules:
     timeout_s: float = 5.0
 
 
-def look_up(rules: DirectoryRules, name: str, password: str) -> frozenset[str] | None:
-    """The groups of a user, as ``same_dn`` has them; None if the directory lets it not in.
+class Found(NamedTuple):
+    """A user. ``groups``: as ``same_dn`` has them."""
+
+    name: str
+    groups: frozenset[str]
+
+
+class _Entry(NamedTuple):
+    """An entry, with its values of one attribute."""
+
+    dn: str
+    values: list[str]
+
+
+def look_up(rules: DirectoryRules, name: str, password: str) -> Found | None:
+    """The user of a name; None if the directory does not let it in.
 
     Blocks, up to a few times ``rules.timeout_s``. Raises AskingFailed if no server answers.
     """
@@ -88,26 +111,30 @@ def same_dn(text: str) -> str:
 
 def _ask(
     ldap3: ModuleType, rules: DirectoryRules, url: str, name: str, password: str
-) -> frozenset[str] | None:
+) -> Found | None:
     server = _server(ldap3, rules, url)
     with _connected(ldap3, rules, server, rules.lookup_bind_dn, rules.lookup_bind_password) as own:
         dn = rules.user_dn_pattern.replace(USERNAME, ldap3.utils.dn.escape_rdn(name))
+        entry = None
         if rules.lookup_attribute:
             _bind(ldap3, own, rules.lookup_bind_dn)
-            found = _find_user(ldap3, own, rules, name)
-            if found is None:
+            entry = _find_user(ldap3, own, rules, name)
+            if entry is None:
                 return None
-            dn = found
+            dn = entry.dn
         with _connected(ldap3, rules, server, dn, password) as user:
             if not _is_bound(ldap3, user):
                 return None
+            if entry is None:
+                entry = _read_user(ldap3, user, rules, dn)
+            own_name = _own_name(ldap3, entry, name)
             if not rules.group_base:
-                return frozenset()
+                return Found(own_name, frozenset())
             if not rules.lookup_bind_dn:
-                return _groups(ldap3, user, rules, dn)
+                return Found(own_name, _groups(ldap3, user, rules, dn))
         if not rules.lookup_attribute:
             _bind(ldap3, own, rules.lookup_bind_dn)
-        return _groups(ldap3, own, rules, dn)
+        return Found(own_name, _groups(ldap3, own, rules, dn))
 
 
 def _server(ldap3: ModuleType, rules: DirectoryRules, url: str) -> Any:
@@ -190,33 +217,88 @@ def _is_bound(ldap3: ModuleType, session: _Session) -> bool:
 
 def _find_user(
     ldap3: ModuleType, session: _Session, rules: DirectoryRules, name: str
-) -> str | None:
-    """The distinguished name of a user; None unless there is exactly one."""
+) -> _Entry | None:
+    """The entry of a user; None unless there is exactly one."""
     value = rules.user_dn_pattern.replace(USERNAME, name)
     value = ldap3.utils.conv.escape_filter_chars(value)
-    found = _search(
-        ldap3, session, rules.lookup_base, f"({rules.lookup_attribute}={value})", limit=2
-    )
+    attribute = rules.lookup_attribute
+    wanted = attribute if rules.user_dn_pattern == USERNAME else "1.1"
+    found = _search(ldap3, session, rules.lookup_base, f"({attribute}={value})", 2, wanted)
     return found[0] if len(found) == 1 else None
+
+
+def _read_user(
+    ldap3: ModuleType, session: _Session, rules: DirectoryRules, dn: str
+) -> _Entry | None:
+    """The entry of a user that follows from a pattern; None if it does not show the name."""
+    attribute = _NAMED_FIRST.match(rules.user_dn_pattern)
+    if attribute is None:
+        return None
+    wanted = attribute[1]
+    found = _search(ldap3, session, dn, f"({wanted}=*)", 1, wanted, scope="BASE")
+    return found[0] if found else None
+
+
+def _own_name(ldap3: ModuleType, entry: _Entry | None, name: str) -> str:
+    """The directory's spelling of a name. Raises LDAPException if that cannot be told.
+
+    Of several values only the one that was given counts: another may be of the user's own making.
+    """
+    if entry is None or not entry.values:
+        return folded(name)
+    if len(entry.values) == 1:
+        return entry.values[0]
+    for value in entry.values:
+        if folded(value) == folded(name):
+            return value
+    raise ldap3.core.exceptions.LDAPOperationResult(f"{entry.dn} has other names than '{name}'")
 
 
 def _groups(ldap3: ModuleType, session: _Session, rules: DirectoryRules, dn: str) -> frozenset[str]:
     value = ldap3.utils.conv.escape_filter_chars(dn)
     found = _search(
-        ldap3, session, rules.group_base, f"({rules.group_attribute}={value})", limit=GROUPS_MAX
+        ldap3, session, rules.group_base, f"({rules.group_attribute}={value})", GROUPS_MAX
     )
-    return frozenset(map(same_dn, found))
+    return frozenset(same_dn(each.dn) for each in found)
 
 
 def _search(
-    ldap3: ModuleType, session: _Session, base: str, filter_text: str, limit: int
-) -> list[str]:
-    """The distinguished names that a search finds. Raises LDAPException if it fails."""
+    ldap3: ModuleType,
+    session: _Session,
+    base: str,
+    filter_text: str,
+    limit: int,
+    attribute: str = "1.1",
+    *,
+    scope: str = "SUBTREE",
+) -> list[_Entry]:
+    """What a search finds. Raises LDAPException if it fails.
+
+    ``attribute`` "1.1": none. An entry that may not be read is not there.
+    """
     connection = session.connection
     connection.search(
-        base, filter_text, search_scope=ldap3.SUBTREE, attributes=["1.1"], size_limit=limit
+        base, filter_text, search_scope=scope, attributes=[attribute], size_limit=limit
     )
     result = connection.result
-    if result.get("result") not in (0, 4, _NO_SUCH_OBJECT):  # 4: more than the limit
+    code = result.get("result")
+    if code == _INSUFFICIENT_RIGHTS and scope == "BASE":
+        return []
+    if code not in (0, 4, _NO_SUCH_OBJECT):  # 4: more than the limit
         raise ldap3.core.exceptions.LDAPOperationResult(str(result.get("description")))
-    return [each["dn"] for each in connection.response or () if each["type"] == "searchResEntry"]
+    return [
+        _Entry(each["dn"], _values(each["raw_attributes"], attribute))
+        for each in connection.response or ()
+        if each["type"] == "searchResEntry"
+    ]
+
+
+def _values(raw: Mapping[str, list[bytes]], attribute: str) -> list[str]:
+    """The values of an attribute, which a server may write in another case, that are text."""
+    texts = (
+        value.decode("utf-8", "replace")
+        for name, values in raw.items()
+        if name.lower() == attribute.lower()
+        for value in values
+    )
+    return [text for text in texts if text]

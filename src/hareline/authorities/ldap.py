@@ -1,18 +1,17 @@
 """Logins that an LDAP directory decides; its groups give tags and permissions.
 
-``auth.backends`` asks it. The directory is asked in threads, a few at a time, and what it said of a
-login is remembered for some seconds. Users either have the rights of their groups, or those that
-this broker gives to the user of their name.
+``auth.backends`` asks it. The directory is asked in threads, a few at a time and one origin after
+the other, and what it said of a login is remembered for some seconds. Users either have the rights
+of their groups, or those that this broker gives to the user of their name.
 
-Invariant: at most ``WAITING_MAX`` logins wait for a thread; a directory that is slow costs no more.
+Invariant: a user has the name that the directory has for it, however the client has spelled it.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from hareline import events
@@ -20,13 +19,17 @@ from hareline.auth.backends import Answer, AuthBackend, Credentials, Done, Refus
 from hareline.auth.peer import Peer
 from hareline.auth.permissions import Permissions
 from hareline.auth.users import User, UserRegistry
+from hareline.auth.work import Workers
 from hareline.authorities.decisions import Decisions, LoginQuestions
-from hareline.authorities.directory import DirectoryRules, look_up, same_dn
+from hareline.authorities.directory import DirectoryRules, Found, look_up, same_dn
 from hareline.authorities.http_client import AskingFailed
 from hareline.events import Report
 
 BACKEND: Final = "ldap"
-WAITING_MAX: Final = 1000
+_TOO_MANY: Final = "too many logins wait for the directory"
+_NO_ANSWER: Final = "the directory gave no valid answer"
+
+Question = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +43,19 @@ class GroupRights:
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    """``groups`` None: the directory has refused the login, or could not be asked (``reason``)."""
+    """``found`` None: the directory has refused the login, or could not be asked (``reason``).
 
-    groups: frozenset[str] | None
+    ``problem``: what the log is told of that.
+    """
+
+    found: Found | None
     reason: str = ""
+    problem: str = ""
 
 
 def login_decisions(now_s: Callable[[], float], cache_s: float) -> Decisions[_Reply]:
     """What remembers for ``cache_s`` that a login was right."""
-    return Decisions(now_s, lambda reply: 0.0 if reply.groups is None else cache_s)
+    return Decisions(now_s, lambda reply: 0.0 if reply.found is None else cache_s)
 
 
 class LdapBackend(AuthBackend):
@@ -60,8 +67,8 @@ class LdapBackend(AuthBackend):
         groups: Iterable[GroupRights],
         decisions: Decisions[_Reply],
         report: Report,
+        workers: Workers,
         users: UserRegistry | None = None,
-        threads: int = 4,
     ) -> None:
         """Raises ImportError without ldap3, ValueError for the name of a group that is none."""
         self._rules = rules
@@ -70,18 +77,12 @@ class LdapBackend(AuthBackend):
         self._report = report
         self._users = users
         self._questions = LoginQuestions()
-        self._threads = ThreadPoolExecutor(threads, "ldap")
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._workers = workers
+        self._peers: dict[Question, list[Peer]] = {}  # of the logins that wait for an answer
 
     @property
     def name(self) -> str:
         return BACKEND
-
-    def close(self) -> None:
-        """Ask no more; a thread that waits for the directory is not waited for."""
-        for task in self._tasks:
-            task.cancel()
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def begin(self, credentials: Credentials, peer: Peer, done: Done) -> None:
         name, password = credentials
@@ -91,57 +92,62 @@ class LdapBackend(AuthBackend):
         question = self._questions.question(name, password)
         reply = self._decisions.find(question)
         if reply is not None:
-            done(self._answer(name, reply))
+            done(self._answer(reply))
             return
 
         def on_reply() -> None:
             reply = self._decisions.find(question)
             assert reply is not None, "it was put when this was called"
-            try:
-                answer = self._answer(name, reply)
-            except ValueError as problem:  # the patterns of several groups do not go together
-                self._report(events.AUTHORITY_FAILED, user=name, problem=str(problem))
-                answer = Refusal("ldap: its groups do not go together", is_guess=False)
-            done(answer)
+            done(self._answer(reply))
 
-        if len(self._tasks) >= WAITING_MAX:
-            waiting = f"ldap: {WAITING_MAX} logins wait for the directory already"
-            done(Refusal(waiting, is_guess=False))
-        elif self._decisions.wait(question, on_reply):
-            task = asyncio.get_running_loop().create_task(self._ask(question, name, password))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        self._peers.setdefault(question, []).append(peer)
+        if self._decisions.wait(question, on_reply) and not self._workers.submit(
+            peer.network,
+            partial(_ask, self._rules, name, password),
+            partial(self._on_reply, question),
+            lambda: not all(each.is_gone() for each in self._peers[question]),
+        ):
+            self._on_reply(question, None)
 
-    async def _ask(self, question: tuple[str, str, str], name: str, password: str) -> None:
-        reply = _Reply(None, "the directory was not asked")
-        loop = asyncio.get_running_loop()
-        try:
-            reply = _Reply(
-                await loop.run_in_executor(self._threads, look_up, self._rules, name, password)
-            )
-        except (AskingFailed, UnicodeEncodeError) as problem:
-            text = "a name or password is not UTF-8"
-            if isinstance(problem, AskingFailed):
-                text = str(problem)
-            self._report(events.AUTHORITY_FAILED, user=name, problem=text)
-            reply = _Reply(None, "the directory gave no valid answer")
-        finally:
-            self._decisions.put(question, reply)
+    def _on_reply(self, question: Question, reply: _Reply | None) -> None:
+        """The directory has answered; with None it was not asked."""
+        del self._peers[question]
+        if reply is None:
+            reply = _Reply(None, _TOO_MANY)
+        if reply.problem:
+            self._report(events.AUTHORITY_FAILED, user=question[1], problem=reply.problem)
+        self._decisions.put(question, reply)
 
-    def _answer(self, name: str, reply: _Reply) -> Answer:
-        if reply.groups is None:
+    def _answer(self, reply: _Reply) -> Answer:
+        if reply.found is None:
             return Refusal(f"ldap: {reply.reason or 'denied'}", is_guess=not reply.reason)
+        name = reply.found.name
         if self._users is not None:
             user = self._users.lookup(name)
             return user or Refusal(f"ldap: no user '{name}' is known here, so it has no rights")
-        groups = [self._groups[dn] for dn in sorted(reply.groups & self._groups.keys())]
+        groups = [self._groups[dn] for dn in sorted(reply.found.groups & self._groups.keys())]
+        try:
+            permissions = _together(groups)
+        except ValueError as problem:  # the patterns of several groups do not go together
+            self._report(events.AUTHORITY_FAILED, user=name, problem=str(problem))
+            return Refusal("ldap: its groups do not go together", is_guess=False)
         return User(
             name,
             "",
             tags=frozenset[str]().union(*(group.tags for group in groups)),
-            permissions=_together(groups),
+            permissions=permissions,
             backend=BACKEND,
         )
+
+
+def _ask(rules: DirectoryRules, name: str, password: str) -> _Reply:
+    """What the directory says of a login. Blocks."""
+    try:
+        return _Reply(look_up(rules, name, password))
+    except AskingFailed as problem:
+        return _Reply(None, _NO_ANSWER, str(problem))
+    except UnicodeEncodeError:
+        return _Reply(None, _NO_ANSWER, "a name or password is not UTF-8")
 
 
 def _together(groups: Iterable[GroupRights]) -> dict[str, Permissions]:

@@ -19,6 +19,7 @@ from hareline.auth.permissions import Permissions
 from hareline.auth.signing_keys import ASYMMETRIC
 from hareline.auth.tokens import TokenRules
 from hareline.auth.users import UserRegistry
+from hareline.auth.work import Workers
 from hareline.authorities.http_client import HttpClient
 from hareline.errors import ConfigurationError
 from hareline.events import Report
@@ -29,15 +30,22 @@ class Authorities:
     """``backends``: those that the settings name, in their order."""
 
     def __init__(
-        self, settings: Settings, users: UserRegistry, internal: AuthBackend, report: Report
+        self,
+        settings: Settings,
+        users: UserRegistry,
+        internal: AuthBackend,
+        report: Report,
+        workers: Callable[[int, str], Workers],
     ) -> None:
-        """``internal``: the backend of the broker's own users.
+        """``internal``: the backend of the broker's own users. ``workers``: makes so many threads,
+        for what the text says; who makes them stops them.
 
         Needs a running event loop. Raises ConfigurationError for what cannot be used.
         """
         self._settings = settings
         self._users = users
         self._report = report
+        self._workers = workers
         self._clients: list[HttpClient] = []
         self._closing: list[Callable[[], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -151,18 +159,16 @@ class Authorities:
             for group in self._settings.ldap_groups
         ]
         try:
-            backend = LdapBackend(
+            return LdapBackend(
                 rules,
                 groups,
                 login_decisions(time.monotonic, given.cache_s),
                 self._report,
+                self._workers(given.threads, "a question to the directory"),
                 self._users if given.rights == "internal" else None,
-                given.threads,
             )
         except ValueError as problem:
             raise self._refused("ldap_groups", problem) from None
-        self._closing.append(backend.close)
-        return backend
 
 
 def token_rules(given: OAuth) -> TokenRules:

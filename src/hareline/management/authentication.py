@@ -28,7 +28,7 @@ from hareline.auth.users import User
 from hareline.broker.change_recorder import Doer
 from hareline.events import Report
 from hareline.management.change_log import CALLER
-from hareline.management.listener import HAS_USER
+from hareline.management.listener import HAS_USER, TRANSPORT
 from hareline.management.refusals import Refusal
 
 ADMINISTRATOR: Final = "administrator"
@@ -72,10 +72,12 @@ class Authenticator:
         host, port = request.client or ("", 0)
         is_tls = request.scope.get("scheme") == "https"
         peer = Peer(host, is_loopback(host), is_tls)
+        state = request.scope.setdefault("state", {})
+        if TRANSPORT in state:
+            peer = peer._replace(is_gone=state[TRANSPORT].is_closing)
         if not self._takes_passwords(peer):
             raise Refusal(403, "tls_required", "passwords are not taken without TLS; use https")
         begin = self._begin_bearer if is_bearer else self._logins.begin
-        state = request.scope.setdefault("state", {})
         state[HAS_USER] = True  # it may be one, and is not to be hurried while that is asked
         answer = await _answer(begin, credentials, peer)
         if isinstance(answer, backends.Refusal):

@@ -1,12 +1,12 @@
-"""Threads that compute password hashes, and the line of logins that wait for them.
+"""Threads that compute password hashes or ask a directory, and the line of logins that wait.
 
 One argon2id hash takes some 20 ms and 19 MiB, so both what runs and what waits is bounded: a wave
 of logins takes ``THREADS`` times that memory, and the event loop goes on meanwhile, because the
 computing lets go of the interpreter lock. Origins (addresses) are served in turn, so a wave from
 one address does not make a login from another one wait for all of it.
 
-``server`` starts none before the first slow hash, and stops them. Invariant: the line is only
-touched on the thread of the event loop.
+``server`` has one for hashes, and ``authorities.opening`` one for a directory. No thread starts
+before it is needed. Invariant: the line is only touched on the thread of the event loop.
 """
 
 from __future__ import annotations
@@ -36,25 +36,40 @@ class _Task(NamedTuple):
     since_s: float
     work: Callable[[], Any]
     done: Callable[[Any], None]
+    is_wanted: Callable[[], bool]
 
 
 class LoginWorkers(Workers):
     """Needs a running event loop when something is submitted.
 
     ``wait_max_s``: how long anything may wait, called each time. By then the client of a login is
-    gone, and computing its hash would only make the next ones wait as long.
+    gone, and computing its hash would only make the next ones wait as long. ``what``: for the log.
     """
 
-    def __init__(self, report: Report, wait_max_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        report: Report,
+        wait_max_s: Callable[[], float],
+        threads: int = THREADS,
+        what: str = "a password hash",
+    ) -> None:
         self._report = report
         self._wait_max_s = wait_max_s
+        self._threads_max = threads
+        self._what = what
         self._waiting: OrderedDict[str, deque[_Task]] = OrderedDict()  # the next origin first
         self._waiting_count = 0
         self._running_count = 0
         self._threads: ThreadPoolExecutor | None = None
         self._is_stopped = False
 
-    def submit(self, origin: str, work: Callable[[], T], done: Callable[[T | None], None]) -> bool:
+    def submit(
+        self,
+        origin: str,
+        work: Callable[[], T],
+        done: Callable[[T | None], None],
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> bool:
         line = self._waiting.get(origin)
         is_full = self._waiting_count >= WAITING_MAX or (
             line is not None and len(line) >= WAITING_OF_ORIGIN_MAX
@@ -63,7 +78,7 @@ class LoginWorkers(Workers):
             return False
         if line is None:
             line = self._waiting[origin] = deque()
-        line.append(_Task(asyncio.get_running_loop().time(), work, done))
+        line.append(_Task(asyncio.get_running_loop().time(), work, done, is_wanted))
         self._waiting_count += 1
         self._start_waiting()
         return True
@@ -80,18 +95,18 @@ class LoginWorkers(Workers):
         """Start what waits, one of each origin after the other, while there are threads."""
         loop = asyncio.get_running_loop()
         oldest_s = loop.time() - self._wait_max_s()
-        while self._waiting_count and self._running_count < THREADS:
+        while self._waiting_count and self._running_count < self._threads_max:
             origin, line = self._waiting.popitem(last=False)
             task = line.popleft()
             if line:
                 self._waiting[origin] = line
             self._waiting_count -= 1
-            if task.since_s < oldest_s:
+            if task.since_s < oldest_s or not task.is_wanted():
                 loop.call_soon(task.done, None)
                 continue
             self._running_count += 1
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(THREADS, "login")
+                self._threads = ThreadPoolExecutor(self._threads_max, "login")
             future = loop.run_in_executor(self._threads, task.work)
             future.add_done_callback(partial(self._finish, task))
 
@@ -102,5 +117,5 @@ class LoginWorkers(Workers):
         self._start_waiting()
         error = future.exception()
         if error is not None:
-            self._report(events.BROKER_FAILED, where="a password hash", exc_info=error)
+            self._report(events.BROKER_FAILED, where=self._what, exc_info=error)
         task.done(None if error is not None else future.result())

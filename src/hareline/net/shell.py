@@ -12,6 +12,7 @@ is written, and the connection is referred to no more.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -34,6 +35,7 @@ LINGER_S: Final = 5.0
 LITTLE_BYTES: Final = 4096
 # If more than this is missing of a frame, a large message is coming: use the large read buffer.
 LARGE_FRAME_BYTES: Final = 32_768
+_TCP_ESTABLISHED: Final = 1
 
 
 class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
@@ -220,6 +222,16 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         if not self._is_own_tls:  # what the proxy has shown says nothing of the client
             return peer._replace(is_tls=self._is_relayed_tls, certificate=None)
         return peer._replace(is_tls=peer.is_tls or self._is_relayed_tls)
+
+    def has_left(self) -> bool:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return True
+        end: socket.socket = transport.get_extra_info("socket")
+        try:  # asyncio sees it only while it reads
+            return end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _TCP_ESTABLISHED
+        except (OSError, AttributeError):  # no Linux, or gone
+            return False
 
     @property
     def is_loopback(self) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hareline.authorities.directory import DirectoryRules, look_up, same_dn
+from hareline.authorities.directory import DirectoryRules, Found, look_up, same_dn
 from hareline.authorities.http_client import AskingFailed
 from tests.support.directory_server import Directory, Entry, serving
 from tests.support.tls import make_certificates
@@ -15,6 +15,7 @@ from tests.support.tls import make_certificates
 PEOPLE, GROUPS = "ou=people,dc=x", "ou=groups,dc=x"
 ANN = f"uid=ann,{PEOPLE}"
 OPS = f"cn=ops,{GROUPS}"
+IN = Found("ann", frozenset())
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def rules(url: str, **more: object) -> DirectoryRules:
 
 
 def test_a_right_password_is_taken(url: str, directory: Directory) -> None:
-    assert look_up(rules(url), "ann", "pw") == frozenset()
+    assert look_up(rules(url), "ann", "pw") == IN
     assert directory.binds == [ANN]
 
 
@@ -61,6 +62,43 @@ def test_an_empty_password_is_never_sent(
     assert directory.binds == []
 
 
+SPELLINGS = ("ann", "Ann", " ANN ", "aNN", "\uff41nn")
+
+
+@pytest.mark.parametrize("given", SPELLINGS)
+@pytest.mark.parametrize("own", ["ann", "Ann"])
+def test_a_name_is_spelled_as_the_directory_has_it(given: str, own: str) -> None:
+    with serving(Directory(Entry(f"uid={own},{PEOPLE}", "pw"))) as url:
+        assert look_up(rules(url), given, "pw") == Found(own, frozenset())
+        search = {
+            "lookup_attribute": "uid",
+            "lookup_base": PEOPLE,
+            "user_dn_pattern": "${username}",
+        }
+        assert look_up(rules(url, **search), given, "pw") == Found(own, frozenset())
+
+
+@pytest.mark.parametrize("given", SPELLINGS)
+def test_a_name_that_cannot_be_read_has_one_spelling(given: str) -> None:
+    with serving(Directory(Entry(f"uid=Ann,{PEOPLE}", "pw", is_readable=False))) as url:
+        assert look_up(rules(url), given, "pw") == IN
+
+
+def test_a_part_of_a_value_has_one_spelling_too() -> None:
+    with serving(Directory(Entry(f"uid=u-Ann,{PEOPLE}", "pw"))) as url:
+        both = rules(url, user_dn_pattern=f"uid=u-${{username}},{PEOPLE}")
+        assert look_up(both, "ANN", "pw") == look_up(both, "ann", "pw") == IN
+
+
+def test_another_value_of_the_attribute_is_not_the_name() -> None:
+    """Users may be allowed to change their own entry."""
+    zoe = Entry(f"uid=Zoe,{PEOPLE}", "pw", {"uid": ("ann",)})
+    with serving(Directory(zoe)) as url:
+        found = look_up(rules(url), "zoe", "pw")
+    assert found is not None
+    assert found.name == "Zoe"
+
+
 def test_a_name_is_no_part_of_the_pattern(url: str, directory: Directory) -> None:
     look_up(rules(url), "a,b=c+d", "pw")
     assert directory.binds == [rf"uid=a\,b\=c\+d,{PEOPLE}"]
@@ -68,7 +106,7 @@ def test_a_name_is_no_part_of_the_pattern(url: str, directory: Directory) -> Non
 
 def test_groups_are_found_as_the_user(url: str, directory: Directory) -> None:
     found = look_up(rules(url, group_base=GROUPS), "ann", "pw")
-    assert found == frozenset(map(same_dn, (OPS, f"cn=dev,{GROUPS}")))
+    assert found == ("ann", frozenset(map(same_dn, (OPS, f"cn=dev,{GROUPS}"))))
     assert directory.binds == [ANN]
 
 
@@ -76,12 +114,12 @@ def test_groups_are_found_by_who_searches(url: str, directory: Directory) -> Non
     reader = {"lookup_bind_dn": f"cn=reader,{PEOPLE}", "lookup_bind_password": "reader-pw"}
     found = look_up(rules(url, group_base=GROUPS, **reader), "ann", "pw")
     assert found is not None
-    assert same_dn(OPS) in found
+    assert same_dn(OPS) in found.groups
     assert directory.binds == [ANN, f"cn=reader,{PEOPLE}"]
 
 
 class TestSearch:
-    def found(self, url: str, name: str, **more: object) -> frozenset[str] | None:
+    def found(self, url: str, name: str, **more: object) -> Found | None:
         search = {
             "lookup_attribute": "mail",
             "lookup_base": PEOPLE,
@@ -107,7 +145,7 @@ def test_the_next_server_is_asked_if_one_is_gone(url: str) -> None:
     with serving(Directory()) as gone:
         pass
     both = rules(url)
-    assert look_up(DirectoryRules((gone, url), both.user_dn_pattern), "ann", "pw") == frozenset()
+    assert look_up(DirectoryRules((gone, url), both.user_dn_pattern), "ann", "pw") == IN
     with pytest.raises(AskingFailed, match="cannot be asked"):
         look_up(rules(gone), "ann", "pw")
 
@@ -116,7 +154,7 @@ def test_a_directory_is_verified_by_its_certificate(directory: Directory, tmp_pa
     certificates = make_certificates(tmp_path)
     with serving(directory, certificates.server) as url:
         authority = str(certificates.authority)
-        assert look_up(rules(url, ca_file=authority), "ann", "pw") == frozenset()
+        assert look_up(rules(url, ca_file=authority), "ann", "pw") == IN
         with pytest.raises(AskingFailed, match="CERTIFICATE_VERIFY_FAILED"):
             look_up(rules(url), "ann", "pw")
 

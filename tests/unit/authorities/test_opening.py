@@ -33,7 +33,7 @@ def open_with(tree: dict[str, Any]) -> Authorities:
 
     users = UserRegistry()
     internal = InternalBackend(users, AtOnce())
-    return Authorities(Settings.model_validate(tree), users, internal, report)
+    return Authorities(Settings.model_validate(tree), users, internal, report, lambda *_: AtOnce())
 
 
 async def test_a_broker_asks_itself_unless_told_otherwise() -> None:

@@ -20,7 +20,7 @@ class Stand:
     def __init__(self) -> None:
         self.wait_max_s = 3600.0
         self.reports: list[tuple[events.Event, dict[str, object]]] = []
-        self.workers = LoginWorkers(self._report, lambda: self.wait_max_s)
+        self.workers = LoginWorkers(self._report, lambda: self.wait_max_s, threads=1)
         self.gate = threading.Event()
         self.done: list[tuple[bool, object]] = []
         self.has_changed = asyncio.Event()
@@ -28,14 +28,14 @@ class Stand:
     def _report(self, event: events.Event, **fields: object) -> None:
         self.reports.append((event, fields))
 
-    def submit(self, origin: str, result: object = None) -> bool:
+    def submit(self, origin: str, result: object = None, *, is_wanted: bool = True) -> bool:
         def work() -> object:
             self.gate.wait()
             if isinstance(result, Exception):
                 raise result
             return origin if result is None else result
 
-        return self.workers.submit(origin, work, self._on_done)
+        return self.workers.submit(origin, work, self._on_done, lambda: is_wanted)
 
     def _on_done(self, result: object) -> None:
         self.done.append((threading.current_thread() is threading.main_thread(), result))
@@ -51,8 +51,7 @@ class Stand:
 
 
 @pytest_asyncio.fixture
-async def stand(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stand]:
-    monkeypatch.setattr(login_workers, "THREADS", 1)
+async def stand() -> AsyncIterator[Stand]:
     stand = Stand()
     yield stand
     stand.gate.set()
@@ -97,6 +96,14 @@ async def test_what_has_waited_too_long_is_answered_and_not_computed(stand: Stan
     stand.wait_max_s = 3600.0
     assert stand.submit("a", 4)
     assert await stand.until(4) == [1, None, None, 4]
+
+
+async def test_what_is_not_wanted_any_more_is_not_computed(stand: Stand) -> None:
+    assert stand.submit("a", 1)
+    assert stand.submit("a", 2, is_wanted=False)
+    assert stand.submit("a", 3)
+    stand.gate.set()
+    assert await stand.until(3) == [1, None, 3]
 
 
 async def test_work_that_raises_is_reported_and_answered(stand: Stand) -> None:

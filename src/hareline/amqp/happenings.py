@@ -46,7 +46,7 @@ def _acting(events: EventExchange, recorder: ChangeRecorder, doer: Doer) -> Iter
 def doer_of(client: Client, transport: Transport) -> Doer:
     """The user of a connection as the one who does what it asks for."""
     user = client.user
-    return NOBODY if user is None else Doer("amqp", user.name, transport.peer)
+    return NOBODY if user is None else Doer("amqp", user.name, transport.peer, user.backend)
 
 
 def wanted_events(context: Context) -> EventExchange | None:

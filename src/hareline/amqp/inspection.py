@@ -15,6 +15,7 @@ from typing import Final
 from hareline.amqp.client import Client
 from hareline.amqp.publish_number import publish_number
 from hareline.amqp.reply_to import REPLY_TO_NAME, ReplyConsumer
+from hareline.auth.users import UserRegistry
 from hareline.broker.producers import PublishNumber
 from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.clock import Clock
@@ -46,14 +47,20 @@ Inspected = tuple[Message, list[str], PublishNumber | None]
 
 
 class Inspection:
-    """Looks at the publishes of one channel. ``user_id``: the octets of the user's name."""
+    """Looks at the publishes of one channel. ``user_id``: what needs no further look in them."""
 
-    __slots__ = ("_client", "_clock", "_expirations", "_reply_to", "_user_id")
+    __slots__ = ("_client", "_clock", "_expirations", "_reply_to", "_user_id", "_users")
 
     def __init__(
-        self, client: Client, clock: Clock, user_id: bytes, reply_to: ReplyConsumer
+        self,
+        client: Client,
+        users: UserRegistry,
+        clock: Clock,
+        user_id: bytes,
+        reply_to: ReplyConsumer,
     ) -> None:
         self._client = client
+        self._users = users
         self._clock = clock
         self._user_id = user_id
         self._reply_to = reply_to
@@ -85,7 +92,9 @@ class Inspection:
         properties = message.properties
         is_plain = properties.user_id is None
         if properties.user_id is not None:
-            self._check_user_id(properties.user_id)
+            user = self._client.user
+            assert user is not None
+            self._users.check_user_id(user, properties.user_id)
         if properties.expiration is not None:
             expiration_ms = parse_expiration(properties.expiration)
             is_plain = False
@@ -129,14 +138,6 @@ class Inspection:
                 self._expirations.clear()
             self._expirations[octets] = expiration_ms
         return expiration_ms
-
-    def _check_user_id(self, user_id: str) -> None:
-        user = self._client.user
-        assert user is not None
-        if user_id != user.name and "impersonator" not in user.tags:
-            raise PreconditionFailed(
-                f"user_id property set to '{user_id}' but authenticated user was '{user.name}'"
-            )
 
 
 def initial_position(octets: bytes) -> int:

@@ -8,11 +8,17 @@ Invariant: a name that has nothing open has no entry, so that names which come o
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import TypeVar
+
 from hareline.auth.peer import network_of
+from hareline.auth.users import Identity
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class OpenCounts:
-    """``connections`` and ``channels``: of the whole broker; the others by names.
+    """``connections`` and ``channels``: of the whole broker; users by their identity.
 
     ``by_address``: connections, by ``network_of`` of the client's address.
     """
@@ -30,24 +36,24 @@ class OpenCounts:
         self.connections = 0
         self.channels = 0
         self.by_vhost: dict[str, int] = {}
-        self.by_user: dict[str, int] = {}
+        self.by_user: dict[Identity, int] = {}
         self.by_address: dict[str, int] = {}
-        self.channels_by_user: dict[str, int] = {}
+        self.channels_by_user: dict[Identity, int] = {}
 
-    def count_connection(self, by: int, vhost_name: str, user_name: str, host: str) -> None:
+    def count_connection(self, by: int, vhost_name: str, user: Identity, host: str) -> None:
         """A connection is open (1), or no longer is (-1)."""
         self.connections += by
         add_to(self.by_vhost, vhost_name, by)
-        add_to(self.by_user, user_name, by)
+        add_to(self.by_user, user, by)
         add_to(self.by_address, network_of(host), by)
 
-    def count_channel(self, by: int, user_name: str) -> None:
+    def count_channel(self, by: int, user: Identity) -> None:
         """A channel is open (1), or no longer is (-1)."""
         self.channels += by
-        add_to(self.channels_by_user, user_name, by)
+        add_to(self.channels_by_user, user, by)
 
 
-def add_to(counts: dict[str, int], name: str, by: int) -> None:
+def add_to(counts: dict[Key, int], name: Key, by: int) -> None:
     """Add to a number; one that becomes 0 is forgotten."""
     count = counts.get(name, 0) + by
     if count:

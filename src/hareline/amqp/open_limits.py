@@ -30,7 +30,7 @@ def check_connection(context: Context, vhost_name: str, user: User, host: str) -
             f"connection limit ({limit}) is reached"
         )
     limit = _of_user(user.max_connections, limits.max_connections_per_user)
-    if limit is not None and open_now.by_user.get(user.name, 0) >= limit:
+    if limit is not None and open_now.by_user.get(user.identity, 0) >= limit:
         refused.count("user.max-connections")
         raise NotAllowed(
             f"connection refused for user '{user.name}': user connection limit ({limit}) is reached"
@@ -59,7 +59,7 @@ def check_channel(context: Context, user: User | None) -> None:
     open_now, limits, refused = context.open_counts, context.limits, context.counts.limits_reached
     if user is not None:
         limit = _of_user(user.max_channels, limits.max_channels_per_user)
-        if limit is not None and open_now.channels_by_user.get(user.name, 0) >= limit:
+        if limit is not None and open_now.channels_by_user.get(user.identity, 0) >= limit:
             refused.count("user.max-channels")
             raise NotAllowed(
                 f"number of channels opened for user '{user.name}' has reached the maximum "
@@ -88,10 +88,10 @@ def _of_user(own: int | None, for_all: int) -> int | None:
 def count_connection(context: Context, by: int, client: Client, host: str) -> None:
     """A connection that was granted is open (1), or no longer is (-1)."""
     if client.user is not None:
-        context.open_counts.count_connection(by, client.vhost.name, client.user.name, host)
+        context.open_counts.count_connection(by, client.vhost.name, client.user.identity, host)
 
 
 def count_channel(context: Context, by: int, client: Client) -> None:
     """A channel is open (1), or both sides have closed it (-1)."""
     if client.user is not None:
-        context.open_counts.count_channel(by, client.user.name)
+        context.open_counts.count_channel(by, client.user.identity)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from hareline.amqp.token_bucket import TokenBucket
-from hareline.auth.users import User
+from hareline.auth.users import Identity, User
 from hareline.clock import Clock
 from hareline.statistics.counts import ReachedLimits
 
@@ -52,7 +52,7 @@ class PublishRates:
         self.reached = reached
         self.per_user = 0
         self.bytes_per_user = 0
-        self._by_user: dict[str, UserRate] = {}
+        self._by_user: dict[Identity, UserRate] = {}
 
     def of(self, user: User | None) -> UserRate | None:
         """The buckets of a user, by the limits that it has now; None if it has none."""
@@ -65,10 +65,10 @@ class PublishRates:
             octets = self.bytes_per_user or None
         if messages is None and octets is None:
             return None
-        rate = self._by_user.get(user.name)
+        rate = self._by_user.get(user.identity)
         if rate is None:
             self._make_room()
-            rate = self._by_user[user.name] = UserRate()
+            rate = self._by_user[user.identity] = UserRate()
         if rate.limits != (messages, octets):
             now_s = self._clock.monotonic_s
             rate.limits = (messages, octets)
@@ -80,7 +80,7 @@ class PublishRates:
         if len(self._by_user) >= USERS_MAX:
             now_s = self._clock.monotonic_s
             self._by_user = {
-                name: rate for name, rate in self._by_user.items() if not rate.is_full(now_s)
+                user: rate for user, rate in self._by_user.items() if not rate.is_full(now_s)
             }
 
 

@@ -90,8 +90,12 @@ class Publishing(PublishLane):
         self._producers = parts.client.vhost.producers
         self._store: MessageStore = parts.client.vhost.environment.store
         user = parts.client.user
-        self._user_id = b"" if user is None else user.name.encode("utf-8", "surrogateescape")
-        self._inspection = Inspection(parts.client, context.clock, self._user_id, reply_to)
+        self._user_id = b""
+        if user is not None and context.users.has_user_id(user):
+            self._user_id = user.name.encode("utf-8", "surrogateescape")
+        self._inspection = Inspection(
+            parts.client, context.users, context.clock, self._user_id, reply_to
+        )
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.flow: ChannelFlow | None = None

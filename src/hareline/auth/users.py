@@ -28,10 +28,15 @@ from hareline.auth.scram import (
     derive_keys,
     made_up_keys,
 )
+from hareline.errors import PreconditionFailed
 
 DEFAULT_LOOPBACK_USERS: Final = ("guest",)
 #: Name of the backend that knows the users of the ``UserRegistry``.
 INTERNAL: Final = "internal"
+
+
+#: Backend and name of a user.
+Identity = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,11 @@ class User:
         object.__setattr__(self, "permissions", MappingProxyType(dict(self.permissions)))
         topics = MappingProxyType(dict(self.topic_permissions))
         object.__setattr__(self, "topic_permissions", topics)
+
+    @property
+    def identity(self) -> Identity:
+        """Who the user is: two backends may know different users of one name."""
+        return self.backend, self.name
 
     def enters(self, vhost_name: str) -> bool:
         """True if the user may open this virtual host. May raise RightsPending."""
@@ -207,6 +217,21 @@ class UserRegistry:
 
     def lookup(self, name: str) -> User | None:
         return self._users.get(name)
+
+    def has_user_id(self, user: User) -> bool:
+        """True if the user's name as the user-id of a message says who has sent it: the name of one
+        of this broker's users is nobody else's.
+        """
+        return user.backend == INTERNAL or user.name not in self._users
+
+    def check_user_id(self, user: User, user_id: str) -> None:
+        """Raise PreconditionFailed unless the user may send messages with this user-id."""
+        if "impersonator" in user.tags or (user_id == user.name and self.has_user_id(user)):
+            return
+        who = "" if user.backend == INTERNAL else f" of backend {user.backend}"
+        raise PreconditionFailed(
+            f"user_id property set to '{user_id}' but authenticated user was '{user.name}'{who}"
+        )
 
     def replace(
         self, users: Iterable[User], loopback_users: Iterable[str] | None = None

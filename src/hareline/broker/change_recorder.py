@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
 
 class Doer(NamedTuple):
-    """Who does something. ``address``: host and port of the client; empty where not known."""
+    """Who does something. ``address``: host and port of the client; empty where not known.
+
+    ``backend``: who has let the user in.
+    """
 
     via: Literal["amqp", "http", "settings", "broker"]
     user: str
     address: str = ""
+    backend: str = "internal"
 
 
 #: What happens by itself: a lease ends, an alarm is set.

@@ -93,7 +93,8 @@ class Authenticator:
                 raise Refusal(429, "too_many_requests", answer.reason, headers=headers)
             await asyncio.sleep(self._failure_delay_s())
             raise _unauthorized(request, "wrong user or password")
-        CALLER.set(Doer("http", answer.name, f"{host}:{port}" if host else ""))
+        address = f"{host}:{port}" if host else ""
+        CALLER.set(Doer("http", answer.name, address, answer.backend))
         return answer
 
     def _begin_bearer(self, credentials: Credentials, peer: Peer, done: Done) -> None:

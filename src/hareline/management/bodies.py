@@ -63,7 +63,9 @@ class BodiesInFlight:
         It is a context, in which the body is counted.
         """
         self._largest = max(self._largest, max_bytes)
-        return HeldBody(self, self._largest + SPARE_BYTES, CALLER.get().user)
+        caller = CALLER.get()
+        user = caller.user and f"{caller.backend} {caller.user}"
+        return HeldBody(self, self._largest + SPARE_BYTES, user)
 
 
 class HeldBody:

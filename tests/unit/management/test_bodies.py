@@ -133,9 +133,9 @@ def test_one_user_has_half_of_the_room_unless_it_is_for_one_body() -> None:
         first.resize(SPARE_BYTES + 7)
         first.resize(5)
         second.resize(SPARE_BYTES - 5)
-        assert answers.held_by == {"slow": SPARE_BYTES}
+        assert answers.held_by == {"internal slow": SPARE_BYTES}
         later = second.handed_over()
-    assert answers.held_by == {"slow": SPARE_BYTES - 5}
+    assert answers.held_by == {"internal slow": SPARE_BYTES - 5}
     with later:
         assert answers.held == SPARE_BYTES - 5
     assert (answers.held, answers.held_by) == (0, {})

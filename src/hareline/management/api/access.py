@@ -172,4 +172,4 @@ def doer_over_http(request: Request, user: User) -> Doer:
     """The user of a request as the one who does what it asks for."""
     client = request.client
     address = "" if client is None else f"{client.host}:{client.port}"
-    return Doer("http", user.name, address)
+    return Doer("http", user.name, address, user.backend)

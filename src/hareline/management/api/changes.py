@@ -142,7 +142,8 @@ def _is_seen(who: Caller, change: Change) -> bool:
 def _shown_doer(who: Caller, change: Change) -> tuple[str, str]:
     """User and address of a change; empty where the caller may not see them."""
     by = change.by
-    return (by.user, by.address) if who.is_monitor or by.user == who.user.name else ("", "")
+    is_own = (by.backend, by.user) == who.user.identity
+    return (by.user, by.address) if who.is_monitor or is_own else ("", "")
 
 
 def _searched(who: Caller, change: Change) -> str:

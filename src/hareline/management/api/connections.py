@@ -25,6 +25,7 @@ from hareline.management.api.live import (
     channels_of,
     connections_of,
     find_connection,
+    is_own,
     open_connections_of,
 )
 from hareline.management.api.openapi import list_route, one_route
@@ -197,7 +198,8 @@ def router(site: Site) -> APIRouter:
         async with pace_of(request).share() as share:
             for connection in connections_of(site, who):
                 await share.pause()
-                if _user_name(connection) == name:
+                is_closed = who.is_administrator or is_own(who, connection)
+                if is_closed and _user_name(connection) == name:
                     close(site, who, connection, _reason(request))
         return no_content()
 
@@ -214,7 +216,7 @@ def router(site: Site) -> APIRouter:
         """Close a connection; the header X-Reason says why, and is told to its client."""
         who = await caller(site, request)
         found = await _find(site, who, request)
-        if not who.is_administrator and _user_name(found) != who.user.name:
+        if not who.is_administrator and not is_own(who, found):
             raise _not_authorised()
         close(site, who, found, _reason(request))
         return no_content()

@@ -21,7 +21,12 @@ from hareline.amqp.happenings import acting
 from hareline.management.api.access import Caller, caller, doer_over_http
 from hareline.management.api.answers import PROBLEMS, no_content, not_found
 from hareline.management.api.listing import listing
-from hareline.management.api.live import channels_of, find_connection, open_connections_of
+from hareline.management.api.live import (
+    channels_of,
+    find_connection,
+    is_own,
+    open_connections_of,
+)
 from hareline.management.api.openapi import list_route
 from hareline.management.api.site import Site
 from hareline.management.api.sorting import consumer_keys
@@ -182,8 +187,7 @@ def router(site: Site) -> APIRouter:
             connection = await find_connection(site, who, name, share)
         who = await caller(site, request)  # a right may be gone since
         client = connection.client
-        user = client.user
-        if not who.is_administrator and (user is None or user.name != who.user.name):
+        if not who.is_administrator and not is_own(who, connection):
             raise Refusal(401, "not_authorised", "User not authorised to access object")
         if not client.is_open or client.vhost is not vhost:
             raise not_found()

@@ -24,9 +24,14 @@ def connections_of(site: Site, who: Caller) -> Iterator[Connection]:
     """The connections that the caller sees, in the order in which they came."""
     for live in list(site.context.connections):
         connection = cast("Connection", live)
-        user = connection.client.user
-        if user is not None and (who.is_monitor or user.name == who.user.name):
+        if connection.client.user is not None and (who.is_monitor or is_own(who, connection)):
             yield connection
+
+
+def is_own(who: Caller, connection: Connection) -> bool:
+    """Whether the caller itself has logged in by it; not a namesake of another backend."""
+    user = connection.client.user
+    return user is not None and user.identity == who.user.identity
 
 
 def open_connections_of(site: Site, who: Caller) -> Iterator[Connection]:

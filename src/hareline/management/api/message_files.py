@@ -298,7 +298,7 @@ class _Import:
             if text is not None and fields.get("body") == "":
                 pieces = yield from _long_body(text, fields.get("body_encoding", "utf-8"))
             if "administrator" not in entered.user.tags:
-                check_user_id(entered.user, found.properties)
+                check_user_id(entered, found.properties)
             address = address_of(vhost, found.exchange, found.routing_key)
             kept = yield from kept_body(entered.site.context, pieces)
             message = new_message(entered, address, found.properties, kept, found.octets)

@@ -18,7 +18,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from hareline.amqp.connection import Connection
-from hareline.auth.users import User
+from hareline.auth.users import Identity, User
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import answer
@@ -125,8 +125,8 @@ async def _nearest(
 def _uses(site: Site, who: Caller, vhosts: list[VirtualHost]) -> Iterator[Use | None]:
     """All limits, and None where there is none, so that the walk can pause there."""
     open_counts: Counter[str] = Counter()  # of virtual hosts
-    connection_counts: Counter[str] = Counter()  # of users
-    channel_counts: Counter[str] = Counter()
+    connection_counts: Counter[Identity] = Counter()
+    channel_counts: Counter[Identity] = Counter()
     running_count = 0
     for live in list(site.context.connections):
         yield None
@@ -134,10 +134,10 @@ def _uses(site: Site, who: Caller, vhosts: list[VirtualHost]) -> Iterator[Use | 
         if live.is_running:
             running_count += 1
             if client.user is not None:
-                connection_counts[client.user.name] += 1
+                connection_counts[client.user.identity] += 1
             open_counts[client.vhost.name] += 1
         if client.user is not None:
-            channel_counts[client.user.name] += live.channel_count
+            channel_counts[client.user.identity] += live.channel_count
     names = {vhost.name for vhost in vhosts}
     for connection in open_connections_of(site, who):
         yield None
@@ -147,8 +147,10 @@ def _uses(site: Site, who: Caller, vhosts: list[VirtualHost]) -> Iterator[Use | 
         yield from _of_node(site, running_count)
     for user in list(site.users):
         yield None
-        if who.is_monitor or user.name == who.user.name:
-            yield from _of_user(user, connection_counts[user.name], channel_counts[user.name])
+        if who.is_monitor or user.identity == who.user.identity:
+            yield from _of_user(
+                user, connection_counts[user.identity], channel_counts[user.identity]
+            )
     for vhost in vhosts:
         yield from _of_vhost(site, vhost, open_counts[vhost.name])
         yield from _of_queues(vhost)

@@ -22,7 +22,6 @@ from hareline.amqp.inspection import array_keys, initial_position, parse_expirat
 from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.amqp.routes import check_copies
-from hareline.auth.users import User
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.queues.dispatch.paused import working_lane
 from hareline.broker.queues.dispatch.reading import ReadingLane
@@ -324,7 +323,7 @@ async def _publish(
         )
     if not exchange_name and routing_key == vhost.routing.closed_queue:
         raise AccessRefused(audit_only(routing_key, vhost.name))
-    check_user_id(entered.user, properties)
+    check_user_id(entered, properties)
     headers = properties.headers or Table()
     keys = [routing_key, *array_keys(headers, "CC"), *array_keys(headers, "BCC")]
     check_copies(entered.access, exchange, keys)
@@ -391,13 +390,10 @@ def new_message(
     return message
 
 
-def check_user_id(user: User, properties: Properties) -> None:
+def check_user_id(entered: Entered, properties: Properties) -> None:
     """Raise PreconditionFailed for a user id that is not this user's."""
-    if properties.user_id not in (None, user.name) and "impersonator" not in user.tags:
-        raise PreconditionFailed(
-            f"user_id property set to '{properties.user_id}' but authenticated user was "
-            f"'{user.name}'"
-        )
+    if properties.user_id is not None:
+        entered.site.users.check_user_id(entered.user, properties.user_id)
 
 
 def properties_of(given: Mapping[str, Any] | Sequence[Any]) -> Properties:

@@ -36,7 +36,6 @@ from hareline.events import Report
 WORK_PER_STEP: Final = 20  # items, some 3 ms
 _HASHING: Final = WORK_PER_STEP  # work: a password is hashed for SCRAM too
 REPORTED_MAX: Final = 100  # items that were left out, in the log
-_OLD_VERSIONS: Final = ("2.", "3.0.", "3.1.", "3.2.", "3.3.", "3.4.", "3.5.")  # these hashed by MD5
 _DELAYED_IN_LAVINMQ: Final = "x-delayed-exchange"  # what LavinMQ exports for x-delayed-message
 #: Lists of a file in the order in which each needs what comes before it.
 _ORDER: Final = (
@@ -162,7 +161,7 @@ class Import:
             name,
             password=_text_or_none(item, "password"),
             password_hash=_text_or_none(item, "password_hash"),
-            hashing=_text_or_none(item, "hashing_algorithm") or self._old_hashing(),
+            hashing=_text_or_none(item, "hashing_algorithm"),
             tags=_words(tags),
             by=self._by,
         )
@@ -170,10 +169,6 @@ class Import:
         if isinstance(limits, Mapping):
             for limit, value in limits.items():
                 users.set_limit(name, limit, value, by=self._by)
-
-    def _old_hashing(self) -> str | None:
-        version = self._definitions.get("rabbitmq_version", self._definitions.get("rabbit_version"))
-        return "md5" if isinstance(version, str) and version.startswith(_OLD_VERSIONS) else None
 
     def _take_vhosts(self, item: Item) -> None:
         metadata = item.get("metadata")

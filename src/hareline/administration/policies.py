@@ -262,9 +262,7 @@ def _type_of(queue: Queue) -> str:
 
 
 def _apply_to_of(apply_to: object, *, is_operator: bool) -> str:
-    known = [each for each in APPLY_TO if not (is_operator and each in ("all", "exchanges"))]
-    if is_operator and apply_to in ("all", None):
-        return "queues"
+    known = [each for each in APPLY_TO if not (is_operator and each == "exchanges")]
     if apply_to is None:
         return "all"
     if not isinstance(apply_to, str) or apply_to not in known:

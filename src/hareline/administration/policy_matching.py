@@ -64,7 +64,7 @@ class Policy:
     @property
     def is_for_exchanges(self) -> bool:
         """True if it concerns exchanges."""
-        return self.record.apply_to in ("all", "exchanges")
+        return self.record.apply_to in ("all", "exchanges") and not self.record.is_operator
 
     def matches(self, name: str) -> bool:
         """True if its pattern is found in the name. Raises TimeoutError."""

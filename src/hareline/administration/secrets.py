@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from hareline.administration.error import bad_request
 from hareline.auth.passwords import (
-    DEFAULT_ALGORITHM,
     KNOWN_ALGORITHMS,
     NEW_ALGORITHM,
+    algorithm_of_hash,
     hash_password,
     verify_password,
 )
@@ -41,7 +41,7 @@ def secret_of(password: str, algorithm: str = NEW_ALGORITHM) -> Secret:
 def algorithm_of(hashing: str | None, stored: str = "") -> str:
     """Our name of the algorithm of a stored hash. Raises AdministrationError for an unknown one."""
     if hashing is None:
-        return NEW_ALGORITHM if stored.startswith(f"${NEW_ALGORITHM}$") else DEFAULT_ALGORITHM
+        return algorithm_of_hash(stored)
     name = hashing.removeprefix(_PREFIX)
     if name not in KNOWN_ALGORITHMS:
         known = ", ".join(_PREFIX + each for each in KNOWN_ALGORITHMS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import hmac
 import secrets
@@ -63,6 +64,17 @@ def check_hash(stored: str, algorithm: str = DEFAULT_ALGORITHM) -> None:
         argon2id.parse(stored)
     else:
         parse_hash(stored, algorithm)
+
+
+def algorithm_of_hash(stored: str) -> str:
+    """The algorithm that a stored hash was made by, where nothing says so."""
+    if stored.startswith(f"${argon2id.NAME}$"):
+        return argon2id.NAME
+    for algorithm in ALGORITHMS:
+        with contextlib.suppress(ValueError):
+            parse_hash(stored, algorithm)
+            return algorithm
+    return DEFAULT_ALGORITHM
 
 
 def parse_hash(stored: str, algorithm: str = DEFAULT_ALGORITHM) -> tuple[bytes, bytes]:

@@ -1,12 +1,14 @@
 """Paths of requests: matched as they came, so that names may hold a slash as ``%2F``.
 
 ``management.app`` puts ``RawPaths`` before all routes; routes decode the names in their path with
-``name_in_path``. A slash at the end of a path means nothing, as in RabbitMQ's API, and a HEAD is a
-GET whose body stays away; not for streams, whose bodies another process writes.
+``name_in_path``. The default exchange may have its empty name. A slash at the end of a path means
+nothing, as in RabbitMQ's API, and a HEAD is a GET whose body stays away; not for streams, whose
+bodies another process writes.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -16,6 +18,8 @@ from hareline.auth.permissions import DEFAULT_EXCHANGE_NAME
 
 PREFIX: Final = b"/api/"
 _STREAMS: Final = b"/api/stream/"
+#: Where a path names an exchange, and the name is empty: it is behind the first group.
+_NAMELESS: Final = re.compile(r"^(/api/exchanges/[^/]+/|/api/bindings/[^/]+/e/(?:[^/]+/e/)?)(?=/)")
 
 
 class RawPaths:
@@ -28,7 +32,8 @@ class RawPaths:
         """Pass the request on."""
         raw_path: bytes = scope.get("raw_path") or b""
         if raw_path.startswith(PREFIX):
-            scope["path"] = raw_path.decode("latin-1").rstrip("/")
+            path = raw_path.decode("latin-1").rstrip("/")
+            scope["path"] = _NAMELESS.sub(rf"\1{DEFAULT_EXCHANGE_NAME}", path)
             if scope.get("method") == "HEAD" and not raw_path.startswith(_STREAMS):
                 scope = {**scope, "method": "GET"}  # the server still knows that it is a HEAD
         await self._app(scope, receive, send)

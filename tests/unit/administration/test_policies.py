@@ -108,6 +108,14 @@ def test_thousands_of_queues_follow_in_shares(broker: Administered, peer: Peer) 
     assert all(arguments[f"q{number}"].max_length == 1 for number in range(400))
 
 
+def test_operators_policy_is_for_all_unless_told_otherwise(broker: Administered) -> None:
+    put(broker, "o", "", is_operator=True, definition={"max-length": 3})
+    policies = broker.administration.policies
+    assert policies.lookup("/", "o", is_operator=True).apply_to == "all"
+    with pytest.raises(AdministrationError, match="'exchanges' unrecognised"):
+        put(broker, "o", "", is_operator=True, definition={}, apply_to="exchanges")
+
+
 def test_operators_bound_what_clients_and_policies_ask(broker: Administered, peer: Peer) -> None:
     peer.declare("q", arguments={"x-max-length": 100})
     put(broker, "o", "", is_operator=True, definition={"max-length": 3, "message-ttl": 50})

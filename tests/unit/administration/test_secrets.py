@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pytest
 
 from hareline.administration.error import AdministrationError
@@ -35,6 +37,9 @@ def test_a_password_that_scram_cannot_use_has_no_keys() -> None:
         (None, "", "sha256"),
         (None, "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR", "sha256"),
         (None, "$argon2id$v=19$m=8,t=1,p=1$salt$digest", "argon2id"),
+        (None, b64encode(bytes(4 + 64)).decode(), "sha512"),
+        (None, b64encode(bytes(4 + 16)).decode(), "md5"),
+        (None, "nonsense", "sha256"),
         ("sha512", "", "sha512"),
         ("rabbit_password_hashing_sha512", "", "sha512"),
         ("rabbit_password_hashing_argon2id", "", "argon2id"),

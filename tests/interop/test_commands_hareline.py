@@ -281,7 +281,8 @@ def test_definitions_go_out_and_in_and_what_is_left_out_is_said(
     definitions = json.loads(file.read_text())
     assert "kept" in [each["name"] for each in definitions["queues"]]
     hareline.ok("queue", "delete", "kept")
-    shovel = {"component": "shovel", "vhost": "/", "name": "s", "value": {"src-uri": "amqp://"}}
+    value = {"src-uri": "amqp://", "dest-uri": "amqp://"}
+    shovel = {"component": "shovel", "vhost": "/", "name": "s", "value": value}
     definitions["parameters"].append(shovel)
     file.write_text(json.dumps(definitions))
     done = hareline.ok("definitions", "import", str(file))

@@ -193,9 +193,13 @@ def test_limits(api: HttpApi) -> None:
 
 def test_parameters(api: HttpApi) -> None:
     path = "/api/parameters/shovel/%2F/s"
-    assert api.call("PUT", path, {"value": {"src-uri": "amqp://"}})[0] == 201
-    assert api.call("PUT", path, {"value": {"src-uri": "amqp://x"}})[0] == 204
-    assert api.get(path)["value"] == {"src-uri": "amqp://x"}
+    value = {"src-uri": "amqp://", "dest-uri": ["amqp://x", "amqp://y"]}
+    first = api.ask("PUT", path, {"value": value})
+    assert first.status_code == 201
+    assert "nothing runs a shovel here" in first.headers["Warning"]
+    assert api.call("PUT", path, {"value": {**value, "src-uri": "amqp://x"}})[0] == 204
+    assert api.get(path)["value"] == {**value, "src-uri": "amqp://x"}
+    assert api.get("/api/shovels") == api.get("/api/federation-links/%2F") == []
     assert api.get("/api/parameters") == api.get("/api/parameters/shovel") == [api.get(path)]
     assert api.call("PUT", "/api/parameters/none/%2F/s", {"value": 1}) == (
         400,
@@ -208,6 +212,27 @@ def test_parameters(api: HttpApi) -> None:
     assert api.get("/api/global-parameters") == [{"name": "mine", "value": [1]}]
     assert api.call("DELETE", path)[0] == 204
     assert api.call("GET", path)[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("component", "value", "problem"),
+    [
+        ("shovel", {"src-uri": "amqp://"}, 'Key "dest-uri" not found in x'),
+        ("shovel", [], "x should be an object, not []"),
+        ("federation-upstream", {"uri": None}, "uri should be a URI or a list of URIs, not null"),
+        ("federation-upstream", {"uri": []}, "uri should be a URI or a list of URIs, not []"),
+        ("federation-upstream", None, "x should be an object, not null"),
+        ("federation-upstream-set", [{}], "x should be a list of objects with upstream"),
+    ],
+)
+def test_a_parameter_that_its_component_would_not_take(
+    api: HttpApi, component: str, value: object, problem: str
+) -> None:
+    path = f"/api/parameters/{component}/%2F/x"
+    status, answer = api.call("PUT", path, {"value": value})
+    assert status == 400
+    assert problem in answer["reason"]
+    assert api.get(f"/api/parameters/{component}") == []
 
 
 def test_policies(broker: BrokerProcess, api: HttpApi) -> None:

@@ -23,7 +23,27 @@ LIMITS_NAME: Final = "limits"
 
 #: Components that RabbitMQ knows; the values of all but the last have no effect here.
 COMPONENTS: Final = ("federation-upstream", "federation-upstream-set", "shovel", VHOST_LIMITS)
+#: Where a component's value has to have addresses.
+_ADDRESSES: Final = {"federation-upstream": ("uri",), "shovel": ("src-uri", "dest-uri")}
 _POLICIES: Final = ("policy", "operator_policy")
+
+
+def _check_value(component: str, name: str, value: Any) -> None:
+    """Raise AdministrationError for a value that RabbitMQ's component would not take."""
+    if component == "federation-upstream-set":
+        if not isinstance(value, list) or not all(
+            isinstance(each, dict) and isinstance(each.get("upstream"), str) for each in value
+        ):
+            raise invalid(f"{name} should be a list of objects with upstream, not {term(value)}")
+        return
+    if not isinstance(value, dict):
+        raise invalid(f"{name} should be an object, not {term(value)}")
+    for key in _ADDRESSES[component]:
+        if key not in value:
+            raise invalid(f'Key "{key}" not found in {name}')
+        given = value[key] if isinstance(value[key], list) else [value[key]]
+        if not given or not all(isinstance(each, str) for each in given):
+            raise invalid(f"{key} should be a URI or a list of URIs, not {term(value[key])}")
 
 
 class Parameters:
@@ -61,6 +81,7 @@ class Parameters:
             raise invalid(f"component {component} not found")
         if component == VHOST_LIMITS:
             return self._put_limits(vhost, name, value, by)
+        _check_value(component, name, value)
         key = (component, vhost, name)
         is_new = key not in self._records
         record = ParameterRecord(component, vhost, name, value)

@@ -10,6 +10,7 @@ from hareline.administration import AdministrationError
 from tests.support.administered import Administered
 
 Restart = Callable[..., Administered]
+SHOVEL = {"src-uri": "amqp://", "dest-uri": "amqp://"}
 
 
 def refused(call: Callable[[], object]) -> AdministrationError:
@@ -24,7 +25,7 @@ def parameters_of(broker: Administered) -> int | None:
 
 def test_a_restart_has_what_was_set(restarted: Restart) -> None:
     parameters = restarted().administration.parameters
-    value = {"src-uri": "amqp://", "list": [1, 2.5, None, True], "ü": "\udc80"}
+    value = {**SHOVEL, "list": [1, 2.5, None, True], "ü": "\udc80"}
     assert parameters.put("shovel", "/", "s", value)
     assert not parameters.put("shovel", "/", "s", value)
     assert parameters.put_global("mine", [1])
@@ -69,10 +70,10 @@ def test_what_is_wrong_is_said(broker: Administered) -> None:
 def test_a_list_stays_while_parameters_come(broker: Administered) -> None:
     """Answers are made in shares, and parameters may be set in between."""
     parameters = broker.administration.parameters
-    parameters.put("shovel", "/", "a", 1)
+    parameters.put("shovel", "/", "a", SHOVEL)
     parameters.put_global("a", 1)
     found, found_global = iter(parameters.all()), iter(parameters.all_global())
-    parameters.put("shovel", "/", "b", 1)
+    parameters.put("shovel", "/", "b", SHOVEL)
     parameters.put_global("b", 1)
     assert [each.name for each in found] == ["a"]
     assert [each.name for each in found_global] == ["a"]

@@ -46,7 +46,7 @@ def test_a_deleted_one_takes_its_connections_queues_and_records_along(
     served(broker)
     administration = broker.administration
     administration.policies.put("shop", "p", pattern="", definition={"max-length": 3})
-    administration.parameters.put("shovel", "shop", "s", {})
+    administration.parameters.put("federation-upstream", "shop", "s", {"uri": "amqp://"})
     inside, outside = broker.connect(vhost="shop"), broker.connect()
     inside.declare("q", durable=True)
     inside.declare_exchange("e", "topic", durable=True, auto_delete=True)

@@ -47,6 +47,10 @@ class GlobalParameterInfo(BaseModel):
     value: Any
 
 
+class LinkInfo(BaseModel):
+    """A shovel or a federation link that runs; there is none."""
+
+
 class ValueBody(Body):
     """The value, any JSON."""
 
@@ -104,7 +108,10 @@ def router(site: Site) -> APIRouter:
         key = _key_to_change(request, who)
         body = body_of(ValueBody, octets)
         is_new = administration_of(site).parameters.put(*key, body.value, by=who.user.name)
-        return put_answer(is_new)
+        done = put_answer(is_new)
+        if key[0] != VHOST_LIMITS:
+            done.headers["Warning"] = f'299 - "kept, but nothing runs a {key[0]} here"'
+        return done
 
     @router.delete("/api/parameters/{component}/{vhost}/{name}", **one_route(None))
     async def delete_parameter(request: Request) -> Response:
@@ -113,6 +120,21 @@ def router(site: Site) -> APIRouter:
         key = _key_to_change(request, who)
         administration_of(site).parameters.delete(*key, by=who.user.name)
         return no_content()
+
+    @router.get("/api/shovels", **list_route(LinkInfo))
+    @router.get("/api/federation-links", **list_route(LinkInfo))
+    async def links(request: Request) -> Response:
+        """What runs of RabbitMQ's shovels and federation links: nothing."""
+        await caller(site, request, "monitoring")
+        return await listing(request, (), dict)
+
+    @router.get("/api/shovels/{vhost}", **list_route(LinkInfo))
+    @router.get("/api/federation-links/{vhost}", **list_route(LinkInfo))
+    async def links_of_vhost(request: Request) -> Response:
+        """The same in a virtual host."""
+        who = await caller(site, request, "monitoring")
+        who.vhost(name_of(request, "vhost"))
+        return await listing(request, (), dict)
 
     @router.get("/api/global-parameters", **list_route(GlobalParameterInfo))
     async def global_parameters(request: Request) -> Response:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import socketserver
 import ssl
 import threading
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from hareline.auth.users import folded
 from hareline.authorities.directory import import_ldap3
 
 import_ldap3()  # before its parts: it silences what it warns of
@@ -33,7 +33,14 @@ BASE: Final = 0
 def same_dn(dn: str) -> str:
     """A name as directories compare it."""
     parts = dn.replace("\\ ", " ").split(",")
-    return ",".join("=".join(map(folded, part.split("=", 1))) for part in parts)
+    return ",".join("=".join(map(compared, part.split("=", 1))) for part in parts)
+
+
+def compared(value: str) -> str:
+    """A value as RFC 4518 has it compared: whatever its case and spaces, and what is not seen."""
+    mapped = (each for each in value if unicodedata.category(each) not in ("Cc", "Cf"))
+    mapped = (each if each in "ßﬁ" else unicodedata.normalize("NFKC", each) for each in mapped)
+    return " ".join("".join(mapped).lower().split())
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class Directory:
             entry
             for entry in self.entries.values()
             if entry.dn.lower().endswith(base.lower())
-            and folded(value) in map(folded, entry.all_values(name))
+            and compared(value) in map(compared, entry.all_values(name))
         ]
 
     def read(self, dn: str) -> list[Entry]:

@@ -43,7 +43,7 @@ class ByHand(Workers):
         if self.is_full:
             return False
         self.origins.append(origin)
-        self._waiting.append(lambda: done(None if self.is_late else work()))
+        self._waiting.append(lambda: done(None if self.is_late or not is_wanted() else work()))
         return True
 
     def run(self) -> None:

@@ -116,15 +116,22 @@ class AuthChain:
         answer = self._placed(answer, peer)
         limits = self._limits
         if limits is not None:
+            place = self._place(name)
             if not isinstance(answer, Refusal):
-                if folded(answer.name) == folded(name):  # a token may be that of another user
-                    limits.on_success(peer.host, name)
-            elif answer.is_guess:
-                limits.on_failure(peer.host, name)
+                # neither a token of another user, nor a namesake, forgives the guesses at a user
+                is_same = folded(answer.name) == folded(name)
+                if is_same and (answer.backend == INTERNAL or place not in self._users):
+                    limits.on_success(peer.host, place)
+            elif answer.is_guess or peer.is_gone():  # who has left may have guessed all the same
+                limits.on_failure(peer.host, place)
         return answer
 
+    def _place(self, name: str) -> str:
+        """What failures of a name count for: any spelling that a directory may take for it."""
+        return name if name in self._users else folded(name)
+
     def _locked(self, name: str, peer: Peer) -> Refusal | None:
-        wait_s = 0 if self._limits is None else self._limits.wait_s(peer.host, name)
+        wait_s = 0 if self._limits is None else self._limits.wait_s(peer.host, self._place(name))
         if not wait_s:
             return None
         return Refusal(f"too many logins have failed; try again in {wait_s} s", wait_s=wait_s)

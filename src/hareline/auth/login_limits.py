@@ -2,8 +2,7 @@
 
 ``auth.backends`` asks before a login is decided, and tells how that went, for AMQP and HTTP alike.
 A user is locked out only from the address whose logins have failed, so one address cannot lock a
-user out everywhere. IPv6 addresses count by their /64, which one host may have as a whole, and
-names by ``folded``, since a directory may take other spellings of a name for the same.
+user out everywhere. IPv6 addresses count by their /64, which one host may have as a whole.
 
 Invariant: at most ``PLACES_MAX`` places are remembered, whatever addresses and names are tried.
 """
@@ -16,7 +15,6 @@ from collections.abc import Callable
 from typing import Final
 
 from hareline.auth.peer import network_of
-from hareline.auth.users import folded
 
 #: Failures count for this long.
 WINDOW_S: Final = 60.0
@@ -53,7 +51,7 @@ class LoginLimits:
             return 0
         network = network_of(host)
         return max(
-            self._wait_of((network, folded(user)), limit),
+            self._wait_of((network, user), limit),
             self._wait_of((network, None), limit * NAMES_FACTOR),
         )
 
@@ -77,7 +75,7 @@ class LoginLimits:
         if not limit:
             return
         network = network_of(host)
-        self._note((network, folded(user)), limit)
+        self._note((network, user), limit)
         self._note((network, None), limit * NAMES_FACTOR)
 
     def _note(self, place: Place, limit: int) -> None:
@@ -95,7 +93,7 @@ class LoginLimits:
 
     def on_success(self, host: str, user: str) -> None:
         """A login has succeeded: the earlier failures of this user were slips."""
-        self._failures.pop((network_of(host), folded(user)), None)
+        self._failures.pop((network_of(host), user), None)
 
     def __len__(self) -> int:
         return len(self._failures)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from hareline.auth.certificates import PeerCertificate
 
 
-def _is_here() -> bool:
+def _never() -> bool:
     return False
 
 
@@ -31,7 +31,7 @@ class Peer(NamedTuple):
     is_loopback: bool
     is_tls: bool = False
     certificate: PeerCertificate | None = None
-    is_gone: Callable[[], bool] = _is_here
+    is_gone: Callable[[], bool] = _never
 
     @property
     def network(self) -> str:

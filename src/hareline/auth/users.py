@@ -35,6 +35,8 @@ DEFAULT_LOOPBACK_USERS: Final = ("guest",)
 INTERNAL: Final = "internal"
 
 
+#: Categories of characters that a directory passes over.
+_NOT_SHOWN: Final = frozenset(("Cc", "Cf"))
 #: Backend and name of a user.
 Identity = tuple[str, str]
 
@@ -302,8 +304,9 @@ class UserRegistry:
 
 
 def folded(name: str) -> str:
-    """The name as directories compare it: whatever its case, and the spaces in it (RFC 4518)."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    """One text for all spellings that a directory may take for equal (RFC 4518), and for more."""
+    shown = "".join(each for each in name if unicodedata.category(each) not in _NOT_SHOWN)
+    return " ".join(unicodedata.normalize("NFKC", shown).casefold().split())
 
 
 def _is_scram_safe(user: User) -> bool:

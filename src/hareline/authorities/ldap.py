@@ -20,13 +20,14 @@ from hareline.auth.peer import Peer
 from hareline.auth.permissions import Permissions
 from hareline.auth.users import User, UserRegistry
 from hareline.auth.work import Workers
-from hareline.authorities.decisions import Decisions, LoginQuestions
+from hareline.authorities.decisions import Decisions, LoginQuestions, call_all
 from hareline.authorities.directory import DirectoryRules, Found, look_up, same_dn
 from hareline.authorities.http_client import AskingFailed
 from hareline.events import Report
 
 BACKEND: Final = "ldap"
 _TOO_MANY: Final = "too many logins wait for the directory"
+_NOT_ASKED: Final = "the directory was not asked in time"
 _NO_ANSWER: Final = "the directory gave no valid answer"
 
 Question = tuple[str, str, str]
@@ -78,7 +79,7 @@ class LdapBackend(AuthBackend):
         self._users = users
         self._questions = LoginQuestions()
         self._workers = workers
-        self._peers: dict[Question, list[Peer]] = {}  # of the logins that wait for an answer
+        self._waiting: dict[Question, list[tuple[Peer, Done]]] = {}
 
     @property
     def name(self) -> str:
@@ -94,29 +95,29 @@ class LdapBackend(AuthBackend):
         if reply is not None:
             done(self._answer(reply))
             return
-
-        def on_reply() -> None:
-            reply = self._decisions.find(question)
-            assert reply is not None, "it was put when this was called"
-            done(self._answer(reply))
-
-        self._peers.setdefault(question, []).append(peer)
-        if self._decisions.wait(question, on_reply) and not self._workers.submit(
+        if question in self._waiting:
+            self._waiting[question].append((peer, done))
+            return
+        waiting = self._waiting[question] = [(peer, done)]
+        if not self._workers.submit(
             peer.network,
             partial(_ask, self._rules, name, password),
             partial(self._on_reply, question),
-            lambda: not all(each.is_gone() for each in self._peers[question]),
+            lambda: not all(each.is_gone() for each, _ in waiting),
         ):
-            self._on_reply(question, None)
+            del self._waiting[question]
+            done(Refusal(f"ldap: {_TOO_MANY}", is_guess=False))
 
     def _on_reply(self, question: Question, reply: _Reply | None) -> None:
-        """The directory has answered; with None it was not asked."""
-        del self._peers[question]
-        if reply is None:
-            reply = _Reply(None, _TOO_MANY)
-        if reply.problem:
-            self._report(events.AUTHORITY_FAILED, user=question[1], problem=reply.problem)
-        self._decisions.put(question, reply)
+        """The directory has answered; with None it was not asked, or that has failed."""
+        waiting = self._waiting.pop(question)
+        answer: Answer = Refusal(f"ldap: {_NOT_ASKED}", is_guess=False)
+        if reply is not None:
+            if reply.problem:
+                self._report(events.AUTHORITY_FAILED, user=question[1], problem=reply.problem)
+            self._decisions.put(question, reply)
+            answer = self._answer(reply)
+        call_all(partial(done, answer) for _, done in waiting)
 
     def _answer(self, reply: _Reply) -> Answer:
         if reply.found is None:

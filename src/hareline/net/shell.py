@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -227,11 +228,13 @@ class ConnectionShell(asyncio.BufferedProtocol, Transport, Paced):
         transport = self._transport
         if transport is None or transport.is_closing():
             return True
+        if sys.platform != "linux":
+            return False
         end: socket.socket = transport.get_extra_info("socket")
         try:  # asyncio sees it only while it reads
             return end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _TCP_ESTABLISHED
-        except (OSError, AttributeError):  # no Linux, or gone
-            return False
+        except OSError:
+            return True
 
     @property
     def is_loopback(self) -> bool:

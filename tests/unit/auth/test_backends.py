@@ -164,6 +164,32 @@ def test_a_login_that_one_backend_could_not_decide_is_no_guess() -> None:
     assert stand.answers == [Refusal("ldap: no answer", is_guess=False)]
 
 
+def test_another_spelling_of_a_name_is_locked_out_too() -> None:
+    stand = LockStand()
+    for name in ("bob", "BOB", " b\u00adob "):
+        stand.chain.settle(name, Refusal(), ELSEWHERE)
+    last = stand.chain.settle("Bob", User("Bob", "", backend="ldap"), ELSEWHERE)
+    assert isinstance(last, Refusal)
+
+
+def test_the_login_of_a_namesake_forgives_no_guesses() -> None:
+    stand = LockStand()
+    for name in ("Ann", "ann"):
+        stand.chain.settle("ann", Refusal(), ELSEWHERE)
+        stand.chain.settle(name, User(name, "", backend="oauth2"), ELSEWHERE)
+    last = stand.chain.settle("ann", ANN, ELSEWHERE)
+    assert isinstance(last, Refusal)
+
+
+def test_who_has_left_may_have_guessed() -> None:
+    """A client can close its end alone, and read the answer."""
+    stand = LockStand()
+    for _ in range(2):
+        gone = ELSEWHERE._replace(is_gone=lambda: True)
+        stand.chain.settle("ann", Refusal("too many wait", is_guess=False), gone)
+    assert isinstance(stand.chain.settle("ann", ANN, ELSEWHERE), Refusal)
+
+
 def test_a_user_of_this_machine_who_tries_from_elsewhere_counts_as_a_failure() -> None:
     stand = LockStand()
     for _ in range(3):

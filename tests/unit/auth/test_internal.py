@@ -136,6 +136,14 @@ def test_a_login_that_waits_too_long_is_refused_and_is_no_guess() -> None:
     assert stand.proven == []
 
 
+def test_nothing_is_computed_for_a_client_that_has_left() -> None:
+    stand = Stand(SLOW)
+    stand.log_in("sam", "secret", ELSEWHERE._replace(is_gone=lambda: True))
+    stand.workers.run()
+    assert stand.answers == [Refusal(TOO_MANY, is_guess=False)]
+    assert stand.proven == []
+
+
 def test_right_passwords_are_told_and_wrong_ones_are_not() -> None:
     stand = Stand(ANN, SLOW)
     for name, password in (("ann", "secret"), ("ann", "wrong"), ("sam", "secret")):

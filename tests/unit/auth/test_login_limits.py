@@ -51,13 +51,6 @@ def test_other_users_and_other_addresses_do_not_wait() -> None:
     assert stand.limits.wait_s("192.0.2.2", "ann") == 0
 
 
-def test_another_spelling_of_a_name_waits_too() -> None:
-    stand = Stand()
-    for name in ("ann", "ANN", " Ann "):
-        stand.fail("192.0.2.1", name)
-    assert stand.limits.wait_s("192.0.2.1", "aNN") == WINDOW_S
-
-
 def test_an_address_waits_that_tries_many_names() -> None:
     stand = Stand()
     for number in range(3 * NAMES_FACTOR):

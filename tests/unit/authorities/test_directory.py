@@ -54,7 +54,9 @@ def test_a_wrong_one_is_not(url: str, name: str, password: str) -> None:
     assert look_up(rules(url), name, password) is None
 
 
-@pytest.mark.parametrize(("name", "password"), [("", "pw"), ("ann", ""), ("", "")])
+@pytest.mark.parametrize(
+    ("name", "password"), [("", "pw"), ("ann", ""), ("", ""), (" ", "pw"), ("\u200b", "pw")]
+)
 def test_an_empty_password_is_never_sent(
     url: str, directory: Directory, name: str, password: str
 ) -> None:
@@ -62,6 +64,7 @@ def test_an_empty_password_is_never_sent(
     assert directory.binds == []
 
 
+SIMILAR = ("strauß", "strauss", "fiona", "\ufb01ona")
 SPELLINGS = ("ann", "Ann", " ANN ", "aNN", "\uff41nn")
 
 
@@ -78,10 +81,22 @@ def test_a_name_is_spelled_as_the_directory_has_it(given: str, own: str) -> None
         assert look_up(rules(url, **search), given, "pw") == Found(own, frozenset())
 
 
-@pytest.mark.parametrize("given", SPELLINGS)
+@pytest.mark.parametrize("given", [*SPELLINGS[:4], "an\u00adn", "ann\u200b"])
 def test_a_name_that_cannot_be_read_has_one_spelling(given: str) -> None:
     with serving(Directory(Entry(f"uid=Ann,{PEOPLE}", "pw", is_readable=False))) as url:
         assert look_up(rules(url), given, "pw") == IN
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_users_of_similar_names_stay_apart(is_readable: bool) -> None:
+    """What the server takes for different is never one user."""
+    entries = [
+        Entry(f"uid={name},{PEOPLE}", f"pw{number}", is_readable=is_readable)
+        for number, name in enumerate(SIMILAR)
+    ]
+    with serving(Directory(*entries)) as url:
+        found = [look_up(rules(url), name, f"pw{n}") for n, name in enumerate(SIMILAR)]
+    assert [each and each.name for each in found] == list(SIMILAR)
 
 
 def test_a_part_of_a_value_has_one_spelling_too() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from fastapi import Request
@@ -17,6 +18,7 @@ from hareline.auth.internal import InternalBackend
 from hareline.auth.passwords import hash_password
 from hareline.auth.users import User, UserRegistry
 from hareline.management.authentication import Authenticator
+from hareline.management.listener import TRANSPORT
 from hareline.management.refusals import Refusal
 from tests.support.login_work import AtOnce
 from tests.support.slow_backend import SlowBackend
@@ -126,6 +128,20 @@ async def test_a_request_waits_for_a_backend_that_takes_its_time(scheme: str) ->
     eve = User("eve", "", backend="slow")
     backend.answer(eve)
     assert await waiting is eve
+
+
+async def test_a_backend_can_see_that_the_client_has_left() -> None:
+    stand = Stand()
+    backend = SlowBackend()
+    stand.logins.backends = (backend,)
+    asked = request(basic("bob:x"))
+    asked.scope["state"] = {TRANSPORT: Mock(spec=asyncio.Transport)}
+    asked.scope["state"][TRANSPORT].is_closing.return_value = True
+    waiting = asyncio.ensure_future(stand.authenticator.user(asked))
+    await asyncio.sleep(0)  # as far as the backend
+    ((_, peer),) = backend.asked
+    assert peer.is_gone()
+    waiting.cancel()
 
 
 async def test_a_request_that_is_given_up_meanwhile_does_not_mind_the_answer() -> None:

@@ -151,7 +151,7 @@ async def test_a_relayed_connection_is_the_client_s(tls: ProxyTls | None) -> Non
     )
     shell.connection_made(FakeTransport(("127.0.0.1", 9), ("127.0.0.1", 5672)))
     assert shell.connection_name == "192.0.2.7:4 -> 192.0.2.1:5671"
-    assert shell.auth_peer[:3] == ("192.0.2.7", False, tls is not None)
+    assert shell.auth_peer[:4] == ("192.0.2.7", False, tls is not None, None)
     shell.connection_lost(None)
 
 

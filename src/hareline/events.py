@@ -33,7 +33,7 @@ BROKER_STOPPING: Final = Event("BRK-1003", "stopping: {reason}", ("reason",))
 BROKER_READY: Final = Event("BRK-1004", "ready", ("startup_ms",))
 BROKER_STOPPED: Final = Event("BRK-1005", "stopped")
 BROKER_DEADLINE_PASSED: Final = Event(
-    "BRK-1006", "shutdown deadline passed, dropping connections", ("connections",)
+    "BRK-1006", "clients have not closed in time, dropping their connections", ("connections",)
 )
 BROKER_FAILED: Final = Event("BRK-1007", "unexpected error", ("where",))
 

@@ -71,6 +71,8 @@ if TYPE_CHECKING:
 
 # How long the disk has to end in order, even if connections have used up the deadline.
 STORAGE_CLOSE_MIN_S: Final = 2.0
+#: How long a client that has taken what was sent may take to answer connection.close at the stop.
+CLOSE_OK_S: Final = 3.0
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
 
 
@@ -393,8 +395,9 @@ class Broker:
             await self._authorities.close()
             self._authorities = None
 
-    async def stop(self, deadline_s: float) -> None:
-        """Close listeners, tell every connection (320), and wait for them within the deadline.
+    async def stop(self, deadline_s: float, close_ok_s: float = CLOSE_OK_S) -> None:
+        """Close listeners, tell every connection (320), and wait for them within the deadline;
+        for those that have taken what was sent to them ``close_ok_s``.
 
         When it returns, all that was confirmed or is to be kept is on disk.
         """
@@ -408,13 +411,19 @@ class Broker:
             self.context.on_last_connection_gone = are_gone.set
             for connection in list(connections):
                 connection.force_close(SHUTDOWN_REASON)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(are_gone.wait(), deadline_s)
-            if connections:
-                report(events.BROKER_DEADLINE_PASSED, connections=len(connections))
-                for connection in list(connections):
+            for until_s in (min(time.monotonic() + close_ok_s, due_s), due_s):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(are_gone.wait(), until_s - time.monotonic())
+                late = [
+                    each
+                    for each in connections
+                    if until_s == due_s or not each.transport.socket_facts().unsent_bytes
+                ]
+                if late:
+                    report(events.BROKER_DEADLINE_PASSED, connections=len(late))
+                for connection in late:
                     connection.transport.abort()
-                await are_gone.wait()
+            await are_gone.wait()
         self.context.shares.finish()
         await self._close_management()
         for vhost in self.context.vhosts.values():

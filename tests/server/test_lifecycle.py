@@ -191,6 +191,13 @@ def test_connections_that_are_half_open_do_not_delay_the_stop(broker: BrokerThre
         assert raw.read_until_closed() == b""
 
 
+def test_who_has_taken_all_and_does_not_answer_is_not_waited_for(broker: BrokerThread) -> None:
+    idle = broker.client().open()
+    broker.begin_to_stop(3600, close_ok_s=0.05)
+    broker.wait_until_stopped()
+    idle.expect(commands.Connection.Close)
+
+
 def test_nobody_is_waited_for_any_longer_than_needed(broker: BrokerThread) -> None:
     clients = [broker.client().open() for _ in range(20)]
     broker.begin_to_stop(60)

@@ -32,7 +32,7 @@ class BrokerThread:
         self._settings = settings
         self._thread = threading.Thread(target=self._run, name="broker", daemon=True)
         self._is_ready = threading.Event()
-        self._stop_deadline_s = STOP_DEADLINE_S
+        self._stop_deadline_s = self._close_ok_s = STOP_DEADLINE_S
         self._clients: list[RawClient] = []
         self.failures: list[dict[str, object]] = []
 
@@ -50,15 +50,16 @@ class BrokerThread:
         self.address = (host, int(port))
         self._is_ready.set()
         await self._stopping.wait()
-        await self.broker.stop(self._stop_deadline_s)
+        await self.broker.stop(self._stop_deadline_s, self._close_ok_s)
 
     def start(self) -> None:
         self._thread.start()
         assert self._is_ready.wait(START_DEADLINE_S), "the broker did not start"
 
-    def begin_to_stop(self, deadline_s: float) -> None:
+    def begin_to_stop(self, deadline_s: float, close_ok_s: float | None = None) -> None:
         """As SIGTERM does; returns at once."""
         self._stop_deadline_s = deadline_s
+        self._close_ok_s = deadline_s if close_ok_s is None else close_ok_s
         self.loop.call_soon_threadsafe(self._stopping.set)
 
     def wait_until_stopped(self) -> None:

@@ -50,7 +50,8 @@ class Shutdown(Section):
 
     deadline_s: float = option(
         10.0,
-        "After SIGTERM, connections have this long to take what was sent to them and to close.",
+        "After SIGTERM, connections have this long to take what was sent to them; those that have "
+        "taken it close within 3 s.",
         reload="live",
         ge=0,
         le=3600,

@@ -118,21 +118,19 @@ def _verified(token: str, keys: SigningKeys, algorithms: frozenset[str]) -> dict
     algorithm = header.get("alg")
     if not isinstance(algorithm, str) or algorithm not in algorithms & key.algorithms:
         raise TokenRefused(f"algorithm {_quoted(algorithm)} is not allowed for its key")
-    options: Any = {
-        "verify_exp": False,
-        "verify_nbf": False,
-        "verify_iat": False,
-        "verify_aud": False,
-        "verify_iss": False,
-        "verify_sub": False,
-        "verify_jti": False,
-    }
     try:
-        return jwt.decode(token, key.key, algorithms=[algorithm], options=options)
+        payload = jwt.PyJWS().decode(token, key.key, algorithms=[algorithm])
     except jwt.InvalidSignatureError:
         raise TokenRefused("its signature is wrong") from None
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError, binascii.Error) as problem:
         raise TokenRefused(f"it cannot be read ({type(problem).__name__})") from None
+    try:
+        claims = json.loads(payload)
+    except (ValueError, RecursionError):
+        claims = None
+    if not isinstance(claims, dict):
+        raise ClaimRefused("it holds no JSON object")
+    return claims
 
 
 def _key_for(header: Mapping[str, Any], keys: SigningKeys) -> SigningKey:

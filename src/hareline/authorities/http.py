@@ -159,10 +159,10 @@ class HttpBackend(AuthBackend):
 
     def _answer(self, name: str, peer: Peer, reply: _Reply) -> Answer:
         if not reply.is_allowed:
-            return Refusal(f"http: {reply.rest or 'denied'}", is_guess=reply.rest != _NO_ANSWER)
+            return Refusal(reply.rest or "denied", is_guess=reply.rest != _NO_ANSWER)
         if self._users is not None:
             user = self._users.lookup(name)
-            return user or Refusal(f"http: no user '{name}' is known here, so it has no rights")
+            return user or Refusal(f"no user '{name}' is known here, so it has no rights")
         tags = frozenset(reply.rest.split())
         grants = HttpGrants(self._service, name, " ".join(sorted(tags)), peer.host)
         return User(name, "", tags=tags, grants=grants, backend=BACKEND)

@@ -44,13 +44,9 @@ class GroupRights:
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    """``found`` None: the directory has refused the login, or could not be asked (``reason``).
-
-    ``problem``: what the log is told of that.
-    """
+    """``found`` None: the directory has refused the login, or could not be asked (``problem``)."""
 
     found: Found | None
-    reason: str = ""
     problem: str = ""
 
 
@@ -106,12 +102,12 @@ class LdapBackend(AuthBackend):
             lambda: not all(each.is_gone() for each, _ in waiting),
         ):
             del self._waiting[question]
-            done(Refusal(f"ldap: {_TOO_MANY}", is_guess=False))
+            done(Refusal(_TOO_MANY, is_guess=False))
 
     def _on_reply(self, question: Question, reply: _Reply | None) -> None:
         """The directory has answered; with None it was not asked, or that has failed."""
         waiting = self._waiting.pop(question)
-        answer: Answer = Refusal(f"ldap: {_NOT_ASKED}", is_guess=False)
+        answer: Answer = Refusal(_NOT_ASKED, is_guess=False)
         if reply is not None:
             if reply.problem:
                 self._report(events.AUTHORITY_FAILED, user=question[1], problem=reply.problem)
@@ -121,17 +117,17 @@ class LdapBackend(AuthBackend):
 
     def _answer(self, reply: _Reply) -> Answer:
         if reply.found is None:
-            return Refusal(f"ldap: {reply.reason or 'denied'}", is_guess=not reply.reason)
+            return Refusal(_NO_ANSWER, is_guess=False) if reply.problem else Refusal("denied")
         name = reply.found.name
         if self._users is not None:
             user = self._users.lookup(name)
-            return user or Refusal(f"ldap: no user '{name}' is known here, so it has no rights")
+            return user or Refusal(f"no user '{name}' is known here, so it has no rights")
         groups = [self._groups[dn] for dn in sorted(reply.found.groups & self._groups.keys())]
         try:
             permissions = _together(groups)
         except ValueError as problem:  # the patterns of several groups do not go together
             self._report(events.AUTHORITY_FAILED, user=name, problem=str(problem))
-            return Refusal("ldap: its groups do not go together", is_guess=False)
+            return Refusal("its groups do not go together", is_guess=False)
         return User(
             name,
             "",
@@ -146,9 +142,9 @@ def _ask(rules: DirectoryRules, name: str, password: str) -> _Reply:
     try:
         return _Reply(look_up(rules, name, password))
     except AskingFailed as problem:
-        return _Reply(None, _NO_ANSWER, str(problem))
+        return _Reply(None, str(problem))
     except UnicodeEncodeError:
-        return _Reply(None, _NO_ANSWER, "a name or password is not UTF-8")
+        return _Reply(None, "a name or password is not UTF-8")
 
 
 def _together(groups: Iterable[GroupRights]) -> dict[str, Permissions]:

@@ -89,7 +89,7 @@ async def test_groups_give_tags_and_rights(url: str) -> None:
 
 async def test_a_wrong_password_is_refused(url: str, directory: Directory) -> None:
     stand = Stand(url)
-    assert await stand.begin("ann", "wrong") == Refusal("ldap: denied")
+    assert await stand.begin("ann", "wrong") == Refusal("denied")
     for name, password in (("", "x"), ("ann", ""), ("ann", None)):
         assert await stand.begin(name, password) == Refusal()
     assert len(directory.binds) == 1
@@ -126,9 +126,7 @@ async def test_a_line_that_is_too_long_is_refused(
     stand = Stand(url, threads=1)
     directory.gate.clear()
     waiting = [stand.begin("ann", f"pw{number}") for number in range(3)]
-    assert waiting[2].result() == Refusal(
-        "ldap: too many logins wait for the directory", is_guess=False
-    )
+    assert waiting[2].result() == Refusal("too many logins wait for the directory", is_guess=False)
     waiting.append(stand.begin("ann", "pw", Peer("192.0.2.1", is_loopback=False)))
     directory.gate.set()
     assert isinstance((await asyncio.gather(*waiting))[-1], User)
@@ -156,7 +154,7 @@ async def test_a_directory_that_is_gone_lets_nobody_in() -> None:
         pass
     stand = Stand(url)
     answer = await stand.begin("ann", "pw")
-    assert answer == Refusal("ldap: the directory gave no valid answer", is_guess=False)
+    assert answer == Refusal("the directory gave no valid answer", is_guess=False)
     event, fields = stand.reports[0]
     assert event is events.AUTHORITY_FAILED
     assert "cannot be asked" in str(fields["problem"])
@@ -175,7 +173,7 @@ async def test_rights_may_be_those_of_this_broker(url: str) -> None:
     stand = Stand(url, UserRegistry([known]))
     assert await stand.begin("ann", "pw") is known
     answer = await stand.begin("bob", "pw")
-    assert answer == Refusal("ldap: no user 'bob' is known here, so it has no rights")
+    assert answer == Refusal("no user 'bob' is known here, so it has no rights")
     stand.workers.stop()
 
 

@@ -33,10 +33,6 @@ from hareline.errors import PreconditionFailed
 DEFAULT_LOOPBACK_USERS: Final = ("guest",)
 #: Name of the backend that knows the users of the ``UserRegistry``.
 INTERNAL: Final = "internal"
-
-
-#: Categories of characters that a directory passes over.
-_NOT_SHOWN: Final = frozenset(("Cc", "Cf"))
 #: Backend and name of a user.
 Identity = tuple[str, str]
 
@@ -303,10 +299,15 @@ class UserRegistry:
         return f"<UserRegistry of {len(self._users)} users>"
 
 
+def lowered(name: str) -> str:
+    """The name in lower case, with single spaces and without characters that are not seen."""
+    seen = (each for each in name if unicodedata.category(each) not in ("Cc", "Cf"))
+    return " ".join("".join(seen).lower().split())
+
+
 def folded(name: str) -> str:
     """One text for all spellings that a directory may take for equal (RFC 4518), and for more."""
-    shown = "".join(each for each in name if unicodedata.category(each) not in _NOT_SHOWN)
-    return " ".join(unicodedata.normalize("NFKC", shown).casefold().split())
+    return lowered(unicodedata.normalize("NFKC", name).casefold())
 
 
 def _is_scram_safe(user: User) -> bool:

@@ -4,7 +4,7 @@
 calls: each binds, asks and unbinds.
 
 Directories take ``ann``, ``Ann`` and `` ann`` for the same, and to the broker they would be three
-users. So the name is the one that the directory has, or ``_plain`` where its entry cannot be read.
+users. So the name is the one that the directory has, or ``lowered`` where its entry cannot be read.
 
 Invariant: a user is found only if the directory has taken its password, and an empty one, which
 LDAP takes for no login at all (RFC 4513, 5.1.2), is never sent. One entry has one name for all
@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 import re
 import ssl
-import unicodedata
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
+from hareline.auth.users import lowered
 from hareline.authorities.http_client import AskingFailed
 
 USERNAME: Final = "${username}"
@@ -74,7 +74,7 @@ def look_up(rules: DirectoryRules, name: str, password: str) -> Found | None:
 
     Blocks, up to a few times ``rules.timeout_s``. Raises AskingFailed if no server answers.
     """
-    if not _plain(name) or not password:
+    if not lowered(name) or not password:
         return None
     ldap3 = import_ldap3()
     problem = ""
@@ -245,20 +245,14 @@ def _own_name(ldap3: ModuleType, entry: _Entry | None, name: str) -> str:
     Of several values only the one that was given counts: another may be of the user's own making.
     """
     if entry is None or not entry.values:
-        return _plain(name)
+        return lowered(name)
     values = entry.values
     if len(values) > 1:
-        equal = [each for each in values if _plain(each) == _plain(name)]
+        equal = [each for each in values if lowered(each) == lowered(name)]
         values = [name] if name in values else equal
     if len(values) == 1:
         return values[0]
     raise ldap3.core.exceptions.LDAPOperationResult(f"{entry.dn} has other names than '{name}'")
-
-
-def _plain(name: str) -> str:
-    """The name in lower case, without what is not seen; never that of another entry."""
-    shown = (each for each in name if unicodedata.category(each) not in ("Cc", "Cf"))
-    return " ".join("".join(shown).lower().split())
 
 
 def _groups(ldap3: ModuleType, session: _Session, rules: DirectoryRules, dn: str) -> frozenset[str]:

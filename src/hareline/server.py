@@ -411,7 +411,7 @@ class Broker:
             self.context.on_last_connection_gone = are_gone.set
             for connection in list(connections):
                 connection.force_close(SHUTDOWN_REASON)
-            for until_s in (min(time.monotonic() + close_ok_s, due_s), due_s):
+            for until_s in sorted({min(time.monotonic() + close_ok_s, due_s), due_s}):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(are_gone.wait(), until_s - time.monotonic())
                 late = [

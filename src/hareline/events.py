@@ -256,11 +256,11 @@ TOKEN_KEYS_READ: Final = Event("IDP-1001", "keys of tokens read from {where}", (
 TOKEN_KEYS_NOT_READ: Final = Event(
     "IDP-1002", "keys of tokens not read from {where}: {problem}", ("where", "problem")
 )
-TOKEN_KEYS_LEFT_OUT: Final = Event(
-    "IDP-1004", "keys of tokens left out, from {where}: {problem}", ("where", "problem")
-)
 AUTHORITY_FAILED: Final = Event(
     "IDP-1003", "no answer about user '{user}', so it is refused: {problem}", ("user", "problem")
+)
+TOKEN_KEYS_LEFT_OUT: Final = Event(
+    "IDP-1004", "keys of tokens left out, from {where}: {problem}", ("where", "problem")
 )
 ADMINISTRATION_REFUSED: Final = Event(
     "ADM-1006",

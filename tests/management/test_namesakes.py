@@ -105,5 +105,7 @@ def test_a_namesake_may_not_say_that_a_user_of_the_broker_has_sent_its_messages(
 def test_a_user_of_another_backend_may_use_its_own_name(broker: BrokerThread) -> None:
     with connect(broker, SIGNER.token(*SCOPES, sub="ann")) as connection:
         channel = connection.channel()
-        channel.confirm_delivery()
-        channel.basic_publish("amq.fanout", "", b"", pika.BasicProperties(user_id="ann"))
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.basic_publish("", queue, b"", pika.BasicProperties(user_id="ann"))
+        _, properties, _ = channel.basic_get(queue, auto_ack=True)
+        assert properties.user_id == "ann"

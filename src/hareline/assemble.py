@@ -171,6 +171,8 @@ def limits(settings: Settings) -> Limits:
         max_channels_per_user=given.max_channels_per_user,
         max_vhosts=given.max_vhosts,
         max_consumers_per_channel=given.max_consumers_per_channel,
+        max_unacked_per_channel=given.max_unacked_per_channel,
+        max_unacked_per_user=given.max_unacked_per_user,
         max_selectors_per_queue=given.max_selectors_per_queue,
     )
 

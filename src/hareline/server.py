@@ -26,6 +26,7 @@ from hareline.administration.definitions_files import definition_files, read_def
 from hareline.administration.definitions_import import Import, report_import
 from hareline.administration.password_upgrades import PasswordUpgrades
 from hareline.amqp.context import Context
+from hareline.amqp.unacked_watch import UnackedWatch
 from hareline.auth.backends import AuthChain
 from hareline.auth.internal import InternalBackend
 from hareline.auth.login_limits import LoginLimits
@@ -133,6 +134,7 @@ class Broker:
             total_bytes=total_bytes,
             on_critical=self.context.capacity.on_critical,
         )
+        self._unacked_watch = UnackedWatch(self.context, timers)
         self._disk_watch: DiskWatch | None = None
         self._management: HttpSide | None = None
         self._authorities: Authorities | None = None
@@ -181,6 +183,7 @@ class Broker:
             if self._tls is not None:
                 self._tls.start()
             self._memory_watch.start()
+            self._unacked_watch.start()
             if self._disk_watch is not None:
                 self._disk_watch.start()
             if self.statistics is not None:

@@ -9,12 +9,13 @@ import pika
 import pytest
 from pamqp import commands
 
+from hareline.settings import Limits, Settings
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_thread import BrokerThread
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
 
-from .conftest import StartDaemon
+from .conftest import StartBroker, StartDaemon
 
 DEADLINE_S = 60.0
 MIB = 1 << 20
@@ -78,6 +79,65 @@ def test_publishers_wait_above_the_watermark_until_consumers_have_freed_memory(
         if code in daemon.log_path.read_text()
     ]
     assert len(codes) == 4
+
+
+@pytest.mark.acceptance
+@needs_proc
+def test_what_nobody_acknowledges_leaves_memory_and_raises_no_alarm(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    config = f'data_dir = "{tmp_path / "data"}"\n[memory]\ncheck_interval_s = 0.05\n'
+    daemon = start_daemon(config + 'watermark = "64GiB"\n')
+    connection = pika.BlockingConnection(pika.URLParameters(daemon.url))
+    told: list[object] = []
+    connection.add_on_connection_blocked_callback(lambda *_: told.append("blocked"))
+    before = resident_bytes(daemon)
+    watermark = before + 80 * MIB
+    spool_share = (before + 40 * MIB) / watermark
+    daemon.reload(f"{config}watermark = {watermark}\nspool_share = {spool_share}\n")
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("q", durable=True)
+    taken: list[bytes] = []
+    channel.basic_consume("q", lambda *delivery: taken.append(delivery[3][:8]))
+    numbers = [b"%08d" % number for number in range(1_500)]  # 150 MB
+    for number in numbers:
+        channel.basic_publish(
+            "", "q", number + bytes(100_000), pika.BasicProperties(delivery_mode=2)
+        )
+    wait_for(
+        lambda: connection.process_data_events(0.05) or len(taken) == len(numbers),
+        DEADLINE_S,
+        "all deliveries",
+    )
+    assert told == []
+    channel.close()
+    again = connection.channel()
+    taken.clear()
+    again.basic_consume("q", lambda *delivery: taken.append(delivery[3][:8]), auto_ack=True)
+    wait_for(
+        lambda: connection.process_data_events(0.05) or len(taken) == len(numbers),
+        DEADLINE_S,
+        "all of them once more",
+    )
+    assert taken == numbers
+    connection.close()
+
+
+def test_a_channel_above_the_limit_of_unacknowledged_deliveries_is_closed(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker(Settings(limits=Limits(max_unacked_per_channel=4)))
+    connection = pika.BlockingConnection(pika.URLParameters(broker.ask(lambda inside: inside.url)))
+    channel = connection.channel()
+    channel.queue_declare("q")
+    channel.basic_consume("q", lambda *_: None)
+    for _ in range(5):
+        channel.basic_publish("", "q", b"")
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="max_unacked_per_channel"):
+        channel.start_consuming()
+    assert connection.channel().queue_declare("q", passive=True).method.message_count == 5
+    connection.close()
 
 
 def test_a_blocked_publisher_is_not_read_from_and_loses_nothing(broker: BrokerThread) -> None:

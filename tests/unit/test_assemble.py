@@ -137,6 +137,8 @@ def test_every_limit_comes_from_its_option() -> None:
         "max_channels": 5012,
         "max_channels_per_user": 5013,
         "max_consumers_per_channel": 5008,
+        "max_unacked_per_channel": 5022,
+        "max_unacked_per_user": 5023,
         "max_selectors_per_queue": 5009,
     }
     given = settings(limits=values, auth={"failure_delay_s": 59.5})

@@ -70,6 +70,8 @@ class Limits:
     max_channels_per_user: int = 0
     max_vhosts: int = 0
     max_consumers_per_channel: int = 0
+    max_unacked_per_channel: int = 0
+    max_unacked_per_user: int = 0
     max_selectors_per_queue: int = 16_384
 
 

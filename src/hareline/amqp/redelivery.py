@@ -17,7 +17,7 @@ from typing import Final
 
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.settlement import release_entries
-from hareline.broker.queues.entry import QueueEntry, mark_redelivered
+from hareline.broker.queues.entry import SETTLED, QueueEntry, mark_redelivered
 from hareline.broker.queues.queue import Queue
 
 ENTRIES_PER_TURN: Final = 2048  # as a queue's share of a turn
@@ -88,15 +88,21 @@ class Redelivery:
             if len(entries) == limit:
                 break
             entries.append(entry)
-        consumer = first.consumer
-        if consumer is None or consumer.is_cancelled or not isinstance(first.queue, Queue):
-            done = len(entries)
-            release_entries(entries, is_counted=self._is_release_counted)
-        else:
-            mark_redelivered(entries)
-            done = consumer.deliver(entries)
-            first.queue.tally.redelivered += done
-            self._port.counting().redeliver += done
-        for _ in range(done):
+        for _ in entries:
             pending.popleft()
-        return done
+        consumer, queue = first.consumer, first.queue
+        if consumer is None or consumer.is_cancelled or not isinstance(queue, Queue):
+            release_entries(entries, is_counted=self._is_release_counted)
+            return len(entries)
+        readable = entries
+        if queue.paging is not None and queue.paging.has_stored:
+            readable = queue.paging.whole(entries)
+            for entry in entries:
+                if entry.state == SETTLED:  # the disk has lost it
+                    consumer.restore_credit(entry.message.size)
+        mark_redelivered(readable)
+        sent = consumer.deliver(readable) if readable else 0
+        pending.extendleft(reversed(readable[sent:]))
+        queue.tally.redelivered += sent
+        self._port.counting().redeliver += sent
+        return len(entries) - len(readable) + sent

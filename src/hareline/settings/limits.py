@@ -160,6 +160,20 @@ class Limits(Section):
     max_consumers_per_channel: int = option(
         0, "Consumers on one channel; 0 means no limit.", reload="live", ge=0
     )
+    max_unacked_per_channel: int = option(
+        0,
+        "Deliveries on one channel that wait for an acknowledgement; a channel that has more is "
+        "closed with 406 within a second or two. 0 means no limit.",
+        reload="live",
+        ge=0,
+    )
+    max_unacked_per_user: int = option(
+        0,
+        "As max_unacked_per_channel, of all channels of one user; the channel with the most is "
+        "closed. 0 means no limit.",
+        reload="live",
+        ge=0,
+    )
     max_selectors_per_queue: int = option(
         16_384,
         "Different selectors that the consumers of one queue may have, each of which may be tested "

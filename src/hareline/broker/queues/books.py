@@ -296,13 +296,16 @@ class QueueBooks(QueuePort):
         self._count_dropped(len(entries))
 
     def _settle_waiting(self, entries: list[QueueEntry], *, are_in_place: bool = True) -> None:
-        """Ready or held entries leave; ``are_in_place`` as in ``on_lost``."""
+        """Entries leave without having been accepted; ``are_in_place`` as in ``on_lost``."""
         for entry in entries:
             state = entry.state
-            assert state in (READY, PARKED, HELD), entry
+            assert state != SETTLED, entry
             entry.state = SETTLED
             if state == HELD:
                 self.held_count -= 1
+                continue
+            if state == ACQUIRED:
+                self.unacked_count -= 1
                 continue
             self.ready_bytes -= entry.message.size
             if are_in_place and state == PARKED:
@@ -312,7 +315,7 @@ class QueueBooks(QueuePort):
         self._count_dropped(len(entries))
 
     def on_lost(self, entries: list[QueueEntry], *, are_in_place: bool) -> None:
-        """Ready or held entries leave whose messages cannot be read; the store keeps what it has.
+        """Entries leave whose messages cannot be read; the store keeps what it has.
 
         ``are_in_place``: ready ones stand in the ordering, or are parked.
         """

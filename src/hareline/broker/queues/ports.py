@@ -92,7 +92,7 @@ class QueuePort(ConsumedQueue, Enqueueing, QueueParts, Dispatching):
 
     @abstractmethod
     def on_lost(self, entries: list[QueueEntry], *, are_in_place: bool) -> None:
-        """Ready or held entries leave whose messages cannot be read; the store keeps what it has.
+        """Entries leave whose messages cannot be read; the store keeps what it has.
 
         ``are_in_place``: ready ones stand in the ordering, or are parked.
         """

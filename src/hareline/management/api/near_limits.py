@@ -189,6 +189,14 @@ def _of_connection(site: Site, connection: Connection) -> Iterator[Use]:
             site.context.limits.max_consumers_per_channel or None,
             "further consumers are refused",
         )
+        yield from _counted(
+            ("channel", channel.port.channel_name, vhost_name),
+            "limits.max_unacked_per_channel",
+            "Unacknowledged deliveries",
+            len(channel.port.unacked),
+            site.context.limits.max_unacked_per_channel or None,
+            "more of them close the channel",
+        )
 
 
 def _of_node(site: Site, running_count: int) -> Iterator[Use]:

@@ -85,7 +85,6 @@ class DeadLetters(DeadLetterSender):
         self.cycle_count = former.cycle_count
 
     def wants(self, reason: DeathReason) -> bool:
-        """True if messages that die for this reason are published."""
         return reason in self._targets
 
     def publish(

@@ -36,6 +36,10 @@ class DeadLetterSender(ABC):
     __slots__ = ()
 
     @abstractmethod
+    def wants(self, reason: DeathReason) -> bool:
+        """True if messages that die for this reason are published."""
+
+    @abstractmethod
     def publish_message(self, message: Message, reason: DeathReason) -> None:
         """Publish a message that never became an entry, unless no target wants these."""
 

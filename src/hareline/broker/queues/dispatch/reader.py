@@ -46,29 +46,29 @@ class Reading(QueueEntry):
 class ReadingAccount(EntryQueue):
     """Where readings come back instead of to their queue: they are counted, and nothing else.
 
-    ``is_counted``: they are among the queue's unacked entries.
+    ``queue``: the queue. ``is_counted``: they are among its unacked entries.
     """
 
-    __slots__ = ("_queue", "is_counted", "name")
+    __slots__ = ("is_counted", "name", "queue")
 
     shows_delivery_count = False
 
     def __init__(self, queue: QueuePort, *, is_counted: bool) -> None:
-        self._queue = queue
+        self.queue = queue
         self.name = queue.name
         self.is_counted = is_counted
 
     def settle(self, entry: QueueEntry) -> None:
         entry.state = SETTLED
         if self.is_counted:
-            self._queue.count_readings(0, unacked_count=-1, acked=entry)
+            self.queue.count_readings(0, unacked_count=-1, acked=entry)
 
     def release(self, entries: list[QueueEntry], *, is_counted: bool = True) -> None:
         """End the readings; no return is counted, as no delivery limit applies here."""
         for entry in entries:
             entry.state = SETTLED
         if self.is_counted:
-            self._queue.count_readings(0, unacked_count=-len(entries))
+            self.queue.count_readings(0, unacked_count=-len(entries))
 
     def reject(self, entries: list[QueueEntry]) -> None:
         self.release(entries)

@@ -144,20 +144,20 @@ class ReadBack:
         return [entry for entry in entries if entry not in lost]
 
     def whole(self, entries: list[QueueEntry]) -> list[QueueEntry]:
-        """As ``readable``, for a caller that makes other messages of theirs.
+        """As ``readable``, for a caller that makes other messages of theirs, or sends them again.
 
         The messages have their content again where that is possible, so that it is not read a
-        second time.
+        second time. Acquired ones are read too.
         """
         stored = [
-            (entry, message.stored_at)
+            (entry, message)
             for entry in entries
             if isinstance(message := entry.message, StoredMessage)
         ]
         try:
-            messages = self._content_store.read_run([position for _, position in stored])
+            messages = self._content_store.read_run([message.stored_at for _, message in stored])
         except StoreError:
-            return self.readable(entries, are_in_place=False)
+            return self._readable_one_by_one(entries, stored, are_in_place=False)
         self.contents.read_count += len(messages)
         for (entry, _), message in zip(stored, messages, strict=True):
             entry.message = message

@@ -10,6 +10,7 @@ logs, but those of last values      the same (``log_pages``), except that the wi
                                     part, and readers leave numbers where they are
 all other entries: sorted, held,    they stay, and lose the content of their message
 parked
+delivered and not acknowledged      the same, while memory is short (``leave_delivered``)
 ==================================  ===========================================================
 
 What the store keeps leaves memory as soon as it is durable. The rest has to be spooled first: above
@@ -184,16 +185,14 @@ class Paging(PagingPort):
             left -= self._paged_order.page_out(self, keep_count, left)
         if left <= 0:
             queue.mark()
-        elif self._marks and not self._is_waiting and not self._environment.store.failure:
-            self._is_waiting = True
-            self._environment.store.when_durable(self._marks[-1][0], self._on_durable)
+        else:
+            self._await_durable()
 
     def _replace_watched(
         self, queue: QueuePort, keep_count: int, keep_bytes: int, limit: int
     ) -> int:
         """Let contents of watched entries go, the oldest first; returns how many were looked at."""
         watched = self._watched
-        is_kept = queue.ledger is not None
         looks = 0
         while looks < limit and (len(watched) > keep_count or self._watched_bytes > keep_bytes):
             entry = watched[0]
@@ -203,20 +202,51 @@ class Paging(PagingPort):
                 and not isinstance(message, StoredMessage)
                 and not (entry.delivery_count and queue.shows_delivery_count)
             ):
-                if (
-                    is_kept
-                    and message.position
-                    and (message.position < 0 or entry.offset >= self._readable_offset)
-                ):
-                    break  # not written yet
+                if self._is_unwritten(queue, entry):
+                    break
                 self._let_go_of_content(queue, entry, message)
             watched.popleft()
             self._watched_bytes -= message.size
             looks += 1
         return looks
 
+    def _is_unwritten(self, queue: QueuePort, entry: QueueEntry) -> bool:
+        """The store is to have this entry, and does not have it yet."""
+        position = entry.message.position
+        return bool(
+            position
+            and queue.ledger is not None
+            and (position < 0 or entry.offset >= self._readable_offset)
+        )
+
+    def leave_delivered(self, entries: list[QueueEntry]) -> None:
+        """Let contents of deliveries go that wait for an acknowledgement: memory is short.
+
+        They are read again when a delivery is sent once more or comes back. What a deleted queue
+        would dead-letter stays whole, since the store forgets it with the queue.
+        """
+        queue = self._queue
+        if queue is None or (
+            queue.dead_letters is not None and queue.dead_letters.wants("deleted")
+        ):
+            return
+        self._note_readable(queue)
+        self._await_durable()
+        self._can_spool = self._environment.pressure.is_high
+        for entry in entries:
+            message = entry.message
+            if (
+                entry.state == ACQUIRED
+                and not isinstance(message, StoredMessage)
+                and not (entry.delivery_count and queue.shows_delivery_count)
+                and not self._is_unwritten(queue, entry)
+                # the queue that a reading is of has the message too, so to spool it gains nothing
+                and (entry.queue is queue or (message.position and queue.ledger is not None))
+            ):
+                self._let_go_of_content(queue, entry, message)
+
     def _let_go_of_content(self, queue: QueuePort, entry: QueueEntry, message: Message) -> None:
-        """The entry, which is not acquired, keeps all of its message but the content.
+        """The entry keeps all of its message but the content.
 
         The message is whole and, if the store has it, as it is stored.
         """
@@ -269,6 +299,13 @@ class Paging(PagingPort):
                 marks[-1] = (store.ticket, offset)
             else:
                 marks.append((store.ticket, offset))
+
+    def _await_durable(self) -> None:
+        """Go on when what the last mark is for is durable."""
+        store = self._environment.store
+        if self._marks and not self._is_waiting and not store.failure:
+            self._is_waiting = True
+            store.when_durable(self._marks[-1][0], self._on_durable)
 
     def _on_durable(self) -> None:
         self._is_waiting = False

@@ -85,6 +85,7 @@ def tls_options(settings: Settings) -> TlsOptions:
     return TlsOptions(
         tuple(CertificateFiles(*each) for each in tables),
         tls.client_authorities,
+        tls.client_revocations,
         tls.verify_clients,
         tls.verify_http_clients,
         tls.min_version,

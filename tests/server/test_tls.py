@@ -140,6 +140,25 @@ def test_clients_show_certificates_where_they_have_to(
     exchange(connect(broker, files.client_context()), b"hello")
 
 
+@pytest.mark.acceptance
+def test_a_client_whose_certificate_is_revoked_meanwhile_is_refused(
+    start_daemon: StartDaemon, files: Files
+) -> None:
+    rules = {
+        "client_authorities": str(files.ca),
+        "client_revocations": str(files.revoke()),
+        "verify_clients": "required",
+    }
+    broker = start_daemon(toml_of(files, **rules))
+    exchange(connect(broker, files.client_context("ann")), b"hello")
+    files.revoke("ann")  # the file is looked at now and then
+    wait_for(lambda: len(logged(broker, "TLS-1001")) > 1, DEADLINE_S, "the new list")
+    with pytest.raises(CLIENT_ERRORS):
+        connect(broker, files.client_context("ann"))
+    reasons = wait_for(lambda: logged(broker, "TLS-1005"), DEADLINE_S, "the refusal")
+    assert reasons[0]["reason"] == "the client's certificate is not accepted: certificate revoked"
+
+
 def test_a_client_is_shown_the_certificate_of_its_name(
     start_daemon: StartDaemon, files: Files
 ) -> None:

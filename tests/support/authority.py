@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+
 from hareline.commands.tls.authority import Authority, Issued
 
 HOSTS = ("localhost", "127.0.0.1")
@@ -45,6 +48,25 @@ class Files:
     def client(self, name: str, *, email: str | None = None, uri: str | None = None) -> Path:
         """A certificate of a client."""
         return self.write(name, self.authority.for_client(name, 2, email=email, uri=uri))
+
+    def revoke(self, *names: str, days: int = 1) -> Path:
+        """The authority's list of revoked certificates, those of these clients, as ``crl.pem``."""
+        now = datetime.now(UTC)
+        made = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self.authority.certificate.subject)
+            .last_update(now - timedelta(days=2))
+            .next_update(now + timedelta(days=days))
+        )
+        for name in names:
+            octets = Path(self.pair(name)[0]).read_bytes()
+            serial = x509.load_pem_x509_certificate(octets).serial_number
+            revoked = x509.RevokedCertificateBuilder(serial, now - timedelta(days=2)).build()
+            made = made.add_revoked_certificate(revoked)
+        signed = made.sign(self.authority.key, hashes.SHA256())
+        path = self.directory / "crl.pem"
+        path.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+        return path
 
     def client_context(self, name: str | None = None) -> ssl.SSLContext:
         """For clients that trust the authority, and show the certificate of this name if given."""

@@ -68,6 +68,7 @@ def test_certificates_are_read_in_the_order_of_the_settings() -> None:
         "certificate": "c.pem",
         "key": "c.key",
         "client_authorities": "ca.pem",
+        "client_revocations": "crl.pem",
         "verify_clients": "required",
         "min_version": "1.3",
     }
@@ -78,6 +79,7 @@ def test_certificates_are_read_in_the_order_of_the_settings() -> None:
         ("tls_certificates[0]", "d.pem", "", "d.txt"),
     )
     assert (options.client_authorities, options.verify_clients) == ("ca.pem", "required")
+    assert options.client_revocations == "crl.pem"
     assert (options.verify_http_clients, options.min_version) == ("none", "1.3")
 
 

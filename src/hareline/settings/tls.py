@@ -53,6 +53,13 @@ class Tls(Section):
         "File with the authorities, in PEM, whose certificates are accepted from clients.",
         reload="live",
     )
+    client_revocations: EmptyOrPath = option(
+        "",
+        "File with the revocation lists (CRLs), in PEM, of each authority that signs certificates "
+        "of clients. A certificate on its authority's list is refused, and so is any where the "
+        "list is missing or has expired. Empty: no certificate counts as revoked.",
+        reload="live",
+    )
     verify_clients: ClientVerification = option(
         "none",
         "Whether AMQP clients show a certificate. `optional`: one that is shown must be valid. "
@@ -126,3 +133,6 @@ def tls_problems(tls: object) -> Iterator[InitErrorDetails]:
                     "or no certificate is accepted"
                 )
                 yield problem((key,), message)
+        if known_in(Tls, tls, "client_revocations", str):
+            message = "client_authorities should be given as well: it signs what is revoked"
+            yield problem(("client_revocations",), message)

@@ -36,6 +36,13 @@ def test_clients_are_verified_by_authorities(key: str, value: str) -> None:
     assert text.startswith("client_authorities should be given where clients are verified")
 
 
+def test_revocations_are_of_authorities() -> None:
+    tls = {"certificate": "c.pem", "client_revocations": "crl.pem"}
+    ((place, text),) = problems_of(tls=tls)
+    assert place == "tls.client_revocations"
+    assert text.startswith("client_authorities should be given as well")
+
+
 def test_a_further_certificate_needs_a_file() -> None:
     tls = {"certificate": "c.pem"}
     ((place, text),) = problems_of(tls=tls, tls_certificates=[{"certificate": ""}])

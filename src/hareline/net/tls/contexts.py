@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -56,6 +57,7 @@ class TlsOptions(NamedTuple):
 
     certificates: tuple[CertificateFiles, ...]
     client_authorities: str = ""
+    client_revocations: str = ""
     verify_clients: Verification = "none"
     verify_http_clients: Verification = "none"
     min_version: Literal["1.2", "1.3"] = "1.2"
@@ -64,7 +66,11 @@ class TlsOptions(NamedTuple):
     def files(self) -> list[Path]:
         """Every file that is read."""
         names = [name for each in self.certificates for name in each[1:]]
-        return [Path(name) for name in (*names, self.client_authorities) if name]
+        return [
+            Path(name)
+            for name in (*names, self.client_authorities, self.client_revocations)
+            if name
+        ]
 
 
 class ReadCertificate(NamedTuple):
@@ -186,8 +192,21 @@ def _context(
     context.verify_mode = _MODES[verification]
     if options.client_authorities:
         context.load_verify_locations(cafile=options.client_authorities)
+    if options.client_revocations:
+        _load_revocations(context, options.client_revocations)
     _load_key(context, files)
     return context
+
+
+def _load_revocations(context: ssl.SSLContext, file: str) -> None:
+    """Have a context refuse clients whose certificates their authority has revoked."""
+    place = "tls.client_revocations"
+    _octets(place, file)
+    with suppress(ssl.SSLError):  # what it found shows below
+        context.load_verify_locations(cafile=file)
+    if not context.cert_store_stats()["crl"]:
+        raise ListenError([(place, f"{file}: has no revocation list in PEM")])
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 
 def _load_key(context: ssl.SSLContext, files: CertificateFiles) -> None:

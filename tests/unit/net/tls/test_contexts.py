@@ -145,6 +145,42 @@ def test_a_key_with_a_password(files: Files, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("revoked", "days", "problem"),
+    [
+        (["bob"], 1, ""),
+        (["ann", "bob"], 1, "certificate revoked"),
+        ([], -1, "CRL has expired"),
+    ],
+)
+def test_a_revoked_certificate_is_refused(
+    files: Files, revoked: list[str], days: int, problem: str
+) -> None:
+    for name in ("ann", "bob"):
+        files.client(name)
+    rules = {
+        "client_authorities": str(files.ca),
+        "client_revocations": str(files.revoke(*revoked, days=days)),
+        "verify_clients": "required",
+    }
+    made = load_contexts(options(files, **rules))
+    if not problem:
+        shaken(made.amqp, files.client_context("ann"), "localhost")
+        return
+    with pytest.raises(ssl.SSLCertVerificationError, match=problem):
+        shaken(made.amqp, files.client_context("ann"), "localhost")
+
+
+def test_a_file_without_a_revocation_list_is_refused(files: Files) -> None:
+    rules = {"client_authorities": str(files.ca), "client_revocations": str(files.ca)}
+    problem = ("tls.client_revocations", f"{files.ca}: has no revocation list in PEM")
+    assert problems_of(options(files, **rules)) == [problem]
+    files.ca.with_name("none.pem").write_text("none")
+    rules["client_revocations"] = str(files.ca.with_name("none.pem"))
+    ((place, text),) = problems_of(options(files, **rules))
+    assert (place, "has no revocation list in PEM" in text) == ("tls.client_revocations", True)
+
+
 def test_a_key_of_another_certificate_is_refused(files: Files) -> None:
     files.server(stem="other")
     certificate, key = files.pair("server")[0], files.pair("other")[1]

@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
+from hareline.assemble import access_rules
+from hareline.auth.access_rules import NO_RULES
 from hareline.broker.queues.dispatch.reading import ReadingLane
 from hareline.server import Broker
+from hareline.settings import Settings
+from hareline.settings.access_rules import AccessRule
 from tests.support.api_broker import PASSWORD, ApiBroker, api_broker, api_settings
 from tests.support.waiting import wait_for
 
@@ -98,23 +102,30 @@ def is_waited_for(broker: Broker) -> bool:
 
 
 @pytest.mark.acceptance
-@pytest.mark.parametrize("pattern", ["^other$", None])
+@pytest.mark.parametrize("change", ["pattern", "permissions", "rules"])
 def test_a_request_that_waits_for_a_stream_is_not_answered_without_the_right(
-    broker: ApiBroker, pattern: str | None
+    broker: ApiBroker, change: str
 ) -> None:
+    rule = AccessRule(rule="deny", users=("anna",), rights=("read",))
+    denied = Settings(access_rules=(rule,))
+    users = broker.thread.ask(lambda inside: inside.context.users)
     answers: list[Any] = []
     path = "/stream/%2F/st/tail?after=0&wait_ms=30000"
     waiting = threading.Thread(target=lambda: answers.append(broker.ask("GET", path, "anna")))
     waiting.start()
     broker.thread.wait_until(is_waited_for, "a waiting request")
-    if pattern is None:
+    if change == "permissions":
         broker.ask("DELETE", "/permissions/%2F/anna")
-    else:
-        allow(broker, read=pattern)
+    elif change == "pattern":
+        allow(broker, read="^other$")
+    else:  # as a reload of the settings does it
+        rules = access_rules(denied, lambda *_: None)
+        broker.thread.ask(lambda _: setattr(users, "rules", rules))
     sender = broker.connect().channel()
     sender.confirm_delivery()
     sender.basic_publish("", "st", b"1")
     waiting.join(DEADLINE_S)
+    broker.thread.ask(lambda _: setattr(users, "rules", NO_RULES))
     assert [answer.status_code for answer in answers] == [403]
     assert "refused for user 'anna'" in answers[0].json()["reason"]
 

@@ -19,6 +19,7 @@ from fastapi import Request
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from hareline.amqp.happenings import acting
+from hareline.auth.access_rules import AccessRules
 from hareline.auth.permissions import AccessChecker, Resource, Right
 from hareline.auth.users import INTERNAL, User
 from hareline.broker.change_recorder import Doer
@@ -39,7 +40,10 @@ NAME_MAX_OCTETS: Final = 255
 
 @dataclass(slots=True)
 class Entered:
-    """A user in a virtual host that it may enter. ``needed``: rights that ``require`` found."""
+    """A user in a virtual host that it may enter.
+
+    ``needed``: rights that ``require`` found. ``rules``: access rules by which they were found.
+    """
 
     site: Site
     user: User
@@ -47,6 +51,10 @@ class Entered:
     access: AccessChecker
     doer: Doer
     needed: set[tuple[Right, Resource, str]] = field(default_factory=set)
+    rules: AccessRules = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rules = self.site.users.rules
 
     def require(self, right: Right, resource: Resource, name: str) -> None:
         """Raise AccessRefused unless the user has this right, now and at each ``renew``."""
@@ -62,11 +70,13 @@ class Entered:
         name = self.vhost.name
         if self.site.vhosts.get(name) is not self.vhost:
             raise not_found(f"vhost '{name}' is deleted")
+        user: User | None = self.user
+        rules = self.site.users.rules
         if self.user.backend != INTERNAL:  # what a token says holds for the request
             self._check_expiry()
-            return
-        user = self.site.users.lookup(self.user.name)
-        if user is self.user:
+        else:
+            user = self.site.users.lookup(self.user.name)
+        if user is self.user and rules is self.rules:
             return
         if user is None:
             raise Refusal(401, "not_authorised", f"user '{self.user.name}' is deleted")
@@ -76,7 +86,7 @@ class Entered:
         access = self.site.users.checker(user, name, self.access.host)
         for right in self.needed:
             access.require(*right)
-        self.user, self.access = user, access
+        self.user, self.access, self.rules = user, access, rules
 
     def _check_expiry(self) -> None:
         """Raise Refusal if the login, which another backend has granted, has ended."""

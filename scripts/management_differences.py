@@ -65,6 +65,14 @@ def _ours(*keys: str, at: str = "GET *") -> tuple[str, ...]:
 
 
 DIFFERENCES: Final[tuple[Difference, ...]] = (
+    Difference(
+        "lists of shovels and of links of a federation are there, and empty",
+        "RabbitMQ has them with its plug-ins, which the one compared with does not run",
+        (
+            "GET /api/federation-links*: status 200, RabbitMQ 404",
+            "GET /api/shovels: status 200, RabbitMQ 404",
+        ),
+    ),
     # ------------------------------------------------------------------------------- refusals
     Difference(
         "`reason` of a 400 for a body that is not valid, and where a name or a value is not",

@@ -74,7 +74,7 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
         Row("connection", "commands.connection:app", "Close connections."),
         Row("policy", "commands.policy:app", "List, set and clear policies."),
         Row("user", "commands.user:app", "List, add, change and delete users."),
-        Row("vhost", "commands.vhost:app", "List, add and delete virtual hosts."),
+        Row("vhost", "commands.vhost:app", "List, add, limit and delete virtual hosts."),
         Row("definitions", "commands.definitions:app", "Export and import what is declared."),
         Row(
             "migrate",

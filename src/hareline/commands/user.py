@@ -17,6 +17,7 @@ from hareline.commands.completing import complete_user
 from hareline.commands.failures import CommandFailed, ExitStatus
 from hareline.commands.http_client import path_of
 from hareline.commands.lean import new_group
+from hareline.commands.limits import add_limits
 from hareline.commands.listing import compiled
 from hareline.commands.output import Column
 
@@ -188,6 +189,15 @@ def permissions(
     session.api.put(path, body, what=what)
     said = ", ".join(f"{key} '{value}'" for key, value in body.items())
     session.out.done(f"{what}: {said} in vhost '{session.one_vhost}'", **body)
+
+
+add_limits(
+    app,
+    "user",
+    "user",
+    complete_user,
+    "max-connections, max-channels, max-publish-rate or max-publish-bytes-rate",
+)
 
 
 def _tags_of(user: dict[str, Any]) -> list[str]:

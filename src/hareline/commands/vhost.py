@@ -1,4 +1,4 @@
-"""``hareline vhost``: list, add and delete virtual hosts."""
+"""``hareline vhost``: list, add, limit and delete virtual hosts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from hareline.commands.client_command import Session, client_command
 from hareline.commands.completing import complete_vhost
 from hareline.commands.http_client import path_of
 from hareline.commands.lean import new_group
+from hareline.commands.limits import add_limits
 from hareline.commands.output import Column
 
-app = new_group("vhost", "List, add and delete virtual hosts.")
+app = new_group("vhost", "List, add, limit and delete virtual hosts.")
 
 _COLUMNS: Final = (
     Column("name", "name"),
@@ -65,3 +66,12 @@ def delete(session: Session, name: _Name) -> None:
     """Delete a virtual host with all its queues and messages."""
     session.api.delete(path_of("vhosts", name), what=f"vhost '{name}'")
     session.out.done(f"vhost '{name}': deleted", deleted=name)
+
+
+add_limits(
+    app,
+    "vhost",
+    "virtual host",
+    complete_vhost,
+    "max-connections, max-queues, max-exchanges or max-bindings",
+)

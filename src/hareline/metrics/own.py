@@ -82,6 +82,11 @@ _TRACED: Final = Family(
 _EVENTS: Final = Family(
     "events_total", "counter", "Events that the event exchange published, or lost"
 )
+_LIMITS: Final = Family(
+    "limits_reached_total",
+    "counter",
+    "How often a limit has refused something, made it wait or ended it, by the limit's name",
+)
 _HANDSHAKES: Final = Family(
     "tls_handshakes_total", "counter", "TLS handshakes that were done, or have failed"
 )
@@ -124,6 +129,7 @@ def alone(source: MetricsSource, found: Mapping[Kind, list[Found]]) -> Iterator[
         yield head(PREFIX, _SCALARS[name]) + sample(f"{PREFIX}{name}", "", value)
     yield _dead_letters(source)
     yield _copies(source)
+    yield _limits(source)
     yield _tls(source.tls())
 
 
@@ -139,6 +145,12 @@ def _dead_letters(source: MetricsSource) -> str:
     name = f"{PREFIX}{_DEAD_LETTERS.name}"
     lines = [sample(name, label("reason", reason), count) for reason, count in sorted(sums.items())]
     return head(PREFIX, _DEAD_LETTERS) + "".join(lines)
+
+
+def _limits(source: MetricsSource) -> str:
+    name, reached = f"{PREFIX}{_LIMITS.name}", source.context.counts.limits_reached.by_limit
+    lines = [sample(name, label("limit", limit), count) for limit, count in sorted(reached.items())]
+    return head(PREFIX, _LIMITS) + "".join(lines)
 
 
 def _copies(source: MetricsSource) -> str:

@@ -121,7 +121,13 @@ def test_the_process_has_limits_too(limited: ApiBroker) -> None:
 
 @pytest.mark.acceptance
 def test_the_connections_of_the_broker_and_consumers_of_channels() -> None:
-    limits = Limits(max_connections=4, max_consumers_per_channel=2)
+    limits = Limits(
+        max_connections=4,
+        max_consumers_per_channel=2,
+        max_unacked_per_channel=10,
+        max_queues=5,
+        max_channels_per_user=8,
+    )
     with api_broker(api_settings(limits=limits)) as broker:
         connection = broker.connect()
         channel = connection.channel()
@@ -131,7 +137,13 @@ def test_the_connections_of_the_broker_and_consumers_of_channels() -> None:
         row = place_of(broker, "monitor", "broker", name, "limits.max_connections")
         assert (row["value"], row["limit"]) == (1, 4)
         assert row["consequence"] == "further connections are refused"
+        row = place_of(broker, "monitor", "broker", name, "limits.max_queues")
+        assert (row["title"], row["value"], row["limit"]) == ("Queues", 1, 5)
+        row = place_of(broker, "monitor", "user", "admin", "limits.max_channels_per_user")
+        assert row["limit"] == 8
         name = f"{broker.name_of(connection)} (1)"
+        row = place_of(broker, "admin", "channel", name, "limits.max_unacked_per_channel")
+        assert (row["value"], row["limit"]) == (0, 10)
         row = place_of(broker, "admin", "channel", name, "limits.max_consumers_per_channel")
         assert (row["value"], row["limit"], row["vhost"]) == (1, 2, "/")
         row = place_of(broker, "admin", "queue", "q", "x-max-consumers")

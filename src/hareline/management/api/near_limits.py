@@ -33,6 +33,7 @@ ITEMS_MAX: Final = 500
 
 Unit = Literal["count", "bytes"]
 
+_TITLES: Final = {"vhosts": "Virtual hosts"}
 _ON_OVERFLOW: Final = {
     "drop-head": "the oldest message is dropped or dead-lettered",
     "reject-publish": "new messages are refused",
@@ -149,7 +150,7 @@ def _uses(site: Site, who: Caller, vhosts: list[VirtualHost]) -> Iterator[Use | 
         yield None
         if who.is_monitor or user.identity == who.user.identity:
             yield from _of_user(
-                user, connection_counts[user.identity], channel_counts[user.identity]
+                site, user, connection_counts[user.identity], channel_counts[user.identity]
             )
     for vhost in vhosts:
         yield from _of_vhost(site, vhost, open_counts[vhost.name])
@@ -224,14 +225,23 @@ def _of_node(site: Site, running_count: int) -> Iterator[Use]:
             disk.bytes_now,
             blocked,
         )
-    yield from _counted(
-        place,
-        "limits.max_connections",
-        "Connections",
-        running_count,
-        site.context.limits.max_connections or None,
-        "further connections are refused",
-    )
+    limits, capacity, counts = site.context.limits, site.context.capacity, site.context.open_counts
+    for what, count, limit in (
+        ("connections", running_count, limits.max_connections),
+        ("channels", counts.channels, limits.max_channels),
+        ("vhosts", len(site.context.vhosts), limits.max_vhosts),
+        ("queues", capacity.queue_count, capacity.max_queues),
+        ("exchanges", capacity.exchange_count, capacity.max_exchanges),
+        ("bindings", capacity.binding_count, capacity.max_bindings),
+    ):
+        yield from _counted(
+            place,
+            f"limits.max_{what}",
+            _TITLES.get(what, what.capitalize()),
+            count,
+            limit or None,
+            f"further {what} are refused",
+        )
     used, total = site.node.descriptors()
     yield from _counted(
         place,
@@ -243,34 +253,41 @@ def _of_node(site: Site, running_count: int) -> Iterator[Use]:
     )
 
 
-def _of_user(user: User, connection_count: int, channel_count: int) -> Iterator[Use]:
-    place, refused = ("user", user.name, None), "further ones of this user are refused"
-    yield from _counted(
-        place, "max-connections", "Connections", connection_count, user.max_connections, refused
-    )
-    yield from _counted(
-        place, "max-channels", "Channels", channel_count, user.max_channels, refused
-    )
+def _of_user(site: Site, user: User, connection_count: int, channel_count: int) -> Iterator[Use]:
+    place, limits = ("user", user.name, None), site.context.limits
+    for what, count, own, of_all in (
+        ("connections", connection_count, user.max_connections, limits.max_connections_per_user),
+        ("channels", channel_count, user.max_channels, limits.max_channels_per_user),
+    ):
+        yield from _counted(
+            place,
+            f"limits.max_{what}_per_user" if own is None else f"max-{what}",
+            what.capitalize(),
+            count,
+            of_all or None if own is None else own,
+            "further ones of this user are refused",
+        )
 
 
 def _of_vhost(site: Site, vhost: VirtualHost, connection_count: int) -> Iterator[Use]:
-    place = ("vhost", vhost.name, None)
-    yield from _counted(
-        place,
-        "max-queues",
-        "Queues",
-        len(vhost.queues),
-        vhost.max_queues,
-        "further queues are refused",
-    )
-    yield from _counted(
-        place,
-        "max-connections",
-        "Connections",
-        connection_count,
-        site.context.vhost_connection_limits.get(vhost.name),
-        "further connections are refused",
-    )
+    for what, count, limit in (
+        ("queues", len(vhost.queues), vhost.capacity.max_queues),
+        ("exchanges", len(vhost.exchanges), vhost.capacity.max_exchanges),
+        ("bindings", len(vhost.bindings), vhost.capacity.max_bindings),
+        (
+            "connections",
+            connection_count,
+            site.context.vhost_connection_limits.get(vhost.name),
+        ),
+    ):
+        yield from _counted(
+            ("vhost", vhost.name, None),
+            f"max-{what}",
+            what.capitalize(),
+            count,
+            limit,
+            f"further {what} are refused",
+        )
 
 
 def _of_queues(vhost: VirtualHost) -> Iterator[Use | None]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parent.parent
 BROKER = {
     "fastapi",
     "hareline.amqp",
@@ -130,3 +132,23 @@ def test_the_pytest_plugin_imports_nothing_of_the_package() -> None:
 
 def test_an_import_in_the_measured_program_is_seen() -> None:
     assert {"hareline.settings", "pydantic"} <= modules_after("import hareline.settings")
+
+
+def test_the_first_requests_wait_for_no_import() -> None:
+    """Those of the client's side are imported before."""
+    code = """
+import base64, encodings.idna, http.client, sys, urllib.request
+from tests.support.api_broker import PASSWORD, api_broker, api_settings
+key = base64.b64encode(f"admin:{PASSWORD}".encode()).decode()
+with api_broker(api_settings()) as broker:
+    url = broker.thread.ask(lambda inside: inside.management_url).rstrip("/")
+    before = set(sys.modules)
+    for path in ("/", "/metrics", "/api/overview", "/api/queues", "/api/definitions"):
+        request = urllib.request.Request(url + path, headers={"Authorization": f"Basic {key}"})
+        urllib.request.urlopen(request).read()
+    print(*sorted(set(sys.modules) - before))
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert (run.returncode, run.stdout) == (0, "\n"), run.stderr

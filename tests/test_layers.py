@@ -146,7 +146,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "authorities.directory": ("ldap3",),
     "broker.queues.declare.arguments": ("pydantic",),
     "patterns": ("regex",),
-    "management.listener": ("fastapi", "h11", "starlette", "uvicorn"),
+    "management.listener": ("anyio", "fastapi", "h11", "starlette", "uvicorn"),
     "management": (
         "fastapi",
         "starlette",

@@ -132,6 +132,12 @@ def _json_key(entry: object) -> SigningKey | None:
     return SigningKey(key_id, algorithms, secret)
 
 
+def load_libraries() -> None:
+    """Import now what the first key or token would wait for."""
+    import cryptography.x509  # noqa: F401
+    import jwt  # noqa: F401
+
+
 def _loaded(entry: dict[str, Any]) -> PyJWK:
     from jwt import PyJWK
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from hareline.auth.backends import AuthBackend
 from hareline.auth.permissions import Permissions
-from hareline.auth.signing_keys import ASYMMETRIC
+from hareline.auth.signing_keys import ASYMMETRIC, load_libraries
 from hareline.auth.tokens import TokenRules
 from hareline.auth.users import UserRegistry
 from hareline.auth.work import Workers
@@ -95,6 +95,7 @@ class Authorities:
         from hareline.authorities.keys import TokenKeys
         from hareline.authorities.oauth import OAuthBackend
 
+        load_libraries()
         client = None
         if not given.key_file:
             client = self._client("oauth.ca_file", given.ca_file, given.timeout_s, 2)

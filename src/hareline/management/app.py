@@ -96,6 +96,7 @@ def create_app(
     app.add_exception_handler(AdministrationError, _not_administered)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _bug)
+    app.middleware_stack = app.build_middleware_stack()  # the first request would wait for it
     return app
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
+import anyio
 import h11
 import uvicorn
 from fastapi import FastAPI
@@ -256,6 +257,7 @@ class ManagementListener:
 
     def start(self, sockets: Sequence[socket.socket]) -> tuple[str, int]:
         """Serve on bound sockets; returns host and port. Raises OSError when it cannot listen."""
+        anyio.get_cancelled_exc_class()  # has it load what the first long answer would wait for
         for each in sockets:
             each.listen(_BACKLOG)
             each.setblocking(False)

@@ -188,6 +188,9 @@ def test_rights_that_go_while_a_password_is_hashed_are_gone(
         assert broker.thread.ask(lambda running: running.context.users.lookup("eve")) is None
 
 
+SHOVEL = {"src-uri": "amqp://", "dest-uri": "amqp://"}
+
+
 @pytest.mark.acceptance
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
 def test_limits_of_virtual_hosts_are_over_policymakers(broker: ApiBroker, method: str) -> None:
@@ -200,7 +203,7 @@ def test_limits_of_virtual_hosts_are_over_policymakers(broker: ApiBroker, method
         assert answer.json() == {"error": "not_authorised", "reason": "Not administrator user"}
         assert broker.get("/vhost-limits/%2F") == [{"vhost": "/", **body}]
         other = "/parameters/shovel/%2F/mine"
-        assert broker.ask("PUT", other, "policymaker", json={"value": {}}).status_code == 201
+        assert broker.ask("PUT", other, "policymaker", json={"value": SHOVEL}).status_code == 201
         assert broker.ask("DELETE", other, "policymaker").status_code == 204
     finally:
         assert broker.ask("DELETE", path).status_code == 204
@@ -212,13 +215,13 @@ def test_a_parameter_is_shown_to_those_who_may_list_it(broker: ApiBroker) -> Non
     looker = {"password": PASSWORD, "tags": "policymaker,monitoring"}
     assert broker.ask("PUT", "/users/looker", json=looker).status_code == 201
     path = "/parameters/shovel/%2F/shown"
-    assert broker.ask("PUT", path, json={"value": 1}).status_code == 201
+    assert broker.ask("PUT", path, json={"value": SHOVEL}).status_code == 201
     try:
-        wanted = {"component": "shovel", "vhost": "/", "name": "shown", "value": 1}
+        wanted = {"component": "shovel", "vhost": "/", "name": "shown", "value": SHOVEL}
         assert broker.get("/parameters/shovel/%2F", "looker") == [wanted]
         assert broker.get(path, "looker") == wanted
         for method in ("PUT", "DELETE"):
-            answer = broker.ask(method, path, "looker", json={"value": 2})
+            answer = broker.ask(method, path, "looker", json={"value": {**SHOVEL, "x": 2}})
             assert answer.status_code == 401
         assert broker.get(path) == wanted
         assert broker.refused("/parameters/shovel/nope/shown", "looker")[0] == 404

@@ -178,7 +178,7 @@ def test_alarms_need_monitoring_and_the_start_is_a_change(broker: ApiBroker) -> 
 @pytest.mark.acceptance
 def test_changes_are_shown_to_whom_the_objects_are(broker: ApiBroker) -> None:
     """Permissions and users to administrators, parameters to policymakers, and no value at all."""
-    secret = {"value": {"src-uri": "amqp://user:secret@elsewhere"}}
+    secret = {"value": {"src-uri": "amqp://user:secret@elsewhere", "dest-uri": "amqp://"}}
     rights = {"configure": "", "write": "", "read": "^secret$"}
     for path, body in (
         ("/users/seen", {"password": "secret", "tags": ""}),

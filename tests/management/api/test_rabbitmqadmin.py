@@ -67,7 +67,7 @@ DECLARED: dict[str, tuple[list[str], list[str], str, list[str]]] = {
         ["vhost=other", "user=manager"],
     ),
     "parameter": (
-        ["component=shovel", "name=script", 'value={"src-uri": "amqp://"}'],
+        ["component=shovel", "name=script", 'value={"src-uri": "amqp://", "dest-uri": "amqp://"}'],
         ["parameters", "name"],
         "script",
         ["component=shovel", "name=script"],

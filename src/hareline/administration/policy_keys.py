@@ -72,6 +72,7 @@ def _read_by(argument: Argument) -> Callable[[object], bool]:
     return is_valid
 
 
+_ANY_NUMBER: Final = _is_number_from(-_NUMBER_MAX)
 _NATURAL: Final = _is_number_from(0)
 _POSITIVE: Final = _is_number_from(1)
 _OVERFLOWS: Final = _is_one_of("drop-head", "reject-publish", "reject-publish-dlx")
@@ -93,7 +94,7 @@ _RABBITMQ: Final = (
     ("max-in-memory-bytes", _NATURAL, "maximum memory in bytes", True),
     ("queue-mode", _MODES, "queue-mode value", False),
     ("overflow", _OVERFLOWS, "overflow value", False),
-    ("delivery-limit", _NATURAL, "delivery limit", True),
+    ("delivery-limit", _ANY_NUMBER, "delivery limit", True),
     ("max-age", _read_by(BY_NAME["x-max-age"]), "max age", False),
     ("queue-leader-locator", _LOCATORS, "queue leader locator value", False),
     ("initial-cluster-size", _NATURAL, "cluster size", False),

@@ -201,6 +201,32 @@ def test_no_overflow_policy_gets_around_an_operator(broker: Administered, peer: 
     assert broker.queue("none").ready_count == 3
 
 
+@pytest.mark.parametrize("place", ["argument", "policy", "operator policy"])
+def test_a_negative_delivery_limit_is_none(broker: Administered, peer: Peer, place: str) -> None:
+    """Quorum queues have one of 20 where nothing else is said, as in RabbitMQ 4."""
+    arguments = {"x-queue-type": "quorum"}
+    if place == "argument":
+        arguments["x-delivery-limit"] = -1
+    else:
+        definition = {"delivery-limit": -1}
+        put(broker, "p", "q", is_operator=place == "operator policy", definition=definition)
+    peer.declare("q", durable=True, arguments=arguments)
+    peer.fill("q", b"poison")
+    for _ in range(25):
+        received = peer.get("q")
+        assert received is not None
+        peer.nack(received.method.delivery_tag)
+    assert peer.drain("q") == [b"poison"]
+
+
+def test_a_negative_delivery_limit_loosens_no_other(broker: Administered, peer: Peer) -> None:
+    peer.declare("q", arguments={"x-delivery-limit": -1})
+    put(broker, "p", "q", definition={"delivery-limit": -1})
+    put(broker, "o", "q", is_operator=True, definition={"delivery-limit": 3})
+    broker.run_turns()
+    assert broker.vhost.queue_arguments["q"].delivery_limit == 3
+
+
 def test_policies_leave_the_brokers_own_queues_alone(broker: Administered, peer: Peer) -> None:
     put(broker, "before", "", definition={"expires": 1_000, "max-length": 0}, priority=1)
     arguments = {"x-delayed-type": "fanout"}

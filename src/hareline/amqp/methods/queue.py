@@ -18,6 +18,7 @@ from hareline.amqp.methods.names import clean_name, refuse_default_exchange, req
 from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.amqp.rights import require_queue_rights
+from hareline.broker.bindings import Binding
 from hareline.broker.ownership import ClientOwner, client_owner
 from hareline.errors import AccessRefused, NotFound
 from hareline.wire.methods import commands
@@ -163,17 +164,13 @@ def bind(channel: Channel, method: commands.Queue.Bind) -> None:
 
 
 def unbind(channel: Channel, method: commands.Queue.Unbind) -> None:
-    """End a binding of a queue; one that does not exist is no error."""
+    """End a binding of a queue; one that does not exist is no error, whosever the queue is."""
     exchange, name, routing_key = _ends(channel, method)
-    with suppress(NotFound):
-        queue = channel.vhost.queue(name, channel.client)
-        channel.vhost.unbind(
-            exchange,
-            "queue",
-            queue,
-            routing_key,
-            method.arguments or {},
-            is_by_key=channel.dialect.replaces_bindings,
-        )
+    vhost, arguments = channel.vhost, method.arguments or {}
+    is_by_key = channel.dialect.replaces_bindings
+    if is_by_key or Binding.of(exchange, "queue", name, routing_key, arguments) in vhost.bindings:
+        with suppress(NotFound):
+            queue = vhost.queue(name, channel.client)
+            vhost.unbind(exchange, "queue", queue, routing_key, arguments, is_by_key=is_by_key)
     channel.reply(commands.Queue.UnbindOk)
     channel.connection.await_definitions()

@@ -321,6 +321,21 @@ def test_unbinding_what_is_not_bound_is_no_error(peer: Peer, queue: str, exchang
     peer.call(1, QUEUE.Unbind, queue=queue, exchange=exchange, routing_key="k")
 
 
+def test_unbinding_a_locked_queue_is_405_only_if_it_was_bound(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    peer.declare("q", exclusive=True)
+    peer.bind("q", "amq.direct", "bound")
+    other = broker.connect()
+    other.call(1, QUEUE.Unbind, queue="q", exchange="amq.direct", routing_key="never")
+    other.call(1, QUEUE.Unbind, queue="q", exchange="nox", routing_key="bound")
+    refusal = other.refused(1, QUEUE.Unbind, queue="q", exchange="amq.direct", routing_key="bound")
+    assert refusal == locked("q")
+    peer.publish(1, "bound", exchange="amq.direct", body=b"still bound")
+    assert peer.bodies() == []
+    assert peer.drain("q") == [b"still bound"]
+
+
 @pytest.mark.parametrize("method_class", [QUEUE.Bind, QUEUE.Unbind])
 def test_queues_are_bound_to_the_default_exchange_by_nobody(
     peer: Peer, method_class: type[Frame]

@@ -135,10 +135,12 @@ def _check_room(queue: Queue, arguments: QueueArguments, vhost: str, *, is_exclu
     """Raise AccessRefused if the queue takes no more consumers.
 
     With a single active consumer, an exclusive one is refused (RabbitMQ:
-    ``exclusive_consume_unavailable``).
+    ``exclusive_consume_unavailable``). No consumer keeps others from a stream.
     """
     place = f"queue '{queue.name}' in vhost '{vhost}'"
-    if arguments.single_active_consumer:
+    if arguments.queue_type == "stream":
+        is_taken = False
+    elif arguments.single_active_consumer:
         is_taken = is_exclusive
     else:
         is_taken = queue.exclusive_count > 0 or (is_exclusive and queue.consumer_count > 0)

@@ -181,16 +181,27 @@ def test_without_a_limit_a_queue_takes_any_number_of_selectors() -> None:
     peer.subscribe("q", "a", arguments={SELECTOR: " OR ".join(["a LIKE '%x_y%'"] * 300)})
 
 
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
 @pytest.mark.parametrize("exclusive_one_comes_first", [True, False])
 def test_an_exclusive_consumer_wants_to_be_alone(
-    peer: Peer, exclusive_one_comes_first: bool
+    peer: Peer, exclusive_one_comes_first: bool, queue_type: str
 ) -> None:
-    peer.declare("q")
+    # differs: exclusive-quorum
+    peer.declare("q", durable=True, arguments={"x-queue-type": queue_type})
     peer.subscribe("q", "a", exclusive=exclusive_one_comes_first)
     refusal = peer.refused(
         1, BASIC.Consume, queue="q", consumer_tag="b", exclusive=not exclusive_one_comes_first
     )
     assert refusal == (403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use")
+
+
+def test_no_consumer_keeps_others_from_a_stream(peer: Peer) -> None:
+    peer.call(1, BASIC.Qos, prefetch_count=9)
+    peer.declare("s", durable=True, arguments={"x-queue-type": "stream"})
+    for tag, exclusive in (("a", True), ("b", False), ("c", True)):
+        peer.subscribe("s", tag, exclusive=exclusive)
+    peer.publish(1, "s", b"for all")
+    assert peer.bodies() == [b"for all"] * 3
 
 
 def test_an_exclusive_consumer_that_left_makes_room(peer: Peer) -> None:

@@ -4,7 +4,7 @@ Called by ``management.api.route_test``; nothing is published. The walk is that 
 ``broker.routing``: the same exchanges in the same way, but of each exchange every binding is tried
 by itself, on an exchange of the same type that has no other. Where a match depends on all bindings
 together (``x-consistent-hash``), the exchange itself is asked; where it depends on chance
-(``x-random``), each binding is possible.
+(``x-random``, ``x-local-random``), each binding is possible.
 
 Invariant: the queues that are certain are those that ``Routing.route`` gives for the same message,
 as long as nothing is declared or bound meanwhile; with chance in it, those that it may give are
@@ -25,6 +25,7 @@ from hareline.broker.exchanges.exchange import Destination, Exchange
 from hareline.broker.exchanges.filtered import NO_LOCAL_ARGUMENT, FilteredDestination, filtered
 from hareline.broker.exchanges.headers import comparable
 from hareline.broker.exchanges.jms_topic import JmsTopicExchange
+from hareline.broker.exchanges.local_random import LocalRandomExchange
 from hareline.broker.exchanges.random_choice import RandomExchange
 from hareline.broker.exchanges.registry import create_exchange
 from hareline.broker.queues.policies.delay import DELAY_HEADER, delay_ms_of
@@ -330,7 +331,7 @@ def _judge_of(
     type_name = _type_of(exchange)
     if type_name == ConsistentHashExchange.type_name:
         return _ByHash(exchange, bindings, keys, message)
-    if type_name == RandomExchange.type_name:
+    if type_name in (RandomExchange.type_name, LocalRandomExchange.type_name):
         return _ByChance(exchange, bindings, keys, message)
     return _SingleBindings(exchange, bindings, keys, message)
 

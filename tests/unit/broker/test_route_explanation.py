@@ -145,11 +145,12 @@ def test_a_hash_takes_the_share_that_publishing_takes(vhost: VirtualHost) -> Non
         assert sorted(outcomes(found.steps[0]).values()) == ["not_chosen"] * 3 + ["taken"]
 
 
-def test_chance_makes_queues_possible(vhost: VirtualHost) -> None:
-    declare_exchange(vhost, "dice", "x-random")
-    bind(vhost, "dice", declare(vhost, "a"))
+@pytest.mark.parametrize("type_name", ["x-random", "x-local-random"])
+def test_chance_makes_queues_possible(vhost: VirtualHost, type_name: str) -> None:
+    declare_exchange(vhost, "dice", type_name)
+    bind(vhost, "dice", declare(vhost, "a"), "")
     assert explained(vhost, "dice").queues == ["a"]
-    bind(vhost, "dice", declare(vhost, "b"))
+    bind(vhost, "dice", declare(vhost, "b"), "")
     found = explained(vhost, "dice")
     assert found.queues == []
     assert found.possible == ["a", "b"]

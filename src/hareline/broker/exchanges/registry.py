@@ -17,6 +17,7 @@ from hareline.broker.exchanges.exchange import Arguments, Exchange
 from hareline.broker.exchanges.fanout import FanoutExchange
 from hareline.broker.exchanges.headers import HeadersExchange
 from hareline.broker.exchanges.jms_topic import JmsTopicExchange
+from hareline.broker.exchanges.local_random import LocalRandomExchange
 from hareline.broker.exchanges.random_choice import RandomExchange
 from hareline.broker.exchanges.topic import TopicExchange
 from hareline.errors import PreconditionFailed
@@ -30,6 +31,7 @@ EXCHANGE_TYPES: Final[Mapping[str, type[Exchange]]] = {
         HeadersExchange,
         ConsistentHashExchange,
         RandomExchange,
+        LocalRandomExchange,
         JmsTopicExchange,
         DelayedExchange,
     )

@@ -38,6 +38,7 @@ _TYPES: Final = {
     "headers": "AMQP headers exchange, as per the AMQP specification",
     "x-consistent-hash": "Consistent Hashing Exchange",
     "x-random": "Random exchange: one of the bound queues for each message",
+    "x-local-random": "Local random exchange: one of the bound classic queues for each message",
     "x-jms-topic": "JMS topic exchange",
     "x-delayed-message": "Delayed Message Exchange",
 }

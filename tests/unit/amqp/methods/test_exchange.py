@@ -27,7 +27,7 @@ def denied(right: str, kind: str, name: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     "exchange_type",
-    ["direct", "fanout", "topic", "headers", "x-consistent-hash", "x-random"],
+    ["direct", "fanout", "topic", "headers", "x-consistent-hash", "x-random", "x-local-random"],
 )
 def test_every_exchange_type_can_be_declared_twice(
     broker: SteppedBroker, peer: Peer, exchange_type: str

@@ -20,7 +20,7 @@ import { TesterForm } from "./route_tester.js";
 
 const TYPES = [
   ["direct", "direct: the key equals the binding key"], ["topic", "topic: patterns with * and #"], ["fanout", "fanout: to all bindings"], ["headers", "headers: by header values"],
-  ["x-consistent-hash", "x-consistent-hash: equal keys to one queue"], ["x-random", "x-random: to one binding by chance"], ["x-delayed-message", "x-delayed-message: after x-delay"], ["x-jms-topic", "x-jms-topic: by selectors of JMS clients"],
+  ["x-consistent-hash", "x-consistent-hash: equal keys to one queue"], ["x-random", "x-random: to one binding by chance"], ["x-local-random", "x-local-random: to one classic queue by chance"], ["x-delayed-message", "x-delayed-message: after x-delay"], ["x-jms-topic", "x-jms-topic: by selectors of JMS clients"],
 ];
 
 const Marks = ({ exchange }) => html`${exchange.durable && html`<${Badge} title="survives a restart">durable<//> `}${exchange.auto_delete && html`<${Badge}>auto-delete<//> `}${exchange.internal && html`<${Badge} tone="warn" title="clients cannot publish to it">internal<//> `}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,28 @@ def test_a_parameter_that_its_component_would_not_take(
     assert status == 400
     assert problem in answer["reason"]
     assert api.get(f"/api/parameters/{component}") == []
+
+
+def test_an_operator_decides_what_a_full_queue_does(broker: BrokerProcess, api: HttpApi) -> None:
+    policy = {"pattern": "^full$", "definition": {"max-length": 9, "overflow": "drop-head"}}
+    operator = {
+        "pattern": "^full$",
+        "definition": {"max-length": 1, "overflow": "reject-publish", "queue-version": 2},
+    }
+    assert api.call("PUT", "/api/policies/%2F/full", policy)[0] == 201
+    assert api.call("PUT", "/api/operator-policies/%2F/full", operator)[0] == 201
+    with closing(connected(broker, "admin", "admin", "/")) as connection:
+        channel = connection.channel()
+        channel.queue_declare("full")
+        channel.confirm_delivery()
+        channel.basic_publish("", "full", b"first")
+        with pytest.raises(pika.exceptions.NackError):
+            channel.basic_publish("", "full", b"second")
+        effective = api.get("/api/queues/%2F/full")["effective_policy_definition"]
+        assert effective == operator["definition"]
+        channel.queue_delete("full")
+    for kind in ("policies", "operator-policies"):
+        assert api.call("DELETE", f"/api/{kind}/%2F/full")[0] == 204
 
 
 def test_policies(broker: BrokerProcess, api: HttpApi) -> None:

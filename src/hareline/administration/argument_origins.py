@@ -182,6 +182,8 @@ def _why_not(argument: Argument, word: Word, winner: Word | None) -> str:
             return "of two limits the smaller one counts"
     if winner.origin in ("queue_argument", "operator_change"):
         return "what the queue itself says beats a policy"
+    if winner.origin == "operator_policy" and word.origin == "policy":
+        return "an operator policy beats a policy"
     return "the queue cannot follow it now"
 
 

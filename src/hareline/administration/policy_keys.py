@@ -80,8 +80,8 @@ _LOCATORS: Final = _is_one_of("client-local", "random", "least-leaders", "balanc
 _MODES: Final = _is_one_of("default", "lazy")
 
 # fmt: off
-#: RabbitMQ's own keys, with its words for a bad value. The last column: limits, which operator
-#: policies may set too.
+#: RabbitMQ's own keys, with its words for a bad value. The last column: of two values the smaller
+#: one counts, and operator policies may set it too.
 _RABBITMQ: Final = (
     (ALTERNATE_EXCHANGE, _is_text, "alternate exchange name", False),
     ("dead-letter-exchange", _is_text, "dead letter exchange name", False),
@@ -100,10 +100,12 @@ _RABBITMQ: Final = (
     ("initial-cluster-size", _NATURAL, "cluster size", False),
     ("max-segment-size", _NATURAL, "segment size", False),
     ("stream-max-segment-size-bytes", _NATURAL, "segment size", False),
-    ("queue-version", _NATURAL, "queue version", False),
+    ("stream-filter-size-bytes", _read_by(BY_NAME["x-stream-filter-size-bytes"]), "filter size",
+     False),
+    ("queue-version", _read_by(BY_NAME["x-queue-version"]), "queue-version value", False),
     ("dead-letter-strategy", _is_one_of("at-most-once", "at-least-once"), "strategy", False),
     ("consumer-timeout", _NATURAL, "consumer timeout", False),
-    ("target-group-size", _NATURAL, "group size", False),
+    ("target-group-size", _POSITIVE, "qq target count value", False),
     ("queue-master-locator", _is_text, "queue master locator", False),
     ("ha-mode", _is_text, "ha-mode", False),
     ("ha-params", _is_anything, "ha-params", False),
@@ -117,6 +119,9 @@ _RABBITMQ: Final = (
 )
 # fmt: on
 
+#: What operator policies may set as well, beside limits. Theirs counts, not that of a policy.
+_OPERATOR: Final = frozenset(("overflow", "queue-version", "target-group-size"))
+
 
 def _argument_of(key: str) -> Argument | None:
     """The argument that a key sets; None for those that have no effect."""
@@ -126,7 +131,9 @@ def _argument_of(key: str) -> Argument | None:
 
 def _keys() -> dict[str, PolicyKey]:
     keys = {
-        name: PolicyKey(name, is_valid, what, _argument_of(name), is_limit, is_limit)
+        name: PolicyKey(
+            name, is_valid, what, _argument_of(name), is_limit, is_limit or name in _OPERATOR
+        )
         for name, is_valid, what, is_limit in _RABBITMQ
     }
     for argument in ARGUMENTS:

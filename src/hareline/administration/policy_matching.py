@@ -208,7 +208,8 @@ class VhostPolicies:
             definition = dict(policy.definition) if policy is not None else {}
             if operator is not None:
                 for name, value in operator.definition.items():
-                    definition[name] = smaller(value, definition.get(name, value))
+                    is_both = KEYS[name].is_limit and name in definition
+                    definition[name] = smaller(value, definition[name]) if is_both else value
             applied = self._by_pair[pair] = Applied(policy, operator, definition)
         return applied
 

@@ -63,12 +63,12 @@ def overlaid_by_policy(
     if "expires_if_empty" in bounded:
         _take_away(result, BY_FIELD["expires_if_empty"])
     if "overflow" in bounded and own.get("x-queue-type") != _STREAM:
-        _bound_length(result)
+        _bound_length(result, definition.get("overflow", _DROP_HEAD))
     return result
 
 
-def _bound_length(arguments: dict[str, object]) -> None:
-    """Have the queue drop its oldest messages where its overflow policy would limit nothing."""
+def _bound_length(arguments: dict[str, object], otherwise: object) -> None:
+    """Have the queue go by another overflow policy where its own would limit nothing."""
     overflow = BY_FIELD["overflow"]
     if overflow.names_in(arguments):
         is_unbounded = _value(overflow, arguments) not in _BOUNDED
@@ -76,7 +76,7 @@ def _bound_length(arguments: dict[str, object]) -> None:
         limits = (BY_FIELD["max_length"].name, BY_FIELD["max_length_bytes"].name)
         is_unbounded = not any(name in arguments for name in limits)
     if is_unbounded:
-        _set(arguments, overflow, _DROP_HEAD)
+        _set(arguments, overflow, otherwise)
 
 
 def _lower(arguments: dict[str, object], field: str, limit: str) -> None:

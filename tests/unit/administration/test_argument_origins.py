@@ -84,6 +84,18 @@ def test_of_limits_the_smallest_counts_whoever_sets_it(broker: Administered) -> 
     assert origins(found["x-overflow"]) == ("default", None, "drop-head", [])
 
 
+def test_of_overflow_policies_that_of_the_operator_counts(broker: Administered) -> None:
+    declare(broker, x_max_length=10)
+    put(broker, "p", {"overflow": "drop-head"})
+    put(broker, "o", {"overflow": "reject-publish"}, is_operator=True)
+    assert origins(explained(broker)["x-overflow"]) == (
+        "operator_policy",
+        "o",
+        "reject-publish",
+        [("policy", "drop-head", "an operator policy beats a policy")],
+    )
+
+
 def test_two_that_say_the_same(broker: Administered) -> None:
     declare(broker, x_max_length=3)
     put(broker, "p", {"max-length": 3})

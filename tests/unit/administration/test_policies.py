@@ -204,7 +204,7 @@ def test_no_overflow_policy_gets_around_an_operator(broker: Administered, peer: 
 @pytest.mark.parametrize("place", ["argument", "policy", "operator policy"])
 def test_a_negative_delivery_limit_is_none(broker: Administered, peer: Peer, place: str) -> None:
     """Quorum queues have one of 20 where nothing else is said, as in RabbitMQ 4."""
-    arguments = {"x-queue-type": "quorum"}
+    arguments: dict[str, object] = {"x-queue-type": "quorum"}
     if place == "argument":
         arguments["x-delivery-limit"] = -1
     else:
@@ -286,7 +286,7 @@ def test_a_deleted_virtual_host_ends_what_was_under_way() -> None:
         ({"definition": {"max-length": "1"}}, '<<"1">> is not a valid maximum length'),
         ({"definition": {"max-length": True}}, "true is not a valid maximum length"),
         ({"definition": {"expires": 0}}, "0 is not a valid queue expiry"),
-        ({"definition": {"overflow": "x"}, "is_operator": True}, "not recognised"),
+        ({"definition": {"max-age": "1h"}, "is_operator": True}, "not recognised"),
         ({"priority": "1"}, "priority should be a number"),
         ({"priority": 1 << 40}, "32 bits"),
         (

@@ -16,6 +16,27 @@ OPERATORS = {
     "max-in-memory-length",
     "max-in-memory-bytes",
     "delivery-limit",
+    "overflow",
+    "queue-version",
+    "target-group-size",
+}
+#: Of RabbitMQ 4.2 without plugins, and of federation.
+RABBITMQ_4 = OPERATORS | {
+    "alternate-exchange",
+    "consumer-timeout",
+    "dead-letter-exchange",
+    "dead-letter-routing-key",
+    "dead-letter-strategy",
+    "federation-upstream",
+    "federation-upstream-pattern",
+    "federation-upstream-set",
+    "initial-cluster-size",
+    "max-age",
+    "queue-leader-locator",
+    "queue-master-locator",
+    "queue-mode",
+    "stream-filter-size-bytes",
+    "stream-max-segment-size-bytes",
 }
 
 
@@ -24,11 +45,32 @@ def test_each_argument_that_changes_live_has_one_key() -> None:
     assert sorted(filter(None, fields)) == sorted(LIVE_FIELDS)
 
 
-def test_operators_may_set_the_limits_that_rabbitmq_lets_them() -> None:
+def test_each_key_of_rabbitmq_is_known() -> None:
+    assert set(KEYS) >= RABBITMQ_4
+
+
+@pytest.mark.parametrize("key", ["shards-per-node", "routing-key", "max-priority"])
+def test_keys_of_plugins_that_are_not_here_are_refused(key: str) -> None:
+    # differs: policy-sharding
+    with pytest.raises(AdministrationError, match="are not recognised policy settings"):
+        check_definition({key: 1}, is_operator=False)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("stream-filter-size-bytes", 15), ("queue-version", 3), ("target-group-size", 0)],
+)
+def test_values_that_rabbitmq_refuses_are_refused(key: str, value: object) -> None:
+    with pytest.raises(AdministrationError, match=f"{value} is not a valid"):
+        check_definition({key: value}, is_operator=False)
+
+
+def test_operators_may_set_what_rabbitmq_lets_them() -> None:
     assert {name for name, key in KEYS.items() if key.is_operator} == OPERATORS
 
 
 def test_keys_for_clusters_are_taken_and_do_nothing() -> None:
+    # differs: policy-old-keys
     assert {"ha-mode", "queue-mode", "federation-upstream-set"} <= WITHOUT_EFFECT
     assert "alternate-exchange" not in WITHOUT_EFFECT
     assert check_definition({"ha-mode": "all"}, is_operator=False) == {"ha-mode": "all"}

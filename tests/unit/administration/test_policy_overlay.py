@@ -19,6 +19,17 @@ from hareline.broker.queues.declare.arguments import parse_queue_arguments
         ({"qpid.max_count": 2}, {"max-length": 3}, {"qpid.max_count": 2}),
         ({"x-delivery-limit": -1}, {"delivery-limit": 3}, {"x-delivery-limit": 3}),
         ({"x-overflow": "drop-head"}, {"overflow": "reject-publish"}, {"x-overflow": "drop-head"}),
+        ({}, {"overflow": "reject-publish"}, {"x-overflow": "reject-publish"}),
+        (  # differs: policy-precedence
+            {"x-queue-type": "quorum", "x-overflow": "drop-head"},
+            {"overflow": "reject-publish"},
+            {"x-queue-type": "quorum", "x-overflow": "drop-head"},
+        ),
+        (
+            {"x-queue-type": "stream", "x-max-age": "1h", "x-max-length-bytes": 5},
+            {"max-age": "2h", "max-length-bytes": 6},
+            {"x-queue-type": "stream", "x-max-age": "1h", "x-max-length-bytes": 5},
+        ),
         ({}, {"dead-letter-routing-key": "k"}, {}),
         (
             {"x-dead-letter-exchange": "e"},
@@ -55,6 +66,11 @@ def test_own_arguments_beat_policies_but_for_limits(
         ({"x-overflow": "discard"}, {"max-length": 3}, "discard"),
         ({}, {"max-length": 3}, None),
         ({"x-overflow": "none"}, {"message-ttl": 3}, "none"),
+        (
+            {"x-overflow": "none"},
+            {"max-length": 3, "overflow": "reject-publish"},
+            "reject-publish",
+        ),
     ],
 )
 def test_no_overflow_policy_gets_around_an_operators_limit(

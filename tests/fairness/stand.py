@@ -40,6 +40,7 @@ QUIET_S: Final = 0.1
 #: Of processor time: what it uses meanwhile if all that it has to do is to answer the bystander.
 IDLE_S: Final = 0.02
 DEADLINE_S: Final = 120.0
+LARGE: Final = '[limits]\nmax_message_bytes = "128MiB"\n'
 SENT_AT_ONCE: Final = 4 << 20
 
 
@@ -126,7 +127,7 @@ def standing(directory: Path, store: str, scale: float) -> Iterator[Stand]:
     with ExitStack() as stack:
         opened = stack.enter_context(counts.open("r+b"))
         mapped = mmap.mmap(opened.fileno(), COUNTS.size)
-        daemon = BrokerProcess(directory, f'[storage]\nkind = "{store}"\n')
+        daemon = BrokerProcess(directory, f'[storage]\nkind = "{store}"\n{LARGE}')
         daemon.launcher = [sys.executable, "-P", str(PROGRAM), str(counts)]
         stack.callback(daemon.kill)
         daemon.start()

@@ -23,6 +23,8 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
 
+from .conftest import StartBroker
+
 MIB = 1_048_576
 SIZE = 64 * MIB
 #: What the broker may grow by while one goes through: buffers of sockets, pieces, and all else.
@@ -80,6 +82,11 @@ def connect(broker: BrokerProcess) -> pika.BlockingConnection:
     parameters = pika.URLParameters(broker.url)
     parameters.heartbeat = 600
     return pika.BlockingConnection(parameters)
+
+
+@pytest.fixture
+def own_broker(start_broker: StartBroker) -> BrokerProcess:
+    return start_broker('[limits]\nmax_message_bytes = "128MiB"\n')
 
 
 @pytest.fixture

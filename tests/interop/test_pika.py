@@ -65,7 +65,7 @@ def test_delivery_names_its_origin(channel: BlockingChannel, queue: str) -> None
         DEFAULT_FRAME_MAX - FRAME_OVERHEAD_OCTETS,
         DEFAULT_FRAME_MAX - FRAME_OVERHEAD_OCTETS + 1,
         1024 * 1024,
-        20 * 1024 * 1024,
+        16 * 1024 * 1024,
     ],
 )
 def test_body_of_any_size_comes_back_whole(channel: BlockingChannel, queue: str, size: int) -> None:

@@ -55,7 +55,7 @@ class Limits:
     handshake_timeout_s: float = 10.0
     authentication_timeout_s: float = 10.0
     authentication_failure_delay_s: float = 3.0
-    max_message_bytes: int = 134_217_728
+    max_message_bytes: int = 16_777_216
     large_message_bytes: int = 1_048_576
     publish_rate_per_user: int = 0
     publish_bytes_rate_per_user: int = 0

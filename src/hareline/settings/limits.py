@@ -53,7 +53,7 @@ class Limits(Section):
         le=3600,
     )
     max_message_bytes: Octets = option(
-        134_217_728,
+        16_777_216,
         "Largest message body; a larger one closes its channel.",
         reload="live",
         ge=1,

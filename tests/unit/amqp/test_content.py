@@ -12,7 +12,7 @@ from hareline.message import Address, Message
 from hareline.wire.methods import commands, encode_method
 from hareline.wire.properties import Properties, encode_properties
 
-from .peer import BODY, HEADER, Peer, Refusal, frame, header_payload
+from .peer import BODY, HEADER, Peer, Refusal, SteppedBroker, frame, header_payload
 
 PUBLISH = encode_method(1, commands.Basic.Publish, routing_key="q")
 QOS = encode_method(1, commands.Basic.Qos)
@@ -154,8 +154,13 @@ def test_a_size_above_the_absolute_cap_is_501(peer: Peer, size: int) -> None:
     )
 
 
-def test_a_size_above_the_configured_one_is_406_as_soon_as_it_is_announced(peer: Peer) -> None:
-    limit = peer.connection.context.limits.max_message_bytes
+def test_a_size_above_the_configured_one_is_406_as_soon_as_it_is_announced(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    limit = 16_777_216  # the default, as in RabbitMQ 4
+    other = broker.connect()
+    other.send_octets(PUBLISH + frame(HEADER, 1, header_payload(limit)))
+    other.expect_nothing()
     peer.send_octets(PUBLISH + frame(HEADER, 1, header_payload(limit + 1)))
     assert peer.refusal() == Refusal(
         "channel",

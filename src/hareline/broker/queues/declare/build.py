@@ -23,7 +23,7 @@ from hareline.broker.queues.dead_letters.targets import alternate_of, find_targe
 from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.queues.declare.table import BY_FIELD, DEFAULT_QUEUE_TYPE
 from hareline.broker.queues.dispatch.groups import Groups
-from hareline.broker.queues.dispatch.live_limit import LiveLimit
+from hareline.broker.queues.dispatch.live_limit import LiveLimit, TakingOver
 from hareline.broker.queues.dispatch.reader import Getter
 from hareline.broker.queues.dispatch.reading import ReadingLane
 from hareline.broker.queues.dispatch.selective import SelectiveLane
@@ -196,11 +196,14 @@ def _set_lane(
         selector = _default_selector(arguments)
         if groups is not None or selector is not None:
             queue.install(lane=SelectiveLane(queue, order, groups, selector))
-    live_limit = arguments.max_live_consumers or 0
+    queue.lane.consumers.live = live_limit_of(arguments)
+
+
+def live_limit_of(arguments: QueueArguments) -> LiveLimit | None:
+    """Which consumers receive; None: all."""
     if arguments.single_active_consumer:
-        live_limit = 1
-    if live_limit:
-        queue.lane.consumers.live = LiveLimit(live_limit)
+        return TakingOver() if arguments.queue_type == "quorum" else LiveLimit(1)
+    return LiveLimit(arguments.max_live_consumers) if arguments.max_live_consumers else None
 
 
 def _default_selector(arguments: QueueArguments) -> Selector | None:

@@ -22,12 +22,12 @@ from hareline.broker.queues.declare.build import (
     dead_letters_of,
     has_qpid_limits,
     is_non_destructive,
+    live_limit_of,
     make_overflow,
     resume_percent_of,
     set_delivery_limit,
 )
 from hareline.broker.queues.declare.table import ARGUMENTS, BY_FIELD, BY_NAME
-from hareline.broker.queues.dispatch.live_limit import LiveLimit
 from hareline.broker.queues.dispatch.paused import working_lane
 from hareline.broker.queues.dispatch.reading import ReadingLane
 from hareline.broker.queues.policies.expiry import Expiry
@@ -218,8 +218,7 @@ def apply_live(
                 partial(on_expired, queue),
             )
     if changed & _LIVE_CONSUMERS:
-        limit = 1 if after.single_active_consumer else after.max_live_consumers or 0
-        queue.lane.consumers.live = LiveLimit(limit) if limit else None
+        queue.lane.consumers.live = live_limit_of(after)
     if "hold_on_publish" in changed:
         if after.hold_on_publish:
             queue.install(hold=Hold(queue, environment))

@@ -39,8 +39,8 @@ class Consumer(WaitingConsumer):
     is true; None takes all. ``is_live``: False while it waits for another consumer to leave.
 
     ``refill_from``: once its credit was used up, it receives nothing until more than this much has
-    come back (0: at once). Until then that much is held back from ``credit`` (``_is_refilling``),
-    so that it stays at 0 or below and nothing can activate the consumer early.
+    come back (0: at once). Until then that much is held back from ``credit`` (``_held_back``), so
+    that it stays at 0 or below and nothing can activate the consumer early.
 
     ``since_ms``: messages that arrived before (epoch milliseconds) are not for it. ``publisher``:
     its own connection, as messages show it; ``no_local_of``: the publisher whose messages are not
@@ -58,7 +58,7 @@ class Consumer(WaitingConsumer):
     """
 
     __slots__ = (
-        "_is_refilling",
+        "_held_back",
         "acknowledges",
         "class_bit",
         "closes_at_end",
@@ -112,7 +112,7 @@ class Consumer(WaitingConsumer):
         self.windows = windows
         self.selector = selector
         self.refill_from = max(0, prefetch_count - prefetch_count * refill_percent // 100 - 1)
-        self._is_refilling = False
+        self._held_back = 0
         self.is_active = False
         self.is_cancelled = False
         self.is_live = True
@@ -198,7 +198,24 @@ class Consumer(WaitingConsumer):
         """Deliveries that it may still receive by count; None: any number."""
         if not self.prefetch_count:
             return None
-        return max(0, self.credit + self.refill_from * self._is_refilling)
+        return max(0, self.credit + self._held_back)
+
+    @property
+    def outstanding(self) -> int:
+        """Deliveries that it has not settled yet."""
+        if not self.acknowledges:
+            return 0
+        return (self.prefetch_count or UNLIMITED) - self.credit - self._held_back
+
+    def wait_for_outstanding(self) -> None:
+        """Receive nothing until all that is outstanding is settled; it is activated then.
+
+        For one that stands in no ring.
+        """
+        outstanding = self.outstanding
+        if outstanding:
+            self.credit = 1 - outstanding
+            self._held_back = (self.prefetch_count or UNLIMITED) - 1
 
     def restore_credit(self, size: int) -> None:
         """One delivery of ``size`` octets was settled or released."""
@@ -211,11 +228,11 @@ class Consumer(WaitingConsumer):
 
     def _refill(self) -> None:
         """Go on after all credit was used up: at once, or when enough has come back."""
-        if self._is_refilling:
-            self._is_refilling = False
-            self.credit += self.refill_from
+        if self._held_back:
+            self.credit += self._held_back
+            self._held_back = 0
         elif self.refill_from:
-            self._is_refilling = True
+            self._held_back = self.refill_from
             self.credit -= self.refill_from
             return
         self.queue.activate(self)

@@ -26,15 +26,19 @@ class ConsumerBook:
         self._peer_counts: dict[int, int] = {}  # consumers by priority
         self.live: LiveLimit | None = None
 
-    def add(self, consumer: Consumer) -> None:
-        """Enter a consumer and decide whether it is live."""
+    def add(self, consumer: Consumer) -> Consumer | None:
+        """Enter a consumer and decide whether it is live; returns the one that it displaces."""
         self._consumers[consumer] = None
         priority = consumer.priority
         self._peer_counts[priority] = self._peer_counts.get(priority, 0) + 1
         if self.live is None:
             consumer.is_live = True
-        else:
-            self.live.add(consumer)
+            return None
+        return self.live.add(consumer)
+
+    def successor_of(self, consumer: Consumer) -> Consumer | None:
+        """The consumer that is live now in place of this one, which is not; None: it just waits."""
+        return None if self.live is None else self.live.successor_of(consumer)
 
     def remove(self, consumer: Consumer) -> Consumer | None:
         """Strike a consumer out; returns the one that is live in its place, if any."""

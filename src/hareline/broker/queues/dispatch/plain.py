@@ -59,7 +59,11 @@ class PlainLane(MainLane):
     # ------------------------------------------------------------------- consumers
 
     def add(self, consumer: Consumer) -> None:
-        self.consumers.add(consumer)
+        displaced = self.consumers.add(consumer)
+        if displaced is not None:
+            self._rings.remove(displaced, self._queue)
+            displaced.wait_for_outstanding()
+            self.activate(displaced)
         self.activate(consumer)
 
     def remove(self, consumer: Consumer) -> None:
@@ -74,6 +78,9 @@ class PlainLane(MainLane):
         if consumer.is_active or consumer.is_cancelled or consumer.credit <= 0:
             return
         if not consumer.is_live:
+            successor = self.consumers.successor_of(consumer)
+            if successor is not None:
+                self.activate(successor)
             return
         consumer.is_active = True
         self._rings.of(consumer.priority).append(consumer)

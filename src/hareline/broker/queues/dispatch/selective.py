@@ -82,16 +82,24 @@ class SelectiveLane(MainLane):
 
     def add(self, consumer: Consumer) -> None:
         consumer.class_bit = self._class_bit(consumer)
-        self.consumers.add(consumer)
+        displaced = self.consumers.add(consumer)
+        if displaced is not None:
+            self._retire(displaced)
+            displaced.wait_for_outstanding()
+            self.activate(displaced)
         self.activate(consumer)
 
-    def remove(self, consumer: Consumer) -> None:
-        successor = self.consumers.remove(consumer)
+    def _retire(self, consumer: Consumer) -> None:
+        """Deliver nothing more to a consumer, and give its groups to others."""
         self._placing.retire(consumer)
         if self._groups is not None:
             for group in self._groups.owned_by(consumer):
                 self._placing.change_owner(group, LEAVER if group.outstanding else None)
             self.parking.forget_owner(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        successor = self.consumers.remove(consumer)
+        self._retire(consumer)
         self._classes.leave(consumer.class_bit)
         if not self.consumers.has_priority(consumer.priority):
             self._ready.forget_level(consumer.priority)
@@ -99,12 +107,12 @@ class SelectiveLane(MainLane):
             self._queue.activate(successor)
 
     def activate(self, consumer: Consumer) -> None:
-        if (
-            consumer.is_active
-            or consumer.is_cancelled
-            or consumer.credit <= 0
-            or not consumer.is_live
-        ):
+        if consumer.is_active or consumer.is_cancelled or consumer.credit <= 0:
+            return
+        if not consumer.is_live:
+            successor = self.consumers.successor_of(consumer)
+            if successor is not None:
+                self.activate(successor)
             return
         self._ready.add(consumer, is_to_revisit=self.parking.count > 0)
 

@@ -11,6 +11,7 @@ from hareline.events import ALL
 from hareline.settings.reference import sample, with_tables
 from scripts import (
     management_differences,
+    rabbitmq_4,
     write_cli,
     write_features,
     write_modules,
@@ -51,6 +52,7 @@ def generated_files() -> dict[Path, str]:
         security: write_rights.with_tables(security.read_text(encoding="utf-8")),
         ROOT / "docs" / "features.md": write_features.page(tests),
         ROOT / "docs" / "feature-tests.md": write_features.tests_page(tests),
+        ROOT / "docs" / "rabbitmq-4.md": rabbitmq_4.page(),
         ROOT / "docs" / "modules.md": write_modules.page(ROOT / "src" / "hareline"),
     }
 

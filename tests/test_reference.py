@@ -18,6 +18,7 @@ NAMES = [
     "docs/http-api.md",
     "docs/log-messages.md",
     "docs/modules.md",
+    "docs/rabbitmq-4.md",
     "docs/security.md",
 ]
 

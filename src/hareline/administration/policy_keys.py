@@ -120,7 +120,9 @@ _RABBITMQ: Final = (
 # fmt: on
 
 #: What operator policies may set as well, beside limits. Theirs counts, not that of a policy.
-_OPERATOR: Final = frozenset(("overflow", "queue-version", "target-group-size"))
+_OPERATOR: Final = frozenset(
+    ("overflow", "queue-master-locator", "queue-version", "target-group-size")
+)
 
 
 def _argument_of(key: str) -> Argument | None:

@@ -8,45 +8,10 @@ from hareline.administration.error import AdministrationError
 from hareline.administration.policy_keys import KEYS, WITHOUT_EFFECT, check_definition, smaller
 from hareline.broker.queues.declare.live import LIVE_FIELDS
 
-OPERATORS = {
-    "expires",
-    "message-ttl",
-    "max-length",
-    "max-length-bytes",
-    "max-in-memory-length",
-    "max-in-memory-bytes",
-    "delivery-limit",
-    "overflow",
-    "queue-version",
-    "target-group-size",
-}
-#: Of RabbitMQ 4.2 without plugins, and of federation.
-RABBITMQ_4 = OPERATORS | {
-    "alternate-exchange",
-    "consumer-timeout",
-    "dead-letter-exchange",
-    "dead-letter-routing-key",
-    "dead-letter-strategy",
-    "federation-upstream",
-    "federation-upstream-pattern",
-    "federation-upstream-set",
-    "initial-cluster-size",
-    "max-age",
-    "queue-leader-locator",
-    "queue-master-locator",
-    "queue-mode",
-    "stream-filter-size-bytes",
-    "stream-max-segment-size-bytes",
-}
-
 
 def test_each_argument_that_changes_live_has_one_key() -> None:
     fields = [key.argument.field for key in KEYS.values() if key.argument is not None]
     assert sorted(filter(None, fields)) == sorted(LIVE_FIELDS)
-
-
-def test_each_key_of_rabbitmq_is_known() -> None:
-    assert set(KEYS) >= RABBITMQ_4
 
 
 @pytest.mark.parametrize("key", ["shards-per-node", "routing-key", "max-priority"])
@@ -63,10 +28,6 @@ def test_keys_of_plugins_that_are_not_here_are_refused(key: str) -> None:
 def test_values_that_rabbitmq_refuses_are_refused(key: str, value: object) -> None:
     with pytest.raises(AdministrationError, match=f"{value} is not a valid"):
         check_definition({key: value}, is_operator=False)
-
-
-def test_operators_may_set_what_rabbitmq_lets_them() -> None:
-    assert {name for name, key in KEYS.items() if key.is_operator} == OPERATORS
 
 
 def test_keys_for_clusters_are_taken_and_do_nothing() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hareline.amqp.context import Limits
 from hareline.auth.permissions import Permissions
 from hareline.wire.methods import commands, encode_method
+from hareline.wire.properties import Properties
 
 from ..peer import Peer, Received, SteppedBroker, publish_octets
 
@@ -193,6 +194,15 @@ def test_an_exclusive_consumer_wants_to_be_alone(
         1, BASIC.Consume, queue="q", consumer_tag="b", exclusive=not exclusive_one_comes_first
     )
     assert refusal == (403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use")
+
+
+def test_a_quorum_queue_has_no_priorities(peer: Peer) -> None:
+    # differs: quorum-priorities
+    peer.declare("q", durable=True, arguments={"x-queue-type": "quorum"})
+    for priority in (None, 4, 5, 9):
+        body = str(priority).encode()
+        peer.publish(1, "q", body, properties=Properties(priority=priority))
+    assert peer.drain("q") == [b"None", b"4", b"5", b"9"]
 
 
 def test_no_consumer_keeps_others_from_a_stream(peer: Peer) -> None:

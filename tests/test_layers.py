@@ -61,7 +61,7 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "administration": (
         *("administration", "amqp", "auth", "broker", "clock", "errors", "events"),
-        *("storage.administration", "patterns"),
+        *("storage.administration", "octets", "patterns"),
     ),
     "management": (
         *("administration", "management", "broker", "auth", "settings", "errors", "events", "logs"),

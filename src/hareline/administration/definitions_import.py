@@ -2,7 +2,8 @@
 
 ``management.api.definitions`` runs an ``Import`` in shares, ``server`` at the start for
 ``load_definitions``. Each item is done by itself: one that cannot be carried over is left out and
-listed with the reason, and the others go on. A second import of the same file changes nothing.
+listed with the reason, and the others go on. A second import of the same file changes nothing. Text
+in RabbitMQ's form for octets that are not UTF-8 is those octets again.
 
 Invariant: what was done in a step is durable when the step has ended.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from hareline import events
 from hareline.administration.administration import Administration
@@ -32,6 +33,7 @@ from hareline.broker.registry import RESERVED_PREFIX
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError, StoreError
 from hareline.events import Report
+from hareline.octets import restored, with_texts
 
 WORK_PER_STEP: Final = 20  # items, some 3 ms
 _HASHING: Final = WORK_PER_STEP  # work: a password is hashed for SCRAM too
@@ -127,7 +129,7 @@ class Import:
                 raise bad_request("belongs to no virtual host: import it by /api/definitions")
             if not is_shallow(item):
                 raise bad_request(f"more than {DEPTH_MAX} arrays and objects within one another")
-            getattr(self, f"_take_{name}")(item)
+            getattr(self, f"_take_{name}")(cast("Item", with_texts(item, restored)))
         except StoreError:
             raise
         except AdministrationError as error:

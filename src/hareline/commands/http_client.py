@@ -38,7 +38,7 @@ class _Gone(CommandFailed):
 
 def path_of(*parts: str) -> str:
     """A path below /api with each part percent-encoded, `/` too."""
-    return "/" + "/".join(quote(part, safe="") for part in parts)
+    return "/" + "/".join(quote(part, safe="", errors="surrogateescape") for part in parts)
 
 
 class Api:

@@ -16,7 +16,6 @@ others did is not put down to the caller whose request happens to run.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextvars import ContextVar
@@ -33,6 +32,7 @@ from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.events import Report
+from hareline.management.strict_json import encoded
 
 KEPT_MAX: Final = 5_000
 LINE_MAX: Final = 4_096
@@ -210,47 +210,20 @@ def _is_kept_exchange(exchange: Exchange) -> bool:
 
 def _bounded(event: str, details: Mapping[str, object]) -> tuple[bytes, Mapping[str, Any]]:
     """The change as a JSON object, and what its details are when that is read again."""
-    line = _encoded({"event": event, "details": details})
+    line = encoded({"event": event, "details": details})
     if len(line) > LINE_MAX:
         short = {name: _shortened(value) for name, value in details.items()}
-        line = _encoded({"event": event, "details": short})
+        line = encoded({"event": event, "details": short})
         if len(line) > LINE_MAX:  # very many of them
-            line = _encoded({"event": event, "details": {"name": _LEFT_OUT}})
-    try:
-        return line, orjson.loads(line)["details"]
-    except ValueError:  # a number that JSON has not, beside text that is not Unicode
-        line = _encoded({"event": event, "details": {"name": _LEFT_OUT}})
-        return line, orjson.loads(line)["details"]
+            line = encoded({"event": event, "details": {"name": _LEFT_OUT}})
+    return line, orjson.loads(line)["details"]
 
 
 def _shortened(value: object) -> object:
     """A text with its beginning alone; anything else that is long is left out."""
     if isinstance(value, str):
         return value if len(value) <= TEXT_MAX else f"{value[:TEXT_MAX]}..."
-    return value if len(_encoded(value)) <= TEXT_MAX else _LEFT_OUT
-
-
-def _encoded(value: object) -> bytes:
-    try:
-        return orjson.dumps(value, _plain)
-    except (TypeError, ValueError, RecursionError):  # half a character, or 65 bits
-        text = json.dumps(
-            value, default=_plain, ensure_ascii=False, skipkeys=True, separators=(",", ":")
-        )
-        return text.encode("utf-8", "replace")
-
-
-def _plain(value: object) -> object:
-    """What stands in JSON for a value that it does not have."""
-    if isinstance(value, float):
-        return float(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, list | tuple | set | frozenset):
-        return list(value)
-    return str(value)
+    return value if len(encoded(value)) <= TEXT_MAX else _LEFT_OUT
 
 
 def change_of(line: bytes) -> Change | None:

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hareline.auth.permissions import DEFAULT_EXCHANGE_NAME
+from hareline.octets import readable, restored
 
 PREFIX: Final = b"/api/"
 _STREAMS: Final = b"/api/stream/"
@@ -40,8 +41,13 @@ class RawPaths:
 
 
 def name_in_path(encoded: str) -> str:
-    """The name of a virtual host, queue ...; octets that are not UTF-8 are surrogates."""
-    return unquote(encoded, errors="surrogateescape")
+    """The name of a virtual host, queue ...; octets that are not UTF-8 are surrogates.
+
+    The name of such an object may also be given as answers show it.
+    """
+    given = unquote(encoded, errors="surrogateescape")
+    name = restored(given)
+    return name if readable(name) == given else given
 
 
 def exchange_name(written: str) -> str:

@@ -6,11 +6,12 @@ Raised anywhere below a route of ``management``, which alone turns it into an an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi.responses import Response
+
+from hareline.management.strict_json import encoded
 
 
 class Refusal(Exception):
@@ -33,12 +34,14 @@ class Refusal(Exception):
         self.details = dict(details or {})
 
     def answer(self) -> Response:
-        body = {"error": self.error, "reason": self.reason, **self.details}
+        # a sentence stays one if it quotes octets that are not UTF-8
+        reason = self.reason.encode("utf-8", "replace").decode()
+        body = {"error": self.error, "reason": reason, **self.details}
         return json_answer(self.status, body, self.headers)
 
 
 def json_answer(
     status: int, body: Mapping[str, Any] | Sequence[Any], headers: Mapping[str, str] | None = None
 ) -> Response:
-    """JSON in ASCII, because names of queues may contain surrogates for octets beyond UTF-8."""
-    return Response(json.dumps(body), status, headers, media_type="application/json")
+    """These data as JSON."""
+    return Response(encoded(body), status, headers, media_type="application/json")

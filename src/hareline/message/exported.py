@@ -3,7 +3,8 @@
 Called by ``management.api`` for exports and imports; docs/message-operations.md describes the
 format. Properties and headers are readable and typed: a header's value is ``[kind, value]`` with
 the letter of its type on the wire. Where that would not give the same octets again (a field twice,
-the payload of a NaN), the line has the octets of the properties as well, and they count.
+the payload of a NaN), the line has the octets of the properties as well, and they count. Text that
+is not UTF-8 stands as ``octets.exact`` writes it.
 
 Invariant: property octets, body, exchange and routing key of ``imported(exported(message))`` are
 those of the message.
@@ -19,7 +20,14 @@ from typing import Any, Final, NamedTuple
 
 from hareline.errors import MalformedFrame
 from hareline.message.message import Message
-from hareline.octets import base64_of, octets_of_base64, text_or_base64
+from hareline.octets import (
+    base64_of,
+    exact,
+    octets_of_base64,
+    restored,
+    text_or_base64,
+    with_texts,
+)
 from hareline.wire.properties import Properties, decode_properties, encode_properties
 from hareline.wire.table import (
     Array,
@@ -86,14 +94,14 @@ def exported(message: Message) -> dict[str, Any]:
 def exported_head(message: Message) -> dict[str, Any]:
     """The fields of a line but for the body."""
     line: dict[str, Any] = {
-        "exchange": message.address.exchange,
-        "routing_key": message.address.routing_key,
+        "exchange": exact(message.address.exchange),
+        "routing_key": exact(message.address.routing_key),
         "arrival_ms": message.arrival_ms,
     }
     octets = message.property_octets
     try:
         properties = decode_properties(octets)
-        line["properties"] = typed_properties(properties)
+        line["properties"] = with_texts(typed_properties(properties), exact)
         is_exact = encode_properties(_read_properties(line["properties"])) == octets
     except (MalformedFrame, ValueError):
         is_exact = False
@@ -161,6 +169,7 @@ def _name_in(line: Mapping[str, Any], field: str) -> str:
     name = line.get(field, "")
     if not isinstance(name, str):
         raise InvalidLine(f"{field}: not a text")
+    name = restored(name)
     try:
         octets = name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -196,7 +205,7 @@ def _read_properties(given: object) -> Properties:
         elif name in _TEXTS:
             if not isinstance(value, str):
                 raise InvalidLine(f"properties: {name}: not a text")
-            setattr(properties, name, value)
+            setattr(properties, name, restored(value))
         elif name in _NUMBERS:
             if isinstance(value, bool) or not isinstance(value, int):
                 raise InvalidLine(f"properties: {name}: not a whole number")
@@ -214,7 +223,10 @@ def _table(given: object, place: str, depth_left: int) -> Table:
     if depth_left <= 0:
         raise InvalidLine(f"{place}: more than {DEPTH_MAX} tables within each other")
     return Table(
-        {name: _value(each, f"{place}.{name}", depth_left) for name, each in given.items()}
+        {
+            restored(name): _value(each, f"{place}.{name}", depth_left)
+            for name, each in given.items()
+        }
     )
 
 
@@ -235,7 +247,7 @@ def _value(given: object, place: str, depth_left: int) -> object:
     if kind in ("d", "f") and isinstance(value, int | float | str) and not isinstance(value, bool):
         return _number(kind, value, place)
     if kind == "S" and isinstance(value, str):
-        return value
+        return restored(value)
     if kind == "t" and isinstance(value, bool):
         return value
     if kind == "V" and value is None:

@@ -154,3 +154,7 @@ def test_https_is_checked_against_the_authorities_that_are_named(
     assert caught.value.status is ExitStatus.UNREACHABLE
     assert "its certificate is not trusted: " in str(caught.value)
     assert "; --ca-file names the authorities" in str(caught.value)
+
+
+def test_a_name_that_is_not_utf_8_has_a_path() -> None:
+    assert path_of("queues", "/", "caf\udce9") == "/queues/%2F/caf%E9"

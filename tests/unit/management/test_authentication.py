@@ -212,4 +212,4 @@ def test_an_answer_has_error_and_reason_whatever_a_name_is_made_of() -> None:
     answer = refusal.answer()
     assert (answer.status_code, answer.headers["x"]) == (418, "y")
     body: dict[str, Any] = json.loads(bytes(answer.body))
-    assert body == {"error": "teapot", "reason": "queue 'caf\udce9'", "n": 1}
+    assert body == {"error": "teapot", "reason": "queue 'caf?'", "n": 1}

@@ -283,7 +283,11 @@ def test_a_line_is_the_change_again(world: World) -> None:
         declare(world.vhost, "new", is_durable=True, arguments=arguments)
     (change,) = world.seen()
     assert change_of(world.log.unwritten[-1]) == change
-    assert change.details["arguments"] == {"x": "\ufffd", "n": {"m": [1, 2]}, "f": 1.5}
+    assert change.details["arguments"] == {
+        "x": "Not UTF-8, base64 is: /w==",
+        "n": {"m": [1, 2]},
+        "f": 1.5,
+    }
 
 
 @pytest.mark.parametrize("details", [{"name": "half \ud800"}, {"big": 1 << 70}])

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from hareline.management.paths import RawPaths
+from hareline.management.paths import RawPaths, name_in_path, path_of_name
+from hareline.octets import NOT_UTF8, readable
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,9 @@ async def test_a_path_is_matched_as_it_came(given: str, matched: str) -> None:
     scope = {"type": "http", "method": "GET", "path": given, "raw_path": given.encode()}
     await RawPaths(app)(scope, nothing, nothing)
     assert found == [matched]
+
+
+@pytest.mark.parametrize("name", ["a/b", "Grüße", "\udcff", NOT_UTF8 + "!", NOT_UTF8 + "YQ=="])
+def test_a_name_is_found_as_it_is_and_as_it_is_shown(name: str) -> None:
+    assert name_in_path(path_of_name(name)) == name
+    assert name_in_path(path_of_name(readable(name))) == name

@@ -3,25 +3,20 @@
 Every route of ``management.api`` answers with what is here. A route raises a ``Refusal`` or lets
 an AmqpError pass; ``management.app`` turns both into answers, so that no route has an ``except``
 for them.
-
-Invariant: what goes out is valid JSON, whatever octets a client has put into a name or an argument.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import orjson
 from fastapi.responses import Response
 from pydantic import BaseModel
 
 from hareline.errors import AccessRefused, AmqpError, NotAllowed, NotFound
 from hareline.management.refusals import Refusal
-from hareline.octets import text_or_base64
+from hareline.management.strict_json import encoded
 
 __all__ = [
     "PROBLEMS",
@@ -30,7 +25,6 @@ __all__ = [
     "amqp_refusal",
     "answer",
     "created",
-    "encoded",
     "instant",
     "no_content",
     "not_found",
@@ -89,38 +83,3 @@ def amqp_refusal(error: AmqpError) -> Refusal:
 def instant(epoch_ms: int) -> str:
     """A time as RabbitMQ writes it: ISO 8601 in UTC, with milliseconds."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
-
-
-def encoded(data: object) -> bytes:
-    """These data as JSON. Octets, times and numbers that JSON does not have are translated."""
-    try:
-        return orjson.dumps(data, _plain)
-    except TypeError:  # text with octets that are not UTF-8, or a number beyond 64 bits
-        text = json.dumps(_finite(data), default=_plain, separators=(",", ":"))
-        return text.encode("ascii")
-
-
-def _plain(value: object) -> object:
-    """What stands in JSON for a value of a field table that JSON does not have."""
-    if isinstance(value, bytes | bytearray | memoryview):
-        return text_or_base64(bytes(value))[0]
-    if isinstance(value, float):
-        return float(value)  # of a class of our own
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return list(value)
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    return str(value)
-
-
-def _finite(value: object) -> object:
-    """The value with null for every number that is not finite."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return value

@@ -27,11 +27,11 @@ from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import MalformedFrame
 from hareline.management.api.access import caller
-from hareline.management.api.answers import encoded
 from hareline.management.api.listing import Pieces
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
+from hareline.management.strict_json import encoded
 from hareline.message import Message
 
 EXAMINED_MAX: Final = 500

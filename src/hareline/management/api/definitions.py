@@ -16,7 +16,7 @@ from hareline.administration.definitions_import import Import, report_import
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import caller
 from hareline.management.api.administering import administration_of, name_of
-from hareline.management.api.answers import answer, encoded, no_content
+from hareline.management.api.answers import answer, no_content
 from hareline.management.api.definitions_body import definitions_in
 from hareline.management.api.listing import flag
 from hareline.management.api.openapi import body_route, one_route
@@ -25,8 +25,11 @@ from hareline.management.bodies import bodies_of, read_body
 from hareline.management.change_log import CALLER
 from hareline.management.pace import pace_of
 from hareline.management.refusals import Refusal
+from hareline.management.strict_json import encoded
+from hareline.octets import NOT_UTF8, exact, with_texts
 
 BODY_MAX_BYTES: Final = 20 << 20  # RabbitMQ's limit
+_NOT_UTF8: Final = NOT_UTF8.encode()
 
 
 class Definitions(BaseModel):
@@ -121,7 +124,7 @@ async def _exported(site: Site, request: Request, vhost: VirtualHost | None = No
         for name, items in export.lists():
             texts = []
             for item in items:
-                texts.append(encoded(item))
+                texts.append(_exactly(item))
                 await share.pause()
             parts.append(b',"%b":[%b]' % (name.encode(), b",".join(texts)))
     parts.append(b"}")
@@ -133,6 +136,12 @@ async def _exported(site: Site, request: Request, vhost: VirtualHost | None = No
         )
         headers["Content-Disposition"] = f'attachment; filename="{file_name or "definitions.json"}"'
     return Response(b"".join(parts), headers=headers, media_type="application/json")
+
+
+def _exactly(item: object) -> bytes:
+    """An item as JSON, from which an import has each text again, UTF-8 or not."""
+    text = encoded(item)
+    return encoded(with_texts(item, exact)) if _NOT_UTF8 in text else text
 
 
 async def _imported(site: Site, request: Request, vhost: str | None = None) -> Response:

@@ -25,12 +25,13 @@ from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hareline.management.api.answers import answer, encoded
+from hareline.management.api.answers import answer
 from hareline.management.api.name_filter import NameFilter
 from hareline.management.api.openapi import PAGE_SIZE, PAGE_SIZE_MAX
 from hareline.management.bodies import HeldBody
 from hareline.management.pace import Share, pace_of
 from hareline.management.refusals import Refusal
+from hareline.management.strict_json import encoded
 
 #: Items that are sorted at one go, in some 3 ms.
 SORT_COUNT: Final = 4_096

@@ -24,7 +24,7 @@ from hareline.broker.queues.operations.selecting import Selection, selected
 from hareline.broker.queues.operations.targets import ALARM, QueueTarget, address_of
 from hareline.broker.queues.queue import Queue
 from hareline.errors import AmqpError, MalformedFrame, StoreError
-from hareline.management.api.answers import answer, encoded
+from hareline.management.api.answers import answer
 from hareline.management.api.changing import (
     Entered,
     bad_request,
@@ -56,6 +56,7 @@ from hareline.management.api.selections import (
 from hareline.management.api.site import Site
 from hareline.management.bodies import bodies_of, body_pieces, parse_json
 from hareline.management.refusals import Refusal
+from hareline.management.strict_json import encoded
 from hareline.message import Message
 from hareline.message.exported import InvalidLine, exported, exported_head, imported
 

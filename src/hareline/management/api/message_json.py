@@ -21,8 +21,8 @@ import orjson
 from hareline.administration.checks import is_shallow
 from hareline.broker.queues.entry import HELD, QueueEntry
 from hareline.errors import MalformedFrame, StoreError
-from hareline.management.api.answers import encoded
 from hareline.management.api.long_bodies import LONG_BYTES, Steps
+from hareline.management.strict_json import encoded
 from hareline.message import Message
 from hareline.octets import base64_of
 from hareline.wire.properties import Properties

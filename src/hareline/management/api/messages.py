@@ -31,7 +31,7 @@ from hareline.broker.queues.operations.targets import (
 )
 from hareline.broker.queues.queue import Queue
 from hareline.errors import AccessRefused
-from hareline.management.api.answers import encoded, no_content
+from hareline.management.api.answers import no_content
 from hareline.management.api.changing import (
     Entered,
     bad_request,
@@ -58,6 +58,7 @@ from hareline.management.bodies import HeldBody, answer_under_way
 from hareline.management.pace import pace_of
 from hareline.management.paths import exchange_name
 from hareline.management.refusals import Refusal
+from hareline.management.strict_json import encoded
 
 COUNT_MAX: Final = 1_000
 PAGE_BYTES_MAX: Final = 16_777_216

@@ -34,7 +34,7 @@ from hareline.broker.queues.operations.moving import Outcome
 from hareline.broker.queues.operations.walking import messages_of, read_together
 from hareline.broker.queues.queue import Queue
 from hareline.broker.queues.stream import stream_of
-from hareline.management.api.answers import answer, encoded, no_content
+from hareline.management.api.answers import answer, no_content
 from hareline.management.api.changing import (
     Arguments,
     Entered,
@@ -61,6 +61,7 @@ from hareline.management.api.site import Site
 from hareline.management.bodies import answer_under_way, parse_body
 from hareline.management.pace import Share, pace_of
 from hareline.management.refusals import Refusal
+from hareline.management.strict_json import encoded
 from hareline.message import Table
 
 COUNT_MAX: Final = 1_000

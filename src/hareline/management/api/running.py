@@ -23,11 +23,12 @@ from hareline import events
 from hareline.broker.queues.operations.moving import Outcome
 from hareline.broker.queues.operations.targets import REASONS
 from hareline.errors import AmqpError
-from hareline.management.api.answers import amqp_refusal, answer, encoded
+from hareline.management.api.answers import amqp_refusal, answer
 from hareline.management.api.changing import Entered, wait_until_durable
 from hareline.management.api.listing import flag
 from hareline.management.pace import pace_of
 from hareline.management.refusals import Refusal
+from hareline.management.strict_json import encoded
 
 PROGRESS_S: Final = 0.5
 STORE_PAUSE_S: Final = 0.02

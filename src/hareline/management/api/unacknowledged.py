@@ -29,7 +29,7 @@ from hareline.broker.queues.operations.walking import messages_of
 from hareline.broker.queues.queue import Queue
 from hareline.errors import AmqpError
 from hareline.management.api.access import caller
-from hareline.management.api.answers import encoded, not_found
+from hareline.management.api.answers import not_found
 from hareline.management.api.changing import (
     Entered,
     bad_request,
@@ -49,6 +49,7 @@ from hareline.management.bodies import answer_under_way
 from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
+from hareline.management.strict_json import encoded
 from hareline.statistics.unacked import delivered_ms, is_of
 
 COUNT: Final = 50

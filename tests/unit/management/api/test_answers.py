@@ -1,10 +1,6 @@
-"""JSON of whatever clients put into names and arguments, and what AMQP's errors become."""
+"""Answers: JSON, no content, refusals, and what AMQP's errors become."""
 
 from __future__ import annotations
-
-import json
-import math
-from decimal import Decimal
 
 import pytest
 
@@ -20,49 +16,10 @@ from hareline.management.api.answers import (
     amqp_refusal,
     answer,
     created,
-    encoded,
     instant,
     no_content,
     not_found,
 )
-from hareline.wire.table import Array, Byte, Float, Table, Timestamp
-
-
-def test_values_of_a_field_table_are_json() -> None:
-    table = Table(
-        {
-            "text": "ü\udcff",
-            "octets": b"text",
-            "binary": b"\xff\x00",
-            "decimal": Decimal("1.25"),
-            "byte": Byte(-1),
-            "float": Float(0.5),
-            "instant": Timestamp(1_700_000_000),
-            "nested": Table({"array": Array([1, None, True])}),
-        }
-    )
-    assert json.loads(encoded(table)) == {
-        "text": "ü\udcff",
-        "octets": "text",
-        "binary": "/wA=",
-        "decimal": "1.25",
-        "byte": -1,
-        "float": 0.5,
-        "instant": 1_700_000_000,
-        "nested": {"array": [1, None, True]},
-    }
-
-
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("text", ["text", "\udcff"])
-def test_numbers_that_json_does_not_have_are_null(number: float, text: str) -> None:
-    row = {"arguments": {"x": [number, Float(number), b"octets"], text: 1 << 70}, "rate": 1.5}
-    expected = {"arguments": {"x": [None, None, "octets"], text: 1 << 70}, "rate": 1.5}
-    assert json.loads(encoded(row)) == expected
-
-
-def test_text_in_names_is_utf_8() -> None:
-    assert encoded({"ü": "ö"}) == '{"ü":"ö"}'.encode()
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def users(settings: Settings, started_with: Settings) -> list[User]:
             or (hash_password(user.password.get_secret_value()) if user.password else ""),
             # of a password that stands in the settings nothing is kept, so a quick hash does
             hashing=user.algorithm if user.password_hash else "sha256",
-            tags=frozenset(user.tags),
+            tags=user.tags,
             permissions={
                 permission.vhost: Permissions(
                     permission.configure, permission.write, permission.read

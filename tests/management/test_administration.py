@@ -62,10 +62,12 @@ def connected(broker: BrokerProcess, user: str, password: str, vhost: str) -> An
 
 def test_users(api: HttpApi) -> None:
     assert api.call("PUT", "/api/users/ann", {"password": "p", "tags": "management"}) == (201, None)
-    assert api.call("PUT", "/api/users/ann", {"password": "q", "tags": ["a", "b"]}) == (204, None)
+    assert api.call("PUT", "/api/users/ann", {"password": "q", "tags": "b, a"}) == (204, None)
     ann = api.get("/api/users/ann")
     assert set(ann) == {"name", "password_hash", "hashing_algorithm", "tags", "limits", "set_by"}
-    assert (ann["tags"], ann["limits"], ann["set_by"]) == (["a", "b"], {}, "run time")
+    assert (ann["tags"], ann["limits"], ann["set_by"]) == (["b", "a"], {}, "run time")
+    exported = {each["name"]: each["tags"] for each in api.get("/api/definitions")["users"]}
+    assert exported["ann"] == ["b", "a"]
     assert {user["name"]: user["set_by"] for user in api.get("/api/users")} == {
         "admin": "settings",
         "ann": "run time",

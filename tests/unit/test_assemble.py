@@ -201,7 +201,7 @@ def test_a_user_has_the_hash_tags_and_permissions_of_the_settings() -> None:
     )
     (user,) = assemble.users(given, given)
     assert (user.name, user.password_hash, user.hashing) == ("ann", hash_of(16), "md5")
-    assert user.tags == {"impersonator"}
+    assert user.tags == ("impersonator",)
     assert user.permissions == {"/": Permissions("a", "b", "c")}
     assert user.scram is None
 

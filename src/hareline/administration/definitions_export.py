@@ -85,7 +85,7 @@ class Export:
                 "name": user.name,
                 "password_hash": user.password_hash,
                 "hashing_algorithm": algorithm_name(user.hashing),
-                "tags": sorted(user.tags),
+                "tags": list(user.tags),
                 "limits": dict(self._administration.users.limits(user.name)),
             }
 

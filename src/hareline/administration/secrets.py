@@ -63,7 +63,7 @@ def _scram(password: str) -> str:
 
 def is_same(user: User, record: UserRecord, password: str | None) -> bool:
     """True if this record asks for nothing but what the user is already."""
-    if user.tags != frozenset(record.tags):
+    if set(user.tags) != set(record.tags):
         return False
     if password is not None:
         return bool(user.password_hash) and verify_password(

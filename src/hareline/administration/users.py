@@ -149,7 +149,7 @@ class Users:
                 name,
                 record.password_hash,
                 record.hashing,
-                frozenset(record.tags),
+                record.tags,
                 scram=ScramKeys.parse(record.scram) if record.scram else None,
             )
         if name in self._removed:
@@ -371,7 +371,7 @@ class Users:
             user.password_hash,
             user.hashing,
             scram,
-            tuple(sorted(user.tags)),
+            tuple(user.tags),
             limits,
             is_own=True,
         )

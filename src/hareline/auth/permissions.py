@@ -13,7 +13,7 @@ docs/security.md. The rules and the refusal texts are RabbitMQ's (``rabbit_acces
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Protocol
@@ -119,7 +119,7 @@ class Holder(Protocol):
     def name(self) -> str: ...
 
     @property
-    def tags(self) -> frozenset[str]: ...
+    def tags(self) -> Collection[str]: ...
 
     @property
     def permissions(self) -> Mapping[str, Permissions]: ...
@@ -163,7 +163,7 @@ class AccessChecker:
         self._grants = grants
         self.host = host
         self.rules = rules
-        self._rules = rules.of_user(user.name, user.tags, vhost_name, host)
+        self._rules = rules.of_user(user.name, frozenset(user.tags), vhost_name, host)
         self.asks_for_keys = self._rules is not None and self._rules.has_keys
         if self._rules is not None:
             try:

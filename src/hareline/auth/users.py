@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -42,6 +42,7 @@ class User:
     """A user as it is stored; a change is a new object.
 
     ``password_hash``: see ``auth.passwords``; empty: no password is accepted.
+    ``tags``: in the order in which they were given; those of a set are sorted.
     ``permissions``: virtual host name -> patterns. ``scram``: the keys that SCRAM is checked with;
     None: a login by SCRAM is never accepted. ``topic_permissions``: by virtual host and exchange.
     ``grants``: another authority decides what the user may do; it has no permissions here then.
@@ -55,7 +56,7 @@ class User:
     name: str
     password_hash: str = field(repr=False)
     hashing: str = DEFAULT_ALGORITHM
-    tags: frozenset[str] = frozenset()
+    tags: Collection[str] = ()
     permissions: Mapping[str, Permissions] = field(default_factory=dict)
     scram: ScramKeys | PasswordKeys | None = None
     topic_permissions: Mapping[tuple[str, str], TopicPermissions] = field(default_factory=dict)
@@ -75,6 +76,8 @@ class User:
                 check_hash(self.password_hash, self.hashing)
             except ValueError as problem:
                 raise ValueError(f"user '{self.name}': {problem}") from None
+        tags = sorted(self.tags) if isinstance(self.tags, set | frozenset) else self.tags
+        object.__setattr__(self, "tags", tuple(tags))
         object.__setattr__(self, "permissions", MappingProxyType(dict(self.permissions)))
         topics = MappingProxyType(dict(self.topic_permissions))
         object.__setattr__(self, "topic_permissions", topics)

@@ -55,7 +55,7 @@ def test_the_next_login_replaces_the_hash_durably(stand: Stand, tmp_path: Path) 
     stand.workers.run()
     assert stand.ann.hashing == "argon2id"
     assert verify_password("secret", stand.ann.password_hash, "argon2id")
-    assert stand.ann.tags == {"monitoring"}
+    assert stand.ann.tags == ("monitoring",)
     assert stand.broker.reported(events.PASSWORD_REHASHED) == [{"user": "ann", "before": "sha256"}]
     stand.broker.close()
     again = Administered(tmp_path)

@@ -34,7 +34,7 @@ def test_a_new_user_logs_in_and_one_made_again_has_the_new_password(broker: Admi
     users = broker.administration.users
     assert users.put("ann", password="ann", tags=["monitoring", "monitoring"], by="guest")
     users.put_permission("ann", "/", "^a", ".*", "")
-    assert broker.connect("ann").user.tags == {"monitoring"}
+    assert broker.connect("ann").user.tags == ("monitoring",)
     assert not users.put("ann", password="other", tags=[])
     assert broker.users.authenticate("ann", "ann", is_loopback=False) is None
     assert broker.users.authenticate("ann", "other", is_loopback=False) is not None
@@ -45,6 +45,14 @@ def test_a_new_user_logs_in_and_one_made_again_has_the_new_password(broker: Admi
         "user.password.changed",
         "user.tags.set",
     ]
+
+
+def test_tags_keep_their_order(restarted: Restart) -> None:
+    given = ["monitoring", "a", "policymaker"]
+    restarted().administration.users.put("ann", tags=given)
+    user = restarted().users.lookup("ann")
+    assert user is not None
+    assert list(user.tags) == given
 
 
 def test_a_user_with_a_password_has_keys_for_scram(broker: Administered) -> None:

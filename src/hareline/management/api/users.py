@@ -147,7 +147,7 @@ def describe_user(site: Site, user: User) -> dict[str, Any]:
         "name": user.name,
         "password_hash": user.password_hash,
         "hashing_algorithm": algorithm_name(user.hashing),
-        "tags": sorted(user.tags),
+        "tags": list(user.tags),
         "limits": dict(users.limits(user.name)),
         "set_by": "settings" if users.origins.fixes_user(user.name) else "run time",
     }

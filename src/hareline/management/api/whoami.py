@@ -28,7 +28,7 @@ def router(site: Site) -> APIRouter:
     async def whoami(request: Request) -> Response:
         """The user who asks."""
         who = await caller(site, request)
-        found = WhoAmI(name=who.user.name, tags=sorted(who.user.tags))
+        found = WhoAmI(name=who.user.name, tags=list(who.user.tags))
         return answer(found.model_dump())
 
     return router

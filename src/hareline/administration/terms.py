@@ -1,14 +1,17 @@
-"""JSON values as RabbitMQ shows them in its errors: as terms of Erlang.
+"""JSON values as terms of Erlang, for errors, and Erlang's values in RabbitMQ's JSON.
 
-Invariant: a text is cut, so that an error stays readable whatever was sent.
+Invariant: a text of an error is cut, so that it stays readable whatever was sent.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
 _TEXT_MAX: Final = 200
+#: In RabbitMQ's JSON the value of a void; its imports refuse null.
+_UNDEFINED: Final = "undefined"
 
 
 def term(value: object) -> str:
@@ -25,3 +28,18 @@ def term(value: object) -> str:
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(term, value)) + "]"
     return str(value)
+
+
+def table_json(table: Mapping[str, object]) -> dict[str, object]:
+    """A field table as RabbitMQ shows it: a void is ``undefined``, and so is a NaN here."""
+    return {name: _value_json(value) for name, value in table.items()}
+
+
+def _value_json(value: object) -> object:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return _UNDEFINED
+    if isinstance(value, Mapping):
+        return table_json(value)
+    if isinstance(value, list | tuple):
+        return [_value_json(each) for each in value]
+    return value

@@ -6,6 +6,7 @@ import random
 import re
 from typing import Any
 
+import pika
 import pytest
 
 from tests.support.api_broker import PASSWORD, ApiBroker
@@ -29,9 +30,12 @@ LEFT_OUT = re.compile("/api/(stream|replay)")
 @pytest.fixture(autouse=True)
 def objects(broker: ApiBroker) -> None:
     channel = broker.connect().channel()
-    channel.queue_declare("q", arguments={"x-odd": b"\xff\xfe"})
+    channel.queue_declare("q", arguments={"x-odd": b"\xff\xfe", "x-void": None})
     channel.queue_bind("q", "amq.headers", "", {"n": None, "l": [1, {"a": b"x"}]})
-    channel.basic_consume("q", lambda *_: None)
+    channel.basic_consume("q", lambda *_: None, arguments={"x-void": None})
+    headers = {"void": None, "list": [{"void": None}]}
+    channel.queue_declare("headers")
+    channel.basic_publish("", "headers", b"", pika.BasicProperties(headers=headers))
 
 
 @pytest.mark.acceptance
@@ -54,6 +58,20 @@ def test_every_route_answers_whatever_it_is_asked(broker: ApiBroker, seed: int) 
             assert answer.status_code < 500 or _is_check(path, answer.json()), asked
             if answer.headers.get("content-type") == "application/json":
                 assert answer.json() is not None, asked
+
+
+def test_a_void_is_undefined_as_in_rabbitmq(broker: ApiBroker) -> None:
+    assert broker.get("/queues/%2F/q")["arguments"]["x-void"] == "undefined"
+    bindings = broker.get("/bindings/%2F/e/amq.headers/q/q")
+    assert {"n": "undefined", "l": [1, {"a": "x"}]} in [each["arguments"] for each in bindings]
+    found = broker.get("/consumers/%2F")
+    assert [each["arguments"] for each in found] == [{"x-void": "undefined"}]
+    asked = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    [message] = broker.ask("POST", "/queues/%2F/headers/get", body=asked).json()
+    shown = {"void": "undefined", "list": [{"void": "undefined"}]}
+    assert message["properties"]["headers"] == shown
+    exported = broker.get("/definitions/%2F")["queues"]
+    assert {"x-void": None}.items() <= exported[0]["arguments"].items()  # so an import has it again
 
 
 def _is_check(path: str, found: Any) -> bool:

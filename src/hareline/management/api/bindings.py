@@ -16,6 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from hareline.administration.terms import table_json
 from hareline.broker.bindings import Binding, DestinationKind
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
@@ -92,7 +93,7 @@ def describe(place: Place) -> dict[str, Any]:
         "destination": binding.destination,
         "destination_type": binding.kind,
         "routing_key": binding.routing_key,
-        "arguments": binding.arguments,
+        "arguments": table_json(binding.arguments),
         "properties_key": properties_key(binding),
     }
 

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
+from hareline.administration.terms import table_json
 from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.delivery_port import DeliveryPort
@@ -102,7 +103,7 @@ def describe_consumer(
         "activity_status": facts.status,
         "prefetch_count": facts.prefetch_count,
         "consumer_timeout": 0,
-        "arguments": facts.arguments,
+        "arguments": table_json(facts.arguments),
         "priority": facts.priority,
         "messages_unacknowledged": facts.unacked,
         "is_slow": bool(facts.slow_reason),

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
+from hareline.administration.terms import table_json
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
@@ -66,7 +67,7 @@ def describe(site: Site, rates: Rates) -> Callable[[Place], dict[str, Any]]:
             "durable": exchange.is_durable,
             "auto_delete": exchange.is_auto_delete,
             "internal": exchange.is_internal,
-            "arguments": exchange.arguments,
+            "arguments": table_json(exchange.arguments),
             "policy": shown(policies.of_exchange(vhost.name, exchange))["policy"],
             "user_who_performed_action": "rmq-internal" if is_ours else "",
         }

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, NamedTuple
 import orjson
 
 from hareline.administration.checks import is_shallow
+from hareline.administration.terms import table_json
 from hareline.broker.queues.entry import HELD, QueueEntry
 from hareline.errors import MalformedFrame, StoreError
 from hareline.management.api.long_bodies import LONG_BYTES, Steps
@@ -51,6 +52,8 @@ def properties_json(message: Message) -> dict[str, Any]:
         if (value := getattr(properties, field.name)) is not None
     }
     message.forget_properties()
+    if "headers" in found:
+        found["headers"] = table_json(found["headers"])
     return found
 
 

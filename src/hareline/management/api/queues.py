@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
+from hareline.administration.terms import table_json
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.broker.queues.dispatch.paused import is_paused
 from hareline.broker.queues.queue import Queue
@@ -105,7 +106,7 @@ class Queues:
             "durable": queue.is_durable,
             "auto_delete": queue.is_auto_delete,
             "exclusive": queue.owner is not None,
-            "arguments": queue.arguments,
+            "arguments": table_json(queue.arguments),
             "node": self._node,
             "state": "paused" if is_paused(queue) else "running",
             **shown(administration_of(self._site).policies.of_queue(vhost.name, queue)),

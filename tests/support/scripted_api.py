@@ -30,7 +30,9 @@ class Asked:
 
 
 class ScriptedApi(ThreadingHTTPServer):
-    """``answers``: (method, path) -> (status, JSON or octets), or a list of them, one each time."""
+    """``answers``: (method, path) -> (status, JSON or octets), or a list of them, one each time.
+    ``headers``: of all answers.
+    """
 
     daemon_threads = True
 
@@ -38,6 +40,7 @@ class ScriptedApi(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: dict[tuple[str, str], Any] = {}
         self.asked: list[Asked] = []
+        self.headers: dict[str, str] = {}
 
     @property
     def url(self) -> str:
@@ -75,6 +78,8 @@ class _Handler(BaseHTTPRequestHandler):
             sent = b""
         self.send_response(status)
         self.send_header("Content-Length", str(len(sent)))
+        for name, value in self.server.headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(sent)
 

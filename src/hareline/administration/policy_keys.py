@@ -19,7 +19,12 @@ from hareline.administration.terms import term
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.queues.declare.live import LIVE_FIELDS
 from hareline.broker.queues.declare.readers import InvalidValue, type_name
-from hareline.broker.queues.declare.table import ARGUMENTS, BY_NAME, Argument
+from hareline.broker.queues.declare.table import (
+    ARGUMENTS,
+    BY_NAME,
+    RABBITMQ_OVERFLOWS,
+    Argument,
+)
 
 _NUMBER_MAX: Final = 1 << 63
 
@@ -75,7 +80,7 @@ def _read_by(argument: Argument) -> Callable[[object], bool]:
 _ANY_NUMBER: Final = _is_number_from(-_NUMBER_MAX)
 _NATURAL: Final = _is_number_from(0)
 _POSITIVE: Final = _is_number_from(1)
-_OVERFLOWS: Final = _is_one_of("drop-head", "reject-publish", "reject-publish-dlx")
+_OVERFLOWS: Final = _is_one_of(*RABBITMQ_OVERFLOWS)
 _LOCATORS: Final = _is_one_of("client-local", "random", "least-leaders", "balanced")
 _MODES: Final = _is_one_of("default", "lazy")
 
@@ -147,6 +152,9 @@ def _keys() -> dict[str, PolicyKey]:
 
 #: All keys of policies by name.
 KEYS: Final[Mapping[str, PolicyKey]] = _keys()
+
+#: Keys that RabbitMQ has too; it refuses a policy with any other.
+RABBITMQ_KEYS: Final = frozenset(name for name, *_ in _RABBITMQ)
 
 #: Keys that are taken and do nothing, for reports of imports.
 WITHOUT_EFFECT: Final = frozenset(

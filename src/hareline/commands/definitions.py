@@ -1,6 +1,7 @@
 """``hareline definitions``: export and import users, virtual hosts, queues, bindings and policies.
 
-The file is RabbitMQ's, so one that was exported there can be imported here.
+The file is RabbitMQ's, so one that was exported there can be imported here; `--format rabbitmq`
+writes one that RabbitMQ takes.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -27,12 +28,23 @@ def export(
         Path | None,
         typer.Argument(metavar="FILE", help="Without it, standard output.", show_default=False),
     ] = None,
+    form: Annotated[
+        Literal["rabbitmq"] | None,
+        typer.Option(
+            "--format",
+            help="rabbitmq: without what stops an import there; what is left out is said.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write definitions as JSON, all or of one virtual host.
 
     Messages are not in the file. It has password hashes, so only you can read it.
     """
-    answer = session.api.get(_path(session.vhost), what=f"vhost '{session.vhost}'")
+    query = {"format": form} if form else None
+    answer = session.api.get(_path(session.vhost), query, what=f"vhost '{session.vhost}'")
+    for warning in session.api.warnings:
+        session.out.warn(warning)
     text = json.dumps(answer, indent=2, ensure_ascii=False) + "\n"
     if file is None:
         sys.stdout.write(text)

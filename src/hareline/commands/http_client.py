@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -41,6 +42,12 @@ def path_of(*parts: str) -> str:
     return "/" + "/".join(quote(part, safe="", errors="surrogateescape") for part in parts)
 
 
+def _warnings_in(header: str) -> list[str]:
+    """The texts of a header Warning (RFC 7234)."""
+    texts = re.findall(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"', header)
+    return [re.sub(r"\\(.)", r"\1", text) for text in texts]
+
+
 class Api:
     """``/api`` of a broker."""
 
@@ -48,6 +55,8 @@ class Api:
         self._target = target
         self._connection: Any = None
         self._authorization = ""
+        #: What the last answer says in its header Warning.
+        self.warnings: list[str] = []
 
     @property
     def url(self) -> str:
@@ -143,6 +152,7 @@ class Api:
             with self._errors_of_sockets():
                 response = self._sent(method, path, octets, sent, is_long)
                 code, answer = response.status, response.read()
+                self.warnings = _warnings_in(response.getheader("Warning", ""))
         except _Gone:
             if not is_kept or method != "GET":
                 raise

@@ -17,7 +17,9 @@ import pika
 import pika.exceptions
 import pytest
 
+from hareline.auth.passwords import hash_password
 from tests.support.broker_process import BrokerProcess
+from tests.support.command_line import CommandLine
 from tests.support.http_api import HttpApi
 from tests.support.rabbitmq_management import ManagedRabbitMQ, managed_rabbitmq
 
@@ -169,6 +171,81 @@ def test_what_is_exported_here_works_in_rabbitmq(rabbitmq: ManagedRabbitMQ, api:
     assert rabbitmq.api.get("/api/vhosts/shop")["description"] == "from here"
     ann = HttpApi(f"http://127.0.0.1:{rabbitmq.http_port}", "ann", "old password")
     assert ann.get("/api/whoami")["name"] == "ann"
+
+
+def fill_with_what_is_ours(broker: BrokerProcess, api: HttpApi) -> None:
+    """Definitions of which each stops an import by RabbitMQ."""
+    slow = hash_password("slow password", "argon2id")
+    for method, path, body in (
+        ("PUT", "/api/vhosts/ours", {}),
+        ("PUT", "/api/users/bob", {"password": "kept password", "tags": "management"}),
+        ("PUT", "/api/users/eve", {"password_hash": slow, "tags": ["policymaker", "management"]}),
+        ("PUT", "/api/permissions/ours/bob", EVERYTHING),
+        ("PUT", "/api/permissions/ours/eve", EVERYTHING),
+        ("PUT", "/api/user-limits/bob/max-publish-rate", {"value": 1000}),
+        ("PUT", "/api/vhost-limits/ours/max-exchanges", {"value": 50}),
+        ("PUT", "/api/queues/ours/full", {"arguments": {"x-overflow": "flow-to-disk"}}),
+        ("PUT", "/api/queues/ours/limit", {"arguments": {"x-delivery-limit": 3, "x-own": None}}),
+        ("PUT", "/api/queues/ours/sorted", {"arguments": {"x-sort-key": "k"}}),
+        ("PUT", "/api/policies/ours/p", {"pattern": "", "definition": {"max-message-ttl": 5}}),
+        (
+            "PUT",
+            "/api/policies/ours/both",
+            {"pattern": "", "definition": {"max-message-ttl": 5, "max-length": 9}},
+        ),
+    ):
+        status, answer = api.call(method, path, body)
+        assert status in (201, 204), (path, status, answer)
+    with pika.BlockingConnection(pika.URLParameters(broker.url_for(vhost="ours"))) as connection:
+        octets = {"x-octets": b"\xff\xfe", "x-void": None}
+        connection.channel().queue_bind("limit", "amq.headers", "", octets)
+
+
+def test_an_export_for_rabbitmq_is_taken_there_with_passwords(
+    rabbitmq: ManagedRabbitMQ, tmp_path: Path
+) -> None:
+    settings = '[auth]\nfailure_delay_s = 0\npassword_hashing = "sha256"\n'
+    broker = BrokerProcess(tmp_path, settings)
+    broker.start()
+    try:
+        api = HttpApi(broker.management_url)
+        fill_with_what_is_ours(broker, api)
+        status, _ = rabbitmq.api.call("POST", "/api/definitions", api.get("/api/definitions"))
+        assert status >= 400
+        file = tmp_path / "definitions.json"
+        command = CommandLine(HARELINE_URL=broker.management_url)
+        done = command("definitions", "export", str(file), "--format", "rabbitmq")
+        answer = api.ask("GET", "/api/definitions?format=rabbitmq")
+        assert api.call("GET", "/api/definitions?format=other")[0] == 400
+        bindings = api.get("/api/bindings/ours/e/amq.headers/q/limit")
+    finally:
+        broker.stop()
+    assert done.status == 0
+    assert done.err.splitlines() == [
+        "left out the limit max-publish-rate of: 'bob'",
+        "left out the password hash, which RabbitMQ cannot check, of: 'eve'",
+        "left out the limit max-exchanges of: 'ours'",
+        "left out the key max-message-ttl of policies: 'p', 'both'",
+        "left out the argument x-overflow of queues: 'full'",
+        "left out the argument x-delivery-limit of queues: 'limit'",
+    ]
+    assert answer.headers["Warning"].count("299 Hareline") == 6
+    definitions = json.loads(file.read_text(encoding="utf-8"))
+    assert answer.json() == definitions
+    assert rabbitmq.api.call("POST", "/api/definitions", definitions) == (204, None)
+    bob = HttpApi(rabbitmq.http_url, "bob", "kept password")
+    assert bob.get("/api/whoami")["name"] == "bob"
+    assert rabbitmq.api.get("/api/users/eve")["tags"] == ["policymaker", "management"]
+    theirs = rabbitmq.api.get("/api/queues/ours")
+    assert {each["name"]: each["arguments"] for each in theirs} == {
+        "full": {},
+        "limit": {"x-own": "undefined"},
+        "sorted": {"x-sort-key": "k"},
+    }
+    found = rabbitmq.api.get("/api/bindings/ours/e/amq.headers/q/limit")
+    assert [each["arguments"] for each in found] == [each["arguments"] for each in bindings]
+    (policy,) = rabbitmq.api.get("/api/policies/ours")
+    assert (policy["name"], policy["definition"]) == ("both", {"max-length": 9})
 
 
 SAME_ANSWERS: Final[list[tuple[str, str, Any]]] = [

@@ -31,6 +31,18 @@ def test_those_of_one_virtual_host(run: Run, api: ScriptedApi) -> None:
     assert run("definitions", "export", "--vhost", "shop").exit_code == 0
 
 
+def test_what_an_export_for_rabbitmq_leaves_out_is_said(
+    run: Run, api: ScriptedApi, tmp_path: Path
+) -> None:
+    api.will("GET", "/definitions", DEFINITIONS)
+    api.headers["Warning"] = r'299 Hareline "of \"a\", \\xe9", 299 Hareline "two: ' "'b'" + '"'
+    file = tmp_path / "d.json"
+    result = run("definitions", "export", str(file), "--format", "rabbitmq")
+    assert (result.exit_code, api.last.query) == (0, {"format": "rabbitmq"})
+    assert result.stderr.splitlines() == [r'of "a", \xe9', "two: 'b'"]
+    assert run("definitions", "export", "--format", "other").exit_code == 2
+
+
 def test_a_file_is_imported_and_the_broker_s_notes_are_shown(
     run: Run, api: ScriptedApi, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from hareline.administration.definitions_export import Export
 from hareline.administration.definitions_import import Import, report_import
+from hareline.administration.definitions_rabbitmq import ForRabbitMQ
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import caller
 from hareline.management.api.administering import administration_of, name_of
@@ -119,16 +120,21 @@ async def _exported(site: Site, request: Request, vhost: VirtualHost | None = No
     """The definitions, hashes of passwords among them, so that it is noted who has them."""
     site.note("definitions.exported", **({} if vhost is None else {"vhost": vhost.name}))
     export = Export(site.context, administration_of(site), vhost)
-    parts = [encoded(export.head())[:-1]]
+    for_rabbitmq = _for_rabbitmq(request)
+    head = export.head()
+    parts = [encoded(head if for_rabbitmq is None else for_rabbitmq.head(head))[:-1]]
     async with pace_of(request).share() as share:
         for name, items in export.lists():
             texts = []
-            for item in items:
-                texts.append(_exactly(item))
+            for item in items if for_rabbitmq is None else for_rabbitmq.items(name, items):
+                texts.append(_exactly(item) if for_rabbitmq is None else encoded(item))
                 await share.pause()
             parts.append(b',"%b":[%b]' % (name.encode(), b",".join(texts)))
     parts.append(b"}")
     headers = {}
+    notes = [] if for_rabbitmq is None else for_rabbitmq.notes()
+    if notes:
+        headers["Warning"] = ", ".join(map(_warning, notes))
     download = request.query_params.get("download")
     if download is not None:
         file_name = "".join(
@@ -136,6 +142,21 @@ async def _exported(site: Site, request: Request, vhost: VirtualHost | None = No
         )
         headers["Content-Disposition"] = f'attachment; filename="{file_name or "definitions.json"}"'
     return Response(b"".join(parts), headers=headers, media_type="application/json")
+
+
+def _for_rabbitmq(request: Request) -> ForRabbitMQ | None:
+    """None: the form of this broker's own. Raises Refusal."""
+    name = request.query_params.get("format", "")
+    if name not in ("", "rabbitmq"):
+        raise Refusal(400, "bad_request", f"format: '{name}' is not rabbitmq")
+    return ForRabbitMQ() if name else None
+
+
+def _warning(note: str) -> str:
+    """The note as a value of the header Warning, in ASCII and without control characters."""
+    text = note.encode("unicode_escape").decode("ascii")
+    text = text.replace("\\", r"\\").replace('"', r"\"")
+    return f'299 Hareline "{text}"'
 
 
 def _exactly(item: object) -> bytes:

@@ -107,10 +107,10 @@ _SEGMENT_SIZE: Final = read.between(
     0, SEGMENT_MAX_BYTES, "Exceeded max value for x-stream-max-segment-size-bytes"
 )
 _FILTER_SIZE: Final = read.between(16, 255, "Invalid value for x-stream-filter-size-bytes")
+#: The first is what a full queue does by default.
+RABBITMQ_OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
 _OVERFLOW: Final = read.one_of(
-    "drop-head",
-    "reject-publish",
-    "reject-publish-dlx",
+    *RABBITMQ_OVERFLOWS,
     "none",
     "discard",
     "flow-control",
@@ -150,8 +150,7 @@ _TTL_BOUND: Final = read.qpid_integer(0, read.EXPIRY_MAX_MS)
 
 # fmt: off
 # RabbitMQ's own rows first, in the order in which rabbit_amqqueue validates them. Classic queues
-# also take x-delivery-limit, x-consumer-timeout and x-delayed-retry-*, which RabbitMQ keeps for
-# quorum queues, and x-queue-leader-locator, which it takes there since 3.13.
+# also take QUORUM_ONLY_IN_RABBITMQ, and x-queue-leader-locator, which it takes there since 3.13.
 ARGUMENTS: Final[tuple[Argument, ...]] = (
     Argument("x-expires", "expires_ms", read.lease_ms, _QUEUES),
     Argument("x-message-ttl", "message_ttl_ms", read.expiry_ms, _QUEUES),
@@ -243,6 +242,14 @@ ARGUMENTS: Final[tuple[Argument, ...]] = (
     Argument("x-archive-to", "archive_to", read.filled_text, _ANY),
 )
 # fmt: on
+
+#: What classic queues have here, and RabbitMQ refuses for them.
+QUORUM_ONLY_IN_RABBITMQ: Final = frozenset(
+    (
+        *("x-delivery-limit", "x-consumer-timeout", "x-delayed-retry-type"),
+        *("x-delayed-retry-min", "x-delayed-retry-max"),
+    )
+)
 
 ORDERINGS: Final = tuple(
     argument.field for argument in ARGUMENTS if argument.is_ordering and argument.field is not None

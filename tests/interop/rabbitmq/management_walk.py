@@ -371,7 +371,12 @@ READS: Final[Sequence[Step]] = (
     *get("/overview?lengths_age=60&lengths_incr=5&msg_rates_age=60&msg_rates_incr=5"),
     *get("/overview?disable_stats=true", "/overview?lengths_age=x&lengths_incr=5"),
     *get("/nodes", "/nodes/{node}", "/nodes/none", "/nodes/{node}?memory=true"),
-    *get("/nodes/{node}?binary=true", "/nodes/{node}/memory", "/nodes/none/memory"),
+    *get(
+        "/nodes/{node}?binary=true",
+        "/nodes/{node}/memory",
+        "/nodes/none/memory",
+        "/nodes/{node}/memory/relative",
+    ),
     *get("/nodes?node_stats_age=60&node_stats_incr=5&columns=name,mem_used_details"),
     *get("/cluster-name", "/extensions", "/whoami", "/auth", "/feature-flags"),
     *put("/feature-flags/stream_queue/enable", {}),

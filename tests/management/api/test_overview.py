@@ -16,6 +16,15 @@ OVERVIEW_KEYS = {
     *("enable_queue_totals", "message_stats", "churn_rates", "queue_totals", "object_totals"),
     *("statistics_db_event_queue", "node", "listeners", "contexts"),
 }
+#: Of RabbitMQ 4.
+MEMORY_KEYS = {
+    *("connection_readers", "connection_writers", "connection_channels", "connection_other"),
+    *("queue_procs", "quorum_queue_procs", "quorum_queue_dlx_procs", "stream_queue_procs"),
+    *("stream_queue_replica_reader_procs", "stream_queue_coordinator_procs", "plugins"),
+    *("metadata_store", "other_proc", "metrics", "mgmt_db", "mnesia", "quorum_ets"),
+    *("metadata_store_ets", "other_ets", "binary", "msg_index", "code", "atom", "other_system"),
+    *("allocated_unused", "reserved_unallocated", "strategy", "total"),
+}
 NODE_KEYS = {
     *("name", "type", "running", "uptime", "run_queue", "processors", "os_pid", "fd_used"),
     *("fd_total", "sockets_used", "sockets_total", "proc_used", "proc_total", "mem_used"),
@@ -55,6 +64,7 @@ def test_feature_flags_are_enabled_already(broker: ApiBroker) -> None:
         place = f"/feature-flags/{flag['name']}/enable"
         assert broker.ask("PUT", place, json={}).status_code == 204
     assert broker.refused("/feature-flags/nope/enable", method="PUT")[0] == 400
+    assert broker.get("/queues/detailed") == broker.get("/queues")
     place = "/feature-flags/stream_queue/enable"
     assert broker.refused(place, "monitor", method="PUT")[0] == 401
 
@@ -125,8 +135,33 @@ def test_the_only_node_is_this_process(broker: ApiBroker) -> None:
     assert set(one) >= NODE_KEYS
     assert one["memory"]["total"]["rss"] > 1_000_000
     memory = broker.get(f"/nodes/{name}/memory")["memory"]
-    assert memory["queue_procs"] + memory["other_system"] == memory["total"]["rss"]
+    assert set(memory) == MEMORY_KEYS
+    assert sum(each for each in memory.values() if isinstance(each, int)) == memory["total"]["rss"]
+    relative = broker.get(f"/nodes/{name}/memory/relative")["memory"]
+    assert set(relative) == MEMORY_KEYS - {"strategy"}
+    assert (relative["total"], relative["binary"]) == (100, 0)
+    assert 95 <= relative["other_system"] <= 100
     assert broker.refused("/nodes/other@node")[0] == 404
+
+
+def test_memory_of_queues_is_told_by_their_type(broker: ApiBroker) -> None:
+    def parts() -> dict[str, int]:
+        return dict(broker.get(f"/nodes/{name}/memory")["memory"])
+
+    name = broker.get("/overview")["node"]
+    channel = broker.connect().channel()
+    channel.confirm_delivery()
+    before = parts()
+    kinds = {"classic": "queue_procs", "quorum": "quorum_queue_procs"}
+    for kind, part in {**kinds, "stream": "stream_queue_procs"}.items():
+        channel.queue_declare(kind, durable=True, arguments={"x-queue-type": kind})
+        channel.basic_publish("", kind, b"x" * 20_000)
+        after = parts()
+        grown = [each for each in MEMORY_KEYS - {"strategy", "total"} if after[each] > before[each]]
+        assert set(grown) - {"other_system"} == {part}
+        assert after[part] - before[part] >= 20_000
+        channel.queue_delete(kind)
+        before = parts()
 
 
 def test_logins_are_counted(broker: ApiBroker) -> None:
@@ -152,6 +187,7 @@ def test_alarms_show_at_the_node(broker: ApiBroker) -> None:
 @pytest.mark.acceptance
 def test_flags_and_features_are_true(broker: ApiBroker) -> None:
     flags = {each["name"]: each for each in broker.get("/feature-flags")}
+    assert flags["detailed_queues_endpoint"]["state"] == "enabled"
     assert flags["quorum_queue"]["state"] == "enabled"
     features = {each["name"]: each["state"] for each in broker.get("/deprecated-features")}
     assert features["transient_nonexcl_queues"] == "permitted"

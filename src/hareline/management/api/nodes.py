@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -20,6 +21,7 @@ from hareline.management.api.answers import answer, not_found
 from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.overview import PRODUCT, RATES_MODE, contexts, exchange_types
+from hareline.management.api.queues import type_of
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
@@ -34,6 +36,20 @@ PLUGINS: Final = (
     "rabbitmq_jms_topic_exchange",
     "rabbitmq_management",
     "rabbitmq_random_exchange",
+)
+#: Type of queues -> the part of the memory that they are.
+_QUEUE_MEMORY: Final = {
+    "classic": "queue_procs",
+    "quorum": "quorum_queue_procs",
+    "stream": "stream_queue_procs",
+}
+#: Parts in which RabbitMQ counts the memory of Erlang; here they are not told from the rest.
+_MEMORY_NOT_MEASURED: Final = (
+    *("connection_readers", "connection_writers", "connection_channels", "connection_other"),
+    *("quorum_queue_dlx_procs", "stream_queue_replica_reader_procs"),
+    *("stream_queue_coordinator_procs", "plugins", "metadata_store", "other_proc", "metrics"),
+    *("mgmt_db", "mnesia", "quorum_ets", "metadata_store_ets", "other_ets", "binary"),
+    *("msg_index", "code", "atom", "allocated_unused", "reserved_unallocated"),
 )
 #: Nothing is limited by these here; RabbitMQ's are processes and run queues of Erlang.
 _PROCESSES: Final = 1_048_576
@@ -78,7 +94,10 @@ class LoginAttempts(BaseModel):
 
 
 class NodeMemory(BaseModel):
-    """Octets by what they are for; ``total`` as three ways of counting them see it."""
+    """Octets by what they are for; ``total`` as three ways of counting them see it.
+
+    Of ``relative`` they are percent of the total.
+    """
 
     memory: dict[str, Any]
 
@@ -174,6 +193,14 @@ def router(site: Site) -> APIRouter:
         async with pace_of(request).share() as share:
             return answer({"memory": await _memory(site, share)})
 
+    @router.get("/api/nodes/{node}/memory/relative", **one_route(NodeMemory))
+    async def relative_memory(request: Request) -> Response:
+        """The same in percent of the total."""
+        await caller(site, request, "monitoring")
+        check_name(request)
+        async with pace_of(request).share() as share:
+            return answer({"memory": _relative(await _memory(site, share))})
+
     @router.get("/api/auth/attempts/{node}", **one_route(list[LoginAttempts]))
     async def attempts(request: Request) -> Response:
         """How many logins there were over AMQP, and how many of them have failed."""
@@ -198,17 +225,30 @@ def router(site: Site) -> APIRouter:
 
 
 async def _memory(site: Site, share: Share) -> dict[str, Any]:
-    """Octets by what they are for, in RabbitMQ's names; queues are an estimate."""
-    total = site.node.memory().bytes_now
-    queues, deliveries = 0, Deliveries()
+    """Octets by what they are for, in RabbitMQ's names; queues are an estimate.
+
+    What is not measured by itself is 0, and among ``other_system``.
+    """
+    total = left = site.node.memory().bytes_now
+    queues, deliveries = dict.fromkeys(_QUEUE_MEMORY.values(), 0), Deliveries()
     for vhost in list(site.vhosts.values()):
         for queue in list(vhost.queues.values()):
             await share.pause()
-            queues += queue_facts(queue, deliveries=deliveries).memory
-    queues = min(queues, total)
+            size = min(queue_facts(queue, deliveries=deliveries).memory, left)
+            queues[_QUEUE_MEMORY[type_of(queue)]] += size
+            left -= size
     return {
         "strategy": "rss",
-        "queue_procs": queues,
-        "other_system": total - queues,
+        **queues,
+        **dict.fromkeys(_MEMORY_NOT_MEASURED, 0),
+        "other_system": left,
         "total": {"rss": total, "allocated": total, "erlang": total},
     }
+
+
+def _relative(memory: Mapping[str, Any]) -> dict[str, int]:
+    """Percent of the total, as RabbitMQ rounds them: what is there is never 0."""
+    total = memory["total"]["rss"]
+    parts = {name: size for name, size in memory.items() if isinstance(size, int)}
+    shown = {name: round(100 * size / total) or int(size > 0) for name, size in parts.items()}
+    return {"total": 100, **shown}

@@ -30,6 +30,7 @@ _PERMITTED: Final = "permitted_by_default"
 #: Name -> what it is, of the flags of RabbitMQ that describe what this broker does.
 FLAGS: Final = {
     "classic_queue_type_delivery_support": "Support for classic queue delivery using v2 protocol",
+    "detailed_queues_endpoint": "Queues with all their numbers by `/api/queues/detailed`",
     "direct_exchange_routing_v2": "v2 direct exchange routing implementation",
     "drop_unroutable_metric": "Count unroutable publishes to be dropped in stats",
     "empty_basic_get_metric": "Count AMQP `basic.get` on empty queues in stats",

@@ -102,7 +102,7 @@ class Queues:
         row: dict[str, Any] = {
             "name": queue.name,
             "vhost": vhost.name,
-            "type": _type_of(queue),
+            "type": type_of(queue),
             "durable": queue.is_durable,
             "auto_delete": queue.is_auto_delete,
             "exclusive": queue.owner is not None,
@@ -181,7 +181,7 @@ _KEYS: Mapping[str, Callable[[Place], Any]] = {
     "durable": lambda place: place[1].is_durable,
     "auto_delete": lambda place: place[1].is_auto_delete,
     "exclusive": lambda place: place[1].owner is not None,
-    "type": lambda place: _type_of(place[1]),
+    "type": lambda place: type_of(place[1]),
     "consumers": lambda place: place[1].consumer_count,
     "messages": lambda place: place[1].ready_count + place[1].unacked_count,
     "messages_ready": lambda place: place[1].ready_count,
@@ -222,7 +222,8 @@ def _reading(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
     return {"readers": len(lags), "reader_lag_max": max(lags, default=0)}
 
 
-def _type_of(queue: Queue) -> str:
+def type_of(queue: Queue) -> str:
+    """classic, quorum or stream."""
     return str(queue.arguments.get("x-queue-type", "classic"))
 
 
@@ -261,7 +262,7 @@ def router(site: Site) -> APIRouter:
             ("vhost", "name"),
             name_of=lambda place: place[1].name,
             keys=queues.keys(),
-            wanted=None if kind is None else lambda place: _type_of(place[1]) == kind,
+            wanted=None if kind is None else lambda place: type_of(place[1]) == kind,
         )
 
     @router.get("/api/queues", **_queues_route())

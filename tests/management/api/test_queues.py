@@ -196,10 +196,22 @@ def test_columns_are_chosen_in_lists_and_of_one_queue(broker: ApiBroker) -> None
     assert set(row) == {"name", "messages_details"}
 
 
+def _has_published(row: Any) -> bool:
+    return bool(row.get("message_stats", {}).get("publish"))
+
+
 def test_samples_of_a_time_span_come_with_averages(broker: ApiBroker) -> None:
     broker.connect().channel().queue_declare("sampled", auto_delete=True)
     row = broker.get("/queues/%2F/sampled?lengths_age=60&lengths_incr=5")
     assert set(row["messages_details"]) == {"rate", "samples", "avg", "avg_rate"}
+    broker.connect().channel().basic_publish("", "sampled", b"x")
+    rates = "msg_rates_age=60&msg_rates_incr=5"
+    for path in ("/overview", "/queues/%2F/sampled"):
+        found = broker.wait_for(f"{path}?{rates}", _has_published, "a sample of the publish")
+        details = found["message_stats"]["publish_details"]
+        assert set(details) == {"rate", "samples", "avg", "avg_rate"}
+        plain = broker.get(path)["message_stats"]["publish_details"]
+        assert set(plain) == {"rate"}  # as in RabbitMQ
     status, refusal = broker.refused("/queues/%2F/sampled?lengths_age=x&lengths_incr=5")
     assert (status, refusal["error"]) == (400, "bad_request")
     assert "lengths_age" in refusal["reason"]

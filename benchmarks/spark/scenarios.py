@@ -42,12 +42,15 @@ _BY_PIKA: Final = "by a reader with pika"
 
 
 class SparkWatch(Stopwatch):
-    """The generator is Spark: this process, Java, and the workers; the broker is none of them."""
+    """The generator is Spark: this process, Java, and the workers.
+
+    The broker counts with the process that reads ranges for it.
+    """
 
     __slots__ = ()
 
     def _read(self) -> tuple[float, float, float, float]:
-        broker = 0.0 if self._pid is None else machine.processor_seconds(self._pid)
+        broker = 0.0 if self._pid is None else machine.family_seconds(self._pid)
         spark = machine.family_seconds(os.getpid()) - broker
         return time.monotonic(), spark, broker, machine.busy_seconds()
 

@@ -99,7 +99,9 @@ class HttpSide:
         self.site.sampler = parts.statistics.sampler
         self.site.administration = parts.administration
         self.site.metrics = self._metrics()
-        access = StreamAccess(authenticator, context.users, context.vhosts)
+        access = StreamAccess(
+            authenticator, context.users, context.vhosts, context.identity.broker_id
+        )
         self._streams = self._stream_service(access)
         routers = [router(self.site) for router in ROUTERS]
         routers += [

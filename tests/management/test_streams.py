@@ -26,8 +26,10 @@ from hareline.management.streams import StreamService
 from hareline.message import UNWRITTEN, large_message
 from hareline.server import Broker
 from hareline.settings import Auth, Journal, Listener, Management, Settings, Storage, User
+from hareline.spark.reading.amqp_session import broker_id_at
 from hareline.storage.contents.pinned import Pinned, PinnedPlaces
 from hareline.wire.stream_chunks import (
+    BROKER_HEADER,
     ERROR_HEAD_SIZE,
     HEADER_SIZE,
     ChunkError,
@@ -38,6 +40,7 @@ from hareline.wire.stream_chunks import (
 )
 from tests.support.http_api import HttpApi, segment
 from tests.support.messages import ARRIVAL_MS, make_message
+from tests.support.sink_broker import connection_at
 
 DEADLINE_S = 60.0
 BODY = bytes(1000)
@@ -225,6 +228,17 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 # -------------------------------------------------------------------------- what is answered
+
+
+async def test_answers_say_which_broker_gives_them_as_a_connection_is_told(broker: Broker) -> None:
+    declare(broker)
+    port = urlsplit(broker.url).port
+    assert port is not None
+    told = await asyncio.to_thread(broker_id_at, connection_at(port), DEADLINE_S)
+    assert len(told) == 16
+    for path, status in (("/s/tail", 200), ("", 200), ("/classic/tail", 404), ("/other/tail", 403)):
+        answer = await get(broker, path)
+        assert (answer.status, answer.headers[BROKER_HEADER]) == (status, told)
 
 
 @pytest.mark.acceptance

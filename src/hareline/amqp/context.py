@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hareline.amqp.alarms import Alarms
 from hareline.amqp.open_counts import OpenCounts
@@ -34,6 +35,7 @@ class Identity:
     """What connection.start says of the broker; ``amqp.product`` chooses the product name.
 
     ``node``: what RabbitMQ calls the name of the node, in metrics, events and over HTTP.
+    ``broker_id``: of this run of the broker; a client of several ports can tell whose they are.
     """
 
     product: str
@@ -43,6 +45,7 @@ class Identity:
     brand: str
     qpid_product: str = "RabbitMQ (qpid)"
     node: str = "hareline@localhost"
+    broker_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,7 @@ class Handshake:
         properties: dict[str, object] = {
             "capabilities": dict.fromkeys(CAPABILITIES, True),
             "cluster_name": identity.cluster_name,
+            "broker_id": identity.broker_id,
             "product": product,
             "version": identity.version,
             "platform": identity.platform,

@@ -24,7 +24,7 @@ from hareline.errors import PreconditionFailed
 from hareline.management.bodies import parse_body, read_body
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal, json_answer
-from hareline.management.stream_access import StreamAccess, refusing
+from hareline.management.stream_access import StreamAccess
 
 _PATH: Final = "/api/stream/{vhost}/{queue}/readers"
 _NAME_MAX_OCTETS: Final = 255
@@ -63,7 +63,7 @@ class ReaderService:
         ):
             router.add_api_route(
                 path,
-                refusing(endpoint),
+                self._access.answering(endpoint),
                 methods=[method],
                 name=f"{method.lower()}_{path.rpartition('/')[2].strip('{}')}",
                 description=endpoint.__doc__,

@@ -22,6 +22,7 @@ from hareline.errors import AmqpError
 from hareline.management.authentication import Authenticator
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
+from hareline.wire.stream_chunks import BROKER_HEADER
 
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -34,10 +35,13 @@ class StreamAccess:
         authenticator: Authenticator,
         users: UserRegistry,
         vhosts: Mapping[str, VirtualHost],
+        broker_id: str,
     ) -> None:
+        """``broker_id``: goes with each answer."""
         self._authenticator = authenticator
         self._users = users
         self._vhosts = vhosts
+        self._broker_id = broker_id
 
     async def vhost(self, request: Request) -> tuple[VirtualHost, AccessChecker]:
         """The virtual host in the path, which the user may enter. Raises Refusal."""
@@ -56,6 +60,19 @@ class StreamAccess:
         """The stream in the path, which the user may read. Raises Refusal."""
         vhost, access = await self.vhost(request)
         return vhost, find_stream(vhost, access, request)
+
+    def answering(self, endpoint: Endpoint) -> Endpoint:
+        """The endpoint, whose refusals become answers; each answer says which broker gives it."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                response = await endpoint(request)
+            except Refusal as refusal:
+                response = refusal.answer()
+            response.headers[BROKER_HEADER] = self._broker_id
+            return response
+
+        return answer
 
 
 def find_stream(vhost: VirtualHost, access: AccessChecker, request: Request) -> Stream:
@@ -77,15 +94,3 @@ def find_stream(vhost: VirtualHost, access: AccessChecker, request: Request) -> 
             "declare it with x-queue-type = stream, or archive it to one with x-archive-to",
         )
     return stream
-
-
-def refusing(endpoint: Endpoint) -> Endpoint:
-    """The endpoint, whose refusals become answers."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except Refusal as refusal:
-            return refusal.answer()
-
-    return answer

@@ -28,7 +28,7 @@ from hareline.management.range_answers import (
 from hareline.management.reader_process import ReaderProcess
 from hareline.management.refusals import Refusal, json_answer
 from hareline.management.relay import Relay, speaks_tls
-from hareline.management.stream_access import StreamAccess, find_stream, refusing
+from hareline.management.stream_access import StreamAccess, find_stream
 from hareline.storage.contents.pinned import PinnedPlaces
 from hareline.wire.stream_chunks import CONTENT_TYPE
 
@@ -106,7 +106,7 @@ class StreamService:
         ):
             router.add_api_route(
                 path,
-                refusing(endpoint),
+                self._access.answering(endpoint),
                 methods=["GET"],
                 name=endpoint.__name__,
                 description=endpoint.__doc__,

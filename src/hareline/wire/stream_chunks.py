@@ -42,6 +42,8 @@ from zlib import crc32
 from hareline.errors import HarelineError
 
 CONTENT_TYPE: Final = "application/x-hareline-chunks"
+#: Header of answers about streams, but ranges: the server property ``broker_id`` of its broker.
+BROKER_HEADER: Final = "hareline-broker"
 HEADER_SIZE: Final = 40
 ERROR_HEAD_SIZE: Final = 8
 #: Octets of columns that each message adds to a chunk, beside its meta and its body.

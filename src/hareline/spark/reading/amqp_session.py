@@ -17,7 +17,7 @@ import ssl
 import time
 from collections import deque
 from struct import Struct
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn, Self, TypeVar
 
 from hareline.errors import AmqpError, MalformedFrame
 from hareline.spark.errors import BrokerRefused, MessageTooLarge
@@ -105,7 +105,7 @@ class AmqpSession:
             self._socket.close()
             raise
 
-    def __enter__(self) -> AmqpSession:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -199,10 +199,13 @@ class AmqpSession:
 
     # ------------------------------------------------------------------------------ methods
 
-    def _open(self, connection: Connection) -> None:
+    def _greet(self) -> dict[str, object]:
+        """What the broker says of itself."""
         self._send(_HEADER)
-        start = self._await(commands.Connection.Start)
-        server = dict(start.server_properties or {})
+        return dict(self._await(commands.Connection.Start).server_properties or {})
+
+    def _open(self, connection: Connection) -> None:
+        server = self._greet()
         self.is_hareline = str(server.get("brand", "")).startswith("Hareline")
         self.has_gaps = server.get("product") == "RabbitMQ" and not self.is_hareline
         self._send(
@@ -359,3 +362,19 @@ class AmqpSession:
     def _send(self, octets: bytes) -> None:
         self._socket.settimeout(self._timeout_s)
         self._socket.sendall(octets)
+
+
+class _Greeting(AmqpSession):
+    """Hears what the broker says of itself, and does not log in."""
+
+    def _open(self, connection: Connection) -> None:
+        self.broker_id = str(self._greet().get("broker_id", ""))
+
+
+def broker_id_at(connection: Connection, timeout_s: float) -> str:
+    """The id of the broker at the AMQP port; empty if it tells none.
+
+    Raises OSError, Refusal, BrokerRefused.
+    """
+    with _Greeting(connection, timeout_s) as greeting:
+        return greeting.broker_id

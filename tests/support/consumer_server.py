@@ -70,6 +70,7 @@ class ConsumerServer:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
+        self.broker_id = ""
         self.streams: dict[str, Scripted] = {}
         #: Answers of consumes, by queue: code and text.
         self.refusals: dict[str, tuple[int, str]] = {}
@@ -165,7 +166,7 @@ class _Served:
             if self._octets.startswith(b"AMQP"):
                 self._octets = self._octets[8:]
                 start = {"version_major": 0, "version_minor": 9, "mechanisms": "PLAIN"}
-                properties = BRANDS[self._server.kind]
+                properties = {**BRANDS[self._server.kind], "broker_id": self._server.broker_id}
                 self._send(commands.Connection.Start, 0, server_properties=properties, **start)
             while len(self._octets) >= 8 and not self._is_over:
                 end = 8 + int.from_bytes(self._octets[3:7], "big")

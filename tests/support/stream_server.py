@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from hareline.wire.properties import NO_PROPERTIES
-from hareline.wire.stream_chunks import CONTENT_TYPE, encode_chunk, encode_error
+from hareline.wire.stream_chunks import BROKER_HEADER, CONTENT_TYPE, encode_chunk, encode_error
 from hareline.wire.table import encode_shortstr
 
 CLASSIC_REASON = (
@@ -128,6 +128,8 @@ class StreamServer:
         self.forbidden: set[str] = set()
         self.faults = Faults()
         self.seen = Seen()
+        #: Goes with each answer, if it is not empty.
+        self.broker_id = ""
         self.chunk_rows = 100
         self.max_octets = 64 << 20
         self.authorization = "Basic " + b64encode(f"{user}:{password}".encode()).decode()
@@ -349,6 +351,8 @@ def _handler(server: StreamServer) -> type[BaseHTTPRequestHandler]:
             octets = json.dumps(fields).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
+            if server.broker_id:
+                self.send_header(BROKER_HEADER, server.broker_id)
             self.send_header("Content-Length", str(len(octets)))
             self.end_headers()
             self.wfile.write(octets)

@@ -315,7 +315,8 @@ class AmqpStreamClient(StreamAccess):
             )
         if refusal.code == _NOT_FOUND:
             return QueueGone(
-                f"there is no stream {queue!r} in virtual host {vhost!r}: {refusal.text}"
+                f"there is no stream {queue!r} in virtual host {vhost!r} at {self._where}: "
+                f"{refusal.text}"
             )
         if refusal.code == _FORBIDDEN:
             return LoginRefused(no_right_text(user, queue, vhost, refusal.text))
@@ -325,11 +326,12 @@ class AmqpStreamClient(StreamAccess):
 
     def _gone(self, queue: str) -> QueueGone:
         return QueueGone(
-            f"stream {queue!r} in virtual host {self._connection.vhost!r} was deleted while it "
-            "was read"
+            f"stream {queue!r} in virtual host {self._connection.vhost!r} at {self._where} was "
+            "deleted while it was read"
         )
 
-    def _patience(self) -> Patience:
+    def patience(self) -> Patience:
+        """How long the options have a question repeated."""
         return Patience(self._where, "url", self._timeout_s, self._retries)
 
 

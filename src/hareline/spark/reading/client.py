@@ -8,6 +8,7 @@ was asked for, in order, each with a right checksum, or raises an error that nam
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException, HTTPResponse
@@ -17,6 +18,7 @@ from urllib.parse import quote, urlencode
 from hareline.spark.errors import (
     BrokerRefused,
     IncarnationChanged,
+    InvalidOption,
     LoginRefused,
     MessagesMissing,
     MessageTooLarge,
@@ -38,9 +40,11 @@ from hareline.spark.reading.access import (
     not_a_stream_text,
     too_large_text,
 )
+from hareline.spark.reading.amqp_session import Refusal, broker_id_at
 from hareline.spark.reading.http import Http
 from hareline.spark.reading.patience import Patience
 from hareline.wire.stream_chunks import (
+    BROKER_HEADER,
     ERROR_HEAD_SIZE,
     HEADER_SIZE,
     ChunkHeader,
@@ -55,6 +59,10 @@ from hareline.wire.stream_chunks import (
 _CHUNK_MAX: Final = (1 << 31) - 1
 #: Another attempt may help: the broker is starting, stopping, or asked for less.
 _PASSING: Final = frozenset((408, 429, 500, 502, 503, 504))
+#: How long the broker at the AMQP port may take to say who it is.
+_GREETING_S: Final = 3.0
+#: Management and AMQP ports that need not be compared again, by this process.
+_of_one_broker: set[tuple[str, str, int]] = set()
 
 
 class _Stopping(Exception):
@@ -196,9 +204,11 @@ class StreamClient(StreamAccess):
             try:
                 with self._http.request(method, path, octets, self._timeout_s + wait_s) as response:
                     status, answer = response.status, response.read()
+                    broker_id = response.getheader(BROKER_HEADER)
             except (OSError, HTTPException) as problem:
                 patience.interrupted(problem)
                 continue
+            self._check_broker(broker_id)
             if status in _PASSING:
                 patience.interrupted(_Stopping(_reason_of(answer, status)))
                 continue
@@ -208,6 +218,23 @@ class StreamClient(StreamAccess):
                 return json.loads(answer)
             except ValueError:
                 raise self._strange(queue or "its streams") from None
+
+    def _check_broker(self, broker_id: str | None) -> None:
+        """Raises InvalidOption if the AMQP port is another broker's; once for each pair of ports.
+
+        The read needs only the management port: if the other one cannot be reached, that is fine.
+        """
+        at = self._connection
+        ports = (at.http_url, at.host, at.port)
+        if not broker_id or ports in _of_one_broker:
+            return
+        with contextlib.suppress(OSError, Refusal, BrokerRefused):
+            if broker_id_at(at, min(self._timeout_s, _GREETING_S)) != broker_id:
+                raise InvalidOption(
+                    f"url (amqp://{at.host}:{at.port}) and httpUrl ({at.http_url}) are of two "
+                    "brokers: set httpUrl to the management port of the broker in url"
+                )
+        _of_one_broker.add(ports)
 
     def _refusal(
         self, status: int, answer: bytes, queue: str, wanted: tuple[int, int] = (0, 0)
@@ -228,7 +255,7 @@ class StreamClient(StreamAccess):
                 return LoginRefused(no_right_text(self._connection.user, queue, vhost, reason))
             case 404, "not_found":
                 what = f"stream {queue!r} in virtual host {vhost!r}" if queue else f"{vhost!r}"
-                return QueueGone(f"there is no {what}: {reason}")
+                return QueueGone(f"there is no {what} at {self._connection.http_url}: {reason}")
             case 409, "not_a_stream":
                 return NotAStream(not_a_stream_text(queue, reason))
             case 409, "incarnation_changed":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from array import array
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hareline.spark.errors import (
     BrokerRefused,
     BrokerUnreachable,
     IncarnationChanged,
+    InvalidOption,
     LoginRefused,
     MessagesMissing,
     MessageTooLarge,
@@ -27,6 +29,8 @@ from hareline.spark.reading.access import StreamState
 from hareline.spark.reading.client import StreamClient
 from hareline.wire.stream_chunks import HEADER_SIZE, encode_chunk
 from tests.support import stream_server
+from tests.support.consumer_server import consumer_server
+from tests.support.sink_broker import connection_at
 from tests.support.stream_server import StreamServer
 
 
@@ -209,7 +213,7 @@ def test_another_life_of_the_stream_is_an_error(server: StreamServer) -> None:
 
 def test_refusals_say_what_to_do(server: StreamServer) -> None:
     asking = client(server)
-    with pytest.raises(QueueGone, match="no stream 'none' in virtual host '/'"):
+    with pytest.raises(QueueGone, match=f"no stream 'none' in virtual host '/' at {server.url}:"):
         asking.tail("none")
     with pytest.raises(NotAStream, match=r"'classic' cannot be read again: .*x-archive-to"):
         asking.tail("classic")
@@ -229,6 +233,28 @@ def test_a_hint_is_added_where_a_broker_gives_none(
     monkeypatch.setattr(stream_server, "CLASSIC_REASON", "it is classic")
     with pytest.raises(NotAStream, match=r"it is classic; declare it .* x-archive-to"):
         client(server).tail("classic")
+
+
+def test_the_two_ports_are_of_one_broker(server: StreamServer) -> None:
+    server.fill("q", 1)
+    server.broker_id = "one"
+    with consumer_server("hareline") as consumers:
+        at = replace(consumers.connection(), http_url=server.url)
+        consumers.broker_id = "another"
+        for queue in ("q", "none"):
+            with pytest.raises(
+                InvalidOption, match=f"{consumers.port}.* and httpUrl .*{server.url}.*two brokers"
+            ):
+                StreamClient(at, 5, 0).tail(queue)
+        consumers.broker_id = "one"
+        for _ in range(2):
+            StreamClient(at, 5, 0).tail("q")
+        assert consumers.connections == 3
+        port = consumers.port
+    # Nothing is read from the AMQP port, so it need not be there.
+    StreamClient(replace(connection_at(port), host="localhost", http_url=server.url), 5, 0).tail(
+        "q"
+    )
 
 
 def test_a_virtual_host_that_is_not_there(server: StreamServer) -> None:

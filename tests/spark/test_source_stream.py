@@ -164,6 +164,26 @@ def test_a_running_query_sees_news_and_reports_its_position(
     assert "guest" not in progress
 
 
+def test_a_running_query_goes_on_with_a_stream_that_is_declared_again(
+    query: Query, server: StreamServer
+) -> None:
+    server.fill("q", 10)
+    running = query.writer(onIncarnationChange="restart").start()
+    try:
+        _wait_for(lambda: query.has(("q", 9)))
+        del server.streams["q"]
+        asked = len(server.seen.paths)
+        _wait_for(lambda: len(server.seen.paths) > asked + 1)
+        server.fill("q", 12)
+        _wait_for(lambda: query.has(("q", 11)))
+        assert running.isActive
+    finally:
+        running.stop()
+    assert sorted(row for _, batch in query.batches for row in batch) == sorted(
+        rows("q", 0, 10) + rows("q", 0, 12)
+    )
+
+
 def _wait_for(is_so: Any) -> None:
     """Until it is so; fails after `END_S`."""
     end = time.monotonic() + END_S

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
+from hareline.spark.reading.patience import Patience
 from hareline.wire.stream_chunks import ChunkHeader
 
 #: Octets of a body that Spark takes as one row without ending the whole session.
@@ -66,6 +67,10 @@ class StreamAccess(ABC):
     @abstractmethod
     def chunks(self, queue: str, start: int, end: int, incarnation: str) -> Iterator[Chunk]:
         """The messages ``start`` to ``end`` - 1. Raises what is wrong; never ends early."""
+
+    @abstractmethod
+    def patience(self) -> Patience:
+        """How long the options have a question repeated."""
 
     @abstractmethod
     def close(self) -> None:

@@ -120,7 +120,7 @@ class AmqpStreamClient(StreamAccess):
                 f"whether it is still incarnation {incarnation}"
             )
         at = start
-        patience = self._patience()
+        patience = self.patience()
         while at < end:
             try:
                 with AmqpSession(self._connection, self._timeout_s) as session:
@@ -279,7 +279,7 @@ class AmqpStreamClient(StreamAccess):
 
     def _ask(self, queue: str, question: Callable[[AmqpSession], Answer]) -> Answer:
         """The answer to a question on the kept connection, asked again if that breaks."""
-        patience = self._patience()
+        patience = self.patience()
         while True:
             try:
                 if self._kept is None:

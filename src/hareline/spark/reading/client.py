@@ -116,7 +116,7 @@ class StreamClient(StreamAccess):
     def chunks(self, queue: str, start: int, end: int, incarnation: str) -> Iterator[Chunk]:
         """The messages ``start`` to ``end`` - 1. Raises what is wrong; never ends early."""
         at = start
-        patience = self._patience()
+        patience = self.patience()
         while at < end:
             before = at
             try:
@@ -199,7 +199,7 @@ class StreamClient(StreamAccess):
     ) -> object:
         """The JSON of an answer; ``queue``: what it is about, empty for the virtual host."""
         octets = None if body is None else json.dumps(body).encode()
-        patience = self._patience()
+        patience = self.patience()
         while True:
             try:
                 with self._http.request(method, path, octets, self._timeout_s + wait_s) as response:
@@ -294,7 +294,8 @@ class StreamClient(StreamAccess):
         path = f"/{quote(queue, safe='')}/{what}"
         return f"{path}?{urlencode(arguments)}" if arguments else path
 
-    def _patience(self) -> Patience:
+    def patience(self) -> Patience:
+        """How long the options have a question repeated."""
         return Patience(self._connection.http_url, "url or httpUrl", self._timeout_s, self._retries)
 
 

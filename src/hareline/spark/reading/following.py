@@ -68,7 +68,7 @@ class StreamFollower:
         None: no such limit. Waits a moment for news, if there are none. Raises what is wrong with
         the streams.
         """
-        streams = self._look(start) if self._target is None else self._target
+        streams = self._awaited(start) if self._target is None else self._target
         self._seen = streams
         end = dict(start)
         begins: dict[str, int] = {}
@@ -133,6 +133,21 @@ class StreamFollower:
     def close(self) -> None:
         """Let go of the broker; the next call asks it again."""
         self._client.close()
+
+    def _awaited(self, start: Positions) -> Streams:
+        """What `_look` finds; one that was read and is gone may be declared again soon."""
+        patience = self._client.patience()
+        is_waiting = False
+        while True:
+            try:
+                return self._look(start)
+            except QueueGone as problem:
+                was_read = start.keys() >= set(self._options.queues)
+                if not (self._options.waits_for_streams and was_read and patience.pause()):
+                    raise
+                if not is_waiting:
+                    _log.warning("%s; waiting for it to be declared again", problem)
+                is_waiting = True
 
     def _look(self, start: Positions) -> Streams:
         """The streams as soon as one has news, at the latest after the time of the long poll."""

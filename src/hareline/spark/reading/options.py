@@ -74,6 +74,8 @@ class ReadOptions:
     max_trigger_octets: int
     fails_on_data_loss: bool
     restarts_on_new_incarnation: bool
+    #: Wait for a stream that was deleted under the query, as for a broker that does not answer.
+    waits_for_streams: bool
     #: As given: ``narrow``, ``all``, or names with commas.
     columns: str
     pushes_filters: bool
@@ -144,6 +146,8 @@ def read_options(
         restarts_on_new_incarnation=(
             given.choice("onIncarnationChange", ("fail", "restart")) == "restart"
         ),
+        # AMQP does not tell one declaration from the next.
+        waits_for_streams=bool(is_stream) and not is_over_amqp,
         columns=given.text("columns") or "narrow",
         pushes_filters=given.flag("filterPushdown", False),
         reader_name=given.text("readerName"),

@@ -49,6 +49,7 @@ def _read(
     options: ReadOptions, client: StreamAccess, builder: BatchBuilder, wanted: Range
 ) -> Iterator[Any]:
     at = wanted.start
+    patience = client.patience()
     while at < wanted.end:
         try:
             for chunk in client.chunks(wanted.queue, at, wanted.end, wanted.incarnation):
@@ -63,12 +64,13 @@ def _read(
             _log.warning("skipped %d rows of stream %r: %s", gone, wanted.queue, problem)
             at += gone
         except (QueueGone, IncarnationChanged) as problem:
-            may_lack = (
-                options.restarts_on_new_incarnation
-                if isinstance(problem, IncarnationChanged)
-                else not options.fails_on_data_loss
-            )
-            if not may_lack:
+            # Its messages do not return with it: either option may have said that this is fine.
+            is_gone = isinstance(problem, QueueGone)
+            if not (
+                options.restarts_on_new_incarnation or (is_gone and not options.fails_on_data_loss)
+            ):
+                if is_gone and options.waits_for_streams and patience.pause():
+                    continue
                 raise
             gone = wanted.end - at
             _log.warning("skipped %d rows of stream %r: %s", gone, wanted.queue, problem)

@@ -35,19 +35,25 @@ class Patience:
 
     def interrupted(self, problem: Exception) -> None:
         """Pause before the next attempt. Raises BrokerUnreachable if the time is over."""
+        if not self.pause():
+            why = str(problem) or type(problem).__name__
+            raise BrokerUnreachable(
+                f"{self._where} did not answer in {self._failures} attempts: {why}; check that the "
+                f"broker runs and that {self._options} is right, or raise retries"
+            ) from None
+
+    def pause(self) -> bool:
+        """Pause before the next attempt; False at once if the time is over."""
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
         self._failures += 1
         left_s = self._failing_since + self._limit_s - now
         if left_s <= 0:
-            why = str(problem) or type(problem).__name__
-            raise BrokerUnreachable(
-                f"{self._where} did not answer in {self._failures} attempts: {why}; check that the "
-                f"broker runs and that {self._options} is right, or raise retries"
-            ) from None
+            return False
         time.sleep(min(left_s, self._pause_s * random.uniform(0.5, 1)))
         self._pause_s = min(_PAUSE_MAX_S, 2 * self._pause_s)
+        return True
 
     def may_repeat(self) -> bool:
         """Count an answer that is of no use; False once there were more than ``retries``."""

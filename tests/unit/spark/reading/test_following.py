@@ -165,13 +165,54 @@ def test_a_queue_that_is_named_again_goes_on_where_it_was(server: StreamServer) 
     assert run(follower(server, queues="a,b"), end)[1] == rows("b", 5, 10)
 
 
-def test_a_named_queue_that_goes_is_an_error(server: StreamServer) -> None:
+def test_a_named_queue_that_goes_is_an_error_after_a_wait(
+    server: StreamServer, caplog: pytest.LogCaptureFixture
+) -> None:
     server.fill("q", 5)
-    following = follower(server)
+    following = follower(server, requestTimeoutMs="100")
     start = following.initial()
     del server.streams["q"]
-    with pytest.raises(QueueGone, match="no stream 'q'"):
+    asked = len(server.seen.paths)
+    with caplog.at_level(logging.WARNING), pytest.raises(QueueGone, match="no stream 'q'"):
         following.latest(start, None, None)
+    assert len(server.seen.paths) - asked > 1
+    assert caplog.text.count("waiting for it to be declared again") == 1
+    # One that was never there is not waited for.
+    asked = len(server.seen.paths)
+    with pytest.raises(QueueGone):
+        follower(server).latest({}, None, None)
+    assert len(server.seen.paths) - asked == 1
+
+
+@pytest.mark.parametrize("queues", ["q", "q,r"])
+def test_a_queue_that_is_declared_again_after_a_pause(server: StreamServer, queues: str) -> None:
+    server.fill("r", 1)
+    server.fill("q", 10)
+    lax = follower(server, queues=queues, onIncarnationChange="restart")
+    strict = follower(server, queues=queues)
+    end, _ = run(lax, lax.initial())
+    del server.streams["q"]
+    timer = threading.Timer(0.05, server.fill, ("q", 3))
+    timer.start()
+    with pytest.raises(IncarnationChanged, match="after message 9"):
+        strict.latest(end, None, None)
+    timer.join()
+    del server.streams["q"]
+    timer = threading.Timer(0.05, server.fill, ("q", 4))
+    timer.start()
+    assert run(lax, end)[1] == rows("q", 0, 4)
+    timer.join()
+
+
+def test_over_amqp_a_queue_that_goes_is_not_waited_for() -> None:
+    with consumer_server("hareline") as server:
+        server.streams["q"] = Scripted().fill(0, 10)
+        following = follower(server, transport="amqp", retries="1000")
+        at, _ = run(following, following.initial())
+        del server.streams["q"]
+        with pytest.raises(QueueGone, match="no stream 'q'"):
+            following.latest(at, None, None)
+        following.close()
 
 
 def test_truncation_is_an_error_or_skipped(server: StreamServer) -> None:

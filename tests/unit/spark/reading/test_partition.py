@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,10 +39,12 @@ def read(
     start: int,
     end: int,
     incarnation: str = f"{1:016x}",
+    is_stream: bool | None = None,
     **more: str,
 ) -> list[int]:
     """The offsets of a range of the stream "q" in its first life."""
-    options = read_options({**server.options, "queue": "q", **more}, environment={})
+    given = {**server.options, "queue": "q", **more}
+    options = read_options(given, is_stream=is_stream, environment={})
     schema: Any = arrow_schema(SimpleNamespace(fields=[OFFSET]))
     partition = pickle.loads(pickle.dumps(RangePartition(Range("q", incarnation, start, end))))
     return [
@@ -86,7 +89,20 @@ def test_a_queue_that_is_gone_is_an_error_or_skipped(
         read(server, 0, 10)
     with caplog.at_level(logging.WARNING):
         assert read(server, 0, 10, failOnDataLoss="false") == []
-    assert "skipped 10 rows of stream 'q'" in caplog.text
+        assert read(server, 0, 10, is_stream=True, onIncarnationChange="restart") == []
+    assert caplog.text.count("skipped 10 rows of stream 'q'") == 2
+
+
+def test_a_streaming_query_waits_for_a_queue_that_is_gone(server: StreamServer) -> None:
+    server.fill("q", 10)
+    del server.streams["q"]
+    with pytest.raises(QueueGone):
+        read(server, 0, 10, is_stream=True, requestTimeoutMs="50", retries="1")
+    timer = threading.Timer(0.05, server.fill, ("q", 3))
+    timer.start()
+    with pytest.raises(IncarnationChanged, match="its messages 0 to 9 are gone"):
+        read(server, 0, 10, is_stream=True)
+    timer.join()
 
 
 def test_another_life_is_an_error_or_skipped(
@@ -95,9 +111,10 @@ def test_another_life_is_an_error_or_skipped(
     server.declare("q")
     server.declare("q")
     server.fill("q", 10)
-    for more in ({}, {"failOnDataLoss": "false"}):
-        with pytest.raises(IncarnationChanged):
-            read(server, 0, 10, **more)
+    with pytest.raises(IncarnationChanged):
+        read(server, 0, 10)
+    with pytest.raises(IncarnationChanged):
+        read(server, 0, 10, failOnDataLoss="false")
     with caplog.at_level(logging.WARNING):
         assert read(server, 0, 10, onIncarnationChange="restart") == []
     assert "skipped 10 rows of stream 'q'" in caplog.text
@@ -110,7 +127,7 @@ def test_a_lost_tail_is_an_error_in_any_case(server: StreamServer) -> None:
 
 
 def over_amqp(server: ConsumerServer, start: int, end: int, **more: str) -> list[int]:
-    return read(server, start, end, incarnation="", transport="amqp", **more)
+    return read(server, start, end, "", None, transport="amqp", **more)
 
 
 def test_a_range_is_read_over_amqp() -> None:

@@ -58,6 +58,13 @@ def test_without_retries_the_first_failure_is_the_last(clock: Clock) -> None:
     assert clock.pauses == []
 
 
+def test_what_is_not_there_yet_is_waited_for_as_long(clock: Clock) -> None:
+    patience = Patience("http://h", "url", 10, 3)
+    while patience.pause():
+        assert clock.now <= 130
+    assert clock.now == pytest.approx(130)
+
+
 def test_an_answer_renews_patience(clock: Clock) -> None:
     patience = Patience("http://h", "url", 10, 1)
     for _ in range(3):

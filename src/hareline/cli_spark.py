@@ -22,6 +22,7 @@ import typer
 
 from hareline.cli_progress import Display, complain, console
 from hareline.spark.errors import EnvironmentMissing, SparkSideError
+from hareline.spark.instants import FORMS, microseconds_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,19 +59,10 @@ def _instant_us(text: str | None) -> int | None:
     """Microseconds since 1970, of ISO 8601 with a zone or of epoch milliseconds."""
     if text is None:
         return None
-    if text.isdecimal():
-        return int(text) * 1_000
     try:
-        moment = datetime.datetime.fromisoformat(text)
+        return microseconds_of(text)
     except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise typer.BadParameter(
-            f"'{text}' is neither ISO 8601 with a zone (2026-01-05T10:00:00Z) nor epoch "
-            "milliseconds"
-        )
-    since = moment - datetime.datetime.fromtimestamp(0, datetime.UTC)
-    return since // datetime.timedelta(microseconds=1)
+        raise typer.BadParameter(f"'{text}' is not {FORMS}") from None
 
 
 _From = Annotated[
@@ -78,8 +70,7 @@ _From = Annotated[
     typer.Option(
         "--from",
         metavar="TIME",
-        help="From this instant on: ISO 8601 with a zone (2026-01-05T10:00:00Z), or epoch "
-        "milliseconds.",
+        help=f"From this instant on: {FORMS}.",
     ),
 ]
 _To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Before this instant.")]

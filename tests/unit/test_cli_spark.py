@@ -180,7 +180,7 @@ def test_the_environment_says_where_the_broker_is(stage: Stage) -> None:
         (("archive", "/data", "--queue", "q", "--trigger", "0"), "--trigger"),
         (("archive", "/data", "--queue", "q", "--log-level", "loud"), "'loud' is not off, error"),
         (("report", "/out", "--without-audit"), "needs --messages"),
-        (("report", "/out", "--from", "yesterday"), "'yesterday' is neither ISO 8601"),
+        (("report", "/out", "--from", "yesterday"), "'yesterday' is not ISO 8601"),
         (("report", "/out", "--to", "2026-01-05T10:00:00"), "with a zone"),
     ],
 )

@@ -30,6 +30,8 @@ CONNECTION_OPTIONS: Final[Mapping[str, str]] = {
 _SECRETS: Final = ("password", "passwordFile", "token")
 _AMQP_PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _MANAGEMENT_PORT: Final = 15672
+#: What Spark's source for Kafka calls an option, and its name here, both in lower case.
+_KAFKA_NAMES: Final = {"maxoffsetspertrigger": "maxrecordspertrigger"}
 _FLAGS: Final = {"true": True, "false": False}
 
 
@@ -176,7 +178,8 @@ class Connection:
 
 
 def _unknown(name: str, names: Mapping[str, str]) -> str:
-    near = get_close_matches(name, names, n=1)
+    near = [_KAFKA_NAMES[name]] if _KAFKA_NAMES.get(name) in names else None
+    near = near or get_close_matches(name, names, n=1)
     if near:
         return f"there is no option {name!r}; did you mean {names[near[0]]!r}?"
     return f"there is no option {name!r}; there are {', '.join(sorted(names.values()))}"

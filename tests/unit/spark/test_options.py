@@ -9,6 +9,7 @@ import pytest
 
 from hareline.spark.errors import InvalidOption
 from hareline.spark.options import CONNECTION_OPTIONS, Connection, OptionReader
+from hareline.spark.reading.options import read_options
 
 URL = {"url": "amqp://broker.example"}
 
@@ -30,6 +31,13 @@ def test_an_unknown_option_is_refused_by_name(name: str, hint: str) -> None:
     with pytest.raises(InvalidOption, match=f"no option '{name}'.*{hint}") as refused:
         reader(**{name: "s3cret"})
     assert "s3cret" not in str(refused.value)
+
+
+def test_a_name_of_the_source_for_kafka_leads_to_ours() -> None:
+    with pytest.raises(InvalidOption, match="did you mean 'maxRecordsPerTrigger'"):
+        read_options({"maxOffsetsPerTrigger": "5"})
+    with pytest.raises(InvalidOption, match="there are httpUrl"):
+        reader(maxOffsetsPerTrigger="5")
 
 
 def test_names_are_found_in_any_case() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hareline.spark.errors import InvalidOption
+from hareline.spark.instants import FORMS, microseconds_of
 from hareline.spark.options import CONNECTION_OPTIONS, Connection, OptionReader
 
 EARLIEST: Final = -2
@@ -213,7 +214,11 @@ def _pattern(given: OptionReader) -> str:
 def _timestamp(given: OptionReader, name: str | None) -> int | None:
     if name is None or not name.endswith("Timestamp"):
         return None
-    return given.number(name, 0, 0)
+    text = given.text(name) or ""
+    try:
+        return microseconds_of(text) // 1_000
+    except ValueError:
+        raise InvalidOption(f"{name} must be {FORMS}, not {text!r}") from None
 
 
 def _place(given: OptionReader, name: str, default: int) -> Place:

@@ -51,6 +51,14 @@ def test_other_offsets_are_refused(text: str) -> None:
         read(startingOffsets=text)
 
 
+def test_times_are_iso_8601_or_milliseconds() -> None:
+    chosen = read(
+        startingTimestamp="2026-01-05T11:00:00.25+01:00", endingTimestamp="2026-01-05T10:00:01Z"
+    )
+    assert (chosen.start_timestamp_ms, chosen.end_timestamp_ms) == (1767607200250, 1767607201000)
+    assert read(startingTimestamp="1767607200250").start_timestamp_ms == 1767607200250
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -59,7 +67,9 @@ def test_other_offsets_are_refused(text: str) -> None:
         ({"startingOffsets": "latest", "startingTimestamp": "5"}, "contradict each other"),
         ({"endingOffsets": "latest", "endingTimestamp": "5"}, "contradict each other"),
         ({"startingTimestamp": "5", "endingTimestamp": "4"}, "5 is after endingTimestamp 4"),
-        ({"startingTimestamp": "noon"}, "startingTimestamp must be a whole number"),
+        ({"startingTimestamp": "noon"}, "startingTimestamp must be ISO 8601 with a zone .*'noon'"),
+        ({"endingTimestamp": "2026-01-05T10:00:00"}, "endingTimestamp must be .* with a zone"),
+        ({"startingTimestamp": "1969-12-31T10:00:00Z"}, "startingTimestamp must be"),
         ({"startingTimestampStrategy": "x"}, "must be error or latest"),
         ({"onIncarnationChange": "x"}, "must be fail or restart"),
         ({"pinRetention": "true"}, "pinRetention needs a readerName"),

@@ -43,6 +43,7 @@ class StreamFollower:
         #: What there was when a query began that reads what is there and ends.
         self._target: Streams | None = None
         self._seen: Streams = {}
+        self._amounts: dict[str, dict[str, int]] = {}
         self._last_moved = ""
         self._reported: Positions = {}
 
@@ -86,9 +87,14 @@ class StreamFollower:
                 rows = state.next - begin
                 begins[queue] = begin
                 backlogs[queue] = Backlog(rows, state.octets_of(rows))
-        for queue, rows in share_out(backlogs, max_rows, max_octets).items():
+        planned = share_out(backlogs, max_rows, max_octets)
+        for queue, rows in planned.items():
             end[queue] = Position(start[queue].incarnation, begins[queue] + rows)
             self._last_moved = queue
+        self._amounts = {
+            queue: _amounts(state, planned.get(queue, 0), end[queue].offset)
+            for queue, state in streams.items()
+        }
         return end
 
     def seen(self) -> Positions:
@@ -96,6 +102,13 @@ class StreamFollower:
         return {
             queue: Position(state.incarnation, state.next) for queue, state in self._seen.items()
         }
+
+    def amounts(self) -> dict[str, dict[str, int]]:
+        """How much of each stream the batch reads that `latest` planned, and its lag behind that.
+
+        Octets are those of bodies, by the mean of what the stream keeps.
+        """
+        return self._amounts
 
     def ranges(self, start: Mapping[str, Position], end: Mapping[str, Position]) -> list[Range]:
         """What the tasks of a batch read; asks the broker nothing."""
@@ -201,6 +214,16 @@ class StreamFollower:
             )
         _log.warning("%s; reading the new one from its first message", text)
         return Position(incarnation, first)
+
+
+def _amounts(state: StreamState, rows: int, end: int) -> dict[str, int]:
+    lag = max(0, state.next - max(end, state.first))
+    return {
+        "rows": rows,
+        "octets": state.octets_of(rows),
+        "lag_rows": lag,
+        "lag_octets": state.octets_of(lag),
+    }
 
 
 def _has_moved(state: StreamState, at: Position) -> bool:

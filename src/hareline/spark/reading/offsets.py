@@ -23,14 +23,22 @@ class Position(NamedTuple):
     offset: int
 
 
-def to_json(vhost: str, positions: Mapping[str, Position]) -> dict[str, object]:
-    """The offset as Spark is handed it; ``positions`` by the names of queues."""
+def to_json(
+    vhost: str,
+    positions: Mapping[str, Position],
+    amounts: Mapping[str, Mapping[str, int]] | None = None,
+) -> dict[str, object]:
+    """The offset as Spark is handed it; ``positions`` by the names of queues.
+
+    ``amounts``: what is shown beside the position of a stream, where no query goes on from it.
+    """
     return {
         "v": _VERSION,
         "q": {
             f"{vhost}/{queue}": {
                 "i": positions[queue].incarnation,
                 "o": positions[queue].offset,
+                **((amounts or {}).get(queue, {})),
             }
             for queue in sorted(positions)
         },

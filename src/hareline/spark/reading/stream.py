@@ -63,9 +63,10 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._vhost, self._follower.latest(positions, max_rows, max_octets))
 
     def reportLatestOffset(self) -> dict[str, object]:  # noqa: N802
-        """Where the streams end, for the progress of the query."""
-        return to_json(self._vhost, self._follower.seen())
+        """Where the streams end and how much that is, for the progress of the query."""
+        return to_json(self._vhost, self._follower.seen(), self._follower.amounts())
 
+    @sentence_only()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The ranges between two offsets, the same whenever Spark asks."""
         ranges = self._follower.ranges(self._positions(start), self._positions(end))

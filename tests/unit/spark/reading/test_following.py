@@ -297,6 +297,9 @@ def test_what_is_seen_is_where_the_streams_end(server: StreamServer) -> None:
     following.latest(following.initial(), 1, None)
     asked = len(server.seen.paths)
     assert following.seen()["q"].offset == 10
+    assert following.amounts() == {
+        "q": {"rows": 1, "octets": 20, "lag_rows": 9, "lag_octets": 180},
+    }
     assert len(server.seen.paths) == asked
 
 

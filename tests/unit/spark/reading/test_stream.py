@@ -53,7 +53,16 @@ def test_a_batch_from_offset_to_offset(server: StreamServer) -> None:
     assert made.initialOffset() == start
     end = made.latestOffset(start, made.getDefaultReadLimit())
     assert end_of(end) == 6
-    assert end_of(made.reportLatestOffset()) == 10
+    latest: Any = made.reportLatestOffset()
+    assert end_of(latest) == 10
+    assert latest["q"]["//q"] == {
+        "i": incarnation,
+        "o": 10,
+        "rows": 6,
+        "octets": 120,
+        "lag_rows": 4,
+        "lag_octets": 80,
+    }
     [partition] = made.partitions(start, end)
     task = pickle.loads(pickle.dumps(made))
     rows = [each.as_py() for batch in task.read(partition) for each in batch["offset"]]

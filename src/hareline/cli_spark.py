@@ -118,7 +118,7 @@ _Option = Annotated[
 _LogLevel = Annotated[
     str,
     typer.Option(
-        metavar="LEVEL", help="What Spark logs to standard error: off, error, warn or info."
+        metavar="LEVEL", help="What Spark logs to standard error: off, error, warn, info or debug."
     ),
 ]
 
@@ -398,7 +398,9 @@ def _spark(
     settings: Mapping[str, str] = _pairs(conf)
     level = log_level.upper()
     if level not in {"OFF", "ERROR", "WARN", "INFO", "DEBUG"}:
-        raise typer.BadParameter(f"--log-level: '{log_level}' is not off, error, warn or info")
+        raise typer.BadParameter(
+            f"--log-level: '{log_level}' is not off, error, warn, info or debug"
+        )
     # It logs tracebacks of errors that are raised here as well.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     try:

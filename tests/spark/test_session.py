@@ -12,6 +12,8 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from tests.support.stream_server import stream_server
+
 
 @pytest.mark.acceptance
 def test_workers_run_the_python_of_the_driver(spark: SparkSession) -> None:
@@ -51,6 +53,44 @@ def test_the_source_is_found_where_the_path_of_python_has_a_space(tmp_path: Path
     )
     assert "[INVALID_OPTION]" in ended.stderr, ended.stderr  # the source's own words
     assert "DATA_SOURCE_NOT_FOUND" not in ended.stderr
+
+
+@pytest.mark.acceptance
+def test_errors_are_sentences_and_an_early_end_is_none() -> None:
+    code = """
+import sys
+from hareline.spark.session import session
+spark = session("test", master="local[2]", is_short=True)
+source = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+def read(**more):
+    return spark.read.format("amqp").options(**source, **more).load()
+print(len(read(queue="q").limit(5).collect()))
+for broken in (
+    lambda: read(queue="none").count(),
+    lambda: read(queue="q", maxOffsetsPerTrigger="1"),
+    lambda: read(queue="q").where("offset > 'abc'").count(),
+):
+    try:
+        broken()
+    except Exception as error:
+        print(error)
+"""
+    with stream_server() as server:
+        server.fill("q", 60_000)
+        given = [text for pair in server.options.items() for text in pair]
+        ended = subprocess.run(
+            [sys.executable, "-c", code, *given],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    lines = ended.stdout.splitlines()
+    assert lines[0] == "5", ended.stderr
+    assert "[QUEUE_GONE] there is no stream 'none' in virtual host '/' at http://" in lines[1]
+    assert any("did you mean 'maxRecordsPerTrigger'" in line for line in lines)
+    assert "CAST_INVALID_INPUT" in ended.stdout
+    assert "Traceback" not in ended.stdout + ended.stderr
+    assert "stacktrace" not in ended.stderr
 
 
 def test_times_are_utc_and_filters_reach_the_source(spark: SparkSession) -> None:

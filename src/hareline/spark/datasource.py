@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
+from hareline.spark.failures import sentence_only
 from hareline.spark.reading.columns import chosen, ddl
 from hareline.spark.reading.options import read_options
 
@@ -29,10 +30,12 @@ class AmqpDataSource(DataSource):
         """What users call it."""
         return "amqp"
 
+    @sentence_only()
     def schema(self) -> str:
         """The columns of a read for which the user gives no schema. Raises InvalidOption."""
         return ddl(chosen(read_options(self.options).columns))
 
+    @sentence_only()
     def reader(self, schema: Any) -> DataSourceReader:
         """A batch read. Raises InvalidOption."""
         from hareline.spark.reading.batch import AmqpReader, FilteringAmqpReader
@@ -41,18 +44,21 @@ class AmqpDataSource(DataSource):
         kind = FilteringAmqpReader if options.pushes_filters else AmqpReader
         return kind(options, schema)
 
+    @sentence_only()
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
         """A streaming read. Raises InvalidOption."""
         from hareline.spark.reading.stream import AmqpStreamReader
 
         return AmqpStreamReader(read_options(self.options, is_stream=True), schema)
 
+    @sentence_only()
     def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
         """A batch write. Raises InvalidOption."""
         from hareline.spark.writing.sink import make_writer
 
         return make_writer(self.options, schema, overwrite)
 
+    @sentence_only()
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """A streaming write. Raises InvalidOption."""
         from hareline.spark.writing.sink import make_stream_writer

@@ -1,14 +1,18 @@
 """From what Spark raises to the error that a user can do something about.
 
 The source and the sink run in processes of their own, so their errors arrive as text inside an
-error of Spark: the class of ``hareline.spark.errors`` with its code, in the middle of tracebacks.
+error of Spark: the class of ``hareline.spark.errors`` with its code, at a place where Spark would
+put a traceback in front.
 
-Invariant: pure; pyspark is not imported.
+Invariant: pyspark is not imported.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from hareline.spark import errors
@@ -31,6 +35,22 @@ _SPARK_CLASS: Final = re.compile(r"^\[[A-Z_.0-9]+\] ")
 _WRAPPER: Final = re.compile(r"^\[(STREAM_FAILED|FOREACH_BATCH|PYTHON_|FAILED_|TASK_WRITE)")
 _SQL_STATE: Final = re.compile(r"( SQLSTATE: \w{5})+$")
 _TEXT_MAX: Final = 500
+#: Of a process that runs Python for Spark: leave out tracebacks of errors, unless empty.
+HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+
+
+@contextmanager
+def sentence_only() -> Iterator[None]:
+    """Have Spark show an error of ours without its traceback; also a decorator.
+
+    For the calls of Spark, in the processes that it makes for them. Such a process ends with the
+    error, so no error of the user's own code is cut short.
+    """
+    try:
+        yield
+    except SparkSideError:
+        os.environ.setdefault(HIDE_TRACEBACK, "1")
+        raise
 
 
 def error_of(raised: BaseException) -> SparkSideError:

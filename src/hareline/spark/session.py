@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hareline.spark.errors import EnvironmentMissing
+from hareline.spark.failures import HIDE_TRACEBACK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +38,7 @@ _JAVA_SECONDS_MAX: Final = 30
 _JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _INSTALL_EXTRA: Final = "install it with: pip install 'hareline[spark]'"
 _SHORT_JAVA_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
 
@@ -51,6 +53,7 @@ def session(
 ) -> SparkSession:
     """A session on this machine's cores, or on ``master`` (``spark://...``, ``k8s://...``).
 
+    ``log_level`` DEBUG also shows tracebacks, of Java and of Python.
     ``is_short``: for a job of a minute or two on this machine, which then needs half the processor
     time; Java compiles it quickly and not well, so a long one would take longer.
     ``settings`` are Spark's own (``spark.executor.memory``) and override those made here. A
@@ -66,17 +69,24 @@ def session(
         # Spark reads these from the environment when its Java process starts.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    is_debug = log_level.upper() == "DEBUG"
+    if is_debug:
+        os.environ[HIDE_TRACEBACK] = ""
 
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
     from hareline.spark.datasource import AmqpDataSource
 
+    for logger in _QUERY_LOGGERS:
+        # They log errors that are raised as well, as JSON with a traceback.
+        PySparkLogger.getLogger(logger).setLevel("ERROR" if is_debug else "CRITICAL")
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
-    made = default_settings(driver_memory, is_local=is_local, is_short=is_short) | dict(
-        settings or {}
-    )
+    made = default_settings(
+        driver_memory, is_local=is_local, is_short=is_short, is_debug=is_debug
+    ) | dict(settings or {})
     for key, value in made.items():
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()
@@ -88,9 +98,12 @@ def session(
 
 
 def default_settings(
-    driver_memory: str, *, is_local: bool, is_short: bool = False
+    driver_memory: str, *, is_local: bool, is_short: bool = False, is_debug: bool = False
 ) -> dict[str, str]:
-    """Spark's settings for a session: what the source and the pipelines rely on, and quiet."""
+    """Spark's settings for a session: what the source and the pipelines rely on, and quiet.
+
+    ``is_debug``: with the tracebacks in Spark's log.
+    """
     made = {
         "spark.driver.memory": driver_memory,
         "spark.ui.enabled": "false",
@@ -104,7 +117,10 @@ def default_settings(
     if is_local:
         made["spark.driver.bindAddress"] = _LOOPBACK
         made["spark.driver.host"] = _LOOPBACK
+        made["spark.python.daemon.module"] = "hareline.spark.worker_daemon"
         java_options = [f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"]
+        if is_debug:
+            java_options.append("-Dhareline.spark.traceback=full")
         if is_short:
             java_options += _SHORT_JAVA_OPTIONS
         made["spark.driver.extraJavaOptions"] = " ".join(java_options)

@@ -280,6 +280,7 @@ def test_a_refusal_says_how_far_the_replay_came_and_how_to_go_on(
         ({"start": "yesterday"}, "start must be a time like"),
         ({"where": "priority >"}, "where: "),
         ({"where": "colour = 1"}, "where: .*colour"),
+        ({"where": "offset > 'abc'"}, "where: .*'abc'"),
     ],
 )
 def test_a_wrong_choice_is_one_sentence(

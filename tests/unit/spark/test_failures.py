@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from hareline.spark import errors
-from hareline.spark.failures import error_of
+from hareline.spark.failures import HIDE_TRACEBACK, error_of, sentence_only
 
 IN_A_TASK = """\
 Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure:
@@ -38,6 +40,26 @@ def test_an_error_of_ours_keeps_its_class_and_sentence() -> None:
 def test_the_last_of_several_errors_counts() -> None:
     first = "hareline.spark.errors.QueueGone: [QUEUE_GONE] queue 'q' is gone\n"
     assert type(error_of(RuntimeError(first + IN_A_TASK))) is errors.OffsetGone
+
+
+def test_spark_is_asked_to_show_no_traceback_of_ours_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HIDE_TRACEBACK, "1")
+    monkeypatch.delenv(HIDE_TRACEBACK)
+
+    @sentence_only()
+    def fail(error: Exception) -> None:
+        raise error
+
+    with pytest.raises(ZeroDivisionError):
+        fail(ZeroDivisionError())
+    assert HIDE_TRACEBACK not in os.environ
+    with pytest.raises(errors.QueueGone):
+        fail(errors.QueueGone("q"))
+    assert os.environ[HIDE_TRACEBACK]
+    monkeypatch.setenv(HIDE_TRACEBACK, "")  # as with log level DEBUG
+    with pytest.raises(errors.QueueGone):
+        fail(errors.QueueGone("q"))
+    assert not os.environ[HIDE_TRACEBACK]
 
 
 def test_an_error_of_ours_is_returned_as_it_is() -> None:

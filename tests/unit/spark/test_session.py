@@ -156,6 +156,17 @@ def test_java_compiles_quickly_for_a_short_job_only() -> None:
         assert ("TieredStopAtLevel" in made["spark.driver.extraJavaOptions"]) is is_short
 
 
+def test_tracebacks_are_in_the_log_of_a_debug_session_only() -> None:
+    for is_debug in (False, True):
+        made = session.default_settings("1g", is_local=True, is_debug=is_debug)
+        assert ("traceback=full" in made["spark.driver.extraJavaOptions"]) is is_debug
+
+
+def test_executors_elsewhere_start_their_workers_as_spark_does() -> None:
+    assert session.default_settings("1g", is_local=True)["spark.python.daemon.module"]
+    assert "spark.python.daemon.module" not in session.default_settings("1g", is_local=False)
+
+
 def test_the_log_settings_are_beside_the_module() -> None:
     options = session.default_settings("1g", is_local=True)["spark.driver.extraJavaOptions"]
     _, _, file = options.partition("file://")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation calls it
 
 from hareline.spark.errors import InvalidOption, SparkSideError
@@ -128,7 +128,7 @@ def replay(
             chosen = chosen.where(where)
         except (AnalysisException, ParseException) as problem:
             raise InvalidOption(f"where: {error_of(problem).args[0]}") from None
-    buckets, counts = _count(chosen)
+    buckets, counts = _count(chosen, where)
     if dry_run or not counts:
         return ReplayResult(counts)
     partitions = len({each.queue for each in counts})
@@ -178,7 +178,9 @@ def _choose(
     return frame
 
 
-def _count(chosen: DataFrame) -> tuple[list[BucketCount], tuple[ReplayCount, ...]]:
+def _count(
+    chosen: DataFrame, where: str | None
+) -> tuple[list[BucketCount], tuple[ReplayCount, ...]]:
     """How many messages there are, by buckets of time, and by queue and exchange."""
     arrival = F.unix_micros("timestamp")
     try:
@@ -204,7 +206,12 @@ def _count(chosen: DataFrame) -> tuple[list[BucketCount], tuple[ReplayCount, ...
             .collect()
         )
     except Exception as raised:
-        raise error_of(raised) from None
+        error = error_of(raised)
+        # A value that does not do for a column is noticed now; Spark says where in a text it is.
+        is_in_text = isinstance(raised, PySparkException) and raised.getQueryContext()
+        if where is not None and is_in_text:
+            error = InvalidOption(f"where: {error.args[0]}")
+        raise error from None
     buckets = [
         BucketCount(
             span=Span(first + row["bucket"] * width, first + (row["bucket"] + 1) * width),

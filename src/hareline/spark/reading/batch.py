@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
 )
 
 from hareline.spark.errors import InvalidOption
+from hareline.spark.failures import sentence_only
 from hareline.spark.reading.access import StreamAccess
 from hareline.spark.reading.columns import COLUMNS, arrow_schema
 from hareline.spark.reading.options import ReadOptions, default_partitions
@@ -48,6 +49,7 @@ class AmqpReader(DataSourceReader):
         self._to: int | None = None
         self._since_ms: int | None = None
 
+    @sentence_only()
     def partitions(self) -> list[InputPartition]:
         """The ranges of the tasks. Raises what is wrong with the streams or the options."""
         with client_of(self._options) as client:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import InputPartition
 
 from hareline.spark.errors import IncarnationChanged, MessagesMissing, OffsetGone, QueueGone
+from hareline.spark.failures import sentence_only
 from hareline.spark.reading.access import StreamAccess
 from hareline.spark.reading.batches import BatchBuilder
 from hareline.spark.reading.options import ReadOptions
@@ -41,7 +42,7 @@ def read_partition(options: ReadOptions, schema: Any, partition: InputPartition)
     builder = BatchBuilder(
         options.connection.vhost, wanted.queue, wanted.incarnation, schema, options.untold
     )
-    with client_of(options) as client:
+    with sentence_only(), client_of(options) as client:
         yield from _read(options, client, builder, wanted)
 
 

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from hareline.spark.errors import InvalidOption
+from hareline.spark.failures import sentence_only
 from hareline.spark.reading.columns import arrow_schema
 from hareline.spark.reading.following import StreamFollower
 from hareline.spark.reading.offsets import Position, from_json, to_json
@@ -41,14 +42,17 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The limit that Spark hands to `latestOffset` unless the trigger says otherwise."""
         return ReadMaxRows(self._options.max_trigger_rows)
 
+    @sentence_only()
     def initialOffset(self) -> dict[str, object]:  # noqa: N802
         """Where a new query begins."""
         return to_json(self._vhost, self._follower.initial())
 
+    @sentence_only()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From now on, nothing new is seen."""
         self._follower.end_here()
 
+    @sentence_only()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, object]:  # noqa: N802
         """Where the batch that begins at ``start`` ends."""
         max_rows: int | None = self._options.max_trigger_rows

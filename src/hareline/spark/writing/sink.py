@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from hareline.spark.errors import InvalidOption
+from hareline.spark.failures import sentence_only
 from hareline.spark.writing.columns import check_columns
 from hareline.spark.writing.producers import batch_prefix, stream_prefix
 from hareline.spark.writing.task import PartitionPlace, WrittenCount, write_partition
@@ -81,6 +82,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._id = str(uuid4()) if write is None else write
         self._batch = batch
 
+    @sentence_only()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenPartition:
         """Publish the rows of a partition; runs in a task."""
         task = _task()
@@ -107,6 +109,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._columns = columns
         self._processors = os.cpu_count() or 1  # of the driver's machine, as this runs there
 
+    @sentence_only()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenPartition:
         """Publish the rows of a partition; runs in a task."""
         task = _task()

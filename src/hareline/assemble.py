@@ -295,7 +295,6 @@ def origins(settings: Settings, started_with: Settings) -> Origins:
         },
         are_users_default="users" not in given,
         are_vhosts_default="vhosts" not in given,
-        keeps_default_user=settings.auth.keep_guest,
         names_cluster="cluster_name" in started_with.identity.model_fields_set,
     )
 

@@ -294,9 +294,10 @@ PASSWORD_REHASHED: Final = Event(
     ("user", "before"),
 )
 
-DEFAULT_USER_REMOVED: Final = Event(
+DEFAULT_USER_STAYS: Final = Event(
     "USR-1003",
-    "user '{user}' is deleted, since there is another administrator, '{other}'",
+    "user '{user}' still has the password that everybody knows, though '{other}' is an "
+    "administrator: `hareline user delete {user}` removes it",
     ("user", "other"),
 )
 

@@ -26,6 +26,7 @@ _SEVERITIES: Final = {
     events.CONNECTION_LOST: "warning",
     events.CONNECTION_REFUSED: "warning",
     events.CONNECTION_UNUSED: "debug",  # port scans and health probes, every few seconds
+    events.DEFAULT_USER_STAYS: "warning",
     events.DEFINITION_IMPOSSIBLE: "warning",
     events.DISK_ALARM_SET: "warning",
     events.HOST_NOT_KEPT: "warning",

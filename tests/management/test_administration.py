@@ -64,7 +64,10 @@ def test_users(api: HttpApi) -> None:
     assert api.call("PUT", "/api/users/ann", {"password": "p", "tags": "management"}) == (201, None)
     assert api.call("PUT", "/api/users/ann", {"password": "q", "tags": "b, a"}) == (204, None)
     ann = api.get("/api/users/ann")
-    assert set(ann) == {"name", "password_hash", "hashing_algorithm", "tags", "limits", "set_by"}
+    assert set(ann) == {
+        *("name", "password_hash", "hashing_algorithm", "tags", "limits", "set_by"),
+        *("has_default_password", "loopback_only"),
+    }
     assert (ann["tags"], ann["limits"], ann["set_by"]) == (["b", "a"], {}, "run time")
     exported = {each["name"]: each["tags"] for each in api.get("/api/definitions")["users"]}
     assert exported["ann"] == ["b", "a"]

@@ -92,20 +92,3 @@ def test_a_changed_password_holds_for_the_next_login(broker: BrokerProcess, api:
     with pytest.raises(pika.exceptions.ProbableAuthenticationError):
         connected(broker, "cleo", "one")
     connected(broker, "cleo", "two").close()
-
-
-@pytest.mark.acceptance
-def test_guest_goes_when_another_administrator_exists(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    made = BrokerProcess(tmp_path_factory.mktemp("default"), "[auth]\nfailure_delay_s = 0\n")
-    made.start()
-    guest = HttpApi(made.management_url)
-    assert guest.get("/api/whoami")["name"] == "guest"
-    guest.call("PUT", "/api/users/ops", {"password": "ops", "tags": "administrator"})
-    assert guest.call("GET", "/api/whoami")[0] == 401
-    ops = HttpApi(made.management_url, "ops", "ops")
-    assert [each["name"] for each in ops.get("/api/users")] == ["ops"]
-    with pytest.raises(pika.exceptions.ProbableAuthenticationError):
-        connected(made, "guest", "guest")
-    made.stop()

@@ -44,8 +44,7 @@ class Origins:
     """``where``: the settings file by its path, or another word for it.
 
     ``users``, ``vhosts``: those of the settings or, where the flag says so, the defaults.
-    ``keeps_default_user``: it stays when there is another administrator. ``names_cluster``: the
-    settings have the option ``identity.cluster_name``.
+    ``names_cluster``: the settings have the option ``identity.cluster_name``.
     """
 
     where: str = "the settings"
@@ -53,7 +52,6 @@ class Origins:
     vhosts: Mapping[str, VhostOrigin] = field(default_factory=dict)
     are_users_default: bool = False
     are_vhosts_default: bool = False
-    keeps_default_user: bool = False
     names_cluster: bool = False
 
     def fixes_user(self, name: str) -> bool:

@@ -65,6 +65,7 @@ class Users:
             self._topics.setdefault(topic.user, {})[topic.vhost, topic.exchange] = topic
         removed = store.records(RemovedDefault)
         self._removed = {each.name for each in removed if each.kind == "user"}
+        self._is_reported = False
 
     # ------------------------------------------------------------------------- the registry
 
@@ -73,23 +74,30 @@ class Users:
         there = {user.name for user in self._context.users}
         for name in sorted(there | self.origins.users.keys() | self._records.keys()):
             self._compose(name)
-        self._retire_default_users()
+        self._report_default_users()
 
-    def _retire_default_users(self) -> None:
-        """Delete default users, whose password everybody knows, once another administrator exists.
+    def has_default_password(self, name: str) -> bool:
+        """True for a default user, whose password everybody knows.
 
         One that was given a password at run time is no default any more.
         """
-        if not self.origins.are_users_default or self.origins.keeps_default_user:
-            return
+        record = self._records.get(name)
+        return (
+            self.origins.are_users_default
+            and name in self.origins.users
+            and name not in self._removed
+            and not (record is not None and record.is_own)
+        )
+
+    def _report_default_users(self) -> None:
+        """Say once that a default user can go, as soon as there is another administrator."""
         for name in self.origins.users:
-            record = self._records.get(name)
-            if name in self._removed or (record is not None and record.is_own):
+            if self._is_reported or not self.has_default_password(name):
                 continue
             others = [each for each in self._context.users if is_other_administrator(each, name)]
             if others:
-                self._context.report(events.DEFAULT_USER_REMOVED, user=name, other=others[0].name)
-                self.delete(name)
+                self._is_reported = True
+                self._context.report(events.DEFAULT_USER_STAYS, user=name, other=others[0].name)
 
     def _compose(self, name: str) -> None:
         """Make one user what it is now. A user that is gone takes its connections along."""
@@ -226,7 +234,7 @@ class Users:
             self._changes.tell("user.password.cleared", by, name=name)
         if record.tags or existing is not None:
             self._changes.tell("user.tags.set", by, name=name, tags=list(record.tags))
-        self._retire_default_users()
+        self._report_default_users()
         return existing is None
 
     def _kept_permissions(self, name: str, existing: User | None) -> list[PermissionRecord]:

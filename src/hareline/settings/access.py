@@ -69,12 +69,6 @@ class Auth(Section):
     loopback_users: tuple[str, ...] = option(
         ("guest",), "Users who may only connect from this machine.", reload="live"
     )
-    keep_guest: bool = option(
-        False,
-        "Whether guest, the user of a broker whose settings list none, stays when there is "
-        "another administrator who can log in. Otherwise it is deleted then, for good.",
-        reload="live",
-    )
     failure_delay_s: float = option(
         3.0,
         "How long a refused connection is kept before its socket is dropped; slows guessing.",

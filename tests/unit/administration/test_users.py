@@ -347,42 +347,37 @@ def test_many_users_are_deleted_in_steps(broker: Administered) -> None:
     assert [user.name for user in broker.users] == ["guest"]
 
 
-def test_the_default_user_goes_when_another_administrator_can_log_in() -> None:
+def test_the_default_user_stays_and_the_log_says_once_that_it_should_go() -> None:
     broker = Administered()
     client = broker.connect("guest")
     users = broker.administration.users
     users.put("ann", password="ann", tags=["monitoring"])
     users.put("ben", tags=["administrator"])  # without a password
-    assert "guest" in broker.users
-    users.put("ann", password="ann", tags=["monitoring", "administrator"], by="guest")
-    assert "guest" not in broker.users
+    assert broker.reported(events.DEFAULT_USER_STAYS) == []
+    for name in ("ann", "cleo"):
+        users.put(name, password="x", tags=["administrator"])
+    assert broker.reported(events.DEFAULT_USER_STAYS) == [{"user": "guest", "other": "ann"}]
+    assert users.has_default_password("guest")
+    users.delete("guest")
     assert client.refusal().code == 320
-    assert broker.reported(events.DEFAULT_USER_REMOVED) == [{"user": "guest", "other": "ann"}]
-    assert broker.events()[-1] == "user.deleted"
+    assert not users.has_default_password("guest")
 
 
 def test_the_default_user_does_not_come_back(restarted: Restart) -> None:
-    users = restarted().administration.users
-    users.put("ann", password="ann", tags=["administrator"])
-    users.delete("ann")
-    assert [user.name for user in restarted().users] == []
-
-
-def test_an_administrator_of_before_the_restart_counts(restarted: Restart) -> None:
-    guest = User("guest", hash_password("guest"), tags=frozenset({"administrator"}))
-    kept = Origins(users={"guest": guest}, are_users_default=True, keeps_default_user=True)
-    restarted(origins=kept).administration.users.put("ann", password="a", tags=["administrator"])
-    broker = restarted(origins=kept)
-    assert "guest" in broker.users  # kept on purpose
-    broker.administration.reload(Origins(users={"guest": guest}, are_users_default=True))
-    assert "guest" not in broker.users
+    restarted().administration.users.put("ann", password="ann", tags=["administrator"])
+    broker = restarted()
+    assert broker.reported(events.DEFAULT_USER_STAYS) == [{"user": "guest", "other": "ann"}]
+    broker.administration.users.delete("guest")
+    assert [user.name for user in restarted().users] == ["ann"]
 
 
 def test_a_user_that_was_given_a_password_is_no_default_any_more() -> None:
     broker = Administered()
-    broker.administration.users.put("guest", password="new", tags=["administrator"])
-    broker.administration.users.put("ann", password="ann", tags=["administrator"])
-    assert "guest" in broker.users
+    users = broker.administration.users
+    users.put("guest", password="new", tags=["administrator"])
+    users.put("ann", password="ann", tags=["administrator"])
+    assert not users.has_default_password("guest")
+    assert broker.reported(events.DEFAULT_USER_STAYS) == []
 
 
 def test_users_of_the_settings_stay() -> None:
@@ -390,3 +385,4 @@ def test_users_of_the_settings_stay() -> None:
     broker = Administered(origins=Origins(users={"guest": guest}))
     broker.administration.users.put("ann", password="ann", tags=["administrator"])
     assert "guest" in broker.users
+    assert not broker.administration.users.has_default_password("guest")

@@ -45,7 +45,29 @@ def check_api(api: Api) -> tuple[bool, list[Finding]]:
                 "look at `hareline top`: the broker, or the machine, is busy",
             )
         )
-    return True, found + list(_alarms(api))
+    return True, found + list(_alarms(api)) + list(_default_users(api))
+
+
+def _default_users(api: Api) -> Iterator[Finding]:
+    """Users whose password everybody knows, and where they may log in from."""
+    try:
+        users: Any = api.get(path_of("users"))
+    except CommandFailed:  # only administrators see them, and can do something about it
+        return
+    for user in users:
+        if not user.get("has_default_password"):
+            continue
+        name = user["name"]
+        is_kept_here = user.get("loopback_only")
+        where = "from the broker's machine" if is_kept_here else "from everywhere"
+        said = f"'{name}' logs in {where} with a password that everybody knows"
+        others = [
+            each for each in users if each["name"] != name and "administrator" in each["tags"]
+        ]
+        remedy = f"hareline user delete {name}"
+        if not others:
+            remedy = f"hareline user add NAME --tag administrator; then {remedy}"
+        yield (note if is_kept_here and not others else warning)("users", said, remedy)
 
 
 def _alarms(api: Api) -> Iterator[Finding]:

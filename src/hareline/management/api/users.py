@@ -33,7 +33,11 @@ from hareline.management.refusals import Refusal
 
 
 class UserInfo(BaseModel):
-    """A user. ``set_by``: "settings" if it can only be changed there, else "run time"."""
+    """A user. ``set_by``: "settings" if it can only be changed there, else "run time".
+
+    ``has_default_password``: everybody knows it. ``loopback_only``: it may log in from the broker's
+    own machine only.
+    """
 
     name: str
     password_hash: str
@@ -41,6 +45,8 @@ class UserInfo(BaseModel):
     tags: list[str]
     limits: dict[str, int]
     set_by: str
+    has_default_password: bool
+    loopback_only: bool
 
 
 class UserBody(Body):
@@ -150,6 +156,8 @@ def describe_user(site: Site, user: User) -> dict[str, Any]:
         "tags": list(user.tags),
         "limits": dict(users.limits(user.name)),
         "set_by": "settings" if users.origins.fixes_user(user.name) else "run time",
+        "has_default_password": users.has_default_password(user.name),
+        "loopback_only": user.name in site.settings().auth.loopback_users,
     }
 
 

@@ -9,6 +9,7 @@ import { has } from "../lib/session.js";
 import { Badge, Card, Empty, Facts, Meter, Notice, PageHead, QueueLink, Tile, Waiting } from "../parts/basics.js";
 import { HistoryChart } from "../parts/chart.js";
 import { Grid } from "../parts/table.js";
+import { DefaultUsers } from "./users.js";
 
 const RATES = [["publish", "published"], ["deliver_get", "delivered"], ["ack", "acknowledged"], ["confirm", "confirmed"], ["redeliver", "redelivered"]];
 
@@ -73,6 +74,7 @@ export function Overview() {
   const overview = overviewPoll.data;
   const nodePoll = usePoll(overview && has("monitoring") ? path`/nodes/${overview.node}` : null, { onData: noteNode });
   const node = nodePoll.data;
+  const usersPoll = usePoll(has("administrator") ? "/users" : null, { every: 0, query: { columns: "name,tags,has_default_password,loopback_only" } });
   useSeed("overview", "/overview", earlier, overviewPoll.reload);
   useSeed("node", node ? path`/nodes/${overview.node}` : null, earlierNode, nodePoll.reload);
   if (!overview) return html`<${PageHead} title="Overview" /><${Waiting} poll=${overviewPoll} what="overview" />`;
@@ -82,7 +84,7 @@ export function Overview() {
   const churn = overview.churn_rates ?? {};
   return html`<${PageHead} title=${overview.cluster_name ?? "Overview"} kind=${`${overview.product_name ?? "Hareline"} ${overview.product_version ?? ""}`}
       badges=${node && html`<${Badge} tone=${node.mem_alarm || node.disk_free_alarm ? "danger" : "ok"}>${node.mem_alarm || node.disk_free_alarm ? "alarm" : "running"}<//>${node.uptime > 0 && html`<${Badge}>up ${duration(node.uptime)}<//>`}`} />
-    <${Alarms} node=${node} />
+    <${Alarms} node=${node} /><${DefaultUsers} users=${usersPoll.data} />
     <div class="tiles">
       <${Tile} label="Ready" value=${short(totals.messages_ready ?? 0)} note=${signedRate(totals.messages_ready_details?.rate ?? 0)} to=${href(["queues"], { sort: "messages_ready", reverse: "1" })} />
       <${Tile} label="Unacked" value=${short(totals.messages_unacknowledged ?? 0)} note=${signedRate(totals.messages_unacknowledged_details?.rate ?? 0)} to=${href(["consumers"], { by: "stuck" })} />

@@ -16,6 +16,14 @@ export const tagsOf = (user) => (Array.isArray(user.tags) ? user.tags : String(u
 /** True if only the settings file can change it. */
 export const isFixed = (object) => object.set_by === "settings";
 
+/** Says that a user whose password everybody knows should go. `users`: null while they are unknown. */
+export function DefaultUsers({ users }) {
+  return (users ?? []).filter((each) => each.has_default_password).map((each) => html`<${Notice} key=${each.name} tone="warn" title=${`User ${shown(each.name)} has the password that everybody knows`}>
+    It may log in ${each.loopback_only ? "from the broker's machine only" : "from everywhere"}. ${users.some((other) => other.name !== each.name && tagsOf(other).includes("administrator"))
+      ? html`<a href=${href(["users", each.name])}>Delete it</a>, or: <code>hareline user delete ${shown(each.name)}</code>`
+      : html`Add another administrator under <a href=${href(["users"])}>Users</a>, then delete it.`}<//>`);
+}
+
 function TagBoxes({ tags, onChange }) {
   return html`<fieldset><legend>Tags</legend>${TAGS.map(([tag, meaning]) => html`<${Check} key=${tag} label=${tag} hint=${meaning} checked=${tags.includes(tag)} onChange=${(isOn) => onChange(isOn ? [...tags, tag] : tags.filter((each) => each !== tag))} />`)}</fieldset>`;
 }
@@ -60,6 +68,7 @@ export function Users() {
   const poll = usePoll("/users", { every: 15_000 });
   const [isAdding, setAdding] = useState(false);
   return html`<${PageHead} title="Users" actions=${html`<button type="button" class="primary" onClick=${() => setAdding(true)}>Add a user</button>`} />
+    <${DefaultUsers} users=${poll.data && rowsOf(poll.data)} />
     ${!poll.data ? html`<${Waiting} poll=${poll} what="users" />` : html`<${ClientTable} rows=${rowsOf(poll.data)} what="user" keyOf=${(each) => each.name} columns=${[{ key: "name", label: "User", view: (each) => html`<a href=${href(["users", each.name])}>${shown(each.name)}</a>${isFixed(each) && html` <${Badge} title="The settings file names it: it is changed there">settings<//>`}` }, { key: "tags", label: "Tags", view: (each) => (tagsOf(each).length ? tagsOf(each).map((tag) => html`<${Badge} key=${tag} tone=${tag === "administrator" ? "accent" : "plain"}>${shown(tag)}<//> `) : html`<span class="muted">none: only AMQP</span>`) }, { key: "password_hash", label: "Password", sort: false, view: (each) => (each.password_hash === "" ? "none" : "set") }]} />`}
     ${isAdding && html`<${Dialog} title="Add a user" onClose=${() => setAdding(false)}><${UserForm} onDone=${() => { setAdding(false); poll.reload(); }} /><//>`}`;
 }

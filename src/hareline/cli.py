@@ -48,12 +48,16 @@ class _Group(LeanGroup):
         for row in ROWS.values():
             self.add_command(LeanCommand(row.name, help=row.summary))
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        row = ROWS.get(args[0])
+    def load(self, name: str) -> Any:
+        row = ROWS.get(name)
         if row is not None:
-            module, _, name = row.place.partition(":")
-            found = getattr(import_module(f"hareline.{module}"), name)
+            module, _, attribute = row.place.partition(":")
+            found = getattr(import_module(f"hareline.{module}"), attribute)
             self.add_command(_built(found), row.name)
+        return super().load(name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        self.load(args[0])
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

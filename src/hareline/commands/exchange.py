@@ -54,7 +54,9 @@ def declare(
             "--type", metavar="TYPE", help="direct, fanout, topic, headers or another one."
         ),
     ] = "direct",
-    transient: Annotated[bool, typer.Option("--transient", help="Gone after a restart.")] = False,
+    durable: Annotated[
+        bool, typer.Option("--durable/--transient", help="Kept over a restart, or gone after it.")
+    ] = True,
     auto_delete: Annotated[
         bool, typer.Option("--auto-delete", help="Deleted with its last binding.")
     ] = False,
@@ -66,7 +68,7 @@ def declare(
     """Declare an exchange; the same one again is no error."""
     body = {
         "type": kind,
-        "durable": not transient,
+        "durable": durable,
         "auto_delete": auto_delete,
         "internal": internal,
         "arguments": typed_pairs(argument, "--argument"),

@@ -24,7 +24,23 @@ _WORDS: Final = {int: "a whole number", float: "a number"}
 
 
 class LeanGroup(TyperGroup):
-    """A group of commands whose absent ``--help`` is checked without pydantic."""
+    """A group of commands whose absent ``--help`` is checked without pydantic.
+
+    What the group of the other number has is suggested: `queue list` is `queues list`.
+    """
+
+    def load(self, name: str) -> Any:
+        """The command of this name, None if there is none."""
+        return self.commands.get(name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if ctx.parent is not None and args[0] not in self.commands:
+            name, other = self.name or "", args[0]
+            partner = name.removesuffix("s") if name.endswith("s") else f"{name}s"
+            if other in getattr(ctx.parent.command.load(partner), "commands", ()):
+                typed = f"{ctx.parent.command_path} {partner} {other}"
+                ctx.fail(f"No such command '{other}'. Did you mean '{typed}'?")
+        return super().resolve_command(ctx, args)
 
     def get_help_option(self, ctx: Any) -> Any:
         return unset_as_false(super().get_help_option(ctx))

@@ -8,7 +8,7 @@ same whichever side did it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
@@ -25,7 +25,8 @@ class Resource:
     """A kind of object that the API lists.
 
     ``is_paged``: whether the API pages, filters and sorts it. ``filters_vhost``: whether the path
-    takes a virtual host. ``only``: a condition that each row has to meet.
+    takes a virtual host. ``only``: a condition that each row has to meet. ``fields``: what rows of
+    a Hareline or a RabbitMQ have beyond the columns, by the first parts of their paths.
     """
 
     name: str
@@ -36,6 +37,23 @@ class Resource:
     only: str | None = None
     key: str = "name"
     extra: tuple[str, ...] = field(default=())
+    fields: str = ""
+
+    def path_of(self, name: str, flag: str) -> str:
+        """The path of a column's title, or of a field. Raises CommandFailed that names them."""
+        for column in self.columns:
+            if name in (column.title, column.path):
+                return column.path
+        known = {each.path.partition(".")[0] for each in self.columns} | set(self.fields.split())
+        if name.partition(".")[0] in known:
+            return name
+        further = known - {each.title for each in self.columns}
+        raise CommandFailed(
+            f"{flag}: {self.name} have no column '{name}'; columns: "
+            f"{', '.join(each.title for each in self.columns)}; fields of the JSON: "
+            f"{', '.join(sorted(further))}",
+            ExitStatus.USAGE,
+        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +84,7 @@ class Condition:
                 return found <= number
 
 
-def parse_condition(text: str, columns: Sequence[Column]) -> Condition:
+def parse_condition(text: str, resource: Resource) -> Condition:
     """Read `messages>100`, `state=running`, `name~^order`. Raises CommandFailed."""
     found = _CONDITION.fullmatch(text.strip())
     if found is None:
@@ -85,7 +103,7 @@ def parse_condition(text: str, columns: Sequence[Column]) -> Condition:
             ) from None
     elif operator == "~":
         compiled(value, "--where")
-    return Condition(_path_of_name(name, columns), operator, value)
+    return Condition(resource.path_of(name, "--where"), operator, value)
 
 
 def compiled(pattern: str, flag: str) -> re.Pattern[str]:
@@ -102,12 +120,12 @@ def chosen_columns(text: str | None, resource: Resource) -> list[Column]:
     """The columns of --columns by title or path; the usual ones without it."""
     if text is None:
         return list(resource.columns)
-    known = {each.title: each for each in resource.columns}
-    known |= {each.path: each for each in resource.columns}
+    known = {each.path: each for each in resource.columns}
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise CommandFailed("--columns: names no column", ExitStatus.USAGE)
-    return [known.get(name, Column(name, name)) for name in names]
+    paths = {name: resource.path_of(name, "--columns") for name in names}
+    return [known.get(path, Column(path, name)) for name, path in paths.items()]
 
 
 @dataclass(frozen=True)
@@ -162,7 +180,7 @@ class Query:
     def _conditions(self) -> tuple[Condition, ...]:
         own: tuple[Condition, ...] = ()
         if self.resource.only is not None:
-            own = (parse_condition(self.resource.only, self.resource.columns),)
+            own = (parse_condition(self.resource.only, self.resource),)
         if self.vhost is not None and not self.resource.takes_vhost:
             own = (*own, Condition("vhost", "=", self.vhost))
         return own + self.where
@@ -180,14 +198,10 @@ class Query:
 
     def _order(self, text: str) -> tuple[str, bool]:
         """The path to sort by, and whether the largest come first."""
-        return _path_of_name(text.removeprefix("-"), self.resource.columns), text.startswith("-")
+        return self.resource.path_of(text.removeprefix("-"), "--sort"), text.startswith("-")
 
     def _what(self) -> str:
         return f"vhost '{self.vhost}'" if self.vhost is not None else ""
-
-
-def _path_of_name(name: str, columns: Sequence[Column]) -> str:
-    return next((each.path for each in columns if each.title == name), name)
 
 
 def _by(path: str) -> Callable[[Any], tuple[bool, float, str]]:

@@ -43,7 +43,9 @@ def declare(
         str | None,
         typer.Option("--type", metavar="TYPE", help="classic, quorum, stream.", show_default=False),
     ] = None,
-    transient: Annotated[bool, typer.Option("--transient", help="Gone after a restart.")] = False,
+    durable: Annotated[
+        bool, typer.Option("--durable/--transient", help="Kept over a restart, or gone after it.")
+    ] = True,
     auto_delete: Annotated[
         bool, typer.Option("--auto-delete", help="Deleted with its last consumer.")
     ] = False,
@@ -61,7 +63,7 @@ def declare(
     arguments = typed_pairs(argument, "--argument")
     if kind is not None:
         arguments[_TYPES] = kind
-    body = {"durable": not transient, "auto_delete": auto_delete, "arguments": arguments}
+    body = {"durable": durable, "auto_delete": auto_delete, "arguments": arguments}
     path = path_of("queues", session.one_vhost, queue)
     is_new = session.api.put(path, body, what=what(session, queue))
     session.out.done(

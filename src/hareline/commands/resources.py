@@ -28,6 +28,37 @@ _IN: Final = "message_stats.publish_details.rate"
 _OUT: Final = "message_stats.deliver_get_details.rate"
 _VHOST: Final = Column("vhost", "vhost")
 
+# Fields that are no columns of their own; those of RabbitMQ alone are last.
+_QUEUE_FIELDS: Final = (
+    "durable auto_delete exclusive arguments node policy operator_policy "
+    "effective_policy_definition exclusive_consumer_tag single_active_consumer_tag "
+    "owner_pid_details messages_details messages_ready_details "
+    "messages_unacknowledged_details consumer_capacity consumer_utilisation memory "
+    "messages_persistent messages_ram messages_ready_ram messages_unacknowledged_ram "
+    "messages_paged_out messages_held message_bytes message_bytes_ready "
+    "message_bytes_unacknowledged message_bytes_persistent message_bytes_ram "
+    "message_bytes_paged_out head_message_timestamp oldest_unacknowledged_age_s "
+    "oldest_unacknowledged_by idle_since readers reader_lag_max leader members online "
+    "delivery_limit garbage_collection reductions storage_version"
+)
+_EXCHANGE_FIELDS: Final = "arguments policy user_who_performed_action"
+_CONNECTION_FIELDS: Final = (
+    "node user_who_performed_action type protocol peer_host peer_port host port ssl "
+    "ssl_protocol ssl_key_exchange ssl_cipher ssl_hash peer_cert_subject peer_cert_issuer "
+    "peer_cert_validity auth_mechanism timeout frame_max channel_max client_properties "
+    "blocked_reason blocked_since_ms blocked_by send_pend is_slow recv_oct recv_cnt "
+    "recv_cnt_details send_oct send_cnt send_cnt_details reductions garbage_collection"
+)
+_CHANNEL_FIELDS: Final = (
+    "number node user_who_performed_action connection_details global_prefetch_count "
+    "messages_uncommitted acks_uncommitted is_stopped blocked_reason blocked_since_ms "
+    "blocked_by message_stats idle_since pending_raft_commands cached_segments reductions "
+    "garbage_collection"
+)
+_CONSUMER_FIELDS: Final = (
+    "active consumer_timeout arguments priority messages_unacknowledged is_slow slow_reason credit"
+)
+
 QUEUES: Final = Resource(
     "queues",
     "queues",
@@ -44,6 +75,7 @@ QUEUES: Final = Resource(
         Column(_OUT, "out", "rate"),
     ),
     is_paged=True,
+    fields=_QUEUE_FIELDS,
 )
 STREAMS: Final = Resource(
     "streams",
@@ -60,6 +92,7 @@ STREAMS: Final = Resource(
     ),
     is_paged=True,
     only="type=stream",
+    fields=f"{_QUEUE_FIELDS} type messages_ready messages_unacknowledged",
 )
 EXCHANGES: Final = Resource(
     "exchanges",
@@ -75,6 +108,7 @@ EXCHANGES: Final = Resource(
         Column("message_stats.publish_out_details.rate", "out", "rate"),
     ),
     is_paged=True,
+    fields=_EXCHANGE_FIELDS,
 )
 BINDINGS: Final = Resource(
     "bindings",
@@ -88,6 +122,7 @@ BINDINGS: Final = Resource(
         Column("arguments", "arguments"),
     ),
     key="destination",
+    fields="properties_key",
 )
 CONNECTIONS: Final = Resource(
     "connections",
@@ -105,6 +140,7 @@ CONNECTIONS: Final = Resource(
     ),
     is_paged=True,
     takes_vhost=False,
+    fields=_CONNECTION_FIELDS,
 )
 CHANNELS: Final = Resource(
     "channels",
@@ -123,6 +159,7 @@ CHANNELS: Final = Resource(
     ),
     is_paged=True,
     takes_vhost=False,
+    fields=_CHANNEL_FIELDS,
 )
 CONSUMERS: Final = Resource(
     "consumers",
@@ -139,6 +176,7 @@ CONSUMERS: Final = Resource(
         Column("exclusive", "exclusive", "flag"),
     ),
     key="consumer_tag",
+    fields=_CONSUMER_FIELDS,
 )
 
 _READER_COLUMNS: Final = (
@@ -201,7 +239,7 @@ def list_resource(
         resource,
         vhost=session.vhost,
         name=name,
-        where=tuple(parse_condition(each, resource.columns) for each in where),
+        where=tuple(parse_condition(each, resource) for each in where),
         sort=sort,
         limit=limit,
         columns=tuple(chosen),

@@ -22,6 +22,9 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
+THINGS = Resource("things", "things", (Column("name", "name"),), fields="type messages on")
+
+
 @pytest.fixture
 def client(api: ScriptedApi) -> Iterator[Api]:
     made = Api(read_target(Flags(url=api.url), {"HOME": "/"}))
@@ -45,22 +48,33 @@ def names(rows: list[dict[str, Any]]) -> list[str]:
         ("name~^[ab]$", "ba"),
         ("on=true", "b"),
         ("on=", "c"),
-        ("nope~x", ""),
     ],
 )
 def test_conditions(text: str, found: str) -> None:
-    condition = parse_condition(text, ())
+    condition = parse_condition(text, THINGS)
     assert "".join(names([row for row in ROWS if condition.holds(row)])) == found
 
 
 def test_a_condition_knows_the_titles_of_columns() -> None:
-    assert parse_condition("ready>1", QUEUES.columns).path == "messages_ready"
+    assert parse_condition("ready>1", QUEUES).path == "messages_ready"
 
 
 @pytest.mark.parametrize("text", ["name", "=", "messages>many", "name~("])
 def test_what_is_no_condition_is_refused(text: str) -> None:
     with pytest.raises(CommandFailed, match="--where: "):
-        parse_condition(text, ())
+        parse_condition(text, QUEUES)
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones(client: Api) -> None:
+    refused = (
+        "queues have no column 'nmae'; columns: vhost, name, .*; fields of the JSON: .*durable"
+    )
+    with pytest.raises(CommandFailed, match=f"--where: {refused}"):
+        parse_condition("nmae=x", QUEUES)
+    with pytest.raises(CommandFailed, match=f"--columns: {refused}"):
+        chosen_columns("name,nmae", QUEUES)
+    with pytest.raises(CommandFailed, match=f"--sort: {refused}"):
+        Query(QUEUES, sort="-nmae").rows(client)
 
 
 def test_columns_are_named_by_title_or_path() -> None:
@@ -93,7 +107,7 @@ def test_with_conditions_pages_are_read_until_there_is_enough(
     api: ScriptedApi, client: Api
 ) -> None:
     api.will("GET", "/queues", {"items": ROWS, "page_count": 5})
-    query = Query(QUEUES, where=(parse_condition("messages>50", ()),), limit=2)
+    query = Query(QUEUES, where=(parse_condition("messages>50", QUEUES),), limit=2)
     assert names(query.rows(client)) == ["a", "a"]
     assert [each.query["page"] for each in api.asked] == ["1", "2"]
     assert api.last.query["page_size"] == "500"
@@ -107,12 +121,11 @@ def test_streams_are_queues_of_one_type(api: ScriptedApi, client: Api) -> None:
 
 
 def test_a_list_without_pages_is_sorted_and_filtered_here(api: ScriptedApi, client: Api) -> None:
-    resource = Resource("things", "things", (Column("name", "name"),))
     api.will("GET", "/things", ROWS)
-    assert names(Query(resource, sort="name").rows(client)) == ["a", "b", "c"]
-    assert names(Query(resource, sort="-messages").rows(client)) == ["a", "b", "c"]
-    assert names(Query(resource, sort="messages", limit=1).rows(client)) == ["c"]
-    assert names(Query(resource, name="[bc]").rows(client)) == ["b", "c"]
+    assert names(Query(THINGS, sort="name").rows(client)) == ["a", "b", "c"]
+    assert names(Query(THINGS, sort="-messages").rows(client)) == ["a", "b", "c"]
+    assert names(Query(THINGS, sort="messages", limit=1).rows(client)) == ["c"]
+    assert names(Query(THINGS, name="[bc]").rows(client)) == ["b", "c"]
 
 
 def test_connections_have_no_virtual_host_in_the_path(api: ScriptedApi, client: Api) -> None:

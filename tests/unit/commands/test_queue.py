@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.scripted_api import ScriptedApi
 
 from .conftest import Run
@@ -57,3 +59,26 @@ def test_a_broker_without_the_operation_is_said_to_be_one(run: Run, api: Scripte
     result = run("queue", "pause", "q")
     assert result.exit_code == 1
     assert result.stderr == f"hareline: {api.url}: this broker has no `pause`\n"
+
+
+def test_durable_can_be_said(run: Run, api: ScriptedApi) -> None:
+    api.will("PUT", "/queues/%2F/q", status=201)
+    assert run("queue", "declare", "q", "--durable").exit_code == 0
+    assert api.last.body["durable"] is True
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (("queue", "list"), "queues list"),
+        (("queues", "declare", "q"), "queue declare"),
+        (("exchange", "show", "x"), "exchanges show"),
+        (("connections", "close", "x"), "connection close"),
+    ],
+)
+def test_a_command_of_the_other_group_is_suggested(
+    run: Run, typed: tuple[str, ...], meant: str
+) -> None:
+    result = run(*typed)
+    assert result.exit_code == 2
+    assert f"No such command '{typed[1]}'. Did you mean 'hareline {meant}'?" in result.stderr

@@ -7,6 +7,7 @@ of them runs. Invariant: no error of pika leaves `opened_channel`.
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -37,6 +38,29 @@ def parameters_of(target: Target, vhost: str, name: str) -> Any:
     )
 
 
+class NotInTime(CommandFailed):
+    """The broker did not answer within --timeout; it would not answer a farewell either."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}; --timeout waits longer", ExitStatus.UNREACHABLE)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the block if it takes longer; pika's calls wait without an end."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 @contextmanager
 def opened_channel(target: Target, vhost: str, name: str) -> Iterator[Any]:
     """A channel of a connection of its own, closed at the end. Raises CommandFailed."""
@@ -45,11 +69,16 @@ def opened_channel(target: Target, vhost: str, name: str) -> Iterator[Any]:
     silence_pika()
     with errors_of_pika(target, vhost):
         connection = pika.BlockingConnection(parameters_of(target, vhost, name))
+        is_answering = True
         try:
             yield connection.channel()
+        except NotInTime:
+            is_answering = False
+            raise
         finally:
-            with suppress(Exception):  # the error of the block counts, not that of the farewell
-                connection.close()
+            if is_answering:
+                with suppress(Exception):  # the error of the block counts, not that of the farewell
+                    connection.close()
 
 
 def silence_pika() -> None:

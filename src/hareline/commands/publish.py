@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from hareline.cli_progress import Display, complain
-from hareline.commands.amqp_client import opened_channel
+from hareline.commands.amqp_client import NotInTime, opened_channel, within
 from hareline.commands.client_command import Session, client_command
 from hareline.commands.completing import complete_exchange, complete_queue
 from hareline.commands.failures import CommandFailed, ExitStatus
@@ -109,16 +109,21 @@ def publish(
     key = routing_key if queue is None else queue
     bodies = _bodies(body, file, lines, count)
     sent, returned = _send(session, exchange or "", key, bodies, properties, count)
-    session.out.done(
-        f"published {sent:,} message{'' if sent == 1 else 's'}",
-        published=sent,
-        unroutable=returned,
-    )
-    if returned and not unroutable_ok:
-        raise CommandFailed(
-            f"no queue takes {returned:,} of them: nothing is bound to exchange '{exchange or ''}' "
-            f"for routing key '{key}'"
-        )
+    if sent or unroutable_ok or session.out.is_json:
+        session.out.done(f"published {_messages(sent)}", published=sent, unroutable=returned)
+    if not returned:
+        return
+    reason = f"nothing is bound to exchange '{exchange}' for routing key '{key}'"
+    if queue is not None:
+        reason = f"there is no queue '{queue}' in vhost '{session.one_vhost}'"
+    problem = f"no queue takes {_messages(returned)}: {reason}"
+    if not unroutable_ok:
+        raise CommandFailed(problem)
+    session.out.warn(problem)
+
+
+def _messages(count: int) -> str:
+    return f"{count:,} message{'' if count == 1 else 's'}"
 
 
 def _bodies(body: str | None, file: Path | None, is_lines: bool, count: int) -> Iterator[bytes]:
@@ -151,31 +156,44 @@ def _send(
     properties: dict[str, Any],
     count: int,
 ) -> tuple[int, int]:
-    """How many messages were confirmed, and how many of them no queue takes."""
+    """How many messages a queue has taken, and how many none takes."""
     import pika
     from pika import exceptions
 
     sent = returned = 0
+    seconds = session.target.timeout_s
     made = pika.BasicProperties(**properties)
     with (
         opened_channel(session.target, session.one_vhost, "hareline publish") as channel,
         _progress(count) as show,
     ):
         channel.confirm_delivery()
+        blocking: list[str] = []
+        channel.connection.add_on_connection_blocked_callback(
+            lambda _, frame: blocking.append(frame.method.reason)
+        )
+        channel.connection.add_on_connection_unblocked_callback(lambda *_: blocking.clear())
         for body in bodies:
             try:
-                channel.basic_publish(exchange, key, body, made, mandatory=True)
+                with within(seconds):
+                    channel.basic_publish(exchange, key, body, made, mandatory=True)
+                sent += 1
             except exceptions.UnroutableError:
                 returned += 1
-            except exceptions.NackError:
+            except (exceptions.NackError, TimeoutError) as error:
                 if sent:
-                    complain(f"{sent:,} messages were published before", style=None)
+                    complain(f"{_messages(sent)} published before", style=None)
+                if isinstance(error, TimeoutError):
+                    channel.connection.process_data_events(0)  # tells of an alarm
+                    problem = f"no confirm within {seconds:g} s"
+                    for reason in blocking[-1:]:
+                        problem += f": the broker is {reason}, and blocks publishers"
+                    raise NotInTime(problem) from None
                 raise CommandFailed(
                     f"the broker refused a message to exchange '{exchange}' with routing key "
                     f"'{key}': a queue is full, or it cannot be stored"
                 ) from None
-            sent += 1
-            show(sent)
+            show(sent + returned)
     return sent, returned
 
 

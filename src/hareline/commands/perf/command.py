@@ -21,7 +21,7 @@ from hareline.commands.completing import complete_queue
 from hareline.commands.failures import CommandFailed, ExitStatus
 from hareline.commands.lean import new_app
 from hareline.commands.perf.plan import STAMP_OCTETS, Part, Pattern, Plan, Role, shared_out
-from hareline.commands.perf.result import result_lines, result_of
+from hareline.commands.perf.result import result_lines, result_of, why_nothing_moved
 from hareline.commands.target import Target
 from hareline.commands.values import typed_pairs
 
@@ -166,9 +166,11 @@ def perf(
     result = result_of(plan, counters, seconds, roles)
     if session.out.is_json:
         session.out.json(result)
-        return
-    for line in result_lines(result):
-        session.out.line(line)
+    else:
+        for line in result_lines(result):
+            session.out.line(line)
+    if problem := why_nothing_moved(result):
+        raise CommandFailed(f"no message was moved: {problem}")
 
 
 def _sizes(text: str) -> tuple[int, ...]:

@@ -12,8 +12,9 @@ from hareline.commands.perf.plan import Plan
 def result_of(plan: Plan, counters: Iterable[Any], seconds: float, roles: dict[str, int]) -> Any:
     """The result as data. ``counters``: those of each role, of the measured time."""
     totals = dict.fromkeys(("sent", "received", "confirmed", "refused", "returned"), 0)
-    latency, confirms = Histogram(), Histogram()
+    latency, confirms, blocked = Histogram(), Histogram(), ""
     for each in counters:
+        blocked = blocked or each.blocked
         for name in totals:
             totals[name] += getattr(each, name)
         latency.merge(each.latency)
@@ -31,7 +32,24 @@ def result_of(plan: Plan, counters: Iterable[Any], seconds: float, roles: dict[s
         "received_per_s": round(totals["received"] / seconds, 1) if seconds else 0.0,
         "latency_ms": latency.summary(),
         "confirm_latency_ms": confirms.summary(),
+        "blocked": blocked,
     }
+
+
+def why_nothing_moved(result: dict[str, Any]) -> str:
+    """Why no message came to a queue or a consumer; empty if one did."""
+    taken = result["confirmed"] > result["returned"]
+    if not result["in_flight"] and not result["consumers"]:  # nothing says more
+        taken = bool(result["sent"])
+    if taken or result["received"]:
+        return ""
+    if result["blocked"]:
+        return f"the broker is {result['blocked']}, and blocks publishers"
+    if result["returned"]:
+        return "no queue takes them"
+    if result["refused"]:
+        return "the broker refused them all: the queue is full, or they cannot be stored"
+    return f"none came within {result['seconds']:g} s"
 
 
 def result_lines(result: dict[str, Any]) -> list[str]:

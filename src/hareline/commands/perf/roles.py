@@ -27,9 +27,13 @@ _DIRECT_REPLY: Final = "amq.rabbitmq.reply-to"
 
 
 class Counters:
-    """What one role has done; ``latency`` is of what a consumer got, or of round trips."""
+    """What one role has done; ``latency`` is of what a consumer got, or of round trips.
 
-    def __init__(self) -> None:
+    ``blocked``: why the broker blocks the connection now, empty if it does not.
+    """
+
+    def __init__(self, blocked: str = "") -> None:
+        self.blocked = blocked
         self.sent = 0
         self.confirmed = 0
         self.refused = 0
@@ -57,6 +61,10 @@ class Client:
             on_close_callback=self._ended,
             custom_ioloop=loop,
         )
+        self._connection.add_on_connection_blocked_callback(
+            lambda _, frame: self._note_blocked(frame.method.reason)
+        )
+        self._connection.add_on_connection_unblocked_callback(lambda *_: self._note_blocked(""))
 
     def close(self) -> None:
         """Say goodbye to the broker."""
@@ -75,6 +83,9 @@ class Client:
         age = time.monotonic_ns() - int.from_bytes(body[:STAMP_OCTETS], "big")
         if 0 <= age < _AGE_MAX_NS:
             counters.latency.add(age)
+
+    def _note_blocked(self, reason: str) -> None:
+        self.counters.blocked = reason
 
     def _opened(self, channel: Any) -> None:
         self._channel = channel

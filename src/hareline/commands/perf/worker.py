@@ -82,7 +82,7 @@ class _Run:
                 return
             if word == "reset":
                 for client in self._clients:
-                    client.counters = Counters()
+                    client.counters = Counters(client.counters.blocked)
             if time.monotonic() >= next_report:
                 next_report += _REPORT_S
                 self._pipe.send(("counts", self._counts()))

@@ -1,0 +1,82 @@
+"""Commands ask a broker in this process: names of lists, unroutable messages, alarms."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hareline.commands import resources
+from hareline.commands.listing import Resource
+from hareline.settings import Settings
+from tests.support.api_broker import ApiBroker, api_broker
+from tests.support.command_line import CommandLine
+from tests.support.http_api import HttpApi
+from tests.support.waiting import wait_for
+
+DEADLINE_S = 60.0
+
+
+def commands_of(broker: ApiBroker) -> CommandLine:
+    host, port = broker.thread.address
+    return CommandLine(HARELINE_URL=broker.url, HARELINE_AMQP_URL=f"amqp://{host}:{port}")
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        *(resources.QUEUES, resources.EXCHANGES, resources.BINDINGS),
+        *(resources.CONNECTIONS, resources.CHANNELS, resources.CONSUMERS),
+    ],
+    ids=lambda resource: resource.name,
+)
+def test_every_field_that_the_broker_sends_can_be_a_column(
+    http: HttpApi, channel: Any, resource: Resource
+) -> None:
+    channel.queue_declare("open.listed", exclusive=True)
+    channel.queue_declare("open.stream", durable=True, arguments={"x-queue-type": "stream"})
+    channel.basic_consume("open.listed", lambda *_: None)
+    channel.basic_publish("", "open.listed", b"x")
+    rows = http.get(f"/api/{resource.path}")
+    assert rows
+    for field in {key for row in rows for key in row}:
+        assert resource.path_of(field, "--columns")
+
+
+def test_what_no_queue_takes_is_not_published(broker: ApiBroker) -> None:
+    hareline = commands_of(broker)
+    done = hareline("publish", "--queue", "nowhere", "x", "--count", "2")
+    problem = "no queue takes 2 messages: there is no queue 'nowhere' in vhost '/'"
+    assert (done.status, done.text, done.err) == (1, "", f"hareline: {problem}\n")
+    done = hareline("publish", "--exchange", "amq.direct", "x", "--unroutable-ok", "--json")
+    assert (done.status, done.json) == (0, {"published": 0, "unroutable": 1})
+    assert "nothing is bound to exchange 'amq.direct'" in done.err
+
+
+@pytest.fixture(params=["memory", "disk"])
+def alarmed(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[tuple[ApiBroker, str]]:
+    """A broker whose alarm is on, and the resource."""
+    config = {
+        "memory": '[memory]\nwatermark = "1MiB"\ncheck_interval_s = 0.05\n',
+        "disk": f'data_dir = "{tmp_path}"\nstorage.kind = "journal"\n[disk]\nfree_watermark = 1.0\ncheck_interval_s = 0.05\n',
+    }[request.param]
+    with api_broker(Settings.model_validate(tomllib.loads(config))) as broker:
+        node = HttpApi(broker.url)
+        key = {"memory": "mem_alarm", "disk": "disk_free_alarm"}[request.param]
+        wait_for(lambda: node.get("/api/nodes")[0][key], DEADLINE_S, "the alarm")
+        yield broker, request.param
+
+
+def test_an_alarm_ends_publish_and_perf_and_is_named(alarmed: tuple[ApiBroker, str]) -> None:
+    broker, resource = alarmed
+    hareline = commands_of(broker)
+    hareline.ok("queue", "declare", "q")
+    done = hareline("publish", "--queue", "q", "x", "--timeout", "1")
+    blocked = f"the broker is low on {resource}, and blocks publishers"
+    assert (done.status, done.text) == (3, "")
+    assert done.err == f"hareline: no confirm within 1 s: {blocked}; --timeout waits longer\n"
+    done = hareline("perf", "--duration", "0.5", "--warm-up", "0", "--processes", "1", "--json")
+    assert (done.status, done.json["confirmed"]) == (1, 0)
+    assert done.err == f"hareline: no message was moved: {blocked}\n"

@@ -1,8 +1,9 @@
-"""Octets of messages as text: UTF-8 where they are that, base64 where they are not.
+"""Octets of messages as text: UTF-8 where they are that, base64 where they are not; sizes.
 
-For everything that shows a message in JSON or writes it to a file: the HTTP API, exported files,
-the command line. A ``str`` of the broker has surrogates for octets that are not UTF-8, which strict
-readers of JSON refuse; ``readable`` has RabbitMQ's form of such a text.
+For everything that shows a message in JSON or writes it to a file, or a size to people: the HTTP
+API, exported files, the command line, alarms. A ``str`` of the broker has surrogates for octets
+that are not UTF-8, which strict readers of JSON refuse; ``readable`` has RabbitMQ's form of such a
+text.
 
 Invariant: what is text here is the same octets again by ``octets_of_base64`` or ``str.encode``, and
 ``restored(exact(text))`` is the text.
@@ -17,6 +18,16 @@ from typing import Final
 #: What RabbitMQ writes in front of the base64 of octets that are not UTF-8.
 NOT_UTF8: Final = "Not UTF-8, base64 is: "
 _LINE_CHARACTERS: Final = 76  # after which RabbitMQ begins a new line of base64
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def in_units(count: float) -> str:
+    """A number of octets for people: ``3.4 MiB``."""
+    for unit in _UNITS:
+        if abs(count) < 1024 or unit == _UNITS[-1]:
+            return f"{count:.0f} B" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1024
+    raise AssertionError("the last unit takes any size")
 
 
 def base64_of(octets: bytes) -> str:

@@ -229,7 +229,13 @@ class Broker:
         disk = settings.disk
         watermark_bytes = disk.watermark_bytes(disk_space(directory).total_bytes)
         self._disk_watch = DiskWatch(
-            context.alarms, report, directory, watermark_bytes, disk.check_interval_s
+            context.alarms,
+            report,
+            directory,
+            watermark_bytes,
+            disk.check_interval_s,
+            disk.free_watermark,
+            settings.journal.segment_bytes,
         )
         report(events.RECOVERY_STARTED, directory=str(directory))
         with collection_off():
@@ -491,6 +497,7 @@ class Broker:
         if self._disk_watch is not None:
             total_bytes = disk_space(self.settings.data_dir).total_bytes
             self._disk_watch.watermark_bytes = settings.disk.watermark_bytes(total_bytes)
+            self._disk_watch.watermark = settings.disk.free_watermark
             self._disk_watch.interval_s = settings.disk.check_interval_s
         if self._tls is not None and settings.tls.is_on:
             self._tls.check_interval_s = settings.tls.check_interval_s

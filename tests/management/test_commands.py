@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,13 +57,16 @@ def test_what_no_queue_takes_is_not_published(broker: ApiBroker) -> None:
 @pytest.fixture(params=["memory", "disk"])
 def alarmed(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[tuple[ApiBroker, str]]:
     """A broker whose alarm is on, and the resource."""
-    config = {
-        "memory": '[memory]\nwatermark = "1MiB"\ncheck_interval_s = 0.05\n',
-        "disk": f'data_dir = "{tmp_path}"\nstorage.kind = "journal"\n[disk]\nfree_watermark = 1.0\ncheck_interval_s = 0.05\n',
-    }[request.param]
-    with api_broker(Settings.model_validate(tomllib.loads(config))) as broker:
+    is_memory = request.param == "memory"
+    tables: dict[str, Any] = {
+        "data_dir": str(tmp_path),
+        "storage": {"kind": "memory" if is_memory else "journal"},
+        "memory": {"watermark": "1MiB" if is_memory else 1.0, "check_interval_s": 0.05},
+        "disk": {"free_watermark": "auto" if is_memory else 1.0, "check_interval_s": 0.05},
+    }
+    with api_broker(Settings.model_validate(tables)) as broker:
         node = HttpApi(broker.url)
-        key = {"memory": "mem_alarm", "disk": "disk_free_alarm"}[request.param]
+        key = "mem_alarm" if is_memory else "disk_free_alarm"
         wait_for(lambda: node.get("/api/nodes")[0][key], DEADLINE_S, "the alarm")
         yield broker, request.param
 
@@ -77,6 +79,8 @@ def test_an_alarm_ends_publish_and_perf_and_is_named(alarmed: tuple[ApiBroker, s
     blocked = f"the broker is low on {resource}, and blocks publishers"
     assert (done.status, done.text) == (3, "")
     assert done.err == f"hareline: no confirm within 1 s: {blocked}; --timeout waits longer\n"
+    status = hareline.ok("status").text
+    assert ("disk.free_watermark = 1.0" in status) == (resource == "disk")
     done = hareline("perf", "--duration", "0.5", "--warm-up", "0", "--processes", "1", "--json")
     assert (done.status, done.json["confirmed"]) == (1, 0)
     assert done.err == f"hareline: no message was moved: {blocked}\n"

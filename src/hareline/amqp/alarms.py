@@ -24,11 +24,15 @@ class Blockable(Protocol):
 
 
 class Alarms:
-    """``on_changed``: called with each resource that becomes short (True), or no longer is."""
+    """``on_changed``: called with each resource that becomes short (True), or no longer is.
+
+    ``why``: of resources that are short, how much there is and how much is needed, where known.
+    """
 
     def __init__(self, connections: Iterable[Blockable], clock: Clock | None = None) -> None:
         self._connections = connections
         self._resources: dict[Resource, int] = {}  # since when, in epoch milliseconds
+        self.why: dict[Resource, str] = {}
         self.clock = Clock() if clock is None else clock
         self.on_changed: list[Callable[[str, bool], None]] = []
 
@@ -62,6 +66,7 @@ class Alarms:
 
     def clear(self, resource: Resource) -> None:
         was_on = self.is_on
+        self.why.pop(resource, None)
         if self._resources.pop(resource, None) is not None:
             self._tell(resource, False)
         if was_on and not self.is_on:

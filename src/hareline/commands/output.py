@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from hareline.cli_progress import console, visible
+from hareline.octets import in_units
 
 Kind = Literal["text", "count", "rate", "octets", "octet_rate", "flag", "time_ms", "duration_ms"]
 
 _RIGHT: Final = {"count", "rate", "octets", "octet_rate", "duration_ms"}
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True)
@@ -87,19 +87,26 @@ class Output:
             for row in rows:
                 self.line_of(value_at(row, column.path) for column in columns)
 
-    def fields(self, values: dict[str, Any], kinds: dict[str, Kind] | None = None) -> None:
-        """Print one object: a line for each field, or JSON."""
+    def fields(
+        self,
+        values: dict[str, Any],
+        kinds: dict[str, Kind] | None = None,
+        *,
+        has_units: bool = False,
+    ) -> None:
+        """Print one object: a line for each field, or JSON. ``has_units``: also in a pipe."""
         if self.is_json:
             self.json(values)
             return
         flat = dict(flattened(values))
         width = max(map(len, flat), default=0)
         for name, value in flat.items():
+            kind = (kinds or {}).get(name, "text")
+            said = shown(value, kind) if self.is_terminal or has_units else plain(value)
             if self.is_terminal:
-                kind = (kinds or {}).get(name, "text")
-                sys.stdout.write(f"{visible(name):<{width}}  {shown(value, kind)}\n")
+                sys.stdout.write(f"{visible(name):<{width}}  {said}\n")
             else:
-                sys.stdout.write(f"{visible(name)}\t{plain(value)}\n")
+                sys.stdout.write(f"{visible(name)}\t{said}\n")
 
     def _rich_table(self, columns: Sequence[Column], rows: Iterable[Any]) -> None:
         from rich.table import Table
@@ -155,9 +162,9 @@ def shown(value: Any, kind: Kind = "text") -> str:
     if kind == "rate":
         return rate(value)
     if kind == "octets":
-        return octets(value)
+        return in_units(value)
     if kind == "octet_rate":
-        return f"{octets(value)}/s"
+        return f"{in_units(value)}/s"
     if kind == "time_ms":
         import datetime
 
@@ -171,15 +178,6 @@ def shown(value: Any, kind: Kind = "text") -> str:
 def rate(value: float) -> str:
     """So many a second, for people: ``1,204/s``, ``0.2/s``."""
     return f"{value:,.0f}/s" if value >= 10 or value == 0 else f"{value:.1f}/s"
-
-
-def octets(value: float) -> str:
-    """A size for people: ``3.4 MiB``."""
-    for unit in _UNITS:
-        if abs(value) < 1024 or unit == _UNITS[-1]:
-            return f"{value:.0f} B" if unit == "B" else f"{value:,.1f} {unit}"
-        value /= 1024
-    raise AssertionError("the last unit takes any size")
 
 
 def duration(seconds: float) -> str:

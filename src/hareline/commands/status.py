@@ -39,6 +39,7 @@ _NODE: Final[dict[str, tuple[str, Kind]]] = {
     "disk free": ("disk_free", "octets"),
     "disk limit": ("disk_free_limit", "octets"),
     "disk alarm": ("disk_free_alarm", "flag"),
+    "disk alarm reason": ("disk_free_alarm_reason", "text"),
     "files": ("fd_used", "count"),
     "files limit": ("fd_total", "count"),
 }
@@ -67,7 +68,7 @@ def status(session: Session) -> None:
     values["listeners"] = ", ".join(
         f"{each.get('protocol')} {each.get('ip_address')}:{each.get('port')}" for each in listeners
     )
-    session.out.fields(values, kinds)
+    session.out.fields(values, kinds, has_units=True)
 
 
 @client_command(health_app)

@@ -2,7 +2,8 @@
 
 ``server`` starts the watch; ``net.memory`` is the same for memory. The alarm "disk" has two
 reasons: free space below the watermark, which is checked at intervals, and a store that the system
-refuses room for its next segment. It is cleared when neither holds.
+refuses room for its next segment. It is cleared when neither holds. ``Alarms.why`` says which of
+them holds, with the sizes that count.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final, NamedTuple
 from hareline import events
 from hareline.amqp.alarms import Alarms
 from hareline.events import Report
+from hareline.octets import in_units
 
 # Above this multiple of the watermark an alarm is cleared, so that it does not flutter.
 CLEAR_MULTIPLE: Final = 1.05
@@ -34,12 +36,12 @@ def disk_space(directory: Path) -> DiskSpace:
     return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
 
 
-_BELOW_WATERMARK: Final = "disk space below the watermark"
-_NO_ROOM: Final = "no room on the disk for the journal's next file"
-
-
 class DiskWatch:
-    """``watermark_bytes`` and ``interval_s`` may be changed while it runs."""
+    """``watermark_bytes``, ``watermark`` and ``interval_s`` may be changed while it runs.
+
+    ``watermark``: the option that the bytes come from, as it is set. ``segment_bytes``: what the
+    store needs for its next file.
+    """
 
     def __init__(
         self,
@@ -48,12 +50,16 @@ class DiskWatch:
         directory: Path,
         watermark_bytes: int,
         interval_s: float,
+        watermark: object = "",
+        segment_bytes: int = 0,
     ) -> None:
         self._alarms = alarms
         self._report = report
         self._directory = directory
         self.watermark_bytes = watermark_bytes
+        self.watermark = watermark
         self.interval_s = interval_s
+        self._segment_bytes = segment_bytes
         self._is_low = False
         self._is_store_full = False
         self._is_alarmed = False
@@ -94,17 +100,31 @@ class DiskWatch:
 
     def _renew(self, free: int) -> None:
         is_short = self._is_low or self._is_store_full
+        why = self._why(free)
         if is_short and not self._is_alarmed:
             self._report(
                 events.DISK_ALARM_SET,
-                reason=_BELOW_WATERMARK if self._is_low else _NO_ROOM,
+                reason=why,
                 free_bytes=free,
                 watermark_bytes=self.watermark_bytes,
             )
             self._alarms.set("disk")
+        if is_short:
+            self._alarms.why["disk"] = why
         elif self._is_alarmed and not is_short:
             self._report(
                 events.DISK_ALARM_CLEARED, free_bytes=free, watermark_bytes=self.watermark_bytes
             )
             self._alarms.clear("disk")
         self._is_alarmed = is_short
+
+    def _why(self, free: int) -> str:
+        """What is short, with how much is free and how much ends the alarm."""
+        found = [f"{in_units(free)} are free on the disk"]
+        if self._is_store_full:
+            found.append(f"no room for the journal's next file of {in_units(self._segment_bytes)}")
+        if self._is_low:
+            is_below = free < self.watermark_bytes
+            needed = self.watermark_bytes * (1 if is_below else CLEAR_MULTIPLE)
+            found.append(f"{in_units(needed)} are needed (disk.free_watermark = {self.watermark})")
+        return ", ".join(found)

@@ -79,10 +79,11 @@ def why_channel_waits(channel: Channel) -> list[Blocked]:
 def _alarms(alarms: Alarms, blocked_ms: int) -> Iterator[Blocked]:
     """``blocked_ms``: since when an alarm blocks the connection, 0 if none does yet."""
     for resource, short_ms in sorted(alarms.since_ms.items()):
-        if blocked_ms:
-            text = f"the broker is low on {resource}"
-        else:
-            text = f"the broker is low on {resource}: the next publish blocks it"
+        text = f"the broker is low on {resource}"
+        if resource in alarms.why:
+            text += f" ({alarms.why[resource]})"
+        if not blocked_ms:
+            text += ": the next publish blocks it"
         yield Blocked(resource, text, max(short_ms, blocked_ms))
 
 

@@ -16,12 +16,12 @@ from hareline.commands.output import (
     Output,
     duration,
     flattened,
-    octets,
     plain,
     rate,
     shown,
     value_at,
 )
+from hareline.octets import in_units
 
 COLUMNS = (Column("name", "name"), Column("stats.n", "n", "count"), Column("r", "rate", "rate"))
 ROWS: list[Any] = [
@@ -132,7 +132,7 @@ def test_a_time_is_local(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_small_parts() -> None:
     assert rate(9.96) == "10.0/s"
-    assert octets(1024**5) == "1,024.0 TiB"
+    assert in_units(1024**5) == "1,024.0 TiB"
     assert duration(59) == "00:00:59"
     assert value_at({"a": {"b": 1}}, "a.b") == 1
     assert value_at({"a": 1}, "a.b") is None

@@ -20,12 +20,13 @@ OVERVIEW: dict[str, Any] = {
 }
 
 
-def test_status_is_a_line_for_each_field(run: Run, api: ScriptedApi) -> None:
+def test_status_is_a_line_for_each_field_with_units(run: Run, api: ScriptedApi) -> None:
     api.will("GET", "/overview", OVERVIEW)
-    api.will("GET", "/nodes", [{"uptime": 61_000, "mem_used": 5}])
+    api.will("GET", "/nodes", [{"uptime": 61_000, "mem_used": 5 << 20}])
     fields = dict(line.split("\t") for line in run("status").stdout.splitlines())
     assert fields["queues"] == "7"
-    assert (fields["messages"], fields["in"], fields["uptime"]) == ("1234", "2.5", "61000")
+    assert (fields["messages"], fields["in"], fields["uptime"]) == ("1,234", "2.5/s", "00:01:01")
+    assert fields["memory"] == "5.0 MiB"
     assert fields["listeners"] == "amqp 127.0.0.1:5672"
 
 

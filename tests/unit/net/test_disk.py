@@ -24,7 +24,9 @@ class Watched:
         self.reported: list[tuple[Event, dict[str, object]]] = []
         self.has_looked = asyncio.Event()
         self.alarms = Alarms(())
-        self.watch = DiskWatch(self.alarms, self._report, directory, WATERMARK, 0.001)
+        self.watch = DiskWatch(
+            self.alarms, self._report, directory, WATERMARK, 0.001, 0.1, 16 << 20
+        )
         monkeypatch.setattr(disk, "disk_space", self._space)
 
     def _space(self, directory: Path) -> DiskSpace:
@@ -66,20 +68,24 @@ def test_below_the_watermark_the_alarm_is_set_once_and_cleared_well_above_it(
         (
             events.DISK_ALARM_SET,
             {
-                "reason": "disk space below the watermark",
+                "reason": "999 B are free on the disk, 1000 B are needed "
+                "(disk.free_watermark = 0.1)",
                 "free_bytes": 999,
                 "watermark_bytes": WATERMARK,
             },
         )
     ]
+    assert "1.0 KiB are free on the disk, 1.0 KiB are needed" in watched.alarms.why["disk"]
     watched.watch.check(WATERMARK + 50)
-    assert watched.alarms.resources == []
+    assert (watched.alarms.resources, watched.alarms.why) == ([], {})
     assert watched.codes == ["DSK-1001", "DSK-1002"]
 
 
 def test_a_store_without_room_sets_the_alarm_however_much_is_free(watched: Watched) -> None:
     watched.watch.on_store_full(True)
     assert watched.alarms.resources == ["disk"]
+    need = "no room for the journal's next file of 16.0 MiB"
+    assert watched.alarms.why == {"disk": f"4.9 KiB are free on the disk, {need}"}
     watched.watch.check(WATERMARK * 3)
     assert watched.alarms.resources == ["disk"]
     watched.watch.on_store_full(False)

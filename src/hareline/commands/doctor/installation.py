@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hareline.commands.doctor.finding import Finding, error, note, ok, warning
-from hareline.commands.output import octets
 from hareline.errors import ConfigurationError, StoreError
+from hareline.octets import in_units
 
 if TYPE_CHECKING:
     from hareline.settings import Reading, Settings
@@ -143,7 +143,7 @@ def check_data_directory(settings: Settings) -> Iterator[Finding]:
     found = os.statvfs(existing)
     free, total = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
     mark = settings.disk.watermark_bytes(total)
-    said = f"{octets(free)} of {octets(total)} free; publishers are blocked below {octets(mark)}"
+    said = f"{in_units(free)} of {in_units(total)} free; publishers are blocked below {in_units(mark)}"
     if free < mark:
         yield error("disk", said, "make room, or lower disk.free_watermark")
     elif free < 2 * mark:

@@ -12,8 +12,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hareline.commands.output import duration, octets, rate, shown, value_at
+from hareline.commands.output import duration, rate, shown, value_at
 from hareline.commands.top.reading import Snapshot, View, columns_of
+from hareline.octets import in_units
 
 #: Lines that are not rows of the table: figures, a blank one, title, heading, keys.
 FRAME_LINES: Final = 8
@@ -70,7 +71,7 @@ def _figures(snapshot: Snapshot) -> list[str]:
         f"channels {of('object_totals.channels'):,.0f}  "
         f"queues {of('object_totals.queues'):,.0f}  "
         f"consumers {of('object_totals.consumers'):,.0f}  "
-        f"memory {octets(of('mem_used', node))}  disk free {octets(of('disk_free', node))}",
+        f"memory {in_units(of('mem_used', node))}  disk free {in_units(of('disk_free', node))}",
     ]
 
 

@@ -73,6 +73,7 @@ class NodeInfo(BaseModel):
     disk_free: int
     disk_free_limit: int
     disk_free_alarm: bool
+    disk_free_alarm_reason: str
     fd_used: int
     fd_total: int
     sockets_used: int
@@ -123,6 +124,7 @@ def describe(site: Site, rates: Rates) -> dict[str, Any]:
         "mem_calculation_strategy": "rss",
         "disk_free_limit": disk.watermark_bytes,
         "disk_free_alarm": "disk" in alarms,
+        "disk_free_alarm_reason": site.context.alarms.why.get("disk", ""),
         "fd_total": facts.fd_total,
         "sockets_total": facts.sockets_total,
         "proc_total": _PROCESSES,

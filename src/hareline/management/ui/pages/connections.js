@@ -41,7 +41,7 @@ export function Connections() {
   const only = params.only === "blocked";
   return html`<${PageHead} title="Connections" intro=${params.by === "address" ? "Type an address into the filter: names begin with it." : undefined} />
     ${node?.mem_alarm && html`<${Notice} tone="danger" title="Memory alarm">All connections that publish are blocked until consumers have made room.<//>`}
-    ${node?.disk_free_alarm && html`<${Notice} tone="danger" title="Disk alarm">All connections that publish are blocked until there is room on the disk.<//>`}
+    ${node?.disk_free_alarm && html`<${Notice} tone="danger" title="Disk alarm">All connections that publish are blocked: ${shown(node.disk_free_alarm_reason)}.<//>`}
     <div class="actions"><${Check} label="Only blocked or slowed down" checked=${only} onChange=${(next) => setParams({ only: next ? "blocked" : undefined, page: undefined })} /></div>
     ${only ? html`<${Blocked} vhost=${vhost} node=${node} />`
       : html`<${ServerTable} path=${vhost ? path`/vhosts/${vhost}/connections` : "/connections"} what="connection" columns=${columns(!vhost)} keyOf=${(each) => each.name} filterLabel="Filter by address, port or name" emptyText="No client is connected" />`}`;

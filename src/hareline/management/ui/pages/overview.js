@@ -52,7 +52,7 @@ export const lagOf = (node) => (typeof node.loop_lag_max_us === "number" ? node.
 function Alarms({ node }) {
   if (!node) return null;
   return html`${node.mem_alarm && html`<${Notice} tone="danger" title="Memory alarm">${bytes(node.mem_used)} of ${bytes(node.mem_limit)} are used. Connections that publish are blocked until consumers have made room. <a href=${href(["connections"], { only: "blocked" })}>Who is blocked?</a><//>`}
-    ${node.disk_free_alarm && html`<${Notice} tone="danger" title="Disk alarm">${bytes(node.disk_free)} are free, ${bytes(node.disk_free_limit)} are needed. Connections that publish are blocked. <a href=${href(["connections"], { only: "blocked" })}>Who is blocked?</a><//>`}`;
+    ${node.disk_free_alarm && html`<${Notice} tone="danger" title="Disk alarm">${shown(node.disk_free_alarm_reason)}. Connections that publish are blocked. <a href=${href(["connections"], { only: "blocked" })}>Who is blocked?</a><//>`}`;
 }
 
 function Top5({ title, sort, viewOf, label, emptyText }) {

@@ -113,7 +113,10 @@ class Address:
 
 @dataclass(frozen=True)
 class Target:
-    """A broker and a login. ``vhost``: None if none was named."""
+    """A broker and a login. ``vhost``: None if none was named.
+
+    ``given``: of "http" and "amqp", the addresses that were named; the other one is a guess.
+    """
 
     http: Address
     amqp: Address
@@ -123,6 +126,7 @@ class Target:
     _passwords: tuple[str | Path, ...] = field(default=(), repr=False)
     ca_file: Path | None = None
     names: Names = Names()
+    given: frozenset[str] = frozenset()
 
     def password(self, *, may_ask: bool = True) -> str:
         """The password: given, guest's, or asked for on a terminal. Raises CommandFailed."""
@@ -203,9 +207,13 @@ def read_target(flags: Flags, environ: Mapping[str, str], names: Names = Names()
     amqp = _first_parsed(within, "amqp_url", None, _AMQP)
     if amqp is not None and levels[0].amqp_url is not None:
         _refuse_visible(amqp, 0, names.amqp_url, names)
+    named = {"http": http, "amqp": amqp}
+    given = {scheme for scheme, address in named.items() if address is not None}
+    if main is not None:
+        given.add("http" if main.address.scheme in _HTTP else "amqp")
     http, amqp = _paired(main, http, amqp, _default_url(environ, names.prefix))
     found = _logged_in(levels, [amqp, main or http, http], reach + 1)
-    return replace(found, names=names)
+    return replace(found, names=names, given=frozenset(given))
 
 
 def _paired(

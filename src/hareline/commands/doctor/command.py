@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from hareline.cli_progress import visible
 from hareline.commands.client_command import Session, client_command
-from hareline.commands.doctor.finding import Finding, Verdict, error
+from hareline.commands.doctor.finding import Finding, Verdict, error, note
 from hareline.commands.failures import CommandFailed, ExitStatus
 from hareline.commands.lean import new_app
+
+if TYPE_CHECKING:
+    from hareline.commands.doctor.reaching import Seen
+    from hareline.settings import Settings
 
 app = new_app()
 
@@ -45,9 +50,14 @@ def doctor(
 
     Changes nothing. Ends with status 1 if there is an error; warnings and notes do not count.
     """
-    findings = _of_broker(session)
+    findings: list[Finding] = []
+    settings = None
     if not remote:
-        findings = _of_machine(config, session) + findings
+        findings, settings = _of_settings(config)
+    seen, of_broker = _of_broker(session, settings)
+    if settings is not None:
+        findings += _of_machine(settings, session, seen)
+    findings += of_broker
     if session.out.is_json:
         session.out.json([each.as_dict() for each in findings])
     else:
@@ -56,34 +66,54 @@ def doctor(
         raise typer.Exit(ExitStatus.FAILED)
 
 
-def _of_machine(config: Path | None, session: Session) -> list[Finding]:
+def _of_settings(config: Path | None) -> tuple[list[Finding], Settings | None]:
     from hareline.commands.doctor import installation, machine
 
     found = _safely("python", machine.check_python)
     reading, of_settings = installation.check_settings(config, os.environ)
-    found += of_settings
-    if reading is None:
-        return found
-    settings = reading.settings
+    return found + of_settings, None if reading is None else reading.settings
+
+
+def _of_machine(settings: Settings, session: Session, seen: Seen) -> list[Finding]:
+    """What is found here, if the broker that was asked is that of these settings."""
+    from hareline.commands.doctor import installation, machine
+
     process = installation.broker_process(settings)
+    target = session.target
+    if target.given and not installation.is_broker_of(settings, target, process, seen.node):
+        said = f"{target.http} is not the broker of these settings, so this machine is not checked"
+        return [note("settings", said, "--config FILE names the settings of a broker here")]
     is_here = process is not None
-    found += _safely("ports", lambda: installation.check_ports(settings, is_broker_here=is_here))
+    found = _safely("ports", lambda: installation.check_ports(settings, is_broker_here=is_here))
     found += _safely("data directory", lambda: installation.check_data_directory(settings))
     found += _safely(
         "journal", lambda: installation.check_journal(settings, is_broker_here=is_here)
     )
-    found += _safely("open files", lambda: machine.check_limits(settings.listener.backlog))
+    files, backlog = seen.node.get("fd_total"), settings.listener.backlog
+    found += _safely("open files", lambda: machine.check_limits(backlog, files))
     newest = installation.newest_file_s(settings)
     found += _safely("clock", lambda: machine.check_clock(newest, None))
-    found += _safely("passwords", lambda: installation.check_exposure(settings))
+    found += _safely(
+        "passwords", lambda: installation.check_exposure(settings, is_broker_here=is_here)
+    )
     return found
 
 
-def _of_broker(session: Session) -> list[Finding]:
-    from hareline.commands.doctor import reaching
+def _of_broker(session: Session, settings: Settings | None) -> tuple[Seen, list[Finding]]:
+    """What can be seen of the broker that is named; without a name, of that of the settings."""
+    from hareline.commands.doctor import installation, reaching
 
-    _, found = reaching.check_api(session.api)
-    return found + _safely("amqp", lambda: reaching.check_amqp(session.target))
+    target = session.target
+    if not target.given and settings is not None:
+        http, amqp = installation.addresses_of(settings)
+        if http is None or amqp is None:
+            said = "the settings leave a port to the system, or do not open it"
+            return reaching.Seen(), [note("api", said, "--url and --amqp-url name the broker")]
+        session.target = target = replace(target, http=http, amqp=amqp)
+    seen, found = reaching.check_api(session.api, is_named=bool(target.given))
+    if "amqp" not in target.given and seen.amqp_port is not None:
+        target = replace(target, amqp=replace(target.amqp, port=seen.amqp_port))
+    return seen, found + _safely("amqp", lambda: reaching.check_amqp(target))
 
 
 def _safely(name: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:

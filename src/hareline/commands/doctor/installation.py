@@ -13,9 +13,10 @@ import stat
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hareline.commands.doctor.finding import Finding, error, note, ok, warning
+from hareline.commands.target import Address, Target
 from hareline.errors import ConfigurationError, StoreError
 from hareline.octets import in_units
 
@@ -62,9 +63,10 @@ def _has_passwords(settings: Settings) -> bool:
 
 def check_ports(settings: Settings, *, is_broker_here: bool) -> Iterator[Finding]:
     """Whether the ports can be listened on, or have the broker on them already."""
-    wanted = [("listener", settings.listener.bind, settings.listener.port)]
-    wanted += [("listeners", each.bind, each.port) for each in settings.listeners]
-    if settings.management.enabled:
+    wanted = [("listeners", each.bind, each.port) for each in settings.listeners]
+    if settings.listener.enabled:
+        wanted.insert(0, ("listener", settings.listener.bind, settings.listener.port))
+    if settings.management.enabled and settings.management.http:
         wanted.append(("management", settings.management.bind, settings.management.port))
     for option, bind, port in wanted:
         where = f"{bind}:{port}"
@@ -143,7 +145,9 @@ def check_data_directory(settings: Settings) -> Iterator[Finding]:
     found = os.statvfs(existing)
     free, total = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
     mark = settings.disk.watermark_bytes(total)
-    said = f"{in_units(free)} of {in_units(total)} free; publishers are blocked below {in_units(mark)}"
+    said = (
+        f"{in_units(free)} of {in_units(total)} free; publishers are blocked below {in_units(mark)}"
+    )
     if free < mark:
         yield error("disk", said, "make room, or lower disk.free_watermark")
     elif free < 2 * mark:
@@ -233,30 +237,73 @@ def newest_file_s(settings: Settings) -> float | None:
     return max(times, default=None)
 
 
-def check_exposure(settings: Settings) -> Iterator[Finding]:
-    """Who can log in from another machine with a password that everybody knows."""
+def addresses_of(settings: Settings) -> tuple[Address | None, Address | None]:
+    """Where the broker of these settings listens for HTTP and AMQP; None: not known, or nowhere."""
+    management, listener, tls = settings.management, settings.listener, settings.tls
+    is_http, is_amqp = management.http, listener.enabled
+    http = ("http", management.bind, management.port)
+    amqp = ("amqp", listener.bind, listener.port)
+    if not is_http and tls.is_on and tls.management:
+        http, is_http = ("https", tls.bind, tls.management_port), True
+    if not is_amqp and tls.is_on and tls.amqp:
+        amqp, is_amqp = ("amqps", tls.bind, tls.port), True
+    return (
+        _address(*http) if is_http and management.enabled else None,
+        _address(*amqp) if is_amqp else None,
+    )
+
+
+def _address(scheme: str, bind: str, port: int) -> Address | None:
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind, bind)
+    return Address(scheme, here, port) if port else None
+
+
+def is_broker_of(
+    settings: Settings, target: Target, process: int | None, node: Mapping[str, Any]
+) -> bool:
+    """True if the broker at an address is that of these settings.
+
+    ``process``: the one that has the data directory. ``node``: what the API says of itself.
+    """
+    if not _is_loopback(target.http.host) and target.http.host != socket.gethostname():
+        return False
+    if process and node.get("os_pid"):
+        return str(node["os_pid"]) == str(process)
+    known = (each.port for each in addresses_of(settings) if each is not None)
+    return target.http.port in known or target.amqp.port in known
+
+
+def check_exposure(settings: Settings, *, is_broker_here: bool = False) -> Iterator[Finding]:
+    """Who can log in from another machine with a password that everybody knows.
+
+    A broker that runs says itself what has become of the default user.
+    """
+    are_default = "users" not in settings.model_fields_set
+    unless = ", unless it was changed or deleted at run time" if are_default else ""
     binds = [settings.listener.bind, *(each.bind for each in settings.listeners)]
     is_outside = [bind for bind in binds if not _is_loopback(bind)]
-    for user in settings.users:
+    for user in () if are_default and is_broker_here else settings.users:
         password = None if user.password is None else user.password.get_secret_value()
         if password != user.name:
             continue
         if user.name in settings.auth.loopback_users:
-            yield ok("passwords", f"'{user.name}' has its name as password, from this machine only")
+            said = f"'{user.name}' has its name as password, from this machine only{unless}"
+            yield ok("passwords", said)
         elif is_outside:
             yield error(
                 "passwords",
                 f"'{user.name}' can log in from other machines with its name as password "
-                f"(the broker listens on {', '.join(is_outside)})",
+                f"(the broker listens on {', '.join(is_outside)}){unless}",
                 "give it a password, or put it into auth.loopback_users",
             )
         else:
             yield warning(
                 "passwords",
-                f"'{user.name}' has its name as password, and is not kept to loopback",
+                f"'{user.name}' has its name as password, and is not kept to loopback{unless}",
                 "put it into auth.loopback_users before the broker listens on other addresses",
             )
-    if settings.management.enabled and not _is_loopback(settings.management.bind):
+    management = settings.management
+    if management.enabled and management.http and not _is_loopback(management.bind):
         yield warning(
             "management",
             f"HTTP on {settings.management.bind} has no TLS: passwords can be read on the way",

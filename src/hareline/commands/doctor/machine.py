@@ -45,18 +45,26 @@ def check_python() -> Iterator[Finding]:
         yield note("uvloop", "not available for this Python: the broker runs on plain asyncio")
 
 
-def check_limits(backlog: int) -> Iterator[Finding]:
-    """Open files, and connections that the system may hold ready."""
+def check_limits(backlog: int, broker_files: int | None = None) -> Iterator[Finding]:
+    """Open files, and connections that the system may hold ready.
+
+    ``broker_files``: what the running broker may open; without it, what this process may.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    who = "for a broker that is started from here"
+    if broker_files is not None:
+        soft, hard, who = broker_files, resource.RLIM_INFINITY, "for the broker"
     if soft != resource.RLIM_INFINITY and soft < _FILES_WANTED:
         yield warning(
             "open files",
-            f"{soft} at most: each connection needs one, and each journal segment",
+            f"{soft} at most {who}: each connection needs one, and each journal segment",
             f"raise it to {_FILES_WANTED} or more: `ulimit -n`, or LimitNOFILE= in systemd"
             + (f" (the hard limit is {hard})" if hard != resource.RLIM_INFINITY else ""),
         )
     else:
-        yield ok("open files", "no limit" if soft == resource.RLIM_INFINITY else f"{soft} at most")
+        yield ok(
+            "open files", "no limit" if soft == resource.RLIM_INFINITY else f"{soft} at most {who}"
+        )
     try:
         somaxconn = int(_SOMAXCONN.read_text())
     except (OSError, ValueError):

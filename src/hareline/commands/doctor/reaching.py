@@ -4,36 +4,51 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
-from typing import Any, Final, cast
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, cast
 
 from hareline.commands.doctor.finding import Finding, error, note, ok, warning
 from hareline.commands.failures import CommandFailed, ExitStatus
 from hareline.commands.http_client import Api, path_of
 from hareline.commands.target import Target
+from hareline.octets import in_units
 
 _HEADER: Final = b"AMQP\x00\x00\x09\x01"
 _SLOW_S: Final = 1.0
 _PATIENCE_S: Final = 5.0
 
 
-def check_api(api: Api) -> tuple[bool, list[Finding]]:
-    """Whether the API can be asked, and how fast."""
+class Seen(NamedTuple):
+    """What the API says of the broker; nothing where the user may not see it.
+
+    ``amqp_port``: of its first listener for AMQP.
+    """
+
+    node: Mapping[str, Any] = MappingProxyType({})
+    amqp_port: int | None = None
+
+
+def check_api(api: Api, *, is_named: bool = True) -> tuple[Seen, list[Finding]]:
+    """What the API says, whether it can be asked, and how fast.
+
+    ``is_named``: the command line says that there is a broker, so it is an error if there is none.
+    """
     began = time.monotonic()
     try:
         who = api.get(path_of("whoami"))
         overview: Any = api.get(path_of("overview"))
     except CommandFailed as problem:
         if problem.status is ExitStatus.UNREACHABLE:
-            return False, [
-                warning(
+            return Seen(), [
+                (error if is_named else warning)(
                     "api",
                     str(problem),
                     "start it with `hareline serve`, or set --url; management.enabled must be true",
                 )
             ]
         remedy = "use a user with the tag management, monitoring or administrator"
-        return True, [error("api", str(problem), remedy)]
+        return Seen(), [error("api", str(problem), remedy)]
     seconds = time.monotonic() - began
     version = f"{overview.get('product_name', '')} {overview.get('product_version', '')}".strip()
     found = [ok("api", f"{api.url}: {version}, as {who.get('name')}, {seconds * 1000:.0f} ms")]
@@ -45,7 +60,12 @@ def check_api(api: Api) -> tuple[bool, list[Finding]]:
                 "look at `hareline top`: the broker, or the machine, is busy",
             )
         )
-    return True, found + list(_alarms(api)) + list(_default_users(api))
+    node, alarms = _alarms(api)
+    ports = [
+        each["port"] for each in overview.get("listeners") or [] if each.get("protocol") == "amqp"
+    ]
+    seen = Seen(node, ports[0] if ports else None)
+    return seen, [*found, *alarms, *_default_users(api)]
 
 
 def _default_users(api: Api) -> Iterator[Finding]:
@@ -59,7 +79,7 @@ def _default_users(api: Api) -> Iterator[Finding]:
             continue
         name = user["name"]
         is_kept_here = user.get("loopback_only")
-        where = "from the broker's machine" if is_kept_here else "from everywhere"
+        where = "from the broker's machine" if is_kept_here else "from wherever it is reached"
         said = f"'{name}' logs in {where} with a password that everybody knows"
         others = [
             each for each in users if each["name"] != name and "administrator" in each["tags"]
@@ -67,23 +87,37 @@ def _default_users(api: Api) -> Iterator[Finding]:
         remedy = f"hareline user delete {name}"
         if not others:
             remedy = f"hareline user add NAME --tag administrator; then {remedy}"
-        yield (note if is_kept_here and not others else warning)("users", said, remedy)
+        verdict = error if not is_kept_here else warning if others else note
+        yield verdict("users", said, remedy)
 
 
-def _alarms(api: Api) -> Iterator[Finding]:
+def _alarms(api: Api) -> tuple[Mapping[str, Any], list[Finding]]:
+    """The first node, and what is short on any."""
     try:
         nodes = api.get(path_of("nodes"))
     except CommandFailed:
-        yield note("alarms", "this user may not see the node; the tag monitoring allows it")
-        return
-    for node in nodes if isinstance(nodes, list) else []:
-        for word, key in (("memory", "mem_alarm"), ("disk", "disk_free_alarm")):
-            if node.get(key):
-                yield error(
-                    "alarms",
-                    f"{word} is short: publishers are blocked",
-                    "let consumers catch up, make room, or raise the watermark",
-                )
+        said = "this user may not see the node; the tag monitoring allows it"
+        return {}, [note("alarms", said)]
+    nodes = nodes if isinstance(nodes, list) else []
+    return next(iter(nodes), {}), [found for node in nodes for found in _alarms_of(node)]
+
+
+def _alarms_of(node: Mapping[str, Any]) -> Iterator[Finding]:
+    used, limit = (in_units(node.get(key) or 0) for key in ("mem_used", "mem_limit"))
+    free, needed = (in_units(node.get(key) or 0) for key in ("disk_free", "disk_free_limit"))
+    disk = node.get("disk_free_alarm_reason") or f"{free} are free, {needed} are needed"
+    if node.get("mem_alarm"):
+        yield error(
+            "alarms",
+            f"memory is short, publishers are blocked: {used} are used, {limit} are allowed",
+            "let consumers catch up, or raise memory.watermark",
+        )
+    if node.get("disk_free_alarm"):
+        yield error(
+            "alarms",
+            f"the disk is short, publishers are blocked: {disk}",
+            "let consumers catch up, make room, or lower disk.free_watermark",
+        )
 
 
 def check_amqp(target: Target) -> Iterator[Finding]:
@@ -98,7 +132,7 @@ def check_amqp(target: Target) -> Iterator[Finding]:
             said = f"{target.amqp}: its certificate is not trusted: {untrusted}"
             yield error("amqp", said, "set --ca-file to the authorities that have signed it")
             return
-        yield warning(
+        yield (error if target.given else warning)(
             "amqp",
             f"{target.amqp}: {problem.strerror or problem}",
             "start the broker, or set --amqp-url",

@@ -154,6 +154,20 @@ def test_who_can_log_in_from_outside_with_a_known_password(
     assert worst(installation.check_exposure(made(**tables))) is verdict
 
 
+def test_of_a_broker_that_runs_the_default_user_is_not_guessed() -> None:
+    assert list(installation.check_exposure(made(), is_broker_here=True)) == []
+    assert "unless it was changed or deleted" in said(installation.check_exposure(made()))
+
+
+def test_ports_that_are_not_opened_are_not_checked() -> None:
+    tables = {"listener": {"enabled": False}, "management": {"enabled": False}}
+    settings = made(**tables, listeners=[{"port": 0}])
+    assert [each.found for each in installation.check_ports(settings, is_broker_here=False)] == [
+        "listeners: the system chooses a port at each start"
+    ]
+    assert installation.addresses_of(settings) == (None, None)
+
+
 def test_a_user_with_a_password_of_its_own_is_no_finding() -> None:
     settings = made(users=[{"name": "ann", "password": "secret"}])
     assert list(installation.check_exposure(settings)) == []

@@ -6,7 +6,9 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,13 +27,19 @@ def target_of(url: str, amqp_url: str | None = None) -> Target:
 def test_a_broker_that_answers_and_its_alarms(api: ScriptedApi) -> None:
     api.will("GET", "/whoami", {"name": "guest"})
     api.will("GET", "/overview", {"product_name": "Hareline", "product_version": "1"})
-    api.will("GET", "/nodes", [{"mem_alarm": True, "disk_free_alarm": False}])
+    node = {"mem_alarm": True, "mem_used": 2048, "mem_limit": 1024}
+    api.will("GET", "/nodes", [{**node, "disk_free_alarm": False}])
     client = Api(target_of(api.url))
-    is_there, found = check_api(client)
-    assert is_there
+    seen, found = check_api(client)
+    assert seen.node["mem_used"] == 2048
     assert [each.verdict for each in found] == [Verdict.ok, Verdict.error]
     assert "Hareline 1, as guest" in found[0].found
-    assert "memory" in found[1].found
+    assert "memory is short, publishers are blocked: 2.0 KiB are used" in found[1].found
+    disk = {"disk_free_alarm": True, "disk_free": 10, "disk_free_limit": 20}
+    api.will("GET", "/nodes", [disk])
+    assert "10 B are free, 20 B are needed" in check_api(client)[1][1].found
+    api.will("GET", "/nodes", [{**disk, "disk_free_alarm_reason": "no room for a file"}])
+    assert check_api(client)[1][1].found.endswith("blocked: no room for a file")
     api.will("GET", "/nodes", {"reason": "no"}, 401)
     assert check_api(client)[1][1].verdict is Verdict.note
     client.close()
@@ -40,17 +48,40 @@ def test_a_broker_that_answers_and_its_alarms(api: ScriptedApi) -> None:
 def test_a_login_that_is_refused_is_an_error(api: ScriptedApi) -> None:
     api.will("GET", "/whoami", {"reason": "Login failed"}, 401)
     with closing(Api(target_of(api.url))) as client:
-        is_there, (found,) = check_api(client)
-    assert is_there
+        _, (found,) = check_api(client)
     assert found.verdict is Verdict.error
 
 
-def test_no_broker_is_a_warning_because_it_may_be_meant() -> None:
-    is_there, (found,) = check_api(Api(target_of("http://127.0.0.1:1")))
-    assert not is_there
-    assert found.verdict is Verdict.warning
-    (found,) = check_amqp(target_of("amqp://127.0.0.1:1"))
-    assert found.verdict is Verdict.warning
+@pytest.mark.parametrize(("is_named", "verdict"), [(True, Verdict.error), (False, Verdict.warning)])
+def test_no_broker_is_an_error_where_one_is_named(is_named: bool, verdict: Verdict) -> None:
+    target = target_of("http://127.0.0.1:1", "amqp://127.0.0.1:1")
+    if not is_named:
+        target = replace(target, given=frozenset())
+    _, (found,) = check_api(Api(target), is_named=is_named)
+    assert found.verdict is verdict
+    (found,) = check_amqp(target)
+    assert found.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("is_kept_here", "others", "verdict"),
+    [
+        (True, [], Verdict.note),
+        (True, [{"name": "ops", "tags": ["administrator"]}], Verdict.warning),
+        (False, [], Verdict.error),
+    ],
+)
+def test_a_default_user_is_named_while_it_is_there(
+    api: ScriptedApi, is_kept_here: bool, others: list[dict[str, Any]], verdict: Verdict
+) -> None:
+    guest = {"name": "guest", "has_default_password": True, "loopback_only": is_kept_here}
+    api.will("GET", "/whoami", {"name": "guest"})
+    api.will("GET", "/overview", {})
+    api.will("GET", "/nodes", [])
+    api.will("GET", "/users", [{**guest, "tags": []}, *others])
+    with closing(Api(target_of(api.url))) as client:
+        (found,) = check_api(client)[1][1:]
+    assert (found.verdict, "hareline user delete guest" in found.remedy) == (verdict, True)
 
 
 @contextmanager

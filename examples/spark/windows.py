@@ -3,8 +3,8 @@
     python examples/spark/windows.py
 
 starts a broker, a publisher and a Spark query, prints each count as it comes back from the broker,
-and ends when all are there and equal those of plain Python. It needs `pip install hareline[spark]
-pika` and Java 17. With AMQP_URL and HARELINE_HTTP_URL it uses a broker that runs already.
+and ends when all are there and equal those of plain Python. It needs `pip install .[spark] pika`
+in a clone, and Java 17. With AMQP_URL and HARELINE_HTTP_URL it uses a broker that runs already.
 """
 
 from __future__ import annotations

@@ -37,8 +37,9 @@ _DEFAULT_URL: Final = "amqp://127.0.0.1:5672"
 app = typer.Typer(
     name="spark",
     help="Archive streams, replay them, and report, by Spark.\n\n"
-    "Needs Java 17 or newer and the extra: pip install 'hareline[spark]'. The password of --user "
-    "comes from the variable HARELINE_PASSWORD, or is asked for on a terminal.",
+    "Needs Java 17 or newer and the extra: pip install '.[spark]' in a clone, or "
+    "'./hareline-VERSION.whl[spark]' of a wheel. The password of --user comes from the variable "
+    "HARELINE_PASSWORD, or is asked for on a terminal.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -36,7 +36,10 @@ _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 _LOOPBACK: Final = "127.0.0.1"
 _JAVA_SECONDS_MAX: Final = 30
 _JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
-_INSTALL_EXTRA: Final = "install it with: pip install 'hareline[spark]'"
+_INSTALL_EXTRA: Final = (
+    "install it with: pip install '.[spark]' in a clone, "
+    "or './hareline-VERSION.whl[spark]' of a wheel"
+)
 _SHORT_JAVA_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")

@@ -123,7 +123,7 @@ def test_where_spark_was_submitted_java_is_not_looked_for(
 def test_a_package_that_is_missing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_installed(monkeypatch, "4.3.0", frozenset({name}))
     with pytest.raises(
-        EnvironmentMissing, match=rf"{name} is missing; .*pip install 'hareline\[spark\]'"
+        EnvironmentMissing, match=rf"{name} is missing; .*pip install '\.\[spark\]'"
     ):
         session.check_environment()
 

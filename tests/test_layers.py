@@ -56,7 +56,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "statistics.blocking": ("statistics", "amqp", "broker"),
     "statistics.sources": ("statistics", "amqp", "broker"),
     "net": (
-        *("net", "amqp", "auth", "settings", "errors", "events", "logs", "clock", "turn"),
+        *("net", "amqp", "auth", "settings", "errors", "events", "logs", "clock", "turn", "octets"),
         "statistics",
     ),
     "administration": (

@@ -192,8 +192,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         ("OPTIONS *: status 405, RabbitMQ 200",),
     ),
     Difference(
-        "`reason` of some refusals for users without a tag",
-        "names the tag that is needed, or that the virtual host is not theirs",
+        "`reason` of refusals for users without a tag",
+        "also names the user and the tags that are enough, or that the virtual host is not theirs",
         (
             "GET /api/parameters as manager: reason *",
             "GET /api/global-parameters as manager: reason *",

@@ -35,7 +35,8 @@ def test_a_wrong_password_is_refused_with_a_reason(open_ui: Open) -> None:
 def test_a_user_without_tags_is_told_which_it_needs(open_ui: Open) -> None:
     ui = open_ui(user="")
     said = try_login(ui, "plain", PASSWORD)
-    assert "management" in said
+    assert "Not management user: user 'plain' has no tag of management" in said
+    assert "password" not in said
 
 
 def test_there_is_no_cookie_and_the_tab_keeps_the_login(open_ui: Open) -> None:

@@ -44,6 +44,25 @@ def test_every_field_that_the_broker_sends_can_be_a_column(
         assert resource.path_of(field, "--columns")
 
 
+def test_the_name_that_a_client_gives_is_found_and_shown(broker: ApiBroker) -> None:
+    channel = broker.connect("guest", password="guest", name="billing-7").channel()
+    broker.connect("guest", password="guest", name="shipping")
+    channel.queue_declare("open.named", exclusive=True)
+    channel.basic_consume("open.named", lambda *_: None)
+    for query in ("name=ILLING-7", "name=^billing-7$&use_regex=true"):
+        (row,) = HttpApi(broker.url).get(f"/api/connections?page=1&{query}")["items"]
+        assert row["user_provided_name"] == "billing-7"
+    (row,) = HttpApi(broker.url).get("/api/consumers?page=1&name=billing")["items"]
+    assert row["channel_details"]["user_provided_name"] == "billing-7"
+    hareline = commands_of(broker)
+    columns = ["--columns", "client"]
+    assert hareline.ok("connections", "list", "--name", "^billing", *columns).rows == [
+        ["billing-7"]
+    ]
+    assert ["billing-7"] in hareline.ok("consumers", "list", *columns).rows
+    broker.disconnect()
+
+
 def test_what_no_queue_takes_is_not_published(broker: ApiBroker) -> None:
     hareline = commands_of(broker)
     done = hareline("publish", "--queue", "nowhere", "x", "--count", "2")

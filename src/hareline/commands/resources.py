@@ -174,6 +174,7 @@ CONSUMERS: Final = Resource(
         Column("prefetch_count", "prefetch", "count"),
         Column("activity_status", "status"),
         Column("exclusive", "exclusive", "flag"),
+        Column("channel_details.user_provided_name", "client"),
     ),
     key="consumer_tag",
     fields=_CONSUMER_FIELDS,

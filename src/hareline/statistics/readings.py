@@ -42,16 +42,21 @@ _HANDSHAKE_STATES: Final = {WAIT_TUNE_OK: "tuning", WAIT_OPEN: "opening"}
 # ---------------------------------------------------------------------------- connections
 
 
+def provided_name(connection: Connection) -> str:
+    """The name that the client gives its connection, empty if it gives none."""
+    provided = connection.client.properties.get("connection_name")
+    return provided if isinstance(provided, str) else ""
+
+
 def connection_facts(connection: LiveConnection) -> ConnectionFacts:
     """What is known of a connection."""
     assert isinstance(connection, Connection), connection
     client, transport = connection.client, connection.transport
     socket = transport.socket_facts()
     properties = client.properties
-    provided = properties.get("connection_name")
     return ConnectionFacts(
         name=transport.connection_name,
-        user_provided_name=provided if isinstance(provided, str) else "",
+        user_provided_name=provided_name(connection),
         peer_host=socket.peer_host,
         peer_port=socket.peer_port,
         host=socket.host,

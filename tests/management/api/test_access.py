@@ -29,9 +29,13 @@ def test_a_login_is_needed_and_programs_are_asked_for_one(broker: ApiBroker) -> 
 
 @pytest.mark.acceptance
 def test_a_user_without_a_tag_may_not_use_the_api(broker: ApiBroker) -> None:
+    reason = (
+        "Not management user: user 'plain' has no tag of "
+        "management, policymaker, monitoring, administrator"
+    )
     assert broker.refused("/whoami", "plain") == (
         401,
-        {"error": "not_authorised", "reason": "Not management user"},
+        {"error": "not_authorised", "reason": reason},
     )
 
 
@@ -200,7 +204,8 @@ def test_limits_of_virtual_hosts_are_over_policymakers(broker: ApiBroker, method
     try:
         answer = broker.ask(method, path, "policymaker", json={"value": {"max-queues": -1}})
         assert answer.status_code == 401
-        assert answer.json() == {"error": "not_authorised", "reason": "Not administrator user"}
+        reason = "Not administrator user: user 'policymaker' has no tag of administrator"
+        assert answer.json() == {"error": "not_authorised", "reason": reason}
         assert broker.get("/vhost-limits/%2F") == [{"vhost": "/", **body}]
         other = "/parameters/shovel/%2F/mine"
         assert broker.ask("PUT", other, "policymaker", json={"value": SHOVEL}).status_code == 201

@@ -93,6 +93,7 @@ def test_consumers_are_listed_with_queue_and_channel(broker: ApiBroker) -> None:
         "number": 1,
         "user": "admin",
         "connection_name": broker.name_of(connection),
+        "user_provided_name": "",
         "peer_host": "127.0.0.1",
         "peer_port": row["channel_details"]["peer_port"],
         "node": broker.thread.ask(_node_name),

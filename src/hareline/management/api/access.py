@@ -82,7 +82,9 @@ class Caller:
     def require_tag(self, tag: Tag) -> None:
         """Raise Refusal (401) unless the user has this tag, or one that stands for it."""
         if tag not in self.tags:
-            raise Refusal(401, "not_authorised", _LACKING[tag])
+            enough = ", ".join(name for name, implied in IMPLIED.items() if tag in implied)
+            reason = f"{_LACKING[tag]}: user '{self.user.name}' has no tag of {enough}"
+            raise Refusal(401, "not_authorised", reason)
 
     def sees(self, vhost_name: str) -> bool:
         """True if objects of this virtual host are shown to the user."""

@@ -36,7 +36,7 @@ from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
 from hareline.statistics.blocking import why_connection_waits
-from hareline.statistics.readings import connection_facts
+from hareline.statistics.readings import connection_facts, provided_name
 
 DEFAULT_REASON: Final = "Closed via management plugin"
 
@@ -128,6 +128,11 @@ def _name(connection: Connection) -> str:
     return connection.transport.connection_name
 
 
+def _names(connection: Connection) -> str:
+    """What a filter looks at, a line each: the name, and the one that the client gives."""
+    return f"{_name(connection)}\n{provided_name(connection)}"
+
+
 def _user_name(connection: Connection) -> str:
     user = connection.client.user
     return "" if user is None else user.name
@@ -158,7 +163,7 @@ def router(site: Site) -> APIRouter:
             found,
             describe(site, rates),
             ("vhost", "name"),
-            name_of=_name,
+            name_of=_names,
             keys={**_KEYS, **connection_keys(rates)},
         )
 

@@ -35,7 +35,7 @@ from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
 from hareline.statistics.deliveries import Deliveries
-from hareline.statistics.readings import consumer_facts
+from hareline.statistics.readings import consumer_facts, provided_name
 from hareline.statistics.unacked import delivered_ms
 
 Place = tuple[Connection, ChannelConsumer]
@@ -55,6 +55,7 @@ class ChannelDetails(BaseModel):
     number: int
     user: str
     connection_name: str
+    user_provided_name: str
     peer_host: str
     peer_port: int
     node: str
@@ -93,6 +94,7 @@ def describe_consumer(
             "number": consumer.port.number,
             "user": "" if user is None else user.name,
             "connection_name": connection.transport.connection_name,
+            "user_provided_name": provided_name(connection),
             "peer_host": socket.peer_host,
             "peer_port": socket.peer_port,
             "node": site.node.name,
@@ -156,7 +158,7 @@ def router(site: Site) -> APIRouter:
             places,
             lambda place: describe_consumer(site, *place, deliveries),
             ("queue.vhost", "queue.name", "consumer_tag"),
-            name_of=lambda place: place[1].queue.name,
+            name_of=lambda place: f"{place[1].queue.name}\n{provided_name(place[0])}",
             keys={**_KEYS, **consumer_keys(site, deliveries)},
         )
 

@@ -1,8 +1,8 @@
 """Filtering by name: a part of a name, or a regular expression with a bound on its time.
 
-Made by ``management.api.listing`` for a request. Both ignore case, as RabbitMQ's do. Expressions
-come from any user, and some would run for hours, so they run in a thread, in an engine that lets
-the loop go on meanwhile and stops after a time.
+Made by ``management.api.listing`` for a request. An item with several names has a line for each.
+Both ignore case, as RabbitMQ's do. Expressions come from any user, and some would run for hours, so
+they run in a thread, in an engine that lets the loop go on meanwhile and stops after a time.
 
 Invariant: however the expression backtracks, the loop never waits for it, and a filter takes little
 more than ``BUDGET_S``.
@@ -91,7 +91,7 @@ def _compiled(text: str) -> regex.Pattern[str]:
     if problem:
         raise Refusal(400, "bad_request", f"name: this regular expression {problem}")
     try:
-        return regex.compile(text, regex.IGNORECASE)
+        return regex.compile(text, regex.IGNORECASE | regex.MULTILINE)
     except (regex.error, RecursionError, OverflowError) as problem:
         reason = f"name: '{text}' is not a regular expression: {problem}"
         raise Refusal(400, "bad_request", reason) from None

@@ -27,10 +27,10 @@ export function Consumers() {
   const isStuck = params.by === "stuck";
   return html`<${PageHead} title="Consumers" intro="A consumer that holds messages for long and takes no more is stuck: its oldest unacknowledged message says since when, the number of those that it holds leads to what they are." />
     <div class="actions"><${Check} label="Longest without an acknowledgement first" checked=${isStuck} onChange=${(next) => setParams({ by: next ? "stuck" : undefined, sort: undefined, reverse: undefined, page: undefined })} /></div>
-    <${ServerTable} key=${isStuck ? "stuck" : "all"} path=${vhost ? path`/consumers/${vhost}` : "/consumers"} what="consumer" keyOf=${(each) => `${each.channel_details?.name} ${each.consumer_tag}`} filterLabel="Filter by queue"
+    <${ServerTable} key=${isStuck ? "stuck" : "all"} path=${vhost ? path`/consumers/${vhost}` : "/consumers"} what="consumer" keyOf=${(each) => `${each.channel_details?.name} ${each.consumer_tag}`} filterLabel="Filter by queue or client"
       initial=${isStuck ? { sort: "oldest_unacknowledged_age_s", reverse: true } : { sort: "queue.name" }} emptyText="There is no consumer" columns=${[
         { key: "queue.name", label: "Consumer of", view: (each) => html`<${QueueLink} vhost=${each.queue?.vhost} name=${each.queue?.name} tab="consumers" /><span class="sub">${shown(each.consumer_tag)}</span>` },
-        { key: "channel_details.name", label: "Channel", view: (each) => (each.channel_details?.name ? html`<${ChannelLink} name=${each.channel_details.name} />` : "–") },
+        { key: "channel_details.name", label: "Channel", view: (each) => (each.channel_details?.name ? html`<${ChannelLink} name=${each.channel_details.name} />${each.channel_details.user_provided_name && html`<span class="sub">${shown(each.channel_details.user_provided_name)}</span>`}` : "–") },
         { key: "channel_details.user", label: "User", least: true, view: (each) => shown(each.channel_details?.user) },
         { key: "activity_status", label: "State", view: (each) => html`<${Badge} tone=${each.active === false ? "warn" : "ok"}>${each.activity_status ?? "up"}<//><${Slow} of=${each} />` },
         { key: "messages_unacknowledged", label: "Holds", end: true, view: (each) => html`<${HeldLink} of=${each}>${count(each.messages_unacknowledged)}<//>` },

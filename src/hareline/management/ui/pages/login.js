@@ -5,6 +5,7 @@ import { begin, loginReason } from "../lib/session.js";
 const USEFUL = ["administrator", "monitoring", "policymaker", "management"];
 
 function sentence(error) {
+  if (error.message.startsWith("Not management user")) return `${error.message}. An administrator can give it one.`;
   if (error.status === 401) return `${error.message}. Check the name and the password; “guest” may log in only from the broker's own machine.`;
   if (error.status === 429) return "Too many failed logins from this address. Wait a little, then try again.";
   return error.message;

@@ -321,7 +321,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "there is one node; `readers` of a stream is a number, and "
         "[readers](queue-operations.md#readers-of-a-stream) have a route",
         (
-            *_theirs("leader", "members", "online", "readers", "readers.NODE"),
+            *_theirs("leader", "members", "online", "readers.NODE"),
             "GET /api/queues*: readers: number, RabbitMQ object",
             "GET /api/queues*: each.readers: number, RabbitMQ object",
             "GET /api/queues*: items.each.readers: number, RabbitMQ object",

@@ -24,6 +24,7 @@ from hareline.management import range_answers, streams
 from hareline.management.reader_process import ReaderProcess
 from hareline.management.streams import StreamService
 from hareline.message import UNWRITTEN, large_message
+from hareline.octets import readable
 from hareline.server import Broker
 from hareline.settings import Auth, Journal, Listener, Management, Settings, Storage, User
 from hareline.spark.reading.amqp_session import broker_id_at
@@ -339,7 +340,8 @@ async def test_names_are_percent_encoded(any_broker: Broker, name: str) -> None:
     await fill(any_broker, declare(any_broker, name), 1)
     encoded = segment(name)
     answer = await get(any_broker, f"/{encoded}/tail", "root:r")
-    assert (answer.status, answer.json["queue"], answer.json["next"]) == (200, name, 1)
+    assert (answer.status, answer.json["next"]) == (200, 1)
+    assert answer.json["queue"] == readable(name)
     assert bodies(await get(any_broker, f"/{encoded}/range?start=0&end=1", "root:r")) == [b"0:"]
 
 

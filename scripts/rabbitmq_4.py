@@ -1,4 +1,4 @@
-"""What RabbitMQ 4.0 to 4.2 takes by name, and the page that says what of it Hareline has.
+"""Names that RabbitMQ 4.0 to 4.2 takes, and the page that says which of them Hareline has.
 
 The lists are those of RabbitMQ's own validators: exchange types, arguments of queues and consumers,
 policy keys, and components of parameters, with those of the plugins that it ships. Whether Hareline

@@ -1,5 +1,6 @@
-// Names of queues and exchanges are octets that clients choose. The server gives octets beyond
-// UTF-8 as lone surrogates (U+DC80 to U+DCFF), which encodeURIComponent refuses.
+// Names of queues and exchanges are octets that clients choose. An address may have octets beyond
+// UTF-8, which are lone surrogates here (U+DC80 to U+DCFF); encodeURIComponent refuses these. The
+// server gives such a name as "Not UTF-8, base64 is: ...", and takes it so in a path.
 
 /** One segment of a path or of the hash. */
 export function encode(name) {

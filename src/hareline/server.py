@@ -354,6 +354,8 @@ class Broker:
     def _on_memory_pressure(self, is_high: bool) -> None:
         for vhost in self.context.vhosts.values():
             set_spooling(vhost.environment, vhost.queues.values(), is_high)
+        if is_high:
+            self._unacked_watch.look()
 
     def _on_disk_full(self, is_full: bool) -> None:
         if self._disk_watch is not None:

@@ -17,6 +17,7 @@ from typing import Final
 
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.settlement import release_entries
+from hareline.broker.queues.dispatch.lane import BATCH_BYTES
 from hareline.broker.queues.entry import SETTLED, QueueEntry, mark_redelivered
 from hareline.broker.queues.queue import Queue
 
@@ -82,12 +83,14 @@ class Redelivery:
         pending = self.pending
         first = pending[0]
         entries: list[QueueEntry] = []
+        size = 0
         for entry in pending:
             if entry.consumer is not first.consumer or entry.queue is not first.queue:
                 break
-            if len(entries) == limit:
+            if len(entries) == limit or size > BATCH_BYTES:
                 break
             entries.append(entry)
+            size += entry.message.size
         for _ in entries:
             pending.popleft()
         consumer, queue = first.consumer, first.queue

@@ -8,23 +8,31 @@ at most in a channel's life and acks of any kind cost amortised O(1).           
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
 from hareline.broker.queues.entry import QueueEntry
+
+NUMBERS_FOR_EACH: Final = 8  # tags are counted through if no more of them have been used
 
 
 class UnackedDeliveries:
     """``entries``: only what delivers may write to it (``entries[tag] = entry``).
 
     ``given_back``: how many deliveries have ended otherwise than by an acknowledgement; counted by
-    what takes them.
+    what takes them. ``paged_tag``: contents up to this tag have left memory, or must not; written
+    by ``amqp.unacked_watch``.
     """
 
-    __slots__ = ("_is_mixed", "_lowest", "entries", "given_back")
+    __slots__ = ("_is_mixed", "_lowest", "entries", "given_back", "paged_tag")
 
     def __init__(self) -> None:
         self.entries: dict[int, QueueEntry] = {}
         self._lowest = 1
         self._is_mixed = False  # not in the order of the tags
         self.given_back = 0
+        self.paged_tag = 0
 
     def take(self, tag: int) -> QueueEntry | None:
         return self.entries.pop(tag, None)
@@ -64,6 +72,22 @@ class UnackedDeliveries:
         self._sort()
         return self.entries
 
+    def in_shares(self, behind: int, count: int) -> Iterator[Sequence[int]]:
+        """The tags behind one, ascending, ``count`` at a time; some of them may be settled.
+
+        Deliveries may come and end between two shares.
+        """
+        entries = self.in_order()
+        if not entries:
+            return
+        first, last = max(behind + 1, next(iter(entries))), next(reversed(entries))
+        # a list of the tags of a million deliveries takes two shares at one go
+        is_dense = last - first < NUMBERS_FOR_EACH * len(entries)
+        tags = range(first, last + 1) if is_dense else self.tags()
+        start = 0 if is_dense else bisect_right(tags, behind)
+        for at in range(start, len(tags), count):
+            yield tags[at : at + count]
+
     def _sort(self) -> None:
         if self._is_mixed:
             self._is_mixed = False
@@ -75,6 +99,7 @@ class UnackedDeliveries:
             return
         self.entries.update(deliveries)
         self._lowest = min(self._lowest, *(tag for tag, _ in deliveries))
+        self.paged_tag = min(self.paged_tag, self._lowest - 1)
         self._is_mixed = True
 
     def __contains__(self, tag: int) -> bool:

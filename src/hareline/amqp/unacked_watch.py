@@ -1,11 +1,11 @@
-"""Deliveries that wait for an acknowledgement without end, looked at once a second.
+"""Limits unacknowledged deliveries, and pages out their contents while memory is short.
 
-``server`` starts an ``UnackedWatch``. It closes channels that have more of them than a limit says,
-with the code and in the place of RabbitMQ's consumer timeout, and lets their contents leave memory
-while that is short. Nothing is counted for this when a message is delivered, so a channel may be
-above its limit for a second.
+``server`` starts an ``UnackedWatch``, which looks at all channels once a second, and at once when
+memory becomes short. It closes channels that have more deliveries than a limit says, with the code
+and in the place of RabbitMQ's consumer timeout. Nothing is counted for this when a message is
+delivered, so a channel may be above its limit for a second.
 
-Invariant: a look goes on in shares of the turn, however many deliveries there are.
+Invariant: a look goes on in shares of the turn, whatever the deliveries are in number and size.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hareline.amqp.shares import Job
 from hareline.auth.users import Identity
 from hareline.broker.queues.dispatch.reader import ReadingAccount
 from hareline.broker.queues.entry import QueueEntry
+from hareline.broker.queues.paging.window import STEP_SPOOLED_BYTES
 from hareline.broker.queues.queue import Queue
 from hareline.clock import Timers
 from hareline.errors import PreconditionFailed
@@ -35,28 +36,35 @@ class UnackedWatch:
     def __init__(self, context: Context, timers: Timers) -> None:
         self._context = context
         self._timers = timers
+        self._look: _Look | None = None
 
     def start(self) -> None:
         """Look now and at intervals."""
-        if self._context.shares.start(_Look(self._context), self._arm):
-            self._arm()
-
-    def _arm(self) -> None:
         self._timers.call_later(INTERVAL_S, self.start)
+        self.look()
+
+    def look(self) -> None:
+        """Look now, unless the last look is not over."""
+        if self._look is None or self._look.is_over:
+            self._look = _Look(self._context)
+            self._context.shares.start(self._look)
 
 
 class _Look(Job):
-    __slots__ = ("_clock", "_steps")
+    __slots__ = ("_clock", "_steps", "is_over")
 
     def __init__(self, context: Context) -> None:
         self._clock = context.clock
-        self._steps = _look(context)
+        self._steps = _steps(context)
+        self.is_over = False
 
     def run(self, until_s: float) -> bool:
-        return all(self._clock.running_s() < until_s for _ in self._steps)
+        self.is_over = True  # also after an error, so that there is a next look
+        self.is_over = all(self._clock.running_s() < until_s for _ in self._steps)
+        return self.is_over
 
 
-def _look(context: Context) -> Iterator[None]:
+def _steps(context: Context) -> Iterator[None]:
     """Look at each channel once; yields after each step."""
     limits = context.limits
     of_channel, of_user = limits.max_unacked_per_channel, limits.max_unacked_per_user
@@ -74,11 +82,12 @@ def _look(context: Context) -> Iterator[None]:
             counts[who] = counts.get(who, 0) + count
             fullest[who] = max(fullest.get(who, found), found, key=itemgetter(0))
             if is_short:
-                yield from _let_go_of_contents(channel)
+                yield from _page_out(channel)
         yield
     for who, count in counts.items():
-        if 0 < of_user < count:  # the next look goes on if that is not enough
-            here, channel = fullest[who]
+        here, channel = fullest[who]
+        # the next look goes on if that is not enough, or the client has settled some meanwhile
+        if 0 < of_user < count and here <= len(channel.port.unacked):
             text = f"its user has {count}, {here} of them on it"
             _close(channel, "max_unacked_per_user", of_user, text)
 
@@ -92,22 +101,46 @@ def _channels(context: Context) -> Iterator[Channel]:
 
 
 def _close(channel: Channel, limit_name: str, limit: int, found: str) -> None:
+    if channel.is_closing:  # since it was looked at
+        return
     channel.parts.context.counts.limits_reached.count(limit_name)
     text = f"too many unacknowledged deliveries (limits.{limit_name} is {limit}): {found}"
     channel.connection.on_error(channel.number, PreconditionFailed(text, class_id=0, method_id=0))
 
 
-def _let_go_of_contents(channel: Channel) -> Iterator[None]:
-    """Let what the channel has unacknowledged leave memory; yields after each step."""
-    entries = list(channel.port.unacked.entries.values())
-    for start in range(0, len(entries), ENTRIES_PER_STEP):
-        by_queue: dict[Queue, list[QueueEntry]] = {}
-        for entry in entries[start : start + ENTRIES_PER_STEP]:
-            place = entry.queue
-            queue = place.queue if isinstance(place, ReadingAccount) else place
-            if isinstance(queue, Queue):
-                by_queue.setdefault(queue, []).append(entry)
-        for queue, delivered in by_queue.items():
-            if queue.paging is not None:
-                queue.paging.leave_delivered(delivered)
-        yield
+def _page_out(channel: Channel) -> Iterator[None]:
+    """Let contents of what the channel has unacknowledged leave memory; yields after each step."""
+    unacked = channel.port.unacked
+    is_complete = True
+    for tags in unacked.in_shares(unacked.paged_tag, ENTRIES_PER_STEP):
+        found = [unacked.entries[tag] for tag in tags if tag in unacked.entries]
+        for entries in _of_step_size(found):
+            for queue, delivered in _by_queue(entries).items():
+                if queue.paging is not None:
+                    is_complete = queue.paging.page_out_delivered(delivered) and is_complete
+            yield
+        if is_complete:
+            unacked.paged_tag = tags[-1]
+
+
+def _of_step_size(entries: list[QueueEntry]) -> Iterator[list[QueueEntry]]:
+    """The entries in parts of so many octets: they may have to be written."""
+    part: list[QueueEntry] = []
+    size = 0
+    for entry in entries:
+        part.append(entry)
+        size += entry.message.size
+        if size >= STEP_SPOOLED_BYTES:
+            yield part
+            part, size = [], 0
+    yield part
+
+
+def _by_queue(entries: list[QueueEntry]) -> dict[Queue, list[QueueEntry]]:
+    by_queue: dict[Queue, list[QueueEntry]] = {}
+    for entry in entries:
+        place = entry.queue
+        queue = place.queue if isinstance(place, ReadingAccount) else place
+        if isinstance(queue, Queue):
+            by_queue.setdefault(queue, []).append(entry)
+    return by_queue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hareline import events
+from hareline.amqp import unacked_watch
 from hareline.amqp.context import Limits
 from hareline.amqp.unacked_watch import INTERVAL_S, UnackedWatch
 from hareline.broker.queues.entry import QueueEntry
@@ -89,6 +90,20 @@ class TestLimits:
             peer.expect_nothing()
         broker.advance(INTERVAL_S)
         first.expect_nothing()
+
+    def test_a_channel_that_ends_while_others_are_looked_at_is_left_alone(self) -> None:
+        """The look takes several turns, and the number may be another channel's by then."""
+        broker = SteppedBroker(Limits(max_unacked_per_user=4))
+        peer = consuming(broker, 5)
+        others = [broker.connect() for _ in range(3)]
+        broker.clock.work_s = 1.0  # so that a share is one step
+        UnackedWatch(broker.context, broker).look()
+        peer.call(1, CHANNEL.Close, reply_code=200, reply_text="", class_id=0, method_id=0)
+        peer.open(1)
+        broker.run_turns()
+        for each in (peer, *others):
+            each.expect_nothing()
+        assert not broker.context.counts.limits_reached.by_limit
 
     def test_without_a_limit_nothing_is_closed(self) -> None:
         broker = watched()
@@ -211,6 +226,61 @@ class TestContents:
         peer.send(1, BASIC.Ack, delivery_tag=0, multiple=True)
         peer.expect_nothing()
         assert broker.queue("q").unacked_count == 0
+
+
+def test_a_queue_that_shows_delivery_counts_keeps_them(
+    broker: SteppedBroker, store: PagingStore
+) -> None:
+    """The counts are written into messages that come back; each would be read for it, and stay."""
+    peer = broker.connect()
+    peer.declare("q", durable=True, arguments={"x-queue-type": "quorum"})
+    peer.subscribe("q", "t")
+    for body in BODIES:
+        peer.publish(1, "q", body, properties=PERSISTENT)
+    assert peer.bodies() == BODIES
+    store.sync()
+    press(broker)
+    broker.advance(2 * INTERVAL_S)
+    assert stored_count(peer) == 0
+    peer.lose()
+    assert (store.memory.reads, store.memory.runs) == (0, [])
+
+
+def test_a_step_writes_no_more_octets_than_a_turn_of_paging(
+    broker: SteppedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unacked_watch, "STEP_SPOOLED_BYTES", 6)  # two bodies
+    peer = broker.connect()
+    peer.declare("q")
+    peer.subscribe("q", "t")
+    for body in BODIES:
+        peer.publish(1, "q", body)
+    assert peer.bodies() == BODIES
+    press(broker)
+    broker.clock.work_s = 1.0
+    UnackedWatch(broker.context, broker).look()
+    counts = []
+    while stored_count(peer) < len(BODIES):
+        counts.append(stored_count(peer))
+        broker.scheduled.pop(0)()
+    assert counts == list(range(2, 20, 2))
+
+
+def test_what_has_left_is_not_looked_at_again_and_what_came_since_is(
+    broker: SteppedBroker, peer: Peer, is_kept: bool
+) -> None:
+    paged = unacked(peer)
+    assert peer.connection.channels.by_number[1].port.unacked.paged_tag == 20
+    properties = PERSISTENT if is_kept else Properties()
+    peer.publish(1, "q", b"more", properties=properties)
+    assert peer.bodies() == [b"more"]
+    assert isinstance(broker.store, PagingStore)
+    broker.store.sync()
+    broker.advance(INTERVAL_S)
+    broker.store.sync()
+    broker.advance(INTERVAL_S)
+    assert stored_count(peer) == 21
+    assert unacked(peer)[:20] == paged
 
 
 def test_readings_of_a_queue_that_is_only_read_let_go_too(

@@ -10,8 +10,7 @@ those who may see its connection.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
@@ -23,7 +22,6 @@ from pydantic import BaseModel
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer
-from hareline.amqp.unacked import UnackedDeliveries
 from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.queues.operations.walking import messages_of
 from hareline.broker.queues.queue import Queue
@@ -55,7 +53,6 @@ from hareline.statistics.unacked import delivered_ms, is_of
 COUNT: Final = 50
 TRUNCATE: Final = 50_000
 LOOKED_AT_ONCE: Final = 1_024  # deliveries, in some 0.2 ms
-NUMBERS_FOR_EACH: Final = 8  # tags are counted through if no more of them have been used
 _ENCODINGS: Final = get_args(Encoding)
 _POSITION_MAX: Final = 1_024
 _DIGITS_MAX: Final = 20
@@ -228,7 +225,7 @@ def _fill(
         if behind is None:
             continue
         unacked = channel.port.unacked
-        for tags in _tag_shares(unacked, behind):
+        for tags in unacked.in_shares(behind, LOOKED_AT_ONCE):
             for tag in tags:
                 entry = unacked.entries.get(tag)  # None: acknowledged meanwhile
                 queue = None if entry is None else wanted(entry)
@@ -241,20 +238,6 @@ def _fill(
                 place = _Place(*_key(connection, channel), tag)
                 page.found.append(_Delivery(place, connection, channel, entry, queue))
             yield
-
-
-def _tag_shares(unacked: UnackedDeliveries, behind: int) -> Iterator[Sequence[int]]:
-    """Shares of the tags behind one, ascending; some of them may be acknowledged."""
-    entries = unacked.in_order()
-    if not entries:
-        return
-    first, last = max(behind + 1, next(iter(entries))), next(reversed(entries))
-    # a list of the tags of a million deliveries takes two shares at one go
-    is_dense = last - first < NUMBERS_FOR_EACH * len(entries)
-    tags = range(first, last + 1) if is_dense else unacked.tags()
-    start = 0 if is_dense else bisect_right(tags, behind)
-    for at in range(start, len(tags), LOOKED_AT_ONCE):
-        yield tags[at : at + LOOKED_AT_ONCE]
 
 
 def _key(connection: Connection, channel: Channel) -> tuple[int, str, int]:

@@ -10,7 +10,7 @@ logs, but those of last values      the same (``log_pages``), except that the wi
                                     part, and readers leave numbers where they are
 all other entries: sorted, held,    they stay, and lose the content of their message
 parked
-delivered and not acknowledged      the same, while memory is short (``leave_delivered``)
+delivered and not acknowledged      the same, while memory is short (``page_out_delivered``)
 ==================================  ===========================================================
 
 What the store keeps leaves memory as soon as it is durable. The rest has to be spooled first: above
@@ -219,31 +219,36 @@ class Paging(PagingPort):
             and (position < 0 or entry.offset >= self._readable_offset)
         )
 
-    def leave_delivered(self, entries: list[QueueEntry]) -> None:
+    def page_out_delivered(self, entries: list[QueueEntry]) -> bool:
         """Let contents of deliveries go that wait for an acknowledgement: memory is short.
 
-        They are read again when a delivery is sent once more or comes back. What a deleted queue
-        would dead-letter stays whole, since the store forgets it with the queue.
+        They are read again when a delivery is sent once more or comes back. Returns False if some
+        of them can go later, when they are durable or the disk has room. Others stay whole for
+        good: those of a queue that shows delivery counts, which are written into them when they
+        come back, and what a deleted queue would dead-letter, since the store forgets it with the
+        queue.
         """
         queue = self._queue
-        if queue is None or (
-            queue.dead_letters is not None and queue.dead_letters.wants("deleted")
+        if (
+            queue is None
+            or queue.shows_delivery_count
+            or (queue.dead_letters is not None and queue.dead_letters.wants("deleted"))
         ):
-            return
+            return True
         self._note_readable(queue)
         self._await_durable()
         self._can_spool = self._environment.pressure.is_high
+        is_complete = True
         for entry in entries:
             message = entry.message
-            if (
-                entry.state == ACQUIRED
-                and not isinstance(message, StoredMessage)
-                and not (entry.delivery_count and queue.shows_delivery_count)
-                and not self._is_unwritten(queue, entry)
-                # the queue that a reading is of has the message too, so to spool it gains nothing
-                and (entry.queue is queue or (message.position and queue.ledger is not None))
-            ):
+            if entry.state != ACQUIRED or isinstance(message, StoredMessage):
+                continue
+            if self._is_unwritten(queue, entry):
+                is_complete = False
+            # the queue that a reading is of has the message too, so to spool it gains nothing
+            elif entry.queue is queue or (message.position and queue.ledger is not None):
                 self._let_go_of_content(queue, entry, message)
+        return is_complete and self._can_spool
 
     def _let_go_of_content(self, queue: QueuePort, entry: QueueEntry, message: Message) -> None:
         """The entry keeps all of its message but the content.

@@ -16,6 +16,7 @@ from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
 DEADLINE_S = 60.0
+_MORE_THAN_SOCKETS_HOLD = 20_000_000
 
 
 def commands_of(broker: ApiBroker) -> CommandLine:
@@ -94,10 +95,11 @@ def test_an_alarm_ends_publish_and_perf_and_is_named(alarmed: tuple[ApiBroker, s
     broker, resource = alarmed
     hareline = commands_of(broker)
     hareline.ok("queue", "declare", "q")
-    done = hareline("publish", "--queue", "q", "x", "--timeout", "1")
     blocked = f"the broker is low on {resource}, and blocks publishers"
-    assert (done.status, done.text) == (3, "")
-    assert done.err == f"hareline: no confirm within 1 s: {blocked}; --timeout waits longer\n"
+    for body in ("x", "x" * _MORE_THAN_SOCKETS_HOLD):
+        done = hareline("publish", "--queue", "q", "--timeout", "1", text=body)
+        assert (done.status, done.text) == (3, "")
+        assert done.err == f"hareline: no confirm within 1 s: {blocked}; --timeout waits longer\n"
     status = hareline.ok("status").text
     assert ("disk.free_watermark = 1.0" in status) == (resource == "disk")
     done = hareline("perf", "--duration", "0.5", "--warm-up", "0", "--processes", "1", "--json")

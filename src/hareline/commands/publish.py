@@ -169,10 +169,12 @@ def _send(
     ):
         channel.confirm_delivery()
         blocking: list[str] = []
-        channel.connection.add_on_connection_blocked_callback(
+        # BlockingConnection tells of an alarm only when all is sent, which an alarm can prevent.
+        connection = channel.connection._impl
+        connection.add_on_connection_blocked_callback(
             lambda _, frame: blocking.append(frame.method.reason)
         )
-        channel.connection.add_on_connection_unblocked_callback(lambda *_: blocking.clear())
+        connection.add_on_connection_unblocked_callback(lambda *_: blocking.clear())
         for body in bodies:
             try:
                 with within(seconds):
@@ -184,7 +186,6 @@ def _send(
                 if sent:
                     complain(f"{_messages(sent)} published before", style=None)
                 if isinstance(error, TimeoutError):
-                    channel.connection.process_data_events(0)  # tells of an alarm
                     problem = f"no confirm within {seconds:g} s"
                     for reason in blocking[-1:]:
                         problem += f": the broker is {reason}, and blocks publishers"

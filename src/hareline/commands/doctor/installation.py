@@ -265,11 +265,13 @@ def is_broker_of(
 
     ``process``: the one that has the data directory. ``node``: what the API says of itself.
     """
-    if not _is_loopback(target.http.host) and target.http.host != socket.gethostname():
+    host, listening = target.http.host, [each for each in addresses_of(settings) if each]
+    here = {socket.gethostname(), *(each.host for each in listening)}
+    if not _is_loopback(host) and host not in here:
         return False
     if process and node.get("os_pid"):
         return str(node["os_pid"]) == str(process)
-    known = (each.port for each in addresses_of(settings) if each is not None)
+    known = [each.port for each in listening]
     return target.http.port in known or target.amqp.port in known
 
 

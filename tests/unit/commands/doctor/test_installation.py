@@ -12,6 +12,7 @@ import pytest
 
 from hareline.commands.doctor import installation
 from hareline.commands.doctor.finding import Finding, Verdict
+from hareline.commands.target import Flags, read_target
 from hareline.settings import Settings
 from hareline.storage.directory import DataDirectory
 
@@ -116,6 +117,18 @@ def test_a_broker_that_has_the_directory_is_known_by_its_process(tmp_path: Path)
     finally:
         held.close()
     assert installation.broker_process(settings) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "process", "is_it"),
+    [("192.0.2.7", 7, True), ("192.0.2.7", 8, False), ("192.0.2.8", 7, False)],
+)
+def test_a_broker_at_the_address_of_the_settings_is_known_by_its_process(
+    host: str, process: int, is_it: bool
+) -> None:
+    settings = made(management={"bind": "192.0.2.7"})
+    target = read_target(Flags(url=f"http://{host}:15672"), {"HOME": "/"})
+    assert installation.is_broker_of(settings, target, process, {"os_pid": "7"}) is is_it
 
 
 def test_no_journal_is_nothing_to_check(tmp_path: Path) -> None:

@@ -103,21 +103,27 @@ def _alarms(api: Api) -> tuple[Mapping[str, Any], list[Finding]]:
 
 
 def _alarms_of(node: Mapping[str, Any]) -> Iterator[Finding]:
-    used, limit = (in_units(node.get(key) or 0) for key in ("mem_used", "mem_limit"))
-    free, needed = (in_units(node.get(key) or 0) for key in ("disk_free", "disk_free_limit"))
-    disk = node.get("disk_free_alarm_reason") or f"{free} are free, {needed} are needed"
     if node.get("mem_alarm"):
+        used, limit = _size(node, "mem_used"), _size(node, "mem_limit")
         yield error(
             "alarms",
             f"memory is short, publishers are blocked: {used} are used, {limit} are allowed",
             "let consumers catch up, or raise memory.watermark",
         )
     if node.get("disk_free_alarm"):
+        free, needed = _size(node, "disk_free"), _size(node, "disk_free_limit")
+        disk = node.get("disk_free_alarm_reason") or f"{free} are free, {needed} are needed"
         yield error(
             "alarms",
             f"the disk is short, publishers are blocked: {disk}",
             "let consumers catch up, make room, or lower disk.free_watermark",
         )
+
+
+def _size(node: Mapping[str, Any], key: str) -> str:
+    """A size for people; RabbitMQ has texts where it does not know one."""
+    octets = node.get(key)
+    return in_units(octets) if isinstance(octets, int | float) else "an unknown number of octets"
 
 
 def check_amqp(target: Target) -> Iterator[Finding]:

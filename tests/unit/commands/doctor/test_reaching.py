@@ -40,6 +40,11 @@ def test_a_broker_that_answers_and_its_alarms(api: ScriptedApi) -> None:
     assert "10 B are free, 20 B are needed" in check_api(client)[1][1].found
     api.will("GET", "/nodes", [{**disk, "disk_free_alarm_reason": "no room for a file"}])
     assert check_api(client)[1][1].found.endswith("blocked: no room for a file")
+    without_numbers = {"disk_free": "disk_free_monitoring_disabled", "mem_limit": "unlimited"}
+    api.will("GET", "/nodes", [without_numbers])
+    assert len(check_api(client)[1]) == 1
+    api.will("GET", "/nodes", [{**disk, **without_numbers}])
+    assert "an unknown number of octets are free, 20 B are needed" in check_api(client)[1][1].found
     api.will("GET", "/nodes", {"reason": "no"}, 401)
     assert check_api(client)[1][1].verdict is Verdict.note
     client.close()

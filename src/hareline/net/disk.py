@@ -119,7 +119,10 @@ class DiskWatch:
         self._is_alarmed = is_short
 
     def _why(self, free: int) -> str:
-        """What is short, with how much is free and how much ends the alarm."""
+        """Reasons of the alarm, with the sizes that count.
+
+        Of the watermark: itself while less is free, then the size above it that ends the alarm.
+        """
         found = [f"{in_units(free)} are free on the disk"]
         if self._is_store_full:
             found.append(f"no room for the journal's next file of {in_units(self._segment_bytes)}")

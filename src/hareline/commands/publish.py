@@ -156,7 +156,7 @@ def _send(
     properties: dict[str, Any],
     count: int,
 ) -> tuple[int, int]:
-    """How many messages a queue has taken, and how many none takes."""
+    """Send the messages; count those that a queue has taken, and those that none takes."""
     import pika
     from pika import exceptions
 

@@ -75,7 +75,7 @@ def _of_settings(config: Path | None) -> tuple[list[Finding], Settings | None]:
 
 
 def _of_machine(settings: Settings, session: Session, seen: Seen) -> list[Finding]:
-    """What is found here, if the broker that was asked is that of these settings."""
+    """Findings about this machine, if the broker that was asked is that of these settings."""
     from hareline.commands.doctor import installation, machine
 
     process = installation.broker_process(settings)
@@ -100,7 +100,7 @@ def _of_machine(settings: Settings, session: Session, seen: Seen) -> list[Findin
 
 
 def _of_broker(session: Session, settings: Settings | None) -> tuple[Seen, list[Finding]]:
-    """What can be seen of the broker that is named; without a name, of that of the settings."""
+    """Findings about the broker that is named; without a name, about that of the settings."""
     from hareline.commands.doctor import installation, reaching
 
     target = session.target

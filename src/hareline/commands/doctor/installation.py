@@ -238,7 +238,7 @@ def newest_file_s(settings: Settings) -> float | None:
 
 
 def addresses_of(settings: Settings) -> tuple[Address | None, Address | None]:
-    """Where the broker of these settings listens for HTTP and AMQP; None: not known, or nowhere."""
+    """Addresses of these settings' broker for HTTP and AMQP; None: not known, or none."""
     management, listener, tls = settings.management, settings.listener, settings.tls
     is_http, is_amqp = management.http, listener.enabled
     http = ("http", management.bind, management.port)
@@ -276,7 +276,7 @@ def is_broker_of(
 
 
 def check_exposure(settings: Settings, *, is_broker_here: bool = False) -> Iterator[Finding]:
-    """Who can log in from another machine with a password that everybody knows.
+    """Users who can log in from another machine with a password that everybody knows.
 
     A broker that runs says itself what has become of the default user.
     """

@@ -20,7 +20,7 @@ _PATIENCE_S: Final = 5.0
 
 
 class Seen(NamedTuple):
-    """What the API says of the broker; nothing where the user may not see it.
+    """Facts about the broker from the API; none where the user may not see it.
 
     ``amqp_port``: of its first listener for AMQP.
     """
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
 
 
 def check_api(api: Api, *, is_named: bool = True) -> tuple[Seen, list[Finding]]:
-    """What the API says, whether it can be asked, and how fast.
+    """Ask the API about the broker; one finding is its speed, or why it cannot be asked.
 
     ``is_named``: the command line says that there is a broker, so it is an error if there is none.
     """

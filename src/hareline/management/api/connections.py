@@ -129,7 +129,7 @@ def _name(connection: Connection) -> str:
 
 
 def _names(connection: Connection) -> str:
-    """What a filter looks at, a line each: the name, and the one that the client gives."""
+    """Text for a filter, a line each: the name, and the one that the client gives."""
     return f"{_name(connection)}\n{provided_name(connection)}"
 
 

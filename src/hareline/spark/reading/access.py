@@ -70,7 +70,7 @@ class StreamAccess(ABC):
 
     @abstractmethod
     def patience(self) -> Patience:
-        """How long the options have a question repeated."""
+        """Begin to count the repeats of a question that the options allow."""
 
     @abstractmethod
     def close(self) -> None:

@@ -331,7 +331,7 @@ class AmqpStreamClient(StreamAccess):
         )
 
     def patience(self) -> Patience:
-        """How long the options have a question repeated."""
+        """Begin to count the repeats of a question that the options allow."""
         return Patience(self._where, "url", self._timeout_s, self._retries)
 
 

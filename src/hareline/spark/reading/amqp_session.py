@@ -200,7 +200,7 @@ class AmqpSession:
     # ------------------------------------------------------------------------------ methods
 
     def _greet(self) -> dict[str, object]:
-        """What the broker says of itself."""
+        """Send the protocol header; returns the server properties."""
         self._send(_HEADER)
         return dict(self._await(commands.Connection.Start).server_properties or {})
 

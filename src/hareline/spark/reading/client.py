@@ -295,7 +295,7 @@ class StreamClient(StreamAccess):
         return f"{path}?{urlencode(arguments)}" if arguments else path
 
     def patience(self) -> Patience:
-        """How long the options have a question repeated."""
+        """Begin to count the repeats of a question that the options allow."""
         return Patience(self._connection.http_url, "url or httpUrl", self._timeout_s, self._retries)
 
 

@@ -148,7 +148,7 @@ class StreamFollower:
         self._client.close()
 
     def _awaited(self, start: Positions) -> Streams:
-        """What `_look` finds; one that was read and is gone may be declared again soon."""
+        """Look at the streams; wait a while for one that was read and is gone."""
         patience = self._client.patience()
         is_waiting = False
         while True:

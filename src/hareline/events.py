@@ -66,7 +66,7 @@ HOST_NOT_KEPT: Final = Event(
     "{host} will get the usual product name after a restart: {problem}",
     ("host", "problem"),
 )
-CONNECTION_UNUSED: Final = Event("CON-1014", "closed before the protocol header", ("peer",))
+CONNECTION_UNUSED: Final = Event("CON-1014", "closed before the login began", ("peer",))
 CONNECTION_CLOSED_OVER_HTTP: Final = Event(
     "CON-1015",
     "user '{user}' closes the connection over HTTP: {reason}",

@@ -99,7 +99,13 @@ def die_in_the_handshake(client: RawClient) -> None:
 
 
 def leave_in_the_handshake(client: RawClient) -> None:
+    client.log_in()
+    client.drop()
+
+
+def leave_before_the_login(client: RawClient) -> None:
     client.send_octets(PROTOCOL_HEADER)
+    client.expect(commands.Connection.Start)
     client.drop()
 
 
@@ -118,6 +124,7 @@ ENDS: dict[End, list[str]] = {
     RawClient.drop: ["CON-1014"],
     speak_http: ["CON-1008"],
     wait_in_the_handshake: ["CON-1006"],
+    leave_before_the_login: ["CON-1014"],
     leave_in_the_handshake: ["CON-1004"],
     die_in_the_handshake: ["CON-1004"],
     log_in_wrongly: ["CON-1003"],

@@ -33,7 +33,7 @@ from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.context import Context
 from hareline.amqp.ending import Ending
 from hareline.amqp.flow_control import ConnectionFlow
-from hareline.amqp.handshake import Handshake, WrongHeader, on_end
+from hareline.amqp.handshake import WAIT_START_OK, Handshake, WrongHeader, on_end
 from hareline.amqp.happenings import ending
 from hareline.amqp.heartbeat import Heartbeat, check_heartbeat_frame
 from hareline.amqp.input_gate import ALARM, BACKLOG, LITTLE_BYTES, OUTPUT, SHARE, InputGate
@@ -464,7 +464,9 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
 
     def on_transport_lost(self, reason: str) -> None:
         """The socket is gone; called exactly once. ``reason`` is empty for an orderly end."""
-        self._ending.report_loss(self.state, reason)
+        handshake = self._handshake
+        has_begun = handshake is None or handshake.state != WAIT_START_OK
+        self._ending.report_loss(self.state, reason, has_begun=has_begun)
         self._release_everything()
         self.state = "closed"
         if self._close_timer is not None:

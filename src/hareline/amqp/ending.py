@@ -37,9 +37,13 @@ class Ending:
         else:
             self.report(events.PEER_SPEAKS_OTHERWISE, protocol=protocol)
 
-    def report_loss(self, state: str, reason: str) -> None:
-        """Report that the socket is gone, in this state of the connection; no reason: empty."""
-        if state == "header":
+    def report_loss(self, state: str, reason: str, *, has_begun: bool) -> None:
+        """Report that the socket is gone, in this state of the connection; no reason: empty.
+
+        ``has_begun``: the client has sent start-ok. One that leaves in order before has only asked
+        who the broker is, as the Spark source does.
+        """
+        if state == "header" or not (has_begun or reason):
             self.report(events.CONNECTION_UNUSED)
         elif state == "handshake":
             reason = f"during the handshake: {reason or 'the client closed the socket'}"

@@ -6,6 +6,7 @@ import pytest
 
 from hareline import events
 from hareline.amqp.ending import protocol_of
+from hareline.wire.constants import PROTOCOL_HEADER
 from hareline.wire.methods import commands
 
 from .peer import (
@@ -79,6 +80,27 @@ def test_a_lost_connection_is_reported_with_the_reason(broker: SteppedBroker, pe
         "Connection reset by peer",
         "the client closed the socket without connection.close",
     ]
+
+
+@pytest.mark.parametrize(
+    ("begins_login", "reason", "event"),
+    [
+        (False, "", events.CONNECTION_UNUSED),
+        (False, "Connection reset by peer", events.CONNECTION_LOST),
+        (True, "", events.CONNECTION_LOST),
+    ],
+)
+def test_a_client_that_only_asks_who_the_broker_is_causes_no_warning(
+    broker: SteppedBroker, begins_login: bool, reason: str, event: events.Event
+) -> None:
+    peer = broker.accept()
+    if begins_login:
+        peer.start("guest", "guest")
+    else:
+        peer.send_octets(PROTOCOL_HEADER)
+        peer.expect(commands.Connection.Start)
+    peer.lose(reason)
+    assert [reported for reported, _ in broker.reports] == [event]
 
 
 # ----------------------------------------------------------------------------- the broker closes

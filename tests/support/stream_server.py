@@ -12,7 +12,7 @@ import threading
 import time
 from array import array
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -128,6 +128,8 @@ class StreamServer:
         self.forbidden: set[str] = set()
         self.faults = Faults()
         self.seen = Seen()
+        #: Called when a stream is asked for that is not there, before the answer that says so.
+        self.when_gone: Callable[[], object] = int
         #: Goes with each answer, if it is not empty.
         self.broker_id = ""
         self.chunk_rows = 100
@@ -256,6 +258,7 @@ def _handler(server: StreamServer) -> type[BaseHTTPRequestHandler]:
             if queue in server.forbidden:
                 raise _Refusal(403, "access_refused", f"no read right on {queue!r}")
             if queue not in server.streams:
+                server.when_gone()
                 raise _Refusal(404, "not_found", f"no queue {queue!r} in vhost '/'")
             stream = server.streams[queue]
             if what == "tail":

@@ -192,16 +192,12 @@ def test_a_queue_that_is_declared_again_after_a_pause(server: StreamServer, queu
     strict = follower(server, queues=queues)
     end, _ = run(lax, lax.initial())
     del server.streams["q"]
-    timer = threading.Timer(0.05, server.fill, ("q", 3))
-    timer.start()
+    server.when_gone = lambda: server.fill("q", 3)
     with pytest.raises(IncarnationChanged, match="after message 9"):
         strict.latest(end, None, None)
-    timer.join()
     del server.streams["q"]
-    timer = threading.Timer(0.05, server.fill, ("q", 4))
-    timer.start()
+    server.when_gone = lambda: server.fill("q", 4)
     assert run(lax, end)[1] == rows("q", 0, 4)
-    timer.join()
 
 
 def test_over_amqp_a_queue_that_goes_is_not_waited_for() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -98,11 +97,9 @@ def test_a_streaming_query_waits_for_a_queue_that_is_gone(server: StreamServer) 
     del server.streams["q"]
     with pytest.raises(QueueGone):
         read(server, 0, 10, is_stream=True, requestTimeoutMs="50", retries="1")
-    timer = threading.Timer(0.05, server.fill, ("q", 3))
-    timer.start()
+    server.when_gone = lambda: server.fill("q", 3)
     with pytest.raises(IncarnationChanged, match="its messages 0 to 9 are gone"):
         read(server, 0, 10, is_stream=True)
-    timer.join()
 
 
 def test_another_life_is_an_error_or_skipped(

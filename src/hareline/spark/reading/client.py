@@ -200,6 +200,7 @@ class StreamClient(StreamAccess):
         """The JSON of an answer; ``queue``: what it is about, empty for the virtual host."""
         octets = None if body is None else json.dumps(body).encode()
         patience = self.patience()
+        is_repeated = False
         while True:
             try:
                 with self._http.request(method, path, octets, self._timeout_s + wait_s) as response:
@@ -208,9 +209,14 @@ class StreamClient(StreamAccess):
             except (OSError, HTTPException) as problem:
                 patience.interrupted(problem)
                 continue
-            self._check_broker(broker_id)
             if status in _PASSING:
                 patience.interrupted(_Stopping(_reason_of(answer, status)))
+                continue
+            if not self._is_one_broker(broker_id):
+                # Its id is of before a restart, perhaps: ask once more.
+                if is_repeated:
+                    raise self._two_brokers()
+                is_repeated = True
                 continue
             if not 200 <= status < 300:
                 raise self._refusal(status, answer, queue)
@@ -219,22 +225,27 @@ class StreamClient(StreamAccess):
             except ValueError:
                 raise self._strange(queue or "its streams") from None
 
-    def _check_broker(self, broker_id: str | None) -> None:
-        """Raises InvalidOption if the AMQP port is another broker's; once for each pair of ports.
+    def _is_one_broker(self, broker_id: str | None) -> bool:
+        """False if the AMQP port is another broker's; once true for a pair of ports, always true.
 
         The read needs only the management port: if the other one cannot be reached, that is fine.
         """
         at = self._connection
         ports = (at.http_url, at.host, at.port)
         if not broker_id or ports in _of_one_broker:
-            return
+            return True
         with contextlib.suppress(OSError, Refusal, BrokerRefused):
             if broker_id_at(at, min(self._timeout_s, _GREETING_S)) != broker_id:
-                raise InvalidOption(
-                    f"url (amqp://{at.host}:{at.port}) and httpUrl ({at.http_url}) are of two "
-                    "brokers: set httpUrl to the management port of the broker in url"
-                )
+                return False
         _of_one_broker.add(ports)
+        return True
+
+    def _two_brokers(self) -> InvalidOption:
+        at = self._connection
+        return InvalidOption(
+            f"url (amqp://{at.host}:{at.port}) and httpUrl ({at.http_url}) are of two "
+            "brokers: set httpUrl to the management port of the broker in url"
+        )
 
     def _refusal(
         self, status: int, answer: bytes, queue: str, wanted: tuple[int, int] = (0, 0)

@@ -249,12 +249,46 @@ def test_the_two_ports_are_of_one_broker(server: StreamServer) -> None:
         consumers.broker_id = "one"
         for _ in range(2):
             StreamClient(at, 5, 0).tail("q")
-        assert consumers.connections == 3
+        assert consumers.connections == 2 * 2 + 1
         port = consumers.port
     # Nothing is read from the AMQP port, so it need not be there.
     StreamClient(replace(connection_at(port), host="localhost", http_url=server.url), 5, 0).tail(
         "q"
     )
+
+
+def test_ids_of_before_and_after_a_restart_are_not_compared(
+    server: StreamServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.fill("q", 1)
+    server.broker_id = "before"
+    compared = []
+
+    def restart(*_: object) -> str:
+        compared.append(server.broker_id)
+        server.broker_id = "after"
+        return "after"
+
+    monkeypatch.setattr(client_module, "broker_id_at", restart)
+    assert client(server).tail("q").next == 1
+    assert compared == ["before", "after"]
+
+
+def test_the_id_in_a_passing_answer_is_not_compared(
+    server: StreamServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = server.fill("q", 1)
+    server.broker_id = "before"
+    monkeypatch.setattr(client_module, "broker_id_at", lambda *_: "after")
+
+    def start(_: str) -> dict[str, object]:
+        if len(server.seen.paths) == 3:
+            server.streams["q"] = stream
+            server.broker_id = "after"
+        raise stream_server._Refusal(503, "stopping", "the broker is starting")
+
+    server.streams["q"] = type("Starting", (), {"next": 0, "state": staticmethod(start)})()
+    assert client(server).tail("q").next == 1
 
 
 def test_a_virtual_host_that_is_not_there(server: StreamServer) -> None:

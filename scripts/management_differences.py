@@ -195,6 +195,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "`reason` of refusals for users without a tag",
         "also names the user and the tags that are enough, or that the virtual host is not theirs",
         (
+            "* as *: reason \"Not * user: user '*' has no tag of *\", RabbitMQ 'Not * user'",
             "GET /api/parameters as manager: reason *",
             "GET /api/global-parameters as manager: reason *",
             "GET /api/vhosts/walk2 as manager: reason *",
@@ -379,6 +380,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     ),
     Difference(
         "further keys: `set_by`, `is_slow`, `slow_reason`, `is_stopped`, `blocked_by`, "
+        "`has_default_password`, `loopback_only`, `disk_free_alarm_reason`, "
+        "`channel_details.user_provided_name`, "
         "`blocked_reason`, `credit`, `oldest_unacknowledged_age_s`, `messages_held`, "
         "`loop_lag_us`, `first_offset` and others",
         "what operators of this broker look at",
@@ -386,6 +389,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
             *("set_by", "is_slow", "is_stopped", "credit", "oldest_unacknowledged_age_s"),
             *("oldest_unacknowledged_by", "slow_reason", "reader_lag_max"),
             *("blocked_reason", "blocked_since_ms", "blocked_by"),
+            *("has_default_password", "loopback_only", "disk_free_alarm_reason"),
+            "channel_details.user_provided_name",
             *("messages_held", "loop_lag_us", "loop_lag_max_us", "turn_max_us", "gc_max_us"),
             *("first_offset", "next_offset", "incarnation", "recv_cnt_details"),
             *("send_cnt_details", "owner_pid_details", "contexts.each.protocol"),

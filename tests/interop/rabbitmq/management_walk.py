@@ -303,7 +303,7 @@ ADMINISTRATION: Final[Sequence[Step]] = (
     *put(
         "/operator-policies/walk/o",
         {"pattern": "^limited$", "definition": {"max-length": 40}, "apply-to": "queues"},
-        {"pattern": "", "definition": {"overflow": "drop-head"}},
+        {"pattern": "", "definition": {"max-age": "1h"}},
     ),
     *put(
         "/operator-policies/walk/e",

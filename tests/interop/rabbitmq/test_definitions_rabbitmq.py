@@ -294,7 +294,7 @@ SAME_ANSWERS: Final[list[tuple[str, str, Any]]] = [
     ("DELETE", "/api/policies/v/p", None),
     ("DELETE", "/api/policies/v/p", None),
     ("PUT", "/api/operator-policies/v/p", {"pattern": "", "definition": {"max-length": 3}}),
-    ("PUT", "/api/operator-policies/v/p", {"pattern": "", "definition": {"overflow": "drop-head"}}),
+    ("PUT", "/api/operator-policies/v/p", {"pattern": "", "definition": {"max-age": "1h"}}),
     ("GET", "/api/operator-policies/v/p", None),
     ("DELETE", "/api/operator-policies/v/p", None),
     ("DELETE", "/api/permissions/v/u", None),

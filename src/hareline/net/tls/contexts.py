@@ -10,6 +10,7 @@ file is a ListenError that names the option and the file, and leaves nothing hal
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -28,6 +29,9 @@ _MODES: Final = {
     "required": ssl.CERT_REQUIRED,
 }
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+_REVOCATION_LIST: Final = re.compile(
+    rb"-----BEGIN X509 CRL-----.*?(?:-----END X509 CRL-----|\Z)", re.DOTALL
+)
 #: OpenSSL's reasons for not taking a key, and what they mean.
 _KEY_REASONS: Final = {
     "KEY_VALUES_MISMATCH": "the key does not belong to the certificate in {certificate}",
@@ -201,11 +205,18 @@ def _context(
 def _load_revocations(context: ssl.SSLContext, file: str) -> None:
     """Have a context refuse clients whose certificates their authority has revoked."""
     place = "tls.client_revocations"
-    _octets(place, file)
+    lists = set(_REVOCATION_LIST.findall(_octets(place, file)))
+    if not lists:
+        raise ListenError([(place, f"{file}: has no revocation list in PEM")])
+    authorities = context.cert_store_stats()["x509"]
     with suppress(ssl.SSLError):  # what it found shows below
         context.load_verify_locations(cafile=file)
-    if not context.cert_store_stats()["crl"]:
-        raise ListenError([(place, f"{file}: has no revocation list in PEM")])
+    found = context.cert_store_stats()
+    if found["crl"] < len(lists):
+        raise ListenError([(place, f"{file}: a revocation list in it is damaged")])
+    if found["x509"] > authorities:
+        problem = "has certificates that client_authorities does not have, and would trust them"
+        raise ListenError([(place, f"{file}: {problem}")])
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 

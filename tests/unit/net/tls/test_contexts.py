@@ -181,6 +181,26 @@ def test_a_file_without_a_revocation_list_is_refused(files: Files) -> None:
     assert (place, "has no revocation list in PEM" in text) == ("tls.client_revocations", True)
 
 
+def test_a_file_of_revocation_lists_brings_no_authorities(files: Files) -> None:
+    crl = files.revoke()
+    rules = {"client_authorities": str(files.ca), "client_revocations": str(crl)}
+    crl.write_bytes(crl.read_bytes() + files.ca.read_bytes())
+    load_contexts(options(files, **rules))
+    stranger = Path(files.pair("server")[0]).read_bytes()
+    crl.write_bytes(crl.read_bytes() + stranger)
+    ((place, text),) = problems_of(options(files, **rules))
+    assert (place, "would trust them" in text) == ("tls.client_revocations", True)
+
+
+def test_a_damaged_revocation_list_behind_a_good_one_is_named(files: Files) -> None:
+    crl = files.revoke()
+    good = crl.read_bytes()
+    crl.write_bytes(good + good[: len(good) // 2])
+    rules = {"client_authorities": str(files.ca), "client_revocations": str(crl)}
+    problem = ("tls.client_revocations", f"{crl}: a revocation list in it is damaged")
+    assert problems_of(options(files, **rules)) == [problem]
+
+
 def test_a_key_of_another_certificate_is_refused(files: Files) -> None:
     files.server(stem="other")
     certificate, key = files.pair("server")[0], files.pair("other")[1]

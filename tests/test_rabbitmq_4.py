@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hareline.administration.definitions_rabbitmq import CORE_EXCHANGE_TYPES
 from hareline.administration.parameters import COMPONENTS
-from hareline.administration.policy_keys import KEYS
+from hareline.administration.policy_keys import KEYS, RABBITMQ_KEYS
 from hareline.broker.queues.declare.table import BY_NAME
-from scripts.rabbitmq_4 import HAS, LISTS, PARAMETERS, POLICY_KEYS, QUEUE_ARGUMENTS
+from scripts.rabbitmq_4 import EXCHANGES, HAS, LISTS, PARAMETERS, POLICY_KEYS, QUEUE_ARGUMENTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "decisions" / "0007-differences-from-rabbitmq.md"
@@ -45,6 +46,12 @@ def test_every_argument_without_effect_is_one_of_rabbitmqs() -> None:
 def test_operators_have_the_keys_that_rabbitmq_gives_them() -> None:
     listed = {row.name for row in POLICY_KEYS if row.is_operator}
     assert {name for name, key in KEYS.items() if key.is_operator} == listed
+
+
+def test_an_export_for_rabbitmq_has_the_keys_and_types_that_it_takes() -> None:
+    assert {row.name for row in POLICY_KEYS} > RABBITMQ_KEYS
+    assert set(KEYS) & {row.name for row in POLICY_KEYS} == RABBITMQ_KEYS
+    assert {row.name for row in EXCHANGES if not row.plugin} == set(CORE_EXCHANGE_TYPES)
 
 
 def test_every_component_of_parameters_is_listed() -> None:

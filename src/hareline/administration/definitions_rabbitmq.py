@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from hareline.administration.definitions_export import OPERATOR_POLICY, QUEUE_SETTINGS
-from hareline.administration.parameters import VHOST_LIMITS
+from hareline.administration.parameters import COMPONENTS, VHOST_LIMITS
 from hareline.administration.policy_keys import RABBITMQ_KEYS
 from hareline.administration.secrets import algorithm_name
 from hareline.administration.terms import table_json
@@ -25,8 +25,8 @@ from hareline.broker.queues.declare.table import (
 
 #: Limits of virtual hosts and of users; RabbitMQ refuses a file that has others.
 _LIMITS: Final = ("max-connections", "max-queues", "max-channels")
-#: Exchange types that RabbitMQ has without a plugin.
-_EXCHANGE_TYPES: Final = ("direct", "fanout", "headers", "topic")
+#: Exchange types that RabbitMQ 4 has without a plugin.
+CORE_EXCHANGE_TYPES: Final = ("direct", "fanout", "headers", "topic", "x-local-random")
 _NAMED_MAX: Final = 10  # in a note
 _NAME_MAX: Final = 60
 
@@ -73,11 +73,13 @@ class ForRabbitMQ:
         return changed
 
     def _parameters(self, item: Item) -> Item | None:
-        value = item["value"]
-        if item["component"] == VHOST_LIMITS:
+        value, component = item["value"], item["component"]
+        if component == VHOST_LIMITS:
             value = self._limits(item["vhost"], value)
-        elif item["component"] == OPERATOR_POLICY:
+        elif component == OPERATOR_POLICY:
             value = self._policy(item["name"], value)
+        elif component in COMPONENTS:
+            self._note(f"RabbitMQ needs a plugin for parameters of {component}", item["name"])
         return {**item, "value": value} if value else None
 
     def _policies(self, item: Item) -> Item | None:
@@ -88,6 +90,9 @@ class ForRabbitMQ:
         known = {key: value for key, value in given.items() if key in RABBITMQ_KEYS}
         for key in sorted(given.keys() - known.keys()):
             self._note(f"left out the key {key} of policies", name)
+        for key in sorted(known):
+            if key.startswith("federation-"):
+                self._note(f"RabbitMQ needs a plugin for the key {key} of policies", name)
         return {**policy, "definition": known} if known else None
 
     def _queues(self, item: Item) -> Item:
@@ -107,7 +112,7 @@ class ForRabbitMQ:
         return changed
 
     def _exchanges(self, item: Item) -> Item:
-        if item["type"] not in _EXCHANGE_TYPES:
+        if item["type"] not in CORE_EXCHANGE_TYPES:
             self._note(
                 f"RabbitMQ needs a plugin for type {item['type']} of exchanges", item["name"]
             )

@@ -153,8 +153,9 @@ def _keys() -> dict[str, PolicyKey]:
 #: All keys of policies by name.
 KEYS: Final[Mapping[str, PolicyKey]] = _keys()
 
-#: Keys that RabbitMQ has too; it refuses a policy with any other.
-RABBITMQ_KEYS: Final = frozenset(name for name, *_ in _RABBITMQ)
+_OLD_KEYS: Final = ("ha-", "max-segment-size")  # taken from definitions of RabbitMQ 3
+#: Keys that RabbitMQ 4 has too; it refuses a policy with any other.
+RABBITMQ_KEYS: Final = frozenset(name for name, *_ in _RABBITMQ if not name.startswith(_OLD_KEYS))
 
 #: Keys that are taken and do nothing, for reports of imports.
 WITHOUT_EFFECT: Final = frozenset(

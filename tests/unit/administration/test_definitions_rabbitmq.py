@@ -118,3 +118,14 @@ def test_a_note_names_some_of_very_many_and_none_at_length(broker: Administered)
     assert note.startswith("RabbitMQ needs a plugin for type x-random of exchanges: '00xx")
     assert note.endswith(" and 3 more")
     assert len(note) < 800
+
+
+def test_what_needs_a_plugin_is_named_and_old_keys_are_left_out(broker: Administered) -> None:
+    definition = {"ha-mode": "all", "federation-upstream-set": "all", "max-length": 3}
+    broker.administration.policies.put("/", "p", pattern="", definition=definition)
+    found, notes = exported(broker)
+    assert found["policies"][0]["definition"] == {"federation-upstream-set": "all", "max-length": 3}
+    assert notes == [
+        "left out the key ha-mode of policies: 'p'",
+        "RabbitMQ needs a plugin for the key federation-upstream-set of policies: 'p'",
+    ]

@@ -5,6 +5,7 @@ Invariant: an import that leaves something out says what, and why.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -30,6 +31,9 @@ from hareline.management.strict_json import encoded
 from hareline.octets import NOT_UTF8, exact, with_texts
 
 BODY_MAX_BYTES: Final = 20 << 20  # RabbitMQ's limit
+#: Of one note in the header Warning, and of all: clients limit what a header may have.
+WARNING_MAX_CHARS: Final = 1_000
+WARNINGS_MAX_CHARS: Final = 4_000
 _NOT_UTF8: Final = NOT_UTF8.encode()
 
 
@@ -134,7 +138,7 @@ async def _exported(site: Site, request: Request, vhost: VirtualHost | None = No
     headers = {}
     notes = [] if for_rabbitmq is None else for_rabbitmq.notes()
     if notes:
-        headers["Warning"] = ", ".join(map(_warning, notes))
+        headers["Warning"] = ", ".join(warnings_of(notes))
     download = request.query_params.get("download")
     if download is not None:
         file_name = "".join(
@@ -152,9 +156,21 @@ def _for_rabbitmq(request: Request) -> ForRabbitMQ | None:
     return ForRabbitMQ() if name else None
 
 
+def warnings_of(notes: Sequence[str]) -> Iterator[str]:
+    """Values of the header Warning; of very many notes the first ones, and how many more."""
+    room = WARNINGS_MAX_CHARS
+    for index, note in enumerate(notes):
+        value = _warning(note)
+        room -= len(value)
+        if room < 0:
+            yield _warning(f"and {len(notes) - index} notes more")
+            return
+        yield value
+
+
 def _warning(note: str) -> str:
-    """The note as a value of the header Warning, in ASCII and without control characters."""
-    text = note.encode("unicode_escape").decode("ascii")
+    """The note as a value of the header, in ASCII and without control characters."""
+    text = note.encode("unicode_escape").decode("ascii")[:WARNING_MAX_CHARS]
     text = text.replace("\\", r"\\").replace('"', r"\"")
     return f'299 Hareline "{text}"'
 
